@@ -1,0 +1,65 @@
+# One verb a chore. Everything lives in this folder's .venv; nothing outside the clone is changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# A fresh virtual environment knows no package of the machine's, and reads hashes only from our locks.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir
+
+.PHONY: help demo test lint bench lock golden clean
+
+help:
+	@echo "make demo    set up and run the main job on sample data"
+	@echo "make test    set up and run the tests"
+	@echo "make lint    ruff, strict types"
+	@echo "make bench   print the speed ratios that the README quotes"
+	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
+	@echo "make lock    resolve the dependencies anew"
+	@echo "make clean   remove what the other verbs made"
+
+demo: $(VENV)/.runtime
+	$(BIN)/ci-score demo
+
+test: $(VENV)/.tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.scoring
+
+golden: $(VENV)/.tests
+	CI_SCORE_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_report.py
+	git diff --stat tests/golden
+
+lock: $(VENV)/.lint
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/lock
+
+clean:
+	rm -rf $(VENV) ci-score-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created: Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "ci-score needs Python 3.11 or newer, and $(PYTHON) is older. Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "This Python has no venv module. On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.created requirements.lock pyproject.toml
+	$(PIP_INSTALL) --require-hashes -r requirements.lock
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.runtime requirements-test.lock
+	$(PIP_INSTALL) --require-hashes -r requirements-test.lock
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.tests requirements-lint.lock
+	$(PIP_INSTALL) --require-hashes -r requirements-lint.lock
+	@touch $@

@@ -1,0 +1,91 @@
+"""The command line: one file a command, loaded when it is used; exit codes are decided here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from ci_score import __version__
+from ci_score.errors import CiScoreError
+
+EXIT_WRONG_USE, EXIT_BROKE = 2, 3
+COMMANDS = ("score", "parity", "compare", "hardware", "demo", "completion")
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, from the module of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ci-score")
+def cli() -> None:
+    """Performance review of ML training in pull requests.
+
+    Reads what a profiler wrote, computes a scorecard, compares it with a baseline and says what
+    became slower, where, and how sure that is.
+
+    \b
+    Examples:
+      ci-score demo                                  see the whole job on sample data
+      ci-score score profile.json                    what one profile says
+      ci-score compare head.json base.json           what changed between two records
+
+    \b
+    Exit codes:
+      0  pass or warning        2  wrong use or a bad file
+      1  confirmed regression   3  could not judge, or ci-score broke
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command and returns its exit code; click's own would call an abort a regression."""
+    try:
+        result = cli.main(list(arguments), prog_name="ci-score", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except CiScoreError as error:
+        click.echo(f"ci-score: {error}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return EXIT_WRONG_USE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("ci-score: interrupted, nothing was judged", err=True)
+        return EXIT_BROKE
+    except BrokenPipeError:
+        # Whoever read our output is gone: nobody heard the verdict, and Python must not complain
+        # about the closed pipe once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKE
+    except Exception as error:
+        _report_crash(error)
+        return EXIT_BROKE
+
+
+def _report_crash(error: Exception) -> None:
+    click.echo(
+        f"ci-score broke. This is a fault of ci-score {__version__}, not of your change; nothing was"
+        " judged.\nPlease report it with these lines:\n"
+        f"  Python {platform.python_version()} on {platform.system()} {platform.machine()}",
+        err=True,
+    )
+    for frame in traceback.extract_tb(error.__traceback__)[-8:]:
+        click.echo(f"  {os.path.basename(frame.filename)}:{frame.lineno} {frame.name}", err=True)
+    click.echo(f"  {type(error).__name__}: {str(error)[:500]}", err=True)

@@ -1,0 +1,84 @@
+"""`ci-score demo`: the main job on sample profiles, with a folder as the store of baselines."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from ci_score.baselines.folder import FolderBaselines
+from ci_score.efficiency import Workload
+from ci_score.files import write_atomically
+from ci_score.models import Profile, Record
+from ci_score.pipeline import Job, run
+from ci_score.profilers import read_profile
+from ci_score.report.markdown import report_markdown
+from ci_score.report.terminal import report_text
+from ci_score.verdict import FailOn, OnInconclusive, exit_code
+
+CASE = "llm-1b@l4"
+MAIN_COMMIT = "1f0c2a9be6d1f5a64e4a7a4f5c0a3d2b8e9f7061"
+PULL_REQUEST_COMMIT = "9a41d7e0c35b82f4ad6671c0de94f3b2a5087c1e"
+MAIN_TIME = "2026-01-05T08:00:00Z"
+# What one device moves in a step of the sample: weights, gradients, optimizer state, activations.
+WORKLOAD = Workload(bytes_per_step=58e9)
+
+
+@click.command("demo")
+@click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False),
+              default=Path("ci-score-demo"), show_default=True, help="Where the results go.")
+@click.option("--json", "as_json", is_flag=True, help="Print the pull request's record.")
+def command(output_dir: Path, as_json: bool) -> None:
+    """Run the main job on sample data: record a default branch, then review a pull request.
+
+    The sample pull request loses a fusion in the backward pass. Nothing is sent anywhere, and the
+    demo exits 0 although the check of such a pull request would fail.
+
+    \b
+    Examples:
+      ci-score demo
+      ci-score demo --output-dir /tmp/demo
+      ci-score demo --json
+    """
+    store = FolderBaselines(output_dir / "baselines")
+    run(
+        Job(cases=((CASE, sample("main.json")),), workload=WORKLOAD, commit=MAIN_COMMIT),
+        baselines=store,
+        publish=lambda record: store.save(record, _json(record)),
+        now=lambda: MAIN_TIME,
+    )
+    record = run(
+        Job(
+            cases=((CASE, sample("pull_request.json")),),
+            workload=WORKLOAD,
+            commit=PULL_REQUEST_COMMIT,
+        ),
+        baselines=store,
+        publish=lambda record: _publish(record, output_dir),
+        now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    if as_json:
+        click.echo(_json(record), nl=False)
+        return
+    code = exit_code(record, FailOn.CRITICAL, OnInconclusive.AUTO)
+    click.echo(report_text(record))
+    click.echo(f"The check of this pull request would exit {code}. Where to look:")
+    click.echo(f"  {output_dir / 'report.md'}      the pull request comment")
+    click.echo(f"  {output_dir / 'ci-score.json'}  the record, the next run's baseline")
+    click.echo(f"  {output_dir / 'baselines'}      the default branch's record")
+
+
+def sample(name: str) -> Profile:
+    """One of the profiles that are shipped with ci-score."""
+    return read_profile((files("ci_score") / "samples" / name).read_bytes(), f"sample {name}")
+
+
+def _publish(record: Record, output_dir: Path) -> None:
+    write_atomically(output_dir / "ci-score.json", _json(record))
+    write_atomically(output_dir / "report.md", report_markdown(record))
+
+
+def _json(record: Record) -> str:
+    return record.model_dump_json(indent=2) + "\n"

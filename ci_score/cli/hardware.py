@@ -1,0 +1,81 @@
+"""`ci-score hardware`: the accelerators in the table, and where their numbers come from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ci_score.errors import WrongUseError
+from ci_score.hardware import (
+    ACCELERATORS,
+    PRESETS,
+    Accelerator,
+    Preset,
+    find_accelerator,
+    find_preset,
+    suggestions,
+)
+from ci_score.report.terminal import table
+from ci_score.strict_json import dump
+
+
+@click.command("hardware")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(name: str | None, as_json: bool) -> None:
+    """List accelerators with memory bandwidth and dense peaks, or show the one called NAME.
+
+    NAME may be what a driver prints. A preset also brings the reference's bytes per token.
+
+    \b
+    Examples:
+      ci-score hardware
+      ci-score hardware "NVIDIA H100 80GB HBM3"
+      ci-score hardware --json
+    """
+    accelerators, presets = _chosen(name)
+    if as_json:
+        rows = [*map(_as_json, presets), *map(_as_json, accelerators)]
+        click.echo(dump(rows[0] if name else rows), nl=False)
+        return
+    if presets:
+        click.echo("Presets of the reference model")
+        click.echo(table([("name", "GB/s", "bytes/token"), *map(_preset_row, presets)]))
+    if accelerators:
+        click.echo("Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)")
+        click.echo(table([("name", "GB", "GB/s", "peaks"), *map(_accelerator_row, accelerators)]))
+    if name:
+        for accelerator in accelerators:
+            click.echo(f"Source: {accelerator.source}")
+
+
+def _chosen(name: str | None) -> tuple[tuple[Accelerator, ...], tuple[Preset, ...]]:
+    if name is None:
+        return ACCELERATORS, PRESETS
+    preset = find_preset(name)
+    if preset:
+        return (), (preset,)
+    accelerator = find_accelerator(name)
+    if accelerator is None:
+        close = suggestions(name)
+        hint = f" Close to it: {', '.join(close)}." if close else ""
+        raise WrongUseError(
+            f"no accelerator is called {name[:80]!r}, or it could be several.{hint}"
+            " `ci-score hardware` lists all."
+        )
+    return (accelerator,), ()
+
+
+def _as_json(row: Accelerator | Preset) -> dict[str, Any]:
+    return {key: value for key, value in asdict(row).items() if key != "patterns"}
+
+
+def _preset_row(preset: Preset) -> tuple[str, str, str]:
+    return preset.name, f"{preset.bandwidth_gb_s:g}", f"{preset.bytes_per_token:g}"
+
+
+def _accelerator_row(row: Accelerator) -> tuple[str, str, str, str]:
+    peaks = ", ".join(f"{dtype} {flops / 1e12:g}" for dtype, flops in row.flops.items())
+    return row.name, f"{row.memory_gb:g}", f"{row.bandwidth_gb_s:g}", peaks

@@ -1,0 +1,123 @@
+"""Options that several commands share, and how a result is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ci_score.efficiency import Workload
+from ci_score.errors import WrongUseError
+from ci_score.files import write_atomically
+from ci_score.models import Record
+from ci_score.verdict import FailOn, OnInconclusive
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class PositiveNumber(click.ParamType):
+    """A finite number above 0; unlike click's own range it refuses `nan` and `inf`."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or click's message about the option."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            self.fail(f"{value!r} is not a finite number above 0", param, ctx)
+        return number
+
+
+POSITIVE = PositiveNumber()
+
+
+def workload_options(command: F) -> F:
+    """What the user can say about a run; an explicit value wins over the profile's own."""
+    for option in reversed(
+        (
+            click.option("--throughput", "throughput_tok_s", type=POSITIVE, metavar="TOK/S",
+                         help="Tokens per second of the whole job."),
+            click.option("--tokens-per-step", type=POSITIVE, metavar="N",
+                         help="Tokens of one step, over all devices."),
+            click.option("--hardware", metavar="NAME",
+                         help="Accelerator or preset; see `ci-score hardware`."),
+            click.option("--devices", "accelerator_count", type=click.IntRange(1, 10**6),
+                         metavar="N", help="How many accelerators the job used."),
+            click.option("--peak-bandwidth-gb-s", type=POSITIVE, metavar="GB/S",
+                         help="Peak memory bandwidth of one device."),
+            click.option("--bytes-per-token", type=POSITIVE, metavar="BYTES",
+                         help="Bytes that one device moves per token it trains on."),
+            click.option("--bytes-per-step", type=POSITIVE, metavar="BYTES",
+                         help="Bytes that one device moves per step, shared by its tokens."),
+            click.option("--flops-per-token", type=POSITIVE, metavar="FLOP",
+                         help="For MFU: model FLOPs per token, forward and backward."),
+            click.option("--precision", metavar="DTYPE", help="For MFU: bf16, fp16, fp8, …"),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def workload_of(options: dict[str, Any]) -> Workload:
+    """The workload from a command's options, which are taken out of them."""
+    return Workload(**{name: options.pop(name) for name in Workload.__dataclass_fields__})
+
+
+def gate_options(command: F) -> F:
+    """What fails the check."""
+    command = click.option(
+        "--on-inconclusive", type=click.Choice([*OnInconclusive]), default=OnInconclusive.AUTO,
+        show_default=True, help="What to do where nothing could be judged; auto: by its reason.",
+    )(command)
+    return click.option(
+        "--fail-on", type=click.Choice([*FailOn]), default=FailOn.CRITICAL, show_default=True,
+        help="Which regressions exit with 1.",
+    )(command)
+
+
+def output_options(command: F) -> F:
+    """In which form, and where to."""
+    for option in reversed(
+        (
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+            click.option("--style", type=click.Choice(["terminal", "markdown", "reference"]),
+                         default="terminal", show_default=True,
+                         help="Form of the text; reference: the reference model's own markdown."),
+            click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+                         metavar="FILE", help="Write to a file instead of standard output."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def report_in_style(record: Record, style: str) -> str:
+    """The record for people, or as the reference's markdown; renderers load only when used."""
+    if style == "reference":
+        if len(record.cases) != 1:
+            raise WrongUseError("the reference's markdown knows one case; this record has several")
+        from ci_score.report.reference import scorecard_markdown
+
+        return scorecard_markdown(record.cases[0].scorecard)
+    if style == "markdown":
+        from ci_score.report.markdown import report_markdown
+
+        return report_markdown(record)
+    from ci_score.report.terminal import report_text
+
+    return report_text(record)
+
+
+def write_result(text: str, output: Path | None) -> None:
+    """Prints the text, or puts it whole into the file."""
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(output, text)
+        click.echo(f"written: {output}", err=True)

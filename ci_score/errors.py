@@ -1,0 +1,34 @@
+"""Every error that ci-score raises on purpose.
+
+    CiScoreError                exit 3: could not judge, or ci-score itself broke
+    └── WrongUseError           exit 2: an option, a file or a setting is wrong
+        └── BadInputError       a stranger's file: which one, where in it, what was found, what was expected
+
+Exit 1 belongs to a confirmed regression alone and is never the fate of an error.
+"""
+
+from __future__ import annotations
+
+
+class CiScoreError(Exception):
+    """What went wrong, in words for the person who has to mend it."""
+
+    exit_code = 3
+
+
+class WrongUseError(CiScoreError):
+    """The way ci-score was called or configured is wrong; the message says how to do it right."""
+
+    exit_code = 2
+
+
+class BadInputError(WrongUseError):
+    """A file that cannot be used, with the place in it that is to blame."""
+
+    def __init__(self, source: str, *, found: str, expected: str, field: str = "") -> None:
+        self.source = source
+        self.field = field
+        self.found = found
+        self.expected = expected
+        place = f"{source}: {field}" if field else source
+        super().__init__(f"{place}: found {found}, expected {expected}")

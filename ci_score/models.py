@@ -1,0 +1,343 @@
+"""The values that travel through a run. All are frozen, strict, and finite.
+
+The names and shapes of Profile, Scorecard, ParityProfile and Parity are the reference model's;
+fields that are ours say so. Strict means: `"3"`, `1.5` for a count, `true` and `null` are refused,
+a missing field takes its default, an unknown field is ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+
+Count = Annotated[int, Field(ge=0, lt=2**64)]
+Milliseconds = Annotated[float, Field(ge=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+CaseName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@._+-]{1,64}$")]
+
+# JSON knows lists, Python code writes tuples: a sequence takes either, its items stay strict.
+FromList = Strict(False)
+
+
+class Value(BaseModel):
+    """What every value has in common."""
+
+    model_config = STRICT
+
+
+# --- what a profiler measured -------------------------------------------------------------------
+
+
+class Phase(Value):
+    """A named part of the step."""
+
+    total_ms: Milliseconds
+    pct: NotNegative
+    avg_ms: Milliseconds
+
+
+class Layer(Value):
+    """One layer of the network, with the time of its ops."""
+
+    layer: Count
+    fwd_ms: Milliseconds
+    bwd_ms: Milliseconds
+    ops: dict[str, Milliseconds] = {}
+
+
+class Profile(Value):
+    """What a profiler measured of a training step. The second block of fields is ours."""
+
+    steps: Count = 0
+    avg_step_ms: Milliseconds = 0.0
+    wall_coverage: NotNegative = 0.0
+    phases: dict[str, Phase] = {}
+    per_layer: Annotated[tuple[Layer, ...], FromList] = ()
+    bottleneck: str | None = None
+
+    tokens_per_step: NotNegative | None = None
+    accelerator: str | None = None
+    accelerator_count: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    peak_bandwidth_gb_s: NotNegative | None = None
+
+    @property
+    def measured_something(self) -> bool:
+        """Whether there is any number here that a verdict could rest on."""
+        times = (
+            self.avg_step_ms,
+            *(phase.total_ms for phase in self.phases.values()),
+            *(layer.fwd_ms + layer.bwd_ms for layer in self.per_layer),
+        )
+        return any(time > 0 for time in times)
+
+
+@pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
+class Hardware:
+    """The roofline: what the memory can deliver, and what a token needs of it.
+
+    None where it is not known: then there is no efficiency, and the scorecard is not graded.
+    """
+
+    peak_bw_gb_s: float | None = None
+    bytes_per_token: float | None = None
+
+
+# --- the scorecard ------------------------------------------------------------------------------
+
+Grade = Literal["A", "B", "C", "D", "F"]
+Bottleneck = Literal["transfer", "launch", "compute", "memory_bw"]
+
+
+class Severity(StrEnum):
+    """How bad the reference finds a regression."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class LayerSummary(Value):
+    """One layer, as the scorecard tells it."""
+
+    layer: Count
+    fwd_ms: Milliseconds
+    bwd_ms: Milliseconds
+    ratio: NotNegative
+    top_op: str
+    top_op_pct: NotNegative
+
+
+class Regression(Value):
+    """A metric that got worse than the reference's limit; delta is relative unless the row says absolute."""
+
+    metric: str
+    delta: float
+    severity: Annotated[Severity, FromList]
+
+
+class Scorecard(Value):
+    """The reference's judgement of a profile. The second block of fields is ours."""
+
+    grade: Grade
+    efficiency: NotNegative
+    bottleneck: Bottleneck
+    throughput_tok_s: NotNegative
+    step_time_ms: Milliseconds
+    forward_backward_ratio: NotNegative
+    wall_coverage: NotNegative
+    per_layer_summary: Annotated[tuple[LayerSummary, ...], FromList] = ()
+    hotspot_ops: Annotated[
+        tuple[Annotated[tuple[str, Milliseconds, NotNegative], FromList], ...], FromList
+    ] = ()
+    regressions: Annotated[tuple[Regression, ...], FromList] = ()
+    recommendations: Annotated[tuple[str, ...], FromList] = ()
+
+    notes: Annotated[tuple[str, ...], FromList] = ()
+    graded: bool = True
+    ungraded_reason: str | None = None
+    bottleneck_known: bool = True
+    job_throughput_tok_s: NotNegative | None = None
+    accelerator: str | None = None
+    accelerator_count: Annotated[int, Field(ge=1)] | None = None
+    mfu: NotNegative | None = None
+    mfu_basis: str | None = None
+
+
+# --- parity of two runtimes ---------------------------------------------------------------------
+
+
+class ParityProfile(Value):
+    """One runtime's side of a parity: per-step numbers and the time of each op."""
+
+    runtime: str
+    throughput_tok_s: NotNegative = 0.0
+    step_time_ms: Milliseconds = 0.0
+    kernel_launches_per_step: Count = 0
+    ops: dict[str, Milliseconds]
+
+
+class ParityGap(Value):
+    """An op that both runtimes have."""
+
+    op: str
+    apr_ms: Milliseconds
+    baseline_ms: Milliseconds
+    ratio: NotNegative
+
+
+class Parity(Value):
+    """The reference's comparison of two runtimes. The second block of fields is ours."""
+
+    apr_runtime: str
+    baseline_runtime: str
+    throughput_ratio: NotNegative
+    launch_ratio: NotNegative
+    top_gaps: Annotated[tuple[ParityGap, ...], FromList] = ()
+    parity_achieved: bool
+
+    notes: Annotated[tuple[str, ...], FromList] = ()
+    compared_ops: Count = 0
+    apr_share_compared: NotNegative | None = None
+    baseline_share_compared: NotNegative | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything was compared: the reference calls an empty parity achieved."""
+        return self.compared_ops > 0
+
+
+# --- baseline, verdict, record ------------------------------------------------------------------
+
+
+class Outcome(StrEnum):
+    """A verdict in one word; `worst` orders them."""
+
+    PASS = "pass"
+    WARN = "warn"
+    INCONCLUSIVE = "inconclusive"
+    FAIL = "fail"
+
+    @staticmethod
+    def worst(outcomes: list[Outcome]) -> Outcome:
+        """The one that decides for all of them."""
+        return max(outcomes, key=list(Outcome).index)
+
+
+class Unjudged(StrEnum):
+    """Why there is no judgement. The policy says of each whether it blocks."""
+
+    FIRST_RUN = "first run"
+    EXPIRED = "expired"
+    NEW_CASE = "a new case"
+    NEW_ENVIRONMENT_OF_NEW_CASE = "no baseline for this environment on a new case"
+    ENVIRONMENT_CHANGED = "the environment of a known case changed"
+    NOTHING_MEASURED = "nothing measured"
+    CRASHED_RUN = "crashed run"
+    REQUIRED_CASE_MISSING = "a required case missing"
+    NO_PERMISSION = "no permission to read baselines"
+    API_DOWN = "API down"
+    ALL_UNUSABLE = "every candidate unusable"
+
+
+class Environment(Value):
+    """What two measurements must share to be comparable; None is not known and matches anything."""
+
+    accelerator: str | None = None
+    accelerator_count: int | None = None
+
+    def mismatch(self, other: Environment) -> str | None:
+        """The key that differs with both its values, or None where the two can be compared."""
+        for key in type(self).model_fields:
+            mine, theirs = getattr(self, key), getattr(other, key)
+            if mine is not None and theirs is not None and mine != theirs:
+                return f"{key}: {mine} here, {theirs} there"
+        return None
+
+
+class Verdict(Value):
+    """The judgement of one case, with what it rests on."""
+
+    outcome: Annotated[Outcome, FromList]
+    headline: str
+    reasons: Annotated[tuple[str, ...], FromList] = ()
+    unjudged: Annotated[Unjudged | None, FromList] = None
+    smallest_visible_slowdown: NotNegative | None = None
+    verified: bool = False
+
+
+class Change(Value):
+    """A metric on both sides; `delta` is None where a side was not measured."""
+
+    metric: str
+    base: NotNegative
+    head: NotNegative
+    delta: float | None = None
+    severity: Annotated[Severity | None, FromList] = None
+
+
+class Contribution(Value):
+    """A phase, op or layer whose time changed: part of where a slowdown went."""
+
+    kind: Literal["phase", "op", "layer"]
+    name: str
+    base_ms: Milliseconds
+    head_ms: Milliseconds
+
+    @property
+    def delta_ms(self) -> float:
+        """How much longer it takes now."""
+        return self.head_ms - self.base_ms
+
+
+class RunIdentity(Value):
+    """Which run left a record. A re-run of the same number has a later attempt."""
+
+    number: Count
+    attempt: Count = 1
+
+
+class BaselineUsed(Value):
+    """Where the baseline of a case came from, for the reader of the report."""
+
+    source: str
+    commit: str | None = None
+    run: RunIdentity | None = None
+    created_at: str | None = None
+    skipped: Annotated[tuple[str, ...], FromList] = ()
+
+
+class CaseRecord(Value):
+    """One tracked thing: its numbers, what explains them, and the verdict on it."""
+
+    name: CaseName
+    environment: Environment = Environment()
+    scorecard: Scorecard
+    phases: dict[str, Milliseconds] = {}
+    ops: dict[str, Milliseconds] = {}
+    parity: Parity | None = None
+    baseline: BaselineUsed | None = None
+    changes: Annotated[tuple[Change, ...], FromList] = ()
+    contributions: Annotated[tuple[Contribution, ...], FromList] = ()
+    verdict: Verdict | None = None
+
+
+class Record(Value):
+    """What a run leaves behind, and the next run's baseline."""
+
+    schema_version: Literal[1] = 1
+    ci_score_version: str
+    created_at: str
+    commit: str | None = None
+    run: RunIdentity | None = None
+    rules: Literal["reference"] = "reference"
+    cases: Annotated[tuple[CaseRecord, ...], FromList]
+
+    def case(self, name: str) -> CaseRecord | None:
+        """The case of that name."""
+        return next((case for case in self.cases if case.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFound:
+    """A case of an earlier run that this one can be compared with."""
+
+    case: CaseRecord
+    used: BaselineUsed
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineMissing:
+    """No such case, and why: a first run is a normal state, a poisoned store is not."""
+
+    reason: Unjudged
+    detail: str = ""
+    skipped: tuple[str, ...] = ()
+
+
+Baseline = BaselineFound | BaselineMissing
+

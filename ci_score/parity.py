@@ -1,0 +1,89 @@
+"""Profile × Profile → Parity: how two runtimes compare on the same model, exactly as the reference does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from ci_score.errors import BadInputError
+from ci_score.models import Parity, ParityGap, ParityProfile
+
+ACHIEVED_UP_TO = 1.10
+TOP_GAPS = 5
+
+
+def compute_parity(ours: ParityProfile, theirs: ParityProfile) -> Parity:
+    """The reference's parity of two runtimes, with our notes where it compares nothing."""
+    try:
+        gaps = _gaps(ours, theirs)
+        ours_share = _share(ours, gaps)
+        theirs_share = _share(theirs, gaps)
+        return Parity(
+            apr_runtime=ours.runtime,
+            baseline_runtime=theirs.runtime,
+            throughput_ratio=_ratio(theirs.throughput_tok_s, ours.throughput_tok_s),
+            launch_ratio=_ratio(ours.kernel_launches_per_step, theirs.kernel_launches_per_step),
+            top_gaps=gaps[:TOP_GAPS],
+            parity_achieved=all(gap.ratio <= ACHIEVED_UP_TO for gap in gaps),
+            notes=tuple(_notes(ours, theirs, len(gaps), ours_share, theirs_share)),
+            compared_ops=len(gaps),
+            apr_share_compared=ours_share,
+            baseline_share_compared=theirs_share,
+        )
+    except (OverflowError, ValidationError):
+        raise BadInputError(
+            "parity", found="numbers so far apart that a ratio overflows", expected="measured times"
+        ) from None
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else 0.0
+
+
+def _gaps(ours: ParityProfile, theirs: ParityProfile) -> tuple[ParityGap, ...]:
+    gaps = [
+        ParityGap(op=op, apr_ms=ms, baseline_ms=theirs.ops[op], ratio=ms / theirs.ops[op])
+        for op, ms in sorted(ours.ops.items())
+        if ms > 0 and theirs.ops.get(op, 0.0) > 0
+    ]
+    return tuple(sorted(gaps, key=lambda gap: -gap.ratio))
+
+
+def _share(side: ParityProfile, gaps: tuple[ParityGap, ...]) -> float | None:
+    """How much of a side's op time the compared ops cover; None where there is no time at all."""
+    total = 0.0
+    for ms in side.ops.values():
+        total += ms
+    if total <= 0:
+        return None
+    compared = 0.0
+    for gap in gaps:
+        compared += side.ops[gap.op]
+    return min(compared / total, 1.0)
+
+
+def _notes(
+    ours: ParityProfile,
+    theirs: ParityProfile,
+    compared: int,
+    ours_share: float | None,
+    theirs_share: float | None,
+) -> Iterable[str]:
+    if compared == 0:
+        yield (
+            "No op has time on both sides, so nothing was compared: the reference calls an empty"
+            " parity achieved, we do not judge it."
+        )
+    for side, share in ((ours, ours_share), (theirs, theirs_share)):
+        if share is None:
+            yield f"{side.runtime}: no op has any time, nothing was measured."
+        else:
+            yield f"The compared ops cover {share:.1%} of {side.runtime}'s op time."
+    for label, mine, others in (
+        ("throughput", ours.throughput_tok_s, theirs.throughput_tok_s),
+        ("kernel launches", ours.kernel_launches_per_step, theirs.kernel_launches_per_step),
+    ):
+        blind = [side.runtime for side, value in ((ours, mine), (theirs, others)) if value == 0]
+        if blind:
+            yield f"The {label} of {' and '.join(blind)} is 0, so its ratio means nothing."

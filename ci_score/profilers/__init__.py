@@ -1,0 +1,53 @@
+"""Which reader understands a file: one row a format, chosen by what the file holds, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ci_score.errors import BadInputError
+from ci_score.models import Profile
+from ci_score.profilers import reference
+from ci_score.strict_json import parse
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One row: how to know the format, and who reads it."""
+
+    name: str
+    description: str
+    recognises: Callable[[Any], bool]
+    read: Callable[[Any, str], Profile]
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="reference",
+        description="the reference model's profile: JSON with steps, avg_step_ms, phases, per_layer",
+        recognises=reference.recognises,
+        read=reference.read,
+    ),
+)
+
+
+def read_profile(data: bytes, source: str) -> Profile:
+    """The profile in `data`, by the first reader that knows its content."""
+    value = parse(data, source)
+    for candidate in FORMATS:
+        if candidate.recognises(value):
+            return candidate.read(value, source)
+    raise BadInputError(
+        source,
+        found=_description(value),
+        expected="a profile: " + "; or ".join(row.description for row in FORMATS),
+    )
+
+
+def _description(value: Any) -> str:
+    if isinstance(value, dict):
+        keys = ", ".join(sorted(ascii(key)[:40] for key in list(value)[:5]))
+        return f"an object with the keys {keys}" if keys else "an empty object"
+    names = {list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")

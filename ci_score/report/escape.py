@@ -1,0 +1,73 @@
+"""Where a stranger's text meets markdown.
+
+Op, file and branch names come from pull requests. Rendered, they may only ever be text: no table
+cell may end early, nobody may be mentioned, no link, image, HTML or issue reference may appear,
+and no invisible character may reorder what a reviewer reads.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST_NAME = 80
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
+_LIST_START = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
+_LINK_STARTS = re.compile(r"(?i)(:(?=/)|(?<=\bwww)\.|(?<=\bgh)-(?=\d))")
+_BACKTICKS = re.compile(r"`+")
+# Format characters (Cf) hold the bidi controls and the zero-widths; Cc, Cs, Co, Zl and Zp the rest.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BREAK = "\u200b"  # zero-width space: ends a mention or a reference, and shows nothing
+
+
+class Safe(str):
+    """Markdown that we made ourselves; everything else is escaped on its way into a template."""
+
+    __slots__ = ()
+
+
+def plain(text: str, longest: int = LONGEST_NAME) -> str:
+    """One visible line: line breaks become spaces, invisible characters a visible mark."""
+    line = "".join(
+        " " if character in "\n\r\t" else "\ufffd" if _is_invisible(character) else character
+        for character in text[: longest + 1]
+    )
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def text(value: object, longest: int = 1000) -> str:
+    """A value as running text: what looks like markup is shown, not obeyed."""
+    if isinstance(value, Safe):
+        return value
+    line = plain(str(value), longest)
+    line = _MARKUP.sub(r"\\\1", line)
+    line = _LINK_STARTS.sub(r"\\\1", line)
+    return line.replace("@", f"@{_BREAK}").replace("#", f"\\#{_BREAK}")
+
+
+def paragraph(value: object) -> Safe:
+    """Running text at the start of a line, where `1.` or `-` would begin a list."""
+    line = text(value).lstrip()
+    start = _LIST_START.match(line)
+    if start is None:
+        return Safe(line)
+    # A backslash escapes punctuation only: of `12.` it is the full stop that has to be escaped.
+    cut = start.end() if start[1].isdigit() else 0
+    return Safe(f"{line[:cut]}\\{line[cut:]}")
+
+
+def code(value: str, longest: int = LONGEST_NAME) -> Safe:
+    """A name as a code span: nothing in it is read as markdown, a mention or a link."""
+    line = plain(value, longest)
+    fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(line)), default=0))
+    pad = " " if line[:1] in ("`", "") or line[-1:] == "`" else ""
+    # A table reads `\\|` as an end of the cell; a space between keeps the backslash and the pipe.
+    cell = line.replace("\\|", "\\ |").replace("|", "\\|")
+    return Safe(f"{fence}{pad}{cell}{pad}{fence}")
+
+
+def _is_invisible(character: str) -> bool:
+    return not character.isascii() and unicodedata.category(character) in _INVISIBLE or (
+        character.isascii() and not character.isprintable()
+    )

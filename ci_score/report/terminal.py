@@ -1,0 +1,102 @@
+"""Record → text for a terminal: the same facts as the markdown, in a table that lines up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ci_score.models import CaseRecord, Parity, Record
+from ci_score.report import words
+from ci_score.report.escape import plain
+
+WIDEST = 48
+WIDEST_LAST = 120
+
+
+def report_text(record: Record) -> str:
+    """Every case: verdict, what changed and where, scorecard, hotspots, notes."""
+    blocks = [block for case in record.cases for block in _case(case, len(record.cases) > 1)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def parity_text(parity: Parity) -> str:
+    """A parity; nothing is called achieved where nothing was compared."""
+    if not parity.judged:
+        head = "Parity not judged: no op in common"
+    else:
+        head = "Parity achieved" if parity.parity_achieved else "Parity not achieved"
+    ours, theirs = plain(parity.apr_runtime, WIDEST), plain(parity.baseline_runtime, WIDEST)
+    rows = [
+        ("Throughput", f"{theirs} at {parity.throughput_ratio:.2f}x of {ours}"),
+        ("Kernel launches", f"{ours} launches {parity.launch_ratio:.2f}x as many as {theirs}"),
+        ("Ops compared", str(parity.compared_ops)),
+    ]
+    known = (parity.throughput_ratio > 0, parity.launch_ratio > 0, True)
+    blocks = [head, table([row for row, shown in zip(rows, known, strict=True) if shown])]
+    if parity.top_gaps:
+        gaps = [
+            (gap.op, words.milliseconds(gap.apr_ms), words.milliseconds(gap.baseline_ms),
+             f"{gap.ratio:.2f}x")
+            for gap in parity.top_gaps
+        ]
+        blocks.append("Largest gaps\n" + table([("op", ours, theirs, "ratio"), *gaps]))
+    return "\n\n".join([*blocks, *_notes(parity.notes)]) + "\n"
+
+
+def _case(case: CaseRecord, several: bool) -> Iterable[str]:
+    if case.verdict:
+        head = f"{words.VERDICTS[case.verdict.outcome]}: {plain(case.verdict.headline, 400)}"
+        reasons = "".join(f"\n  - {plain(reason, 400)}" for reason in case.verdict.reasons)
+        yield (f"{case.name}\n" if several else "") + head + reasons
+    elif several:
+        yield case.name
+    if case.changes:
+        yield table(
+            [
+                ("", "base", "this run", "change"),
+                *(
+                    (
+                        words.metric_of(change).label,
+                        words.metric_of(change).show(change.base) if change.base else "–",
+                        words.metric_of(change).show(change.head) if change.head else "–",
+                        words.change_words(change),
+                    )
+                    for change in case.changes
+                ),
+            ]
+        )
+    if case.contributions:
+        yield "Where the time changed most\n" + table(
+            (
+                f"{part.kind} {part.name}",
+                words.milliseconds(part.base_ms),
+                words.milliseconds(part.head_ms),
+                words.delta_milliseconds(part.delta_ms),
+            )
+            for part in case.contributions
+        )
+    yield table(words.facts(case.scorecard))
+    if words.advice(case.scorecard):
+        yield f"To try: {words.advice(case.scorecard)}"
+    if case.scorecard.hotspot_ops:
+        yield "Hotspots\n" + table(
+            (name, words.milliseconds(ms), f"{pct:.1f} %")
+            for name, ms, pct in case.scorecard.hotspot_ops
+        )
+    yield from _notes(case.scorecard.notes)
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return ["Notes\n" + "\n".join(f"  - {plain(note, 400)}" for note in notes)] if notes else []
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Columns that line up, indented by two."""
+    cells = [
+        [*(plain(cell, WIDEST) for cell in row[:-1]), plain(row[-1], WIDEST_LAST)] for row in rows
+    ]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = (
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in cells
+    )
+    return "\n".join(line.rstrip() for line in lines)

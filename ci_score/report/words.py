@@ -1,0 +1,107 @@
+"""The words and numbers that people read, the same in every report."""
+
+from __future__ import annotations
+
+from ci_score.metrics import METRICS, MINUS, Metric, significant
+from ci_score.models import Bottleneck, Change, Outcome, Scorecard, Severity
+
+ICONS: dict[Outcome, str] = {
+    Outcome.PASS: "✅",
+    Outcome.WARN: "⚠️",
+    Outcome.INCONCLUSIVE: "❔",
+    Outcome.FAIL: "❌",
+}
+VERDICTS: dict[Outcome, str] = {
+    Outcome.PASS: "Pass",
+    Outcome.WARN: "Warning",
+    Outcome.INCONCLUSIVE: "Inconclusive",
+    Outcome.FAIL: "Fail",
+}
+# The reference says `compute` of whatever is above half its memory roofline.
+BOTTLENECKS: dict[Bottleneck, str] = {
+    "transfer": "host-device transfers",
+    "launch": "kernel launches and gaps between phases",
+    "compute": "not memory bandwidth (above half its roofline)",
+    "memory_bw": "memory bandwidth",
+}
+ADVICE: dict[Bottleneck, str] = {
+    "transfer": "Copies take over 30 % of the step: pin memory, overlap them with compute,"
+    " or keep the data on the device.",
+    "launch": "Over 40 % of the step lies outside all phases: fuse small kernels, capture CUDA"
+    " graphs or compile the model.",
+    "compute": "",
+    "memory_bw": "Fuse element-wise ops, use lower precision or a larger batch, so that each"
+    " byte read does more work.",
+}
+
+
+def milliseconds(value: float) -> str:
+    """`375 ms`"""
+    return significant(value, "ms")
+
+
+def delta_milliseconds(value: float) -> str:
+    """`+11.8 ms`"""
+    return ("+" if value >= 0 else MINUS) + significant(abs(value), "ms")
+
+
+def metric_of(change: Change) -> Metric:
+    """The row of a change."""
+    return next(row for row in METRICS if row.name == change.metric)
+
+
+def limit(metric: Metric) -> str:
+    """Where the fixed rule warns and fails: `-10 % warns, -20 % fails`."""
+    sign = MINUS if metric.higher_is_better else "+"
+    unit = "%" if metric.relative else "points"
+    words = f"{sign}{metric.warning * 100:g} {unit} warns"
+    if metric.critical is not None:
+        words += f", {sign}{metric.critical * 100:g} {unit} fails"
+    return words
+
+
+def change_words(change: Change) -> str:
+    """The change with its severity in words, never by colour alone."""
+    if change.delta is None:
+        return "not compared"
+    shown = metric_of(change).show_delta(change.delta)
+    if change.severity is Severity.CRITICAL:
+        return f"{shown} ❌ critical"
+    if change.severity is Severity.WARNING:
+        return f"{shown} ⚠️ warning"
+    return shown
+
+
+def facts(card: Scorecard) -> list[tuple[str, str]]:
+    """What the scorecard knows, as pairs of name and value; what it does not know is left out."""
+    rows: list[tuple[str, str]] = []
+    if card.graded:
+        rows.append(("Grade", card.grade))
+        rows.append(("Efficiency", f"{card.efficiency * 100:.1f} % of the memory roofline"))
+    else:
+        rows.append(("Grade", f"not graded: {card.ungraded_reason}"))
+    if card.mfu is not None:
+        rows.append(("MFU", f"{card.mfu * 100:.1f} % of the {card.mfu_basis}"))
+    if card.graded and card.bottleneck_known:
+        rows.append(("Bottleneck", BOTTLENECKS[card.bottleneck]))
+    if card.throughput_tok_s > 0:
+        rows.append(("Throughput per device", significant(card.throughput_tok_s, "tok/s")))
+    if card.job_throughput_tok_s and (card.accelerator_count or 1) > 1:
+        job = significant(card.job_throughput_tok_s, "tok/s")
+        rows.append(("Throughput of the job", f"{job} on {card.accelerator_count} devices"))
+    if card.step_time_ms > 0:
+        rows.append(("Step time", milliseconds(card.step_time_ms)))
+    if card.forward_backward_ratio > 0:
+        rows.append(("Backward / forward", f"{card.forward_backward_ratio:.2f}"))
+    if card.wall_coverage > 0:
+        rows.append(("Wall coverage", f"{card.wall_coverage * 100:.1f} %"))
+    if card.accelerator:
+        rows.append(("Accelerator", card.accelerator))
+    return rows
+
+
+def advice(card: Scorecard) -> str:
+    """What to try, for a graded scorecard whose grade leaves room; else nothing."""
+    if not (card.graded and card.bottleneck_known) or card.grade in ("A", "B"):
+        return ""
+    return ADVICE[card.bottleneck]

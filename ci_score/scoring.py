@@ -1,0 +1,301 @@
+"""Profile → Scorecard: the reference model, to the last bit.
+
+Sums run in name order from 0.0 in plain loops. `sum()` compensates since Python 3.12, and `fsum`
+and `fmean` round differently: each would change what the reference computes.
+"""
+
+from __future__ import annotations
+
+
+from collections.abc import Iterable, Mapping
+
+from pydantic import ValidationError
+
+from ci_score.errors import BadInputError
+from ci_score.metrics import METRICS
+from ci_score.models import (
+    Bottleneck,
+    Grade,
+    Hardware,
+    Layer,
+    LayerSummary,
+    Phase,
+    Profile,
+    Regression,
+    Scorecard,
+    Severity,
+)
+
+LARGEST_DOUBLE = 1.7976931348623157e308
+HOTSPOTS = 10
+LEAST_COVERAGE = 0.90
+USUAL_BACKWARD_RATIOS = (1.0, 5.0)
+RUN_TOTALS_FROM = 1.5
+
+_GRADES: tuple[tuple[float, Grade], ...] = ((0.60, "A"), (0.40, "B"), (0.20, "C"), (0.10, "D"))
+_GRADE_ORDER = "FDCBA"
+
+_ADVICE: dict[Bottleneck, str] = {
+    "transfer": "Reduce host-device transfers. Check H2D/D2H in profiler.",
+    "launch": "Enable kernel fusion (NF4_FUSED_GEMM=1, NF4_TC_BWD_GEMM=1).",
+    "compute": "",
+    "memory_bw": "Enable tensor cores (NF4_TC_GEMM=1) or FP16 (FP16_GEMM=1).",
+}
+_LAUNCH_ADVICE = (
+    "Kernel launch overhead >30%. Enable NF4_TC_BWD_GEMM=1 to eliminate 196 launches/step."
+)
+_BACKWARD_ADVICE = "Backward faster than forward — possible NaN backward skips. Check PMAT-462."
+
+
+def compute_scorecard(
+    profile: Profile,
+    throughput_tok_s: float,
+    hardware: Hardware | None,
+    baseline: Scorecard | None = None,
+) -> Scorecard:
+    """The reference's scorecard of `profile`, with our notes where the reference is blind.
+
+    `throughput_tok_s` is one device's. Without a roofline the scorecard is not graded.
+    """
+    if not 0 <= throughput_tok_s <= LARGEST_DOUBLE:
+        raise BadInputError(
+            "throughput", found=str(throughput_tok_s), expected="a finite number of 0 or more"
+        )
+    try:
+        return _scorecard(profile, float(throughput_tok_s), hardware or Hardware(), baseline)
+    except (OverflowError, ValidationError):
+        # Inputs are finite, so a number that is not can only be the overflow of their sum or ratio.
+        raise BadInputError(
+            "profile", found="numbers so far apart that a result overflows", expected="measured times"
+        ) from None
+
+
+def _scorecard(
+    profile: Profile, throughput: float, hardware: Hardware, baseline: Scorecard | None
+) -> Scorecard:
+    efficiency = _efficiency(throughput, hardware)
+    overhead = _launch_overhead(profile)
+    grade = _grade(efficiency)
+    bottleneck = _bottleneck(profile.phases, overhead, efficiency)
+    layers = tuple(_layer_summary(layer) for layer in profile.per_layer)
+    ratio = _forward_backward_ratio(layers)
+    ungraded_reason = _ungraded_reason(throughput, hardware)
+    card = Scorecard(
+        grade=grade,
+        efficiency=efficiency,
+        bottleneck=bottleneck,
+        throughput_tok_s=throughput,
+        step_time_ms=profile.avg_step_ms,
+        forward_backward_ratio=ratio,
+        wall_coverage=profile.wall_coverage,
+        per_layer_summary=layers,
+        hotspot_ops=_hotspots(profile.per_layer),
+        recommendations=_recommendations(grade, bottleneck, overhead, ratio),
+        notes=_notes(profile, throughput, hardware, ratio),
+        graded=ungraded_reason is None,
+        ungraded_reason=ungraded_reason,
+        bottleneck_known=bool(profile.phases) and profile.avg_step_ms > 0,
+    )
+    if baseline is None:
+        return card
+    return card.model_copy(update={"regressions": find_regressions(card, baseline)})
+
+
+# --- efficiency and bottleneck ------------------------------------------------------------------
+
+
+def peak_tok_s(hardware: Hardware) -> float | None:
+    """Tokens per second that the memory could feed, or None where the roofline is not known."""
+    if hardware.peak_bw_gb_s is None or hardware.bytes_per_token is None:
+        return None
+    if hardware.bytes_per_token == 0:
+        return 0.0
+    return hardware.peak_bw_gb_s * 1e9 / hardware.bytes_per_token
+
+
+def _efficiency(throughput: float, hardware: Hardware) -> float:
+    peak = peak_tok_s(hardware)
+    if peak is None or peak <= 0:
+        return 0.0
+    return min(max(throughput / peak, 0.0), 1.0)
+
+
+def _grade(efficiency: float) -> Grade:
+    return next((grade for least, grade in _GRADES if efficiency >= least), "F")
+
+
+def _plain_sum(values: Iterable[float]) -> float:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def _launch_overhead(profile: Profile) -> float:
+    if profile.avg_step_ms <= 0:
+        return 0.0
+    covered = _phase_total_ms(profile) / profile.avg_step_ms
+    return 1.0 - min(covered, 1.0)
+
+
+def _phase_total_ms(profile: Profile) -> float:
+    return _plain_sum(profile.phases[name].total_ms for name in sorted(profile.phases))
+
+
+def _bottleneck(phases: Mapping[str, Phase], overhead: float, efficiency: float) -> Bottleneck:
+    transfers = (name for name in sorted(phases) if "h2d" in name or "d2h" in name)
+    if _plain_sum(phases[name].pct for name in transfers) / 100.0 > 0.30:
+        return "transfer"
+    if overhead > 0.40:
+        return "launch"
+    return "compute" if efficiency > 0.50 else "memory_bw"
+
+
+# --- layers and hotspots ------------------------------------------------------------------------
+
+
+def _layer_summary(layer: Layer) -> LayerSummary:
+    top_op, top_ms, total_ms = "", 0.0, 0.0
+    for op in sorted(layer.ops):
+        ms = layer.ops[op]
+        total_ms += ms
+        if ms >= top_ms:
+            top_op, top_ms = op, ms
+    return LayerSummary(
+        layer=layer.layer,
+        fwd_ms=layer.fwd_ms,
+        bwd_ms=layer.bwd_ms,
+        ratio=layer.bwd_ms / layer.fwd_ms if layer.fwd_ms > 0 else 0.0,
+        top_op=top_op,
+        top_op_pct=top_ms / total_ms * 100.0 if total_ms > 0 else 0.0,
+    )
+
+
+def _forward_backward_ratio(layers: tuple[LayerSummary, ...]) -> float:
+    ratios = [layer.ratio for layer in layers if layer.ratio > 0 and layer.bwd_ms > 0]
+    return _plain_sum(ratios) / len(ratios) if ratios else 0.0
+
+
+def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
+    """Milliseconds of each op over all layers."""
+    totals: dict[str, float] = {}
+    for layer in layers:
+        for op, ms in layer.ops.items():
+            totals[op] = totals.get(op, 0.0) + ms
+    return totals
+
+
+def _hotspots(layers: Iterable[Layer]) -> tuple[tuple[str, float, float], ...]:
+    totals = op_totals(layers)
+    names = sorted(totals)
+    all_ms = _plain_sum(totals[name] for name in names)
+    largest = sorted(names, key=lambda name: -totals[name])[:HOTSPOTS]
+    return tuple(
+        (name, totals[name], totals[name] / all_ms * 100.0 if all_ms > 0 else 0.0)
+        for name in largest
+    )
+
+
+# --- what the reference says about it -----------------------------------------------------------
+
+
+def find_regressions(head: Scorecard, base: Scorecard) -> tuple[Regression, ...]:
+    """What the reference calls a regression of `head` against `base`, in the metrics' order."""
+    found = []
+    for metric in METRICS:
+        delta = metric.delta(metric.value(base), metric.value(head))
+        if delta is None:
+            continue
+        worse = metric.worsening(delta)
+        if metric.critical is not None and worse > metric.critical:
+            found.append(Regression(metric=metric.name, delta=delta, severity=Severity.CRITICAL))
+        elif worse > metric.warning:
+            found.append(Regression(metric=metric.name, delta=delta, severity=Severity.WARNING))
+    return tuple(found)
+
+
+def _recommendations(
+    grade: Grade, bottleneck: Bottleneck, overhead: float, ratio: float
+) -> tuple[str, ...]:
+    rank = _GRADE_ORDER.index(grade)
+    advice = []
+    if rank <= _GRADE_ORDER.index("C") and _ADVICE[bottleneck]:
+        advice.append(_ADVICE[bottleneck])
+    if rank <= _GRADE_ORDER.index("D") and overhead > 0.30:
+        advice.append(_LAUNCH_ADVICE)
+    if 0 < ratio < 1:
+        advice.append(_BACKWARD_ADVICE)
+    return tuple(advice)
+
+
+# --- where the reference is blind ---------------------------------------------------------------
+
+
+def _ungraded_reason(throughput: float, hardware: Hardware) -> str | None:
+    if throughput == 0:
+        return "the throughput is not known"
+    if hardware.peak_bw_gb_s is None:
+        return "the peak memory bandwidth is not known"
+    if hardware.bytes_per_token is None:
+        return "nothing was said about the bytes that a token moves"
+    peak = peak_tok_s(hardware)
+    if peak is None or peak <= 0:
+        return "the roofline is 0"
+    if throughput > peak:
+        return f"the throughput is {throughput / peak:.1f} times the roofline"
+    return None
+
+
+def _notes(
+    profile: Profile, throughput: float, hardware: Hardware, ratio: float
+) -> tuple[str, ...]:
+    return tuple(
+        [
+            *_profile_notes(profile),
+            *_roofline_notes(throughput, hardware),
+            *_ratio_notes(ratio),
+        ]
+    )
+
+
+def _profile_notes(profile: Profile) -> Iterable[str]:
+    if not profile.phases:
+        yield "There are no phases, so launch overhead, transfers and the bottleneck are not known."
+    if not profile.per_layer:
+        yield "There are no layers, so hotspots and the backward/forward ratio are not known."
+    if profile.avg_step_ms == 0:
+        yield "The step time is 0: it was not measured."
+    elif profile.phases and profile.steps > 1:
+        times = _phase_total_ms(profile) / profile.avg_step_ms
+        if times > RUN_TOTALS_FROM:
+            yield (
+                f"The phases add up to {times:.1f} times the step: these look like run totals"
+                f" of {profile.steps} steps, where times per step are expected."
+            )
+    if profile.wall_coverage < LEAST_COVERAGE:
+        yield (
+            f"The phases cover {profile.wall_coverage:.1%} of the wall time (below"
+            f" {LEAST_COVERAGE:.0%}): what happens in the rest is not known."
+        )
+
+
+def _roofline_notes(throughput: float, hardware: Hardware) -> Iterable[str]:
+    reason = _ungraded_reason(throughput, hardware)
+    if reason is None:
+        return
+    yield f"Not graded: {reason}."
+    peak = peak_tok_s(hardware)
+    if peak and throughput > peak > 0:
+        yield (
+            f"The throughput is above the roofline ({throughput / peak:.1f} times): the bytes per"
+            " token or the peak bandwidth cannot be right."
+        )
+
+
+def _ratio_notes(ratio: float) -> Iterable[str]:
+    low, high = USUAL_BACKWARD_RATIOS
+    if ratio > 0 and not low <= ratio <= high:
+        yield (
+            f"The backward takes {ratio:.2f} times the forward, outside the usual"
+            f" {low:.0f} to {high:.0f}: are whole steps measured, with their gradients?"
+        )

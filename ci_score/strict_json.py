@@ -1,0 +1,160 @@
+"""JSON from strangers, read strictly.
+
+pydantic's own JSON mode keeps the last of two equal keys without a word, so a file could show one
+number to a person and another to the gate. Here a duplicate key is an error, as are NaN, Infinity,
+numbers that overflow a double, absurd depth and bytes that are not UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import pydantic_core
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from ci_score.errors import BadInputError
+
+M = TypeVar("M", bound=BaseModel)
+
+_POSSIBLE_KEY = re.compile(rb'"\s*:')
+_SHOWN_CHARACTERS = 60
+
+# What pydantic calls a mistake -> what the field wanted, in the words of the documentation.
+_EXPECTATIONS = {
+    "int_type": "a whole number",
+    "int_parsing_size": "a whole number below 2^64",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dataclass_type": "an object",
+    "finite_number": "a finite number",
+    "missing": "this field to be there",
+}
+
+
+def parse(data: bytes, source: str) -> Any:
+    """The value that `data` holds, or a BadInputError that says where it stops being JSON."""
+    if not data.strip():
+        raise BadInputError(source, found="an empty file", expected="JSON")
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    try:
+        value = pydantic_core.from_json(data, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise _not_json(error, source) from None
+    # A pair needs a closing quote and a colon, so this count is never too low: where it equals the
+    # keys that survived parsing, no key was there twice. Only a mismatch pays for the exact search.
+    if len(_POSSIBLE_KEY.findall(data)) != _count_keys(value):
+        _refuse_duplicate_keys(data, source)
+    return value
+
+
+def validate(model: type[M], value: Any, source: str, *, within: str = "") -> M:
+    """`value` as `model`, or a BadInputError that names the first wrong field by its path."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise bad_field(error, source, within=within) from None
+
+
+def bad_field(error: ValidationError, source: str, *, within: str = "") -> BadInputError:
+    """The first mistake of a pydantic error, as path, found and expected."""
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    missing = first["type"] == "missing"
+    return BadInputError(
+        source,
+        field=within + json_path(first["loc"]),
+        found=("nothing" if missing else _shown(first["input"])) + more,
+        expected=_expected(first),
+    )
+
+
+def json_path(location: Iterable[int | str]) -> str:
+    """`("per_layer", 3, "ops", "a b")` as `per_layer[3].ops["a b"]`."""
+    path = ""
+    for step in location:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif re.fullmatch(r"[A-Za-z_]\w{0,63}", step):
+            path += f".{step}" if path else step
+        else:
+            path += f"[{_shown(step)}]"
+    return path
+
+
+def dump(value: Any) -> str:
+    """`value` as stable, readable JSON text with a final newline."""
+    jsonable = TypeAdapter(Any).dump_python(value, mode="json")
+    return json.dumps(jsonable, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _expected(error: Any) -> str:
+    kind = error["type"]
+    if kind in _EXPECTATIONS:
+        return _EXPECTATIONS[kind]
+    if kind == "greater_than_equal":
+        return f"a number of {error['ctx']['ge']:g} or more"
+    message: str = error["msg"]
+    return message[:1].lower() + message[1:]
+
+
+def _shown(value: Any) -> str:
+    """A short, one-line picture of a stranger's value."""
+    if isinstance(value, dict):
+        return f"an object with {len(value)} keys" if value else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "an empty list"
+    try:
+        text = json.dumps(value, ensure_ascii=True)
+    except (TypeError, ValueError):
+        text = ascii(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+def _not_json(error: ValueError, source: str) -> BadInputError:
+    text = str(error)
+    reason, _, position = text.rpartition(" at ")
+    if "recursion limit" in text:
+        return BadInputError(source, field=position, found="JSON nested too deeply",
+                             expected="at most 200 levels")
+    if text.startswith("EOF"):
+        return BadInputError(source, field=position, found="the end of the file inside the JSON",
+                             expected="whole JSON (was the file cut short?)")
+    return BadInputError(source, field=position, found=f"text that is not JSON ({reason or text})",
+                         expected="JSON")
+
+
+def _count_keys(value: Any) -> int:
+    count = 0
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            count += len(item)
+            todo.extend(child for child in item.values() if isinstance(child, dict | list))
+        elif isinstance(item, list):
+            todo.extend(child for child in item if isinstance(child, dict | list))
+    return count
+
+
+def _refuse_duplicate_keys(data: bytes, source: str) -> None:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = dict(pairs)
+        if len(keys) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise BadInputError(source, field=_shown(twice), found="this key twice in one object",
+                                expected="each key once")
+        return keys
+
+    json.loads(data, object_pairs_hook=unique)

@@ -1,0 +1,86 @@
+"""Small inputs for tests: say only what a test is about."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ci_score.models import (
+    BaselineFound,
+    BaselineUsed,
+    CaseRecord,
+    Environment,
+    Grade,
+    Layer,
+    ParityProfile,
+    Phase,
+    Profile,
+    Record,
+    Scorecard,
+)
+
+PROJECT = Path(__file__).parent.parent
+
+
+def shared() -> Path | None:
+    """The folder with golden cases and samples that is not part of the clone, where there is one."""
+    named = os.environ.get("CI_SCORE_SHARED")
+    folder = Path(named) if named else PROJECT.parent / "shared"
+    return folder if (folder / "golden").is_dir() else None
+
+
+def phase(total_ms: float = 10.0, pct: float = 10.0) -> Phase:
+    return Phase(total_ms=total_ms, pct=pct, avg_ms=total_ms)
+
+
+def layer(number: int = 0, fwd_ms: float = 1.0, bwd_ms: float = 2.0, **ops: float) -> Layer:
+    return Layer(layer=number, fwd_ms=fwd_ms, bwd_ms=bwd_ms, ops=ops)
+
+
+def profile(step_ms: float = 100.0, **fields: Any) -> Profile:
+    defaults: dict[str, Any] = {
+        "steps": 10,
+        "wall_coverage": 0.95,
+        "phases": {"forward": phase(30.0, 30.0), "backward": phase(65.0, 65.0)},
+        "per_layer": (layer(0, qkv=1.0, mlp=2.0), layer(1, qkv=1.0, mlp=2.0)),
+    }
+    return Profile(avg_step_ms=step_ms, **{**defaults, **fields})
+
+
+def scorecard(step_ms: float = 100.0, tok_s: float = 1000.0, **fields: Any) -> Scorecard:
+    grade: Grade = "B"
+    defaults: dict[str, Any] = {
+        "grade": grade,
+        "efficiency": 0.45,
+        "bottleneck": "memory_bw",
+        "forward_backward_ratio": 2.0,
+        "wall_coverage": 0.95,
+    }
+    return Scorecard(step_time_ms=step_ms, throughput_tok_s=tok_s, **{**defaults, **fields})
+
+
+def case(name: str = "training", card: Scorecard | None = None, **fields: Any) -> CaseRecord:
+    return CaseRecord(name=name, scorecard=card or scorecard(), **fields)
+
+
+def record(*cases: CaseRecord, created_at: str = "2026-01-02T03:04:05Z", **fields: Any) -> Record:
+    return Record(ci_score_version="0.1.0", created_at=created_at, cases=cases or (case(),), **fields)
+
+
+def found(base: CaseRecord) -> BaselineFound:
+    return BaselineFound(base, BaselineUsed(source="base.json", commit="b" * 40))
+
+
+def on(accelerator: str | None, count: int | None = None) -> Environment:
+    return Environment(accelerator=accelerator, accelerator_count=count)
+
+
+def runtime(name: str = "ours", **ops: float) -> ParityProfile:
+    return ParityProfile(
+        runtime=name,
+        throughput_tok_s=1000.0,
+        step_time_ms=100.0,
+        kernel_launches_per_step=200,
+        ops=ops,
+    )
