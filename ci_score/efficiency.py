@@ -32,7 +32,7 @@ class Workload:
 def training_scorecard(
     profile: Profile, workload: Workload, baseline: Scorecard | None = None
 ) -> Scorecard:
-    """The scorecard of a run: the reference fed with one device's throughput, the job's beside it."""
+    """The scorecard of a run: fed with one device's throughput, with the job's beside it."""
     preset = find_preset(workload.hardware) if workload.hardware else None
     accelerator = _accelerator(profile, workload, named_by_preset=preset is not None)
     count = workload.accelerator_count or profile.accelerator_count
@@ -142,6 +142,9 @@ def _mfu(
     peak = accelerator.flops.get(workload.precision)
     if peak is None:
         known = ", ".join(accelerator.flops)
-        return None, f"No MFU: no dense {workload.precision} peak of {accelerator.name} (known: {known})."
+        return (
+            None,
+            f"No MFU: no dense {workload.precision} peak of {accelerator.name} (known: {known}).",
+        )
     basis = f"dense {workload.precision} peak of {accelerator.name}, {peak / 1e12:g} TFLOP/s"
     return device_tok_s * workload.flops_per_token / peak, basis

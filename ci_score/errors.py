@@ -2,7 +2,7 @@
 
     CiScoreError                exit 3: could not judge, or ci-score itself broke
     └── WrongUseError           exit 2: an option, a file or a setting is wrong
-        └── BadInputError       a stranger's file: which one, where in it, what was found, what was expected
+        └── BadInputError       a stranger's file: which, where, what was found and expected
 
 Exit 1 belongs to a confirmed regression alone and is never the fate of an error.
 """

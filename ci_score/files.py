@@ -25,7 +25,7 @@ def display_name(name: str) -> str:
 
 
 def read_bytes(name: str, limit: int = PROFILE_LIMIT) -> bytes:
-    """The bytes of a file, or of standard input for `-`; gzip is unpacked whatever the name says."""
+    """The bytes of a file, or of standard input for `-`; gzip is known by its content."""
     source = display_name(name)
     if name == STANDARD_INPUT:
         return _unpacked(_read_limited(sys.stdin.buffer, source, limit), source, limit)
@@ -46,20 +46,21 @@ def read_bytes(name: str, limit: int = PROFILE_LIMIT) -> bytes:
 
 def write_atomically(path: Path, text: str) -> None:
     """Puts `text` at `path` in one move: a reader finds the old file or the new one, never half."""
-    temporary = ""
+    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
+        temporary = Path(name)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
         # mkstemp makes private files; what a run leaves is for the next step of the workflow.
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
     except OSError as error:
         raise WrongUseError(f"{path}: cannot be written ({error.strerror})") from None
     finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

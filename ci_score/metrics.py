@@ -1,4 +1,4 @@
-"""Every metric once: its name, how it is printed, and when the reference calls a change a regression."""
+"""Every metric once: its name, how it is printed, and from where on a change is a regression."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ci_score.models import Scorecard
-
 
 MINUS = "\u2212"
 

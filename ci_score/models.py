@@ -113,7 +113,7 @@ class LayerSummary(Value):
 
 
 class Regression(Value):
-    """A metric that got worse than the reference's limit; delta is relative unless the row says absolute."""
+    """A metric beyond the reference's limit; its row says whether the delta is relative."""
 
     metric: str
     delta: float
@@ -246,6 +246,7 @@ class Verdict(Value):
     headline: str
     reasons: Annotated[tuple[str, ...], FromList] = ()
     unjudged: Annotated[Unjudged | None, FromList] = None
+    basis: str | None = None
     smallest_visible_slowdown: NotNegative | None = None
     verified: bool = False
 
@@ -340,4 +341,3 @@ class BaselineMissing:
 
 
 Baseline = BaselineFound | BaselineMissing
-

@@ -1,4 +1,4 @@
-"""Profile × Profile → Parity: how two runtimes compare on the same model, exactly as the reference does."""
+"""Profile × Profile → Parity: two runtimes on the same model, exactly as the reference has it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _notes(
     for side, share in ((ours, ours_share), (theirs, theirs_share)):
         if share is None:
             yield f"{side.runtime}: no op has any time, nothing was measured."
-        else:
+        elif compared:
             yield f"The compared ops cover {share:.1%} of {side.runtime}'s op time."
     for label, mine, others in (
         ("throughput", ours.throughput_tok_s, theirs.throughput_tok_s),

@@ -6,7 +6,7 @@ Every collaborator is an argument. Nothing here touches the network, the clock o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ci_score import __version__
 from ci_score.baselines import BaselineStore
@@ -32,7 +32,7 @@ class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks."""
 
     cases: tuple[tuple[str, Profile], ...]
-    workload: Workload = Workload()
+    workload: Workload = field(default_factory=Workload)
     commit: str | None = None
     run: RunIdentity | None = None
 
@@ -41,10 +41,10 @@ def run(
     job: Job,
     *,
     baselines: BaselineStore,
-    publish: Callable[[Record], None],
+    publish: Callable[[Record], object],
     now: Callable[[], str],
 ) -> Record:
-    """One run from profiles to a published record; the caller turns its verdict into an exit code."""
+    """One run, from profiles to a published record whose verdict is the caller's exit code."""
     measured = [measured_case(name, profile, job.workload) for name, profile in job.cases]
     judged = [judged_case(case, baselines.find(case.name, case.environment)) for case in measured]
     record = record_of(judged, now(), commit=job.commit, run=job.run)

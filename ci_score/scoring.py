@@ -6,7 +6,6 @@ and `fmean` round differently: each would change what the reference computes.
 
 from __future__ import annotations
 
-
 from collections.abc import Iterable, Mapping
 
 from pydantic import ValidationError
@@ -66,7 +65,9 @@ def compute_scorecard(
     except (OverflowError, ValidationError):
         # Inputs are finite, so a number that is not can only be the overflow of their sum or ratio.
         raise BadInputError(
-            "profile", found="numbers so far apart that a result overflows", expected="measured times"
+            "profile",
+            found="numbers so far apart that a result overflows",
+            expected="measured times",
         ) from None
 
 
@@ -249,12 +250,10 @@ def _ungraded_reason(throughput: float, hardware: Hardware) -> str | None:
 def _notes(
     profile: Profile, throughput: float, hardware: Hardware, ratio: float
 ) -> tuple[str, ...]:
-    return tuple(
-        [
-            *_profile_notes(profile),
-            *_roofline_notes(throughput, hardware),
-            *_ratio_notes(ratio),
-        ]
+    return (
+        *_profile_notes(profile),
+        *_roofline_notes(throughput, hardware),
+        *_ratio_notes(ratio),
     )
 
 

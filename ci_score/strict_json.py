@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import pydantic_core
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ci_score.errors import BadInputError
 
@@ -93,9 +93,14 @@ def json_path(location: Iterable[int | str]) -> str:
 
 
 def dump(value: Any) -> str:
-    """`value` as stable, readable JSON text with a final newline."""
-    jsonable = TypeAdapter(Any).dump_python(value, mode="json")
-    return json.dumps(jsonable, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """`value` (a model, or what JSON can hold) as readable JSON with a final newline.
+
+    `##[` is a command to a workflow's runner wherever it stands in a log; in JSON it can only be
+    part of a text, where an escape means the same.
+    """
+    jsonable = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    text = json.dumps(jsonable, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.replace("##[", "#\\u0023[") + "\n"
 
 
 def _expected(error: Any) -> str:
@@ -125,13 +130,19 @@ def _not_json(error: ValueError, source: str) -> BadInputError:
     text = str(error)
     reason, _, position = text.rpartition(" at ")
     if "recursion limit" in text:
-        return BadInputError(source, field=position, found="JSON nested too deeply",
-                             expected="at most 200 levels")
+        return BadInputError(
+            source, field=position, found="JSON nested too deeply", expected="at most 200 levels"
+        )
     if text.startswith("EOF"):
-        return BadInputError(source, field=position, found="the end of the file inside the JSON",
-                             expected="whole JSON (was the file cut short?)")
-    return BadInputError(source, field=position, found=f"text that is not JSON ({reason or text})",
-                         expected="JSON")
+        return BadInputError(
+            source,
+            field=position,
+            found="the end of the file inside the JSON",
+            expected="whole JSON (was the file cut short?)",
+        )
+    return BadInputError(
+        source, field=position, found=f"text that is not JSON ({reason or text})", expected="JSON"
+    )
 
 
 def _count_keys(value: Any) -> int:
@@ -153,8 +164,12 @@ def _refuse_duplicate_keys(data: bytes, source: str) -> None:
         if len(keys) != len(pairs):
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise BadInputError(source, field=_shown(twice), found="this key twice in one object",
-                                expected="each key once")
+            raise BadInputError(
+                source,
+                field=_shown(twice),
+                found="this key twice in one object",
+                expected="each key once",
+            )
         return keys
 
     json.loads(data, object_pairs_hook=unique)

@@ -47,6 +47,8 @@ HARMLESS = frozenset(
     }
 )
 
+REFERENCE_BASIS = "Unverified: one number a side, judged by the reference's fixed limits."
+
 _OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
 
 _MISSING_WORDS = {
@@ -131,14 +133,12 @@ def _judged(changes: tuple[Change, ...], contributions: tuple[Contribution, ...]
     return Verdict(
         outcome=outcome,
         headline=_headline(changes, contributions),
-        reasons=(
-            *(
-                f"{describe(change)}: {change.severity.value}"
-                for change in changes
-                if change.severity is not None
-            ),
-            "Unverified: one number a side, judged by the fixed limits of the reference rules.",
+        reasons=tuple(
+            f"{describe(change)}: {change.severity.value}"
+            for change in changes
+            if change.severity is not None
         ),
+        basis=REFERENCE_BASIS,
         smallest_visible_slowdown=_smallest_visible(changes),
     )
 

@@ -1,0 +1,1 @@
+"""The suite: seconds, no network, nothing outside a temporary folder."""

@@ -24,7 +24,7 @@ PROJECT = Path(__file__).parent.parent
 
 
 def shared() -> Path | None:
-    """The folder with golden cases and samples that is not part of the clone, where there is one."""
+    """The folder of golden cases and samples beside the clone, where there is one."""
     named = os.environ.get("CI_SCORE_SHARED")
     folder = Path(named) if named else PROJECT.parent / "shared"
     return folder if (folder / "golden").is_dir() else None
@@ -65,7 +65,9 @@ def case(name: str = "training", card: Scorecard | None = None, **fields: Any) -
 
 
 def record(*cases: CaseRecord, created_at: str = "2026-01-02T03:04:05Z", **fields: Any) -> Record:
-    return Record(ci_score_version="0.1.0", created_at=created_at, cases=cases or (case(),), **fields)
+    return Record(
+        ci_score_version="0.1.0", created_at=created_at, cases=cases or (case(),), **fields
+    )
 
 
 def found(base: CaseRecord) -> BaselineFound:

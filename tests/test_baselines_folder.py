@@ -44,7 +44,9 @@ def test_find__looks_further_back_for_the_same_environment(tmp_path: Path) -> No
     baselines = store(
         tmp_path,
         new=record(case(environment=on("H100")), created_at="2026-01-02T00:00:00Z"),
-        old=record(case(card=scorecard(7.0), environment=on("L4")), created_at="2026-01-01T00:00:00Z"),
+        old=record(
+            case(card=scorecard(7.0), environment=on("L4")), created_at="2026-01-01T00:00:00Z"
+        ),
     )
     assert step_ms(baselines.find("training", on("L4"))) == 7.0
     missing = baselines.find("training", on("T4"))
@@ -55,7 +57,9 @@ def test_find__looks_further_back_for_the_same_environment(tmp_path: Path) -> No
 
 def test_find__says_why_there_is_none(tmp_path: Path) -> None:
     """First run, new case and unusable records are different things."""
-    assert reason(FolderBaselines(tmp_path / "none").find("training", NOWHERE)) is Unjudged.FIRST_RUN
+    assert (
+        reason(FolderBaselines(tmp_path / "none").find("training", NOWHERE)) is Unjudged.FIRST_RUN
+    )
     assert reason(store(tmp_path).find("training", NOWHERE)) is Unjudged.FIRST_RUN
     assert reason(store(tmp_path, a=record()).find("new", NOWHERE)) is Unjudged.NEW_CASE
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ci_score.efficiency import Workload, training_scorecard
@@ -10,8 +12,8 @@ from ci_score.models import Scorecard
 from tests.builders import profile
 
 
-def score(workload: Workload = Workload(), **fields: object) -> Scorecard:
-    return training_scorecard(profile(**fields), workload)
+def score(workload: Workload | None = None, **fields: Any) -> Scorecard:
+    return training_scorecard(profile(**fields), workload or Workload())
 
 
 def test_throughput__is_tokens_per_step_over_step_time() -> None:
@@ -49,8 +51,9 @@ def test_bytes__of_a_step_are_shared_by_one_device_s_tokens() -> None:
     """20 GB a step and device, 8192 tokens on 4 devices: 9.8 MB a token."""
     card = score(
         Workload(bytes_per_step=20e9, peak_bandwidth_gb_s=1000.0),
-        tokens_per_step=8192, accelerator_count=4,
-    )  # fmt: skip
+        tokens_per_step=8192,
+        accelerator_count=4,
+    )
     # 100 ms a step on 1000 GB/s can move 100 GB; 20 GB are a fifth.
     assert card.efficiency == pytest.approx(0.2)
     assert card.graded
@@ -75,7 +78,7 @@ def test_hardware__comes_from_the_profile_s_driver_name() -> None:
 
 def test_hardware__the_profile_s_own_bandwidth_wins_over_the_table() -> None:
     """A device that tells its peak knows better than a table; the user knows best."""
-    fields = {"accelerator": "NVIDIA L4", "peak_bandwidth_gb_s": 1000.0}
+    fields: dict[str, Any] = {"accelerator": "NVIDIA L4", "peak_bandwidth_gb_s": 1000.0}
     said = Workload(throughput_tok_s=1.0, bytes_per_token=1e9)
     assert score(said, **fields).efficiency == pytest.approx(1 / 1000)
     explicit = Workload(throughput_tok_s=1.0, bytes_per_token=1e9, peak_bandwidth_gb_s=100.0)
@@ -101,8 +104,9 @@ def test_mfu__is_model_flops_over_the_dense_peak() -> None:
     """10,000 tok/s/device x 6 GFLOP/token on an L4's dense bf16 121 TFLOP/s."""
     card = score(
         Workload(throughput_tok_s=20_000.0, flops_per_token=6e9, precision="bf16"),
-        accelerator="NVIDIA L4", accelerator_count=2,
-    )  # fmt: skip
+        accelerator="NVIDIA L4",
+        accelerator_count=2,
+    )
     assert card.mfu == pytest.approx(10_000 * 6e9 / 121e12)
     assert card.mfu_basis == "dense bf16 peak of L4, 121 TFLOP/s"
 
@@ -112,8 +116,16 @@ def test_mfu__is_model_flops_over_the_dense_peak() -> None:
     [
         (Workload(flops_per_token=6e9, precision="bf16"), "L4", "throughput"),
         (Workload(throughput_tok_s=1.0, flops_per_token=6e9), "L4", "precision"),
-        (Workload(throughput_tok_s=1.0, flops_per_token=6e9, precision="bf16"), None, "accelerator"),
-        (Workload(throughput_tok_s=1.0, flops_per_token=6e9, precision="int3"), "L4", "known: fp32"),
+        (
+            Workload(throughput_tok_s=1.0, flops_per_token=6e9, precision="bf16"),
+            None,
+            "accelerator",
+        ),
+        (
+            Workload(throughput_tok_s=1.0, flops_per_token=6e9, precision="int3"),
+            "L4",
+            "known: fp32",
+        ),
     ],
 )
 def test_mfu__that_cannot_be_derived_says_what_is_missing(

@@ -19,15 +19,22 @@ MS = st.floats(min_value=0.001, max_value=1e4)
 NAMES = st.sampled_from(["fwd", "bwd", "opt", "h2d", "copy_d2h", "loss", "norm"])
 PHASES = st.dictionaries(NAMES, st.builds(phase, MS, st.floats(min_value=0, max_value=40)))
 LAYERS = st.lists(
-    st.builds(lambda n, f, b, ops: Layer(layer=n, fwd_ms=f, bwd_ms=b, ops=ops),
-              st.integers(0, 5), MS, MS, st.dictionaries(NAMES, MS)),
+    st.builds(
+        lambda n, f, b, ops: Layer(layer=n, fwd_ms=f, bwd_ms=b, ops=ops),
+        st.integers(0, 5),
+        MS,
+        MS,
+        st.dictionaries(NAMES, MS),
+    ),
     max_size=4,
 )
 PROFILES = st.builds(
     lambda step, phases, layers: Profile(
         steps=3, avg_step_ms=step, wall_coverage=0.9, phases=phases, per_layer=layers
     ),
-    MS, PHASES, LAYERS,
+    MS,
+    PHASES,
+    LAYERS,
 )
 
 
@@ -46,7 +53,10 @@ def test_notes__a_sound_profile_has_none() -> None:
         (profile(phases={}), "no phases"),
         (profile(per_layer=()), "no layers"),
         (profile(step_ms=0.0), "step time is 0"),
-        (profile(phases={"forward": phase(1000.0)}), "10.0 times the step: these look like run totals"),
+        (
+            profile(phases={"forward": phase(1000.0)}),
+            "10.0 times the step: these look like run totals",
+        ),
         (profile(wall_coverage=0.899), "89.9% of the wall time"),
         (profile(per_layer=[layer(fwd_ms=1.0, bwd_ms=0.5)]), "0.50 times the forward"),
         (profile(per_layer=[layer(fwd_ms=1.0, bwd_ms=5.5)]), "5.50 times the forward"),
@@ -141,11 +151,15 @@ def test_scaling__all_times_leaves_ratios(profile: Profile, k: float) -> None:
             for name, p in profile.phases.items()
         },
         per_layer=[
-            Layer(layer=row.layer, fwd_ms=row.fwd_ms * k, bwd_ms=row.bwd_ms * k,
-                  ops={op: ms * k for op, ms in row.ops.items()})
+            Layer(
+                layer=row.layer,
+                fwd_ms=row.fwd_ms * k,
+                bwd_ms=row.bwd_ms * k,
+                ops={op: ms * k for op, ms in row.ops.items()},
+            )
             for row in profile.per_layer
         ],
-    )  # fmt: skip
+    )
     before = compute_scorecard(profile, 100.0, ROOFLINE)
     after = compute_scorecard(scaled, 100.0, ROOFLINE)
     assert after.forward_backward_ratio == before.forward_backward_ratio

@@ -13,9 +13,14 @@ from ci_score.models import Profile
 from ci_score.strict_json import dump, json_path, parse, validate
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+    ),
     max_leaves=20,
 )
 
@@ -73,7 +78,9 @@ def test_parse__reads_what_json_writes(value: object) -> None:
         assert parse(text.encode(), "x") == value
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc:\"\\"), st.sampled_from(["x", '":', ": "])), max_size=6))
+@given(
+    st.lists(st.tuples(st.sampled_from('abc:"\\'), st.sampled_from(["x", '":', ": "])), max_size=6)
+)
 def test_parse__finds_every_duplicate(pairs: list[tuple[str, str]]) -> None:
     """A key is refused if and only if it stands twice in its object."""
     text = "{" + ", ".join(f"{json.dumps(key)} : {json.dumps(value)}" for key, value in pairs) + "}"
@@ -95,17 +102,27 @@ WRONG_FIELDS = [
     ({"avg_step_ms": float("inf")}, "avg_step_ms", "Infinity", "a finite number"),
     ({"avg_step_ms": 10**400}, "avg_step_ms", "1000", "number"),
     ({"phases": []}, "phases", "an empty list", "an object"),
-    ({"phases": {"a b": {"total_ms": 1, "pct": 1}}}, 'phases["a b"].avg_ms', "nothing", "this field"),
+    (
+        {"phases": {"a b": {"total_ms": 1, "pct": 1}}},
+        'phases["a b"].avg_ms',
+        "nothing",
+        "this field",
+    ),
     ({"per_layer": {}}, "per_layer", "an empty object", "a list"),
-    ({"per_layer": [{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {"a": "b"}}]},
-     "per_layer[0].ops.a", '"b"', "a number"),
+    (
+        {"per_layer": [{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {"a": "b"}}]},
+        "per_layer[0].ops.a",
+        '"b"',
+        "a number",
+    ),
     ({"bottleneck": 3}, "bottleneck", "3", "text"),
     (3, "", "3", "an object"),
 ]
 
 
-@pytest.mark.parametrize(("value", "field", "found", "expected"), WRONG_FIELDS,
-                         ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("value", "field", "found", "expected"), WRONG_FIELDS, ids=lambda value: str(value)[:30]
+)
 def test_validate__names_field_found_and_expected(
     value: object, field: str, found: str, expected: str
 ) -> None:
@@ -139,3 +156,10 @@ def test_json_path__quotes_what_is_no_identifier() -> None:
 def test_dump__is_readable_and_stable() -> None:
     """Text for people and diffs, in UTF-8, with a final newline."""
     assert dump({"b": [1.5], "ä": None}) == '{\n  "b": [\n    1.5\n  ],\n  "ä": null\n}\n'
+
+
+def test_dump__holds_no_workflow_command() -> None:
+    """Printed in a job, the JSON of a hostile name is no command, and still the same name."""
+    text = dump({"op": "##[add-mask]x", "deep": "###[["})
+    assert "##[" not in text
+    assert json.loads(text) == {"op": "##[add-mask]x", "deep": "###[["}

@@ -33,11 +33,13 @@ def verdict(judged: CaseRecord) -> Verdict:
 def with_verdicts(*outcomes: Outcome, unjudged: Unjudged | None = None) -> Record:
     return record(
         *(
-            case(name=f"case-{number}",
-                 verdict=Verdict(outcome=outcome, headline="x", unjudged=unjudged))
+            case(
+                name=f"case-{number}",
+                verdict=Verdict(outcome=outcome, headline="x", unjudged=unjudged),
+            )
             for number, outcome in enumerate(outcomes)
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,17 +64,24 @@ def test_judge__a_fall_in_coverage_only_warns() -> None:
 
 
 def test_judge__says_what_and_where_and_how_sure() -> None:
-    """The headline names the change and its places; the reasons say that it is unverified."""
-    head = case(card=scorecard(150.0), phases={"forward": 30.0, "backward": 115.0},
-                ops={"gemm": 20.0, "swiglu_bwd": 60.0})  # fmt: skip
-    base = case(card=scorecard(100.0), phases={"forward": 30.0, "backward": 65.0},
-                ops={"gemm": 20.0, "swiglu_bwd": 10.0})  # fmt: skip
+    """The headline names the change and its places; the basis says that it is unverified."""
+    head = case(
+        card=scorecard(150.0),
+        phases={"forward": 30.0, "backward": 115.0},
+        ops={"gemm": 20.0, "swiglu_bwd": 60.0},
+    )
+    base = case(
+        card=scorecard(100.0),
+        phases={"forward": 30.0, "backward": 65.0},
+        ops={"gemm": 20.0, "swiglu_bwd": 10.0},
+    )
     said = verdict(judged_case(head, found(base)))
     assert said.headline == (
         "Step time +50.0 % (100 ms → 150 ms), most of it in phase backward (+50.0 ms)"
         " and op swiglu_bwd (+50.0 ms)"
     )
-    assert "Unverified" in said.reasons[-1]
+    assert said.reasons == ("Step time +50.0 % (100 ms → 150 ms): critical",)
+    assert "Unverified" in (said.basis or "")
     assert not said.verified
 
 
@@ -149,9 +158,10 @@ def test_exit__the_reasons_that_do_not_block() -> None:
 
 
 def test_exit__a_regression_outranks_what_could_not_be_judged() -> None:
-    """fail > inconclusive > warn > pass, for the report and for its exit code."""
-    both = with_verdicts(Outcome.INCONCLUSIVE, Outcome.FAIL, Outcome.WARN,
-                         unjudged=Unjudged.API_DOWN)  # fmt: skip
+    """Fail > inconclusive > warn > pass, for the report and for its exit code."""
+    both = with_verdicts(
+        Outcome.INCONCLUSIVE, Outcome.FAIL, Outcome.WARN, unjudged=Unjudged.API_DOWN
+    )
     assert report_outcome(both) is Outcome.FAIL
     assert exit_code(both, FailOn.CRITICAL, AUTO) == 1
     assert exit_code(both, NEVER, AUTO) == 3

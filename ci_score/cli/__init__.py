@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -58,10 +57,11 @@ def run(arguments: Sequence[str]) -> int:
     """Runs a command and returns its exit code; click's own would call an abort a regression."""
     try:
         result = cli.main(list(arguments), prog_name="ci-score", standalone_mode=False)
-        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except CiScoreError as error:
-        click.echo(f"ci-score: {error}", err=True)
+        from ci_score.report.escape import log_line
+
+        click.echo(f"ci-score: {log_line(str(error), 2000)}", err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()
@@ -69,23 +69,24 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("ci-score: interrupted, nothing was judged", err=True)
         return EXIT_BROKE
-    except BrokenPipeError:
-        # Whoever read our output is gone: nobody heard the verdict, and Python must not complain
-        # about the closed pipe once more when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as stop:
+        # click leaves so after completing a word, and with 1 where our output's reader is gone.
+        return EXIT_BROKE if stop.code else 0
+    except OSError as error:  # our own files are guarded: this is standard output that is full
+        click.echo(f"ci-score: the machine refuses ({error}), nothing was judged", err=True)
         return EXIT_BROKE
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever broke, it is no regression
         _report_crash(error)
         return EXIT_BROKE
 
 
 def _report_crash(error: Exception) -> None:
     click.echo(
-        f"ci-score broke. This is a fault of ci-score {__version__}, not of your change; nothing was"
-        " judged.\nPlease report it with these lines:\n"
+        f"ci-score broke. This is a fault of ci-score {__version__}, not of your change;"
+        " nothing was judged.\nPlease report it with these lines:\n"
         f"  Python {platform.python_version()} on {platform.system()} {platform.machine()}",
         err=True,
     )
     for frame in traceback.extract_tb(error.__traceback__)[-8:]:
-        click.echo(f"  {os.path.basename(frame.filename)}:{frame.lineno} {frame.name}", err=True)
+        click.echo(f"  {Path(frame.filename).name}:{frame.lineno} {frame.name}", err=True)
     click.echo(f"  {type(error).__name__}: {str(error)[:500]}", err=True)

@@ -12,6 +12,7 @@ from ci_score.errors import BadInputError
 from ci_score.files import RECORD_LIMIT, display_name, read_bytes
 from ci_score.pipeline import judged_case
 from ci_score.records import read_record
+from ci_score.strict_json import dump
 from ci_score.verdict import FailOn, OnInconclusive, exit_code
 
 
@@ -44,7 +45,9 @@ def command(
         raise BadInputError(str(baseline), found="nothing there", expected="a record or a folder")
     head = read_record(read_bytes(record, RECORD_LIMIT), display_name(record))
     if not head.cases:
-        raise BadInputError(record, field="cases", found="an empty list", expected="a case to judge")
+        raise BadInputError(
+            record, field="cases", found="an empty list", expected="a case to judge"
+        )
     store = FolderBaselines(baseline)
     judged = head.model_copy(
         update={
@@ -53,6 +56,6 @@ def command(
             )
         }
     )
-    text = judged.model_dump_json(indent=2) + "\n" if as_json else options.report_in_style(judged, style)
+    text = dump(judged) if as_json else options.report_in_style(judged, style)
     options.write_result(text, output)
     return exit_code(judged, fail_on, on_inconclusive)

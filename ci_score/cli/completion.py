@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
 
 @click.command("completion")
@@ -18,6 +20,6 @@ def command(shell: str) -> None:
       ci-score completion fish > ~/.config/fish/completions/ci-score.fish
     """
     root = click.get_current_context().find_root()
-    completion = get_completion_class(shell)
-    assert completion is not None  # click knows the three shells of the choice
+    # click knows the three shells of the choice.
+    completion = cast("type[ShellComplete]", get_completion_class(shell))
     click.echo(completion(root.command, {}, "ci-score", "_CI_SCORE_COMPLETE").source())

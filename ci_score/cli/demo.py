@@ -16,6 +16,7 @@ from ci_score.pipeline import Job, run
 from ci_score.profilers import read_profile
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
+from ci_score.strict_json import dump
 from ci_score.verdict import FailOn, OnInconclusive, exit_code
 
 CASE = "llm-1b@l4"
@@ -27,8 +28,13 @@ WORKLOAD = Workload(bytes_per_step=58e9)
 
 
 @click.command("demo")
-@click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False),
-              default=Path("ci-score-demo"), show_default=True, help="Where the results go.")
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("ci-score-demo"),
+    show_default=True,
+    help="Where the results go.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the pull request's record.")
 def command(output_dir: Path, as_json: bool) -> None:
     """Run the main job on sample data: record a default branch, then review a pull request.
@@ -46,7 +52,7 @@ def command(output_dir: Path, as_json: bool) -> None:
     run(
         Job(cases=((CASE, sample("main.json")),), workload=WORKLOAD, commit=MAIN_COMMIT),
         baselines=store,
-        publish=lambda record: store.save(record, _json(record)),
+        publish=lambda record: store.save(record, dump(record)),
         now=lambda: MAIN_TIME,
     )
     record = run(
@@ -60,7 +66,7 @@ def command(output_dir: Path, as_json: bool) -> None:
         now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     if as_json:
-        click.echo(_json(record), nl=False)
+        click.echo(dump(record), nl=False)
         return
     code = exit_code(record, FailOn.CRITICAL, OnInconclusive.AUTO)
     click.echo(report_text(record))
@@ -76,9 +82,5 @@ def sample(name: str) -> Profile:
 
 
 def _publish(record: Record, output_dir: Path) -> None:
-    write_atomically(output_dir / "ci-score.json", _json(record))
+    write_atomically(output_dir / "ci-score.json", dump(record))
     write_atomically(output_dir / "report.md", report_markdown(record))
-
-
-def _json(record: Record) -> str:
-    return record.model_dump_json(indent=2) + "\n"

@@ -44,7 +44,9 @@ def command(name: str | None, as_json: bool) -> None:
         click.echo("Presets of the reference model")
         click.echo(table([("name", "GB/s", "bytes/token"), *map(_preset_row, presets)]))
     if accelerators:
-        click.echo("Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)")
+        click.echo(
+            "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
+        )
         click.echo(table([("name", "GB", "GB/s", "peaks"), *map(_accelerator_row, accelerators)]))
     if name:
         for accelerator in accelerators:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,12 +19,14 @@ from ci_score.verdict import FailOn, OnInconclusive
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class PositiveNumber(click.ParamType):
+class PositiveNumber(click.ParamType[float]):
     """A finite number above 0; unlike click's own range it refuses `nan` and `inf`."""
 
     name = "number"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """The number, or click's message about the option."""
         try:
             number = float(value)
@@ -41,22 +44,53 @@ def workload_options(command: F) -> F:
     """What the user can say about a run; an explicit value wins over the profile's own."""
     for option in reversed(
         (
-            click.option("--throughput", "throughput_tok_s", type=POSITIVE, metavar="TOK/S",
-                         help="Tokens per second of the whole job."),
-            click.option("--tokens-per-step", type=POSITIVE, metavar="N",
-                         help="Tokens of one step, over all devices."),
-            click.option("--hardware", metavar="NAME",
-                         help="Accelerator or preset; see `ci-score hardware`."),
-            click.option("--devices", "accelerator_count", type=click.IntRange(1, 10**6),
-                         metavar="N", help="How many accelerators the job used."),
-            click.option("--peak-bandwidth-gb-s", type=POSITIVE, metavar="GB/S",
-                         help="Peak memory bandwidth of one device."),
-            click.option("--bytes-per-token", type=POSITIVE, metavar="BYTES",
-                         help="Bytes that one device moves per token it trains on."),
-            click.option("--bytes-per-step", type=POSITIVE, metavar="BYTES",
-                         help="Bytes that one device moves per step, shared by its tokens."),
-            click.option("--flops-per-token", type=POSITIVE, metavar="FLOP",
-                         help="For MFU: model FLOPs per token, forward and backward."),
+            click.option(
+                "--throughput",
+                "throughput_tok_s",
+                type=POSITIVE,
+                metavar="TOK/S",
+                help="Tokens per second of the whole job.",
+            ),
+            click.option(
+                "--tokens-per-step",
+                type=POSITIVE,
+                metavar="N",
+                help="Tokens of one step, over all devices.",
+            ),
+            click.option(
+                "--hardware", metavar="NAME", help="Accelerator or preset; see `ci-score hardware`."
+            ),
+            click.option(
+                "--devices",
+                "accelerator_count",
+                type=click.IntRange(1, 10**6),
+                metavar="N",
+                help="How many accelerators the job used.",
+            ),
+            click.option(
+                "--peak-bandwidth-gb-s",
+                type=POSITIVE,
+                metavar="GB/S",
+                help="Peak memory bandwidth of one device.",
+            ),
+            click.option(
+                "--bytes-per-token",
+                type=POSITIVE,
+                metavar="BYTES",
+                help="Bytes that one device moves per token it trains on.",
+            ),
+            click.option(
+                "--bytes-per-step",
+                type=POSITIVE,
+                metavar="BYTES",
+                help="Bytes that one device moves per step, shared by its tokens.",
+            ),
+            click.option(
+                "--flops-per-token",
+                type=POSITIVE,
+                metavar="FLOP",
+                help="For MFU: model FLOPs per token, forward and backward.",
+            ),
             click.option("--precision", metavar="DTYPE", help="For MFU: bf16, fp16, fp8, …"),
         )
     ):
@@ -72,13 +106,26 @@ def workload_of(options: dict[str, Any]) -> Workload:
 def gate_options(command: F) -> F:
     """What fails the check."""
     command = click.option(
-        "--on-inconclusive", type=click.Choice([*OnInconclusive]), default=OnInconclusive.AUTO,
-        show_default=True, help="What to do where nothing could be judged; auto: by its reason.",
+        "--on-inconclusive",
+        type=_one_of(OnInconclusive),
+        default=OnInconclusive.AUTO.value,
+        show_default=True,
+        help="What to do where nothing could be judged; auto: by its reason.",
+        callback=lambda _context, _option, value: OnInconclusive(value),
     )(command)
     return click.option(
-        "--fail-on", type=click.Choice([*FailOn]), default=FailOn.CRITICAL, show_default=True,
+        "--fail-on",
+        type=_one_of(FailOn),
+        default=FailOn.CRITICAL.value,
+        show_default=True,
         help="Which regressions exit with 1.",
+        callback=lambda _context, _option, value: FailOn(value),
     )(command)
+
+
+def _one_of(choices: type[StrEnum]) -> click.Choice[str]:
+    """Click's choice of an enum would offer the names of its members; users type their values."""
+    return click.Choice([choice.value for choice in choices])
 
 
 def output_options(command: F) -> F:
@@ -86,11 +133,20 @@ def output_options(command: F) -> F:
     for option in reversed(
         (
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-            click.option("--style", type=click.Choice(["terminal", "markdown", "reference"]),
-                         default="terminal", show_default=True,
-                         help="Form of the text; reference: the reference model's own markdown."),
-            click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-                         metavar="FILE", help="Write to a file instead of standard output."),
+            click.option(
+                "--style",
+                type=click.Choice(["terminal", "markdown", "reference"]),
+                default="terminal",
+                show_default=True,
+                help="Form of the text; reference: the reference model's own markdown.",
+            ),
+            click.option(
+                "-o",
+                "--output",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="Write to a file instead of standard output.",
+            ),
         )
     ):
         command = option(command)

@@ -10,15 +10,18 @@ from ci_score.cli import options
 from ci_score.files import RECORD_LIMIT, display_name, read_bytes
 from ci_score.models import Parity, ParityProfile
 from ci_score.parity import compute_parity
-from ci_score.strict_json import parse, validate
+from ci_score.strict_json import dump, parse, validate
 from ci_score.verdict import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED
 
 
 @click.command("parity")
 @click.argument("ours")
 @click.argument("theirs")
-@click.option("--require", is_flag=True,
-              help="Exit 1 where parity is not achieved, 3 where nothing could be compared.")
+@click.option(
+    "--require",
+    is_flag=True,
+    help="Exit 1 where parity is not achieved, 3 where nothing could be compared.",
+)
 @options.output_options
 def command(
     ours: str, theirs: str, require: bool, as_json: bool, style: str, output: Path | None
@@ -50,7 +53,7 @@ def _read(name: str) -> ParityProfile:
 
 def _text(parity: Parity, as_json: bool, style: str) -> str:
     if as_json:
-        return parity.model_dump_json(indent=2) + "\n"
+        return dump(parity)
     if style == "reference":
         from ci_score.report.reference import parity_markdown
 

@@ -15,6 +15,7 @@ from ci_score.models import CaseRecord
 from ci_score.pipeline import judged_case, measured_case, record_of
 from ci_score.profilers import read_profile
 from ci_score.records import DEFAULT_CASE, read_record
+from ci_score.strict_json import dump
 from ci_score.verdict import FailOn, OnInconclusive, exit_code
 
 
@@ -22,8 +23,14 @@ from ci_score.verdict import FailOn, OnInconclusive, exit_code
 @click.argument("profile")
 @options.workload_options
 @click.option("--baseline", metavar="FILE", help="Compare with this record or scorecard.")
-@click.option("--case", "case_name", default=DEFAULT_CASE, show_default=True, metavar="NAME",
-              help="Which case of the baseline record.")
+@click.option(
+    "--case",
+    "case_name",
+    default=DEFAULT_CASE,
+    show_default=True,
+    metavar="NAME",
+    help="Which case of the baseline record.",
+)
 @options.gate_options
 @options.output_options
 def command(
@@ -60,7 +67,7 @@ def command(
         measured = judged_case(measured, single(base, display_name(baseline)))
         code = exit_code(record_of([measured], ""), fail_on, on_inconclusive)
     if as_json:
-        text = measured.scorecard.model_dump_json(indent=2) + "\n"
+        text = dump(measured.scorecard)
     else:
         text = options.report_in_style(record_of([measured], ""), style)
     options.write_result(text, output)
@@ -72,5 +79,7 @@ def _baseline_case(name: str, case_name: str) -> CaseRecord:
     found = record.cases[0] if len(record.cases) == 1 else record.case(case_name)
     if found is None:
         known = ", ".join(case.name for case in record.cases) or "none"
-        raise WrongUseError(f"{name} has no case {case_name!r} (it has: {known}); name one with --case")
+        raise WrongUseError(
+            f"{name} has no case {case_name!r} (it has: {known}); name one with --case"
+        )
     return found

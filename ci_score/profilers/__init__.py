@@ -1,4 +1,4 @@
-"""Which reader understands a file: one row a format, chosen by what the file holds, never by its name."""
+"""Which reader understands a file: one row a format, chosen by content, never by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(
         name="reference",
-        description="the reference model's profile: JSON with steps, avg_step_ms, phases, per_layer",
+        description="the reference's profile: JSON with steps, avg_step_ms, phases, per_layer",
         recognises=reference.recognises,
         read=reference.read,
     ),

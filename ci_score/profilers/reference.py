@@ -7,9 +7,7 @@ from typing import Any
 from ci_score.models import Profile
 from ci_score.strict_json import validate
 
-_FIELDS = frozenset(
-    {"steps", "avg_step_ms", "wall_coverage", "phases", "per_layer", "bottleneck"}
-)
+_FIELDS = frozenset({"steps", "avg_step_ms", "wall_coverage", "phases", "per_layer", "bottleneck"})
 
 
 def recognises(value: Any) -> bool:

@@ -36,6 +36,12 @@ def plain(text: str, longest: int = LONGEST_NAME) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
+def log_line(text: str, longest: int = 400) -> str:
+    """One line for a log: the runner obeys lines that begin with `::`, and `##[` wherever it is."""
+    line = plain(text, longest).replace("##[", "# #[")
+    return ": :" + line[2:] if line.startswith("::") else line
+
+
 def text(value: object, longest: int = 1000) -> str:
     """A value as running text: what looks like markup is shown, not obeyed."""
     if isinstance(value, Safe):
@@ -68,6 +74,6 @@ def code(value: str, longest: int = LONGEST_NAME) -> Safe:
 
 
 def _is_invisible(character: str) -> bool:
-    return not character.isascii() and unicodedata.category(character) in _INVISIBLE or (
+    return (not character.isascii() and unicodedata.category(character) in _INVISIBLE) or (
         character.isascii() and not character.isprintable()
     )

@@ -39,7 +39,7 @@ def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("ci_score.report"),
         # Markdown is not HTML: every value is escaped for markdown on its way out instead.
-        autoescape=False,
+        autoescape=False,  # noqa: S701
         finalize=escape.text,
         undefined=StrictUndefined,
         trim_blocks=True,

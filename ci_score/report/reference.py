@@ -27,7 +27,13 @@ def scorecard_markdown(scorecard: Scorecard) -> str:
         f"| Wall coverage | {scorecard.wall_coverage * 100:.1f}% |",
     ]
     if scorecard.hotspot_ops:
-        lines += ["", "### Hotspot Operations", "", "| Op | Total ms | % |", "|-----|---------|---|"]
+        lines += [
+            "",
+            "### Hotspot Operations",
+            "",
+            "| Op | Total ms | % |",
+            "|-----|---------|---|",
+        ]
         lines += [f"| {op} | {ms:.1f} | {pct:.1f}% |" for op, ms, pct in scorecard.hotspot_ops]
     lines += _bullets(
         "Regressions",
@@ -42,13 +48,12 @@ def scorecard_markdown(scorecard: Scorecard) -> str:
 
 def parity_markdown(parity: Parity) -> str:
     """A parity as the reference prints it."""
+    faster, more = f"{parity.throughput_ratio:.1f}x", f"{parity.launch_ratio:.1f}x"
     lines = [
         f"## Parity: {parity.apr_runtime} vs {parity.baseline_runtime}",
         "",
-        f"- **Throughput gap**: {parity.throughput_ratio:.1f}x"
-        f" ({parity.baseline_runtime} is {parity.throughput_ratio:.1f}x faster)",
-        f"- **Kernel launches**: {parity.launch_ratio:.1f}x"
-        f" (APR launches {parity.launch_ratio:.1f}x more)",
+        f"- **Throughput gap**: {faster} ({parity.baseline_runtime} is {faster} faster)",
+        f"- **Kernel launches**: {more} (APR launches {more} more)",
         f"- **Parity achieved**: {'YES' if parity.parity_achieved else 'NO'}",
     ]
     if parity.top_gaps:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ci_score.models import CaseRecord, Parity, Record
 from ci_score.report import words
-from ci_score.report.escape import plain
+from ci_score.report.escape import log_line as line
 
 WIDEST = 48
 WIDEST_LAST = 120
@@ -24,7 +24,7 @@ def parity_text(parity: Parity) -> str:
         head = "Parity not judged: no op in common"
     else:
         head = "Parity achieved" if parity.parity_achieved else "Parity not achieved"
-    ours, theirs = plain(parity.apr_runtime, WIDEST), plain(parity.baseline_runtime, WIDEST)
+    ours, theirs = line(parity.apr_runtime, WIDEST), line(parity.baseline_runtime, WIDEST)
     rows = [
         ("Throughput", f"{theirs} at {parity.throughput_ratio:.2f}x of {ours}"),
         ("Kernel launches", f"{ours} launches {parity.launch_ratio:.2f}x as many as {theirs}"),
@@ -34,8 +34,12 @@ def parity_text(parity: Parity) -> str:
     blocks = [head, table([row for row, shown in zip(rows, known, strict=True) if shown])]
     if parity.top_gaps:
         gaps = [
-            (gap.op, words.milliseconds(gap.apr_ms), words.milliseconds(gap.baseline_ms),
-             f"{gap.ratio:.2f}x")
+            (
+                gap.op,
+                words.milliseconds(gap.apr_ms),
+                words.milliseconds(gap.baseline_ms),
+                f"{gap.ratio:.2f}x",
+            )
             for gap in parity.top_gaps
         ]
         blocks.append("Largest gaps\n" + table([("op", ours, theirs, "ratio"), *gaps]))
@@ -44,8 +48,9 @@ def parity_text(parity: Parity) -> str:
 
 def _case(case: CaseRecord, several: bool) -> Iterable[str]:
     if case.verdict:
-        head = f"{words.VERDICTS[case.verdict.outcome]}: {plain(case.verdict.headline, 400)}"
-        reasons = "".join(f"\n  - {plain(reason, 400)}" for reason in case.verdict.reasons)
+        head = f"{words.VERDICTS[case.verdict.outcome]}: {line(case.verdict.headline)}"
+        said = () if case.changes else case.verdict.reasons
+        reasons = "".join(f"\n  - {line(reason)}" for reason in said)
         yield (f"{case.name}\n" if several else "") + head + reasons
     elif several:
         yield case.name
@@ -64,6 +69,8 @@ def _case(case: CaseRecord, several: bool) -> Iterable[str]:
                 ),
             ]
         )
+    if case.verdict and case.verdict.basis:
+        yield line(case.verdict.basis)
     if case.contributions:
         yield "Where the time changed most\n" + table(
             (
@@ -86,13 +93,13 @@ def _case(case: CaseRecord, several: bool) -> Iterable[str]:
 
 
 def _notes(notes: Sequence[str]) -> list[str]:
-    return ["Notes\n" + "\n".join(f"  - {plain(note, 400)}" for note in notes)] if notes else []
+    return ["Notes\n" + "\n".join(f"  - {line(note)}" for note in notes)] if notes else []
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Columns that line up, indented by two."""
     cells = [
-        [*(plain(cell, WIDEST) for cell in row[:-1]), plain(row[-1], WIDEST_LAST)] for row in rows
+        [*(line(cell, WIDEST) for cell in row[:-1]), line(row[-1], WIDEST_LAST)] for row in rows
     ]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = (

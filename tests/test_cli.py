@@ -1,0 +1,449 @@
+"""The command line as its users meet it: results, exit codes, and errors that teach."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ci_score import __version__
+from ci_score.cli import COMMANDS, LazyGroup, cli, run
+from ci_score.cli.demo import sample
+from ci_score.errors import BadInputError, CiScoreError, WrongUseError
+from tests.builders import PROJECT, case, profile, record, runtime, scorecard
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one of each kind of file, as the working directory."""
+    monkeypatch.chdir(tmp_path)
+    contents = {
+        "profile.json": profile(tokens_per_step=100),
+        "slow.json": profile(step_ms=150.0, tokens_per_step=100),
+        "base.json": record(case(card=scorecard(100.0, 1000.0))),
+        "fine.json": record(case(card=scorecard(101.0, 990.0))),
+        "worse.json": record(case(card=scorecard(115.0, 870.0))),
+        "bad.json": record(case(card=scorecard(150.0, 666.0))),
+        "ours.json": runtime("ours", gemm=2.0),
+        "theirs.json": runtime("theirs", gemm=1.0),
+        "strange.json": runtime("strange", other=1.0),
+    }
+    for name, value in contents.items():
+        (tmp_path / name).write_text(value.model_dump_json(), encoding="utf-8")
+    return tmp_path
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    assert isinstance(cli, LazyGroup)
+    context = click.Context(cli)
+    return [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
+
+
+# --- help ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "command"), commands(), ids=COMMANDS)
+def test_help__every_command_has_examples(name: str, command: click.Command, capsys: Out) -> None:
+    """The help of each command shows how it is called; every option is explained."""
+    assert run([name, "--help"]) == 0
+    assert f"ci-score {name}" in capsys.readouterr().out.split("Examples:")[1]
+    assert all(option.help for option in command.params if isinstance(option, click.Option))
+
+
+def test_help__the_examples_are_calls_that_parse() -> None:
+    """Options in the examples exist."""
+    for name, command in commands():
+        known = {option for parameter in command.params for option in parameter.opts}
+        for word in (command.help or "").split("Examples:")[1].split():
+            if word.startswith("--"):
+                assert word in known, name
+
+
+def test_help__lists_every_command(capsys: Out) -> None:
+    """The overview shows each command with its line, and the exit codes."""
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+    assert "1  confirmed regression" in text
+
+
+def test_version__is_printed(capsys: Out) -> None:
+    """The version, for a bug report."""
+    assert run(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+# --- score --------------------------------------------------------------------------------------
+
+
+def test_score__prints_the_scorecard_as_json(files: Path, capsys: Out) -> None:
+    """The reference's keys and ours, on standard output alone."""
+    assert run(["score", "profile.json", "--hardware", "gb10", "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card["throughput_tok_s"] == 1000.0
+    assert card["grade"] == "B"
+    assert card["graded"] is True
+
+
+def test_score__reads_standard_input_and_gzip(
+    files: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-` is standard input; gzip is known by its content, whatever the name."""
+    packed = gzip.compress((files / "profile.json").read_bytes())
+    (files / "packed.txt").write_bytes(packed)
+    assert run(["score", "packed.txt", "--json"]) == 0
+    from_file = capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    assert run(["score", "-", "--json"]) == 0
+    assert capsys.readouterr().out == from_file
+
+
+def test_score__with_a_baseline_judges(files: Path, capsys: Out) -> None:
+    """Exit 1 is the critical regression, and `--fail-on never` only reports it."""
+    assert run(["score", "slow.json", "--baseline", "base.json"]) == 1
+    assert "Fail: Step time +50.0 %" in capsys.readouterr().out
+    assert run(["score", "slow.json", "--baseline", "base.json", "--fail-on", "never"]) == 0
+    assert run(["score", "profile.json", "--baseline", "base.json"]) == 0
+
+
+def test_score__of_nothing_against_a_baseline_is_3(files: Path) -> None:
+    """An empty profile never passes."""
+    (files / "empty.json").write_text("{}", encoding="utf-8")
+    assert run(["score", "empty.json", "--baseline", "base.json"]) == 3
+
+
+def test_score__asks_for_the_case_of_a_record_with_several(files: Path, capsys: Out) -> None:
+    """Which case is compared is the user's to say, and the error lists them."""
+    several = record(case("one"), case("two"))
+    (files / "several.json").write_text(several.model_dump_json(), encoding="utf-8")
+    assert run(["score", "profile.json", "--baseline", "several.json"]) == 2
+    assert "it has: one, two" in capsys.readouterr().err
+    assert run(["score", "profile.json", "--baseline", "several.json", "--case", "two"]) == 0
+
+
+def test_score__ungraded_prints_no_grade(files: Path, capsys: Out) -> None:
+    """With nothing known of the roofline no renderer of ours shows F, 0 % or a bottleneck."""
+    for style in ("terminal", "markdown"):
+        assert run(["score", "profile.json", "--style", style]) == 0
+        text = capsys.readouterr().out
+        assert "not graded" in text
+        assert "Efficiency" not in text
+        assert "ottleneck" not in text
+        assert "NF4" not in text
+    assert run(["score", "profile.json", "--style", "reference"]) == 0
+    assert "| Grade | **F** |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1", "0", "1e999", "many"])
+def test_score__refuses_options_that_are_no_numbers(files: Path, capsys: Out, number: str) -> None:
+    """`nan` and `inf` parse as floats and are still no throughput."""
+    assert run(["score", "profile.json", f"--throughput={number}"]) == 2
+    assert "is not a finite number above 0" in capsys.readouterr().err
+
+
+# --- parity, compare, hardware, completion ------------------------------------------------------
+
+
+def test_parity__reports_and_gates_only_when_asked(files: Path, capsys: Out) -> None:
+    """A gap is a fact; `--require` makes it a gate, and nothing compared is then 3."""
+    assert run(["parity", "ours.json", "theirs.json"]) == 0
+    assert "Parity not achieved" in capsys.readouterr().out
+    assert run(["parity", "ours.json", "theirs.json", "--require"]) == 1
+    assert run(["parity", "theirs.json", "ours.json", "--require"]) == 0
+    assert run(["parity", "ours.json", "strange.json", "--require"]) == 3
+
+
+def test_parity__of_nothing_is_not_called_achieved(files: Path, capsys: Out) -> None:
+    """The reference's JSON says true; what people read says that nothing was compared."""
+    for style in ("terminal", "markdown"):
+        run(["parity", "ours.json", "strange.json", "--style", style])
+        assert "arity not judged" in capsys.readouterr().out
+    run(["parity", "ours.json", "strange.json", "--json"])
+    parity = json.loads(capsys.readouterr().out)
+    assert (parity["parity_achieved"], parity["compared_ops"]) == (True, 0)
+
+
+@pytest.mark.parametrize(("head", "code"), [("fine.json", 0), ("worse.json", 0), ("bad.json", 1)])
+def test_compare__exits_by_the_verdict(files: Path, head: str, code: int) -> None:
+    """Pass and warning are 0, a critical regression is 1."""
+    assert run(["compare", head, "base.json"]) == code
+
+
+def test_compare__fail_on_warning(files: Path) -> None:
+    """A team may want warnings to fail."""
+    assert run(["compare", "worse.json", "base.json", "--fail-on", "warning"]) == 1
+
+
+def test_compare__prints_the_judged_record(files: Path, capsys: Out) -> None:
+    """The JSON is a record again, with verdicts."""
+    assert run(["compare", "bad.json", "base.json", "--json"]) == 1
+    (judged,) = json.loads(capsys.readouterr().out)["cases"]
+    assert judged["verdict"]["outcome"] == "fail"
+    assert judged["scorecard"]["regressions"][0]["metric"] == "throughput_tok_s"
+
+
+def test_compare__reads_bare_scorecards_and_folders(files: Path) -> None:
+    """The reference's own scorecards can be compared, and a folder is searched."""
+    (files / "old").mkdir()
+    (files / "old" / "bare.json").write_text(scorecard(50.0).model_dump_json(), encoding="utf-8")
+    (files / "card.json").write_text(scorecard(100.0).model_dump_json(), encoding="utf-8")
+    assert run(["compare", "card.json", "old"]) == 1
+    (files / "nothing").mkdir()
+    assert run(["compare", "card.json", "nothing"]) == 0
+    assert run(["compare", "card.json", "nothing", "--on-inconclusive", "fail"]) == 3
+
+
+def test_hardware__lists_and_finds(capsys: Out) -> None:
+    """All of them, one by a driver's name, a preset with its bytes, and a typo with suggestions."""
+    assert run(["hardware"]) == 0
+    assert "H100 SXM 80GB" in capsys.readouterr().out
+    assert run(["hardware", "NVIDIA H100 80GB HBM3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bandwidth_gb_s"] == 3350
+    assert run(["hardware", "rtx_4060l", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bytes_per_token"] == 158e6
+    assert run(["hardware", "RTX 4091"]) == 2
+    assert "RTX 4090" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion__prints_a_script(shell: str, capsys: Out) -> None:
+    """A script that the shell can source."""
+    assert run(["completion", shell]) == 0
+    assert "_CI_SCORE_COMPLETE" in capsys.readouterr().out
+
+
+def test_completion__completes_commands() -> None:
+    """What the script asks for is answered with the commands."""
+    asked = {"_CI_SCORE_COMPLETE": "bash_complete", "COMP_WORDS": "ci-score s", "COMP_CWORD": "1"}
+    done = start(env=asked)
+    assert done.stdout.split() == ["plain,score"]
+
+
+# --- the demo -----------------------------------------------------------------------------------
+
+
+def test_demo__leaves_record_and_report(files: Path, capsys: Out) -> None:
+    """The whole job on sample data, its verdict, and where to look."""
+    assert run(["demo"]) == 0
+    text = capsys.readouterr().out
+    assert "Fail: Step time" in text
+    assert "would exit 1" in text
+    assert "swiglu_bwd" in (files / "ci-score-demo" / "report.md").read_text(encoding="utf-8")
+    left = json.loads((files / "ci-score-demo" / "ci-score.json").read_text(encoding="utf-8"))
+    assert left["cases"][0]["verdict"]["outcome"] == "fail"
+
+
+def test_demo__twice_says_the_same(files: Path) -> None:
+    """A second run does not find the first one's leftovers."""
+    assert run(["demo"]) == run(["demo"]) == 0
+    assert len(list((files / "ci-score-demo" / "baselines").iterdir())) == 1
+
+
+def test_demo__its_record_is_the_next_baseline(files: Path) -> None:
+    """Compared with itself, the demo's record passes."""
+    run(["demo"])
+    assert run(["compare", "ci-score-demo/ci-score.json", "ci-score-demo/ci-score.json"]) == 0
+
+
+@pytest.mark.parametrize("name", ["main.json", "pull_request.json"])
+def test_demo__samples_are_plausible(name: str) -> None:
+    """The shipped profiles would pass a reviewer: phases and layers that add up."""
+    shipped = sample(name)
+    covered = sum(phase.total_ms for phase in shipped.phases.values())
+    assert covered / shipped.avg_step_ms == pytest.approx(shipped.wall_coverage, abs=1e-3)
+    layers = sum(layer.fwd_ms for layer in shipped.per_layer)
+    assert layers == pytest.approx(shipped.phases["forward"].total_ms, rel=1e-3)
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+BAD_FILES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "an empty file"),
+    "not-json": (b"steps: 3", "not JSON"),
+    "truncated": (b'{"steps": 3, "avg_st', "the end of the file"),
+    "wrong-type": (b'{"steps": "3"}', "expected a whole number"),
+    "nan": (b'{"avg_step_ms": NaN}', "not JSON"),
+    "infinity": (b'{"avg_step_ms": Infinity}', "not JSON"),
+    "overflow": (b'{"avg_step_ms": 1e999}', "expected a finite number"),
+    "negative": (b'{"avg_step_ms": -1}', "expected a number of 0 or more"),
+    "duplicate": (b'{"steps": 1, "steps": 2}', "this key twice"),
+    "deep": (b"[" * 10**6, "nested too deeply"),
+    "empty-gzip": (gzip.compress(b""), "an empty file"),
+    "cut-gzip": (gzip.compress(b"{}" * 1000)[:20], "a gzip that is cut short"),
+    "damaged-gzip": (b"\x1f\x8b\x08garbage", "a gzip that is cut short or damaged"),
+    "utf-8": (b'{"bottleneck": "\xff"}', "not JSON"),
+    "list": (b"[]", "found a list"),
+    "other-json": (b'{"name": "x"}', "an object with the keys 'name'"),
+}
+
+
+@pytest.mark.parametrize(("data", "words"), BAD_FILES.values(), ids=BAD_FILES)
+@pytest.mark.parametrize("before", ["score", "parity", "compare"])
+def test_bad_input__is_named_and_exits_2(
+    files: Path, capsys: Out, before: str, data: bytes, words: str
+) -> None:
+    """The file, what was found, exit 2; no traceback, no output, and no file half written."""
+    (files / "in.json").write_bytes(data)
+    arguments = {"score": [], "parity": ["theirs.json"], "compare": ["base.json"]}[before]
+    assert run([before, "in.json", *arguments, "-o", "out.md"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("ci-score: in.json: ") or "in.json" in said.err
+    assert "Traceback" not in said.err
+    assert not (files / "out.md").exists()
+    if before == "score":
+        assert words in said.err
+
+
+def test_bad_input__a_folder_and_a_missing_file(files: Path, capsys: Out) -> None:
+    """Both are said for what they are."""
+    assert run(["score", "."]) == 2
+    assert "found a folder" in capsys.readouterr().err
+    assert run(["score", "no-such.json"]) == 2
+    assert "no such file" in capsys.readouterr().err
+    assert run(["score", "a\0b"]) == 2
+    assert run(["compare", "base.json", "no-such"]) == 2
+
+
+def test_bad_input__a_gzip_bomb_is_cut_off(files: Path, capsys: Out) -> None:
+    """A small file that unpacks beyond the limit is refused, not unpacked."""
+    (files / "bomb.json").write_bytes(gzip.compress(b" " * (6 * 2**20)))
+    assert run(["compare", "bomb.json", "base.json"]) == 2
+    assert "more than 5 MiB" in capsys.readouterr().err
+
+
+def test_output__is_written_whole_or_not_at_all(files: Path, capsys: Out) -> None:
+    """A target that cannot be written is an error, and leaves no temporary file behind."""
+    assert run(["score", "profile.json", "-o", "deep/new/out.md"]) == 0
+    assert (files / "deep" / "new" / "out.md").read_text(encoding="utf-8").endswith("\n")
+    (files / "taken").mkdir()
+    before = sorted(files.iterdir())
+    assert run(["score", "profile.json", "-o", "profile.json/out.md"]) == 2
+    assert run(["demo", "--output-dir", "profile.json"]) == 2
+    assert sorted(files.iterdir()) == before
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# --- exit codes ---------------------------------------------------------------------------------
+
+
+def test_exit__every_error_class_has_its_code() -> None:
+    """No error of ours exits with 1."""
+    assert (CiScoreError.exit_code, WrongUseError.exit_code, BadInputError.exit_code) == (3, 2, 2)
+
+
+def test_exit__wrong_use_is_2(files: Path) -> None:
+    """An unknown command, an unknown option and a missing argument."""
+    assert run(["scor"]) == 2
+    assert run(["score", "profile.json", "--fast"]) == 2
+    assert run(["score"]) == 2
+    assert run(["score", "profile.json", "--hardware", "H1000"]) == 2
+
+
+@pytest.mark.parametrize(
+    "crash",
+    [RuntimeError("boom"), MemoryError(), RecursionError(), click.Abort(), KeyboardInterrupt()],
+)
+def test_exit__a_crash_or_an_abort_is_3(
+    files: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch, crash: BaseException
+) -> None:
+    """A fault of ours is never a regression, and says what to report."""
+
+    def broken(*_: Any) -> None:
+        raise crash
+
+    monkeypatch.setattr("ci_score.cli.score.measured_case", broken)
+    assert run(["score", "profile.json"]) == 3
+    said = capsys.readouterr().err
+    if isinstance(crash, Exception) and not isinstance(crash, click.Abort):
+        assert "ci-score broke" in said
+        assert "score.py" in said
+
+
+def start(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), **options.pop("env", {})}
+    return subprocess.run(
+        [sys.executable, "-m", "ci_score", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        check=False,
+        **options,
+    )
+
+
+def test_process__exits_and_prints_as_the_function_does(files: Path) -> None:
+    """The real process: standard output, standard error, exit code."""
+    done = start("compare", "bad.json", "base.json", cwd=files)
+    assert done.returncode == 1
+    assert done.stdout.startswith("Fail: ")
+    assert start("score", "no-such.json", cwd=files).returncode == 2
+
+
+def test_process__a_closed_pipe_is_no_crash(files: Path) -> None:
+    """`ci-score … | head` ends without a traceback, and never with 1."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(
+        [sys.executable, "-m", "ci_score", "hardware"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+    ) as process:
+        os.close(writer)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert said == ""
+
+
+def test_process__a_full_disk_is_3(files: Path) -> None:
+    """A result that cannot be printed is not a verdict."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ci_score", "compare", "bad.json", "base.json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=files,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        )
+    assert done.returncode == 3
+    assert "No space left" in done.stderr
+
+
+def test_process__a_broken_installation_is_3(tmp_path: Path) -> None:
+    """A dependency that cannot be imported must not look like a regression."""
+    (tmp_path / "click.py").write_text("raise ImportError('broken')", encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), str(PROJECT)])
+    done = start("--version", env={"PYTHONPATH": path})
+    assert done.returncode == 3
+    assert "ci-score broke" in done.stderr
+
+
+def test_import__of_the_package_is_cheap() -> None:
+    """Importing the package loads neither pydantic nor click; a public name loads its home."""
+    code = (
+        "import sys, ci_score; early = set(sys.modules);"
+        "assert not early & {'pydantic', 'click', 'jinja2', 'requests'}, early;"
+        "assert ci_score.compute_scorecard and 'pydantic' in sys.modules;"
+        "assert set(ci_score.__all__) <= set(dir(ci_score))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        __import__("ci_score").no_such_name  # noqa: B018 - the access is what is tested
