@@ -19,7 +19,7 @@ from ci_score.verdict import FailOn, OnInconclusive
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class PositiveNumber(click.ParamType[float]):
+class PositiveNumber(click.ParamType):  # type: ignore[type-arg]  # generic only since 8.5
     """A finite number above 0; unlike click's own range it refuses `nan` and `inf`."""
 
     name = "number"
