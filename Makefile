@@ -40,7 +40,7 @@ lock: $(VENV)/.lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/lock
 
 clean:
-	rm -rf $(VENV) ci-score-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) ci-score-demo .pytest_cache .pytest_tmp .mypy_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created: Makefile

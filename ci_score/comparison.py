@@ -5,30 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ci_score.metrics import METRICS
-from ci_score.models import CaseRecord, Change, Contribution, Scorecard
+from ci_score.metrics import METRICS, STEP_TIME, THROUGHPUT
+from ci_score.models import CaseRecord, Change, Contribution
 from ci_score.scoring import find_regressions
+from ci_score.sums import plain_sum
 
 SHOWN_PER_KIND = 5
 LEAST_SHARE_OF_STEP = 0.01
 LEAST_SHARE_OF_LAYER = 0.05
+SAME_TOKENS = 0.02
 
 Kind = Literal["phase", "op", "layer"]
 
 
-def compare(head: Scorecard, base: Scorecard) -> tuple[Change, ...]:
-    """Every metric on both sides, in the metrics' order, with the reference's severity."""
-    severities = {found.metric: found.severity for found in find_regressions(head, base)}
-    return tuple(
-        Change(
-            metric=metric.name,
-            base=metric.value(base),
-            head=metric.value(head),
-            delta=metric.delta(metric.value(base), metric.value(head)),
-            severity=severities.get(metric.name),
+def compare(head: CaseRecord, base: CaseRecord) -> tuple[Change, ...]:
+    """Every metric on both sides, in the metrics' order, with the reference's severity.
+
+    A metric whose two numbers do not mean the same is not compared: per-device throughput where
+    only one side knows its devices, step time where the step is of another size.
+    """
+    found = find_regressions(head.scorecard, base.scorecard)
+    severities = {regression.metric: regression.severity for regression in found}
+    blind = _incomparable(head, base)
+    changes = []
+    for metric in METRICS:
+        before, now = metric.value(base.scorecard), metric.value(head.scorecard)
+        compared = metric.name not in blind
+        changes.append(
+            Change(
+                metric=metric.name,
+                base=before,
+                head=now,
+                delta=metric.delta(before, now) if compared else None,
+                severity=severities.get(metric.name) if compared else None,
+                not_compared=blind.get(metric.name),
+            )
         )
-        for metric in METRICS
-    )
+    return tuple(changes)
+
+
+def _incomparable(head: CaseRecord, base: CaseRecord) -> dict[str, str]:
+    counts = (head.environment.accelerator_count, base.environment.accelerator_count)
+    tokens = (head.tokens_per_step, base.tokens_per_step)
+    blind = {}
+    if (counts[0] is None) != (counts[1] is None):
+        blind[THROUGHPUT] = "only one side knows how many devices it ran on"
+    if tokens[0] and tokens[1] and abs(tokens[0] / tokens[1] - 1) > SAME_TOKENS:
+        blind[STEP_TIME] = f"{tokens[0]:g} tokens a step here, {tokens[1]:g} there"
+    return blind
 
 
 def explain(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...]:
@@ -40,9 +64,17 @@ def explain(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...]:
     ]
     return (
         *_largest(_by_name("phase", head.phases, base.phases), least_ms),
-        *_largest(_by_name("op", head.ops, base.ops), least_ms),
+        *_largest(_by_name("op", *_comparable_ops(head, base)), least_ms),
         *_largest(layers, least_ms),
     )
+
+
+def _comparable_ops(head: CaseRecord, base: CaseRecord) -> tuple[dict[str, float], ...]:
+    """The ops of both sides; one that a side dropped as too small was not of no time."""
+    if not head.ops_left_out and not base.ops_left_out:
+        return head.ops, base.ops
+    both = head.ops.keys() & base.ops.keys()
+    return tuple({op: side.ops[op] for op in both} for side in (head, base))
 
 
 def _by_name(
@@ -84,21 +116,14 @@ def _layer_ranges(
         yield Contribution(
             kind="layer",
             name=f"{first} {direction}" if first == last else f"{first}–{last} {direction}",
-            base_ms=_total(base_ms for _, base_ms, _ in rows),
-            head_ms=_total(head_ms for _, _, head_ms in rows),
+            base_ms=plain_sum(base_ms for _, base_ms, _ in rows),
+            head_ms=plain_sum(head_ms for _, _, head_ms in rows),
         )
 
 
 def _continues(row: tuple[int, float, float], following: tuple[int, float, float]) -> bool:
     same_way = (row[2] > row[1]) == (following[2] > following[1])
     return same_way and following[0] == row[0] + 1
-
-
-def _total(times: Iterable[float]) -> float:
-    total = 0.0
-    for ms in times:
-        total += ms
-    return total
 
 
 def _largest(changes: Iterable[Contribution], least_ms: float) -> list[Contribution]:

@@ -7,11 +7,13 @@ and the scorecard says so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ci_score.errors import WrongUseError
-from ci_score.hardware import Accelerator, find_accelerator, find_preset, suggestions
+from ci_score.hardware import Accelerator, Preset, find_accelerator, find_preset, suggestions
 from ci_score.models import Hardware, Profile, Scorecard
 from ci_score.scoring import compute_scorecard
+from ci_score.strict_json import overflow_is_bad_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,19 @@ class Workload:
     precision: str | None = None
 
 
-def training_scorecard(
-    profile: Profile, workload: Workload, baseline: Scorecard | None = None
-) -> Scorecard:
+def training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
     """The scorecard of a run: fed with one device's throughput, with the job's beside it."""
+    if workload.bytes_per_token is not None and workload.bytes_per_step is not None:
+        raise WrongUseError("give the bytes of a token or of a step, not both")
+    with overflow_is_bad_input("profile"):
+        return _training_scorecard(profile, workload)
+
+
+def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
     preset = find_preset(workload.hardware) if workload.hardware else None
-    accelerator = _accelerator(profile, workload, named_by_preset=preset is not None)
+    measured_on = find_accelerator(profile.accelerator) if profile.accelerator else None
+    named = _named_accelerator(workload.hardware) if workload.hardware and not preset else None
+    roofline = named or measured_on
     count = workload.accelerator_count or profile.accelerator_count
     job = _job_throughput(profile, workload)
     device = job / (count or 1)
@@ -42,63 +51,71 @@ def training_scorecard(
         peak_bw_gb_s=_first(
             workload.peak_bandwidth_gb_s,
             preset.bandwidth_gb_s if preset else None,
-            accelerator.bandwidth_gb_s if accelerator and workload.hardware else None,
+            named.bandwidth_gb_s if named else None,
             profile.peak_bandwidth_gb_s,
-            accelerator.bandwidth_gb_s if accelerator else None,
+            measured_on.bandwidth_gb_s if measured_on else None,
         ),
         bytes_per_token=_first(
             workload.bytes_per_token,
-            _bytes_per_token_of_a_step(profile, workload),
+            _bytes_per_token_of_a_step(profile, workload, job),
             preset.bytes_per_token if preset else None,
         ),
     )
-    card = compute_scorecard(profile, device, hardware, baseline)
-    mfu, mfu_note = _mfu(device, accelerator, workload)
+    card = compute_scorecard(profile, device, hardware)
+    mfu, mfu_words = _mfu(device, roofline, workload)
     notes = [*card.notes]
     if job > 0 and count is None:
         notes.append("The number of accelerators is not known: the throughput is taken as one's.")
-    if profile.accelerator and accelerator is None and not preset:
+    if profile.accelerator and measured_on is None:
         notes.append(
             f"The accelerator {profile.accelerator[:80]!r} is not in the table of `ci-score"
-            " hardware`: its peak is not known."
+            " hardware`."
         )
-    notes += [mfu_note] if mfu_note and mfu is None else []
-    return card.model_copy(
-        update={
-            "notes": tuple(notes),
-            "job_throughput_tok_s": job or None,
-            "accelerator": preset.name if preset else _accelerator_name(profile, accelerator),
-            "accelerator_count": count,
-            "mfu": mfu,
-            "mfu_basis": mfu_note if mfu is not None else None,
-        }
+    if mfu_words and (mfu is None or mfu > 1):
+        notes.append(mfu_words if mfu is None else f"An MFU of {mfu:.0%} cannot be right.")
+    return _with(
+        card,
+        notes=tuple(notes),
+        job_throughput_tok_s=job or None,
+        # What it ran on is the profile's to say: `hardware` may name the roofline of another.
+        accelerator=_accelerator_name(profile, measured_on, named, preset),
+        accelerator_count=count,
+        mfu=mfu,
+        mfu_basis=mfu_words if mfu is not None else None,
     )
+
+
+def _with(card: Scorecard, **fields: Any) -> Scorecard:
+    """The card with further fields, validated like all others."""
+    return Scorecard(**{**dict(card), **fields})
+
+
+def _accelerator_name(
+    profile: Profile,
+    measured_on: Accelerator | None,
+    named: Accelerator | None,
+    preset: Preset | None,
+) -> str | None:
+    if profile.accelerator:
+        return measured_on.name if measured_on else profile.accelerator
+    known = named or preset
+    return known.name if known else None
 
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _accelerator(
-    profile: Profile, workload: Workload, *, named_by_preset: bool
-) -> Accelerator | None:
-    if named_by_preset:
-        return None
-    if workload.hardware is None:
-        return find_accelerator(profile.accelerator) if profile.accelerator else None
-    found = find_accelerator(workload.hardware)
+def _named_accelerator(name: str) -> Accelerator:
+    found = find_accelerator(name)
     if found is None:
-        close = suggestions(workload.hardware)
+        close = suggestions(name)
         hint = f" Did you mean {', '.join(close)}?" if close else ""
         raise WrongUseError(
-            f"no accelerator is called {workload.hardware[:80]!r}.{hint}"
-            " `ci-score hardware` lists all; or give --peak-bandwidth-gb-s yourself."
+            f"no accelerator is called {name[:80]!r}.{hint} `ci-score hardware` lists all; or give"
+            " the peak bandwidth yourself."
         )
     return found
-
-
-def _accelerator_name(profile: Profile, accelerator: Accelerator | None) -> str | None:
-    return accelerator.name if accelerator else profile.accelerator
 
 
 def _tokens_per_step(profile: Profile, workload: Workload) -> float | None:
@@ -115,13 +132,17 @@ def _job_throughput(profile: Profile, workload: Workload) -> float:
     return tokens / profile.avg_step_ms * 1000.0
 
 
-def _bytes_per_token_of_a_step(profile: Profile, workload: Workload) -> float | None:
+def _bytes_per_token_of_a_step(
+    profile: Profile, workload: Workload, job_tok_s: float
+) -> float | None:
     """Training reads its weights once a step, so the bytes of a step are shared by its tokens.
 
     The bytes are one device's, so the tokens are too.
     """
-    tokens = _tokens_per_step(profile, workload)
-    if workload.bytes_per_step is None or not tokens:
+    if workload.bytes_per_step is None:
+        return None
+    tokens = _tokens_per_step(profile, workload) or job_tok_s * profile.avg_step_ms / 1000.0
+    if tokens <= 0:
         return None
     count = workload.accelerator_count or profile.accelerator_count or 1
     return workload.bytes_per_step / (tokens / count)

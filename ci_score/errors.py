@@ -1,8 +1,12 @@
 """Every error that ci-score raises on purpose.
 
     CiScoreError                exit 3: could not judge, or ci-score itself broke
-    └── WrongUseError           exit 2: an option, a file or a setting is wrong
-        └── BadInputError       a stranger's file: which, where, what was found and expected
+    ├── WrongUseError           exit 2: an option, a file or a setting is wrong
+    │   └── BadInputError       a stranger's file: which, where, what was found and expected
+    └── GitHubError             the API refuses, or cannot be reached
+        ├── NoPermissionError   the token is missing, expired or lacks a right: which one
+        ├── NotThereError       no such thing, or gone
+        └── GitHubDownError     limits, faults and broken answers, after bounded retries
 
 Exit 1 belongs to a confirmed regression alone and is never the fate of an error.
 """
@@ -32,3 +36,23 @@ class BadInputError(WrongUseError):
         self.expected = expected
         place = f"{source}: {field}" if field else source
         super().__init__(f"{place}: found {found}, expected {expected}")
+
+
+class GitHubError(CiScoreError):
+    """What the API answered, in our words; never with a token or a signed address in it."""
+
+
+class NoPermissionError(GitHubError):
+    """The token does not suffice; the message says what to add to `permissions:`."""
+
+
+class NotThereError(GitHubError):
+    """What was asked for does not exist, or does not any more."""
+
+
+class GitHubDownError(GitHubError):
+    """The API could not answer. `maybe_done` where a write may have had its effect all the same."""
+
+    def __init__(self, message: str, *, maybe_done: bool = False) -> None:
+        self.maybe_done = maybe_done
+        super().__init__(message)

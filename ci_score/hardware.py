@@ -234,24 +234,6 @@ _WORKSTATION_NVIDIA = (
         patterns=("rtx 3090 ti",),
     ),
     Accelerator(
-        # No dense matrix figure with fp32 accumulation is published.
-        name="RTX 4060",
-        bandwidth_gb_s=272,
-        memory_gb=8,
-        flops=_peaks(fp32=15.1),
-        source="https://fpsbench.com/compare/gpu/nvidia-geforce-rtx-4060-vs-nvidia-t600",
-        patterns=("rtx 4060",),
-    ),
-    Accelerator(
-        # Its clock is set by the laptop's power limit (35 to 115 W): there is no one peak.
-        name="RTX 4060 Laptop",
-        bandwidth_gb_s=256,
-        memory_gb=8,
-        flops={},
-        source="https://fpsbench.com/compare/gpu/nvidia-geforce-rtx-4060-mobile-vs-nvidia-t400",
-        patterns=("rtx 4060 laptop", "rtx 4060 mobile"),
-    ),
-    Accelerator(
         name="RTX 4080",
         bandwidth_gb_s=716.8,
         memory_gb=16,
@@ -418,13 +400,6 @@ _AMD = (
     ),
 )
 
-# The driver prints one name for a whole Max 1550 and for one of its two stacks, and which of
-# them is a device is a setting of the run: only the memory tells. Its documents disagree on bf16.
-_MAX_1550_NAMES = ("data center max 1550", "max 1550")
-_MAX_1550_SOURCE = (
-    "ark.intel.com product 232873; https://flopper.io/gpu/intel-data-center-gpu-max-1550-128gb"
-)
-
 _INTEL = (
     Accelerator("Gaudi 2", 2450, 96, _peaks(bf16=432, fp8=865), _GAUDI, ("gaudi2", "gaudi 2")),
     Accelerator(
@@ -435,22 +410,6 @@ _INTEL = (
         _peaks(bf16=1835, fp8=1835),
         _GAUDI,
         ("gaudi3", "gaudi 3"),
-    ),
-    Accelerator(
-        name="Data Center GPU Max 1550",
-        bandwidth_gb_s=3276.8,
-        memory_gb=128,
-        flops=_peaks(fp64=52, fp32=52),
-        source=_MAX_1550_SOURCE,
-        patterns=_MAX_1550_NAMES,
-    ),
-    Accelerator(
-        name="Data Center GPU Max 1550 stack",
-        bandwidth_gb_s=1638.4,
-        memory_gb=64,
-        flops=_peaks(fp64=26, fp32=26),
-        source=f"{_MAX_1550_SOURCE}, half",
-        patterns=(*_MAX_1550_NAMES, "data center max 1550 stack", "max 1550 stack"),
     ),
 )
 
@@ -529,8 +488,8 @@ def find_accelerator(name: str, memory_gb: float | None = None) -> Accelerator |
 
 
 def find_preset(name: str) -> Preset | None:
-    """The preset of exactly this name: a driver's "GB10" is the device, not the preset's bytes."""
-    return next((preset for preset in PRESETS if preset.name == name.casefold()), None)
+    """The preset of exactly this name: "GB10" is the device, which brings no bytes."""
+    return next((preset for preset in PRESETS if preset.name == name), None)
 
 
 def suggestions(name: str) -> list[str]:

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from ci_score.models import Scorecard
 
+THROUGHPUT, STEP_TIME = "throughput_tok_s", "step_time_ms"
 MINUS = "\u2212"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. `warning` and `critical` are limits on the delta, in the direction that is worse."""
+    """One row. `warning` and `critical` are limits on the delta, in the direction that is worse.
+
+    Only rows marked `in_reference` take part in the reference model, which is frozen.
+    """
 
     name: str
     label: str
@@ -22,6 +26,7 @@ class Metric:
     relative: bool
     warning: float
     critical: float | None
+    in_reference: bool = False
 
     def delta(self, base: float, head: float) -> float | None:
         """Head's change against base, or None where a side is 0: nothing was measured there."""
@@ -32,6 +37,10 @@ class Metric:
     def worsening(self, delta: float) -> float:
         """The delta with its sign turned so that more is worse."""
         return -delta if self.higher_is_better else delta
+
+    def show_or_dash(self, value: float) -> str:
+        """The value, or a dash where nothing was measured."""
+        return self.show(value) if value else "–"
 
     def show_delta(self, delta: float) -> str:
         """The change in the metric's own way: per cent, or points for an absolute one."""
@@ -47,10 +56,11 @@ def significant(value: float, unit: str) -> str:
             if value >= factor:
                 value, prefix = value / factor, name
                 break
-    return f"{_three_digits(value)} {prefix}{unit}"
+    return f"{three_digits(value)} {prefix}{unit}"
 
 
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """`1.01`, `10.0`, `375`: as many decimals as mean something."""
     if value == 0:
         return "0"
     if value < 0.001 or value >= 1e9:
@@ -63,7 +73,7 @@ _DECIMALS = ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4), (0, 5))
 
 METRICS: tuple[Metric, ...] = (
     Metric(
-        name="throughput_tok_s",
+        name=THROUGHPUT,
         label="Throughput per device",
         value=lambda card: card.throughput_tok_s,
         show=lambda value: significant(value, "tok/s"),
@@ -71,9 +81,10 @@ METRICS: tuple[Metric, ...] = (
         relative=True,
         warning=0.10,
         critical=0.20,
+        in_reference=True,
     ),
     Metric(
-        name="step_time_ms",
+        name=STEP_TIME,
         label="Step time",
         value=lambda card: card.step_time_ms,
         show=lambda value: significant(value, "ms"),
@@ -81,6 +92,7 @@ METRICS: tuple[Metric, ...] = (
         relative=True,
         warning=0.10,
         critical=0.20,
+        in_reference=True,
     ),
     Metric(
         name="wall_coverage",
@@ -91,5 +103,13 @@ METRICS: tuple[Metric, ...] = (
         relative=False,
         warning=0.05,
         critical=None,
+        in_reference=True,
     ),
 )
+
+REFERENCE_METRICS = tuple(row for row in METRICS if row.in_reference)
+
+
+def metric_named(name: str) -> Metric:
+    """The row of that name."""
+    return next(row for row in METRICS if row.name == name)

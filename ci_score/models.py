@@ -11,18 +11,33 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+    computed_field,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
+MOST_CASES = 256
+
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 Milliseconds = Annotated[float, Field(ge=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+DeviceCount = Annotated[int, Field(ge=1, le=10**6)]
+Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+# Sorted as text and part of a file's name, so it has exactly one form.
+Timestamp = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")]
 CaseName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@._+-]{1,64}$")]
 
-# JSON knows lists, Python code writes tuples: a sequence takes either, its items stay strict.
-FromList = Strict(False)
+# JSON knows lists and texts, Python code has tuples and enums: such a field takes either, and what
+# is inside it stays strict.
+Lax = Strict(False)
 
 
 class Value(BaseModel):
@@ -58,12 +73,12 @@ class Profile(Value):
     avg_step_ms: Milliseconds = 0.0
     wall_coverage: NotNegative = 0.0
     phases: dict[str, Phase] = {}
-    per_layer: Annotated[tuple[Layer, ...], FromList] = ()
+    per_layer: Annotated[tuple[Layer, ...], Lax] = ()
     bottleneck: str | None = None
 
     tokens_per_step: NotNegative | None = None
     accelerator: str | None = None
-    accelerator_count: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    accelerator_count: DeviceCount | None = None
     peak_bandwidth_gb_s: NotNegative | None = None
 
     @property
@@ -117,35 +132,40 @@ class Regression(Value):
 
     metric: str
     delta: float
-    severity: Annotated[Severity, FromList]
+    severity: Annotated[Severity, Lax]
 
 
 class Scorecard(Value):
     """The reference's judgement of a profile. The second block of fields is ours."""
 
     grade: Grade
-    efficiency: NotNegative
+    efficiency: Annotated[float, Field(ge=0, le=1)]
     bottleneck: Bottleneck
     throughput_tok_s: NotNegative
     step_time_ms: Milliseconds
     forward_backward_ratio: NotNegative
     wall_coverage: NotNegative
-    per_layer_summary: Annotated[tuple[LayerSummary, ...], FromList] = ()
+    per_layer_summary: Annotated[tuple[LayerSummary, ...], Lax] = ()
     hotspot_ops: Annotated[
-        tuple[Annotated[tuple[str, Milliseconds, NotNegative], FromList], ...], FromList
+        tuple[Annotated[tuple[str, Milliseconds, NotNegative], Lax], ...], Lax
     ] = ()
-    regressions: Annotated[tuple[Regression, ...], FromList] = ()
-    recommendations: Annotated[tuple[str, ...], FromList] = ()
+    regressions: Annotated[tuple[Regression, ...], Lax] = ()
+    recommendations: Annotated[tuple[str, ...], Lax] = ()
 
-    notes: Annotated[tuple[str, ...], FromList] = ()
-    graded: bool = True
+    notes: Annotated[tuple[str, ...], Lax] = ()
     ungraded_reason: str | None = None
     bottleneck_known: bool = True
     job_throughput_tok_s: NotNegative | None = None
     accelerator: str | None = None
-    accelerator_count: Annotated[int, Field(ge=1)] | None = None
+    accelerator_count: DeviceCount | None = None
     mfu: NotNegative | None = None
     mfu_basis: str | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def graded(self) -> bool:
+        """Whether grade, efficiency, bottleneck and recommendations mean anything."""
+        return self.ungraded_reason is None
 
 
 # --- parity of two runtimes ---------------------------------------------------------------------
@@ -177,10 +197,10 @@ class Parity(Value):
     baseline_runtime: str
     throughput_ratio: NotNegative
     launch_ratio: NotNegative
-    top_gaps: Annotated[tuple[ParityGap, ...], FromList] = ()
+    top_gaps: Annotated[tuple[ParityGap, ...], Lax] = ()
     parity_achieved: bool
 
-    notes: Annotated[tuple[str, ...], FromList] = ()
+    notes: Annotated[tuple[str, ...], Lax] = ()
     compared_ops: Count = 0
     apr_share_compared: NotNegative | None = None
     baseline_share_compared: NotNegative | None = None
@@ -228,7 +248,7 @@ class Environment(Value):
     """What two measurements must share to be comparable; None is not known and matches anything."""
 
     accelerator: str | None = None
-    accelerator_count: int | None = None
+    accelerator_count: DeviceCount | None = None
 
     def mismatch(self, other: Environment) -> str | None:
         """The key that differs with both its values, or None where the two can be compared."""
@@ -242,13 +262,12 @@ class Environment(Value):
 class Verdict(Value):
     """The judgement of one case, with what it rests on."""
 
-    outcome: Annotated[Outcome, FromList]
+    outcome: Annotated[Outcome, Lax]
     headline: str
-    reasons: Annotated[tuple[str, ...], FromList] = ()
-    unjudged: Annotated[Unjudged | None, FromList] = None
+    reasons: Annotated[tuple[str, ...], Lax] = ()
+    unjudged: Annotated[Unjudged | None, Lax] = None
     basis: str | None = None
     smallest_visible_slowdown: NotNegative | None = None
-    verified: bool = False
 
 
 class Change(Value):
@@ -258,7 +277,8 @@ class Change(Value):
     base: NotNegative
     head: NotNegative
     delta: float | None = None
-    severity: Annotated[Severity | None, FromList] = None
+    severity: Annotated[Severity | None, Lax] = None
+    not_compared: str | None = None
 
 
 class Contribution(Value):
@@ -283,13 +303,14 @@ class RunIdentity(Value):
 
 
 class BaselineUsed(Value):
-    """Where the baseline of a case came from, for the reader of the report."""
+    """Where the baseline of a case came from; `commits_away` counts from the tested base."""
 
     source: str
     commit: str | None = None
     run: RunIdentity | None = None
     created_at: str | None = None
-    skipped: Annotated[tuple[str, ...], FromList] = ()
+    commits_away: Count | None = None
+    skipped: Annotated[tuple[str, ...], Lax] = ()
 
 
 class CaseRecord(Value):
@@ -297,14 +318,30 @@ class CaseRecord(Value):
 
     name: CaseName
     environment: Environment = Environment()
+    unmeasured: str | None = None
     scorecard: Scorecard
+    tokens_per_step: NotNegative | None = None
     phases: dict[str, Milliseconds] = {}
     ops: dict[str, Milliseconds] = {}
+    ops_left_out: Count = 0
+    launch_step_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
     parity: Parity | None = None
     baseline: BaselineUsed | None = None
-    changes: Annotated[tuple[Change, ...], FromList] = ()
-    contributions: Annotated[tuple[Contribution, ...], FromList] = ()
+    changes: Annotated[tuple[Change, ...], Lax] = ()
+    contributions: Annotated[tuple[Contribution, ...], Lax] = ()
     verdict: Verdict | None = None
+
+
+class HistoryPoint(Value):
+    """What a run of the default branch measured of a case."""
+
+    case: CaseName
+    commit: Sha | None = None
+    run: RunIdentity | None = None
+    created_at: Timestamp
+    step_time_ms: Milliseconds
+    throughput_tok_s: NotNegative
+    outcome: Annotated[Outcome | None, Lax] = None
 
 
 class Record(Value):
@@ -312,15 +349,45 @@ class Record(Value):
 
     schema_version: Literal[1] = 1
     ci_score_version: str
-    created_at: str
-    commit: str | None = None
+    created_at: Timestamp
+    commit: Sha | None = None
     run: RunIdentity | None = None
     rules: Literal["reference"] = "reference"
-    cases: Annotated[tuple[CaseRecord, ...], FromList]
+    cases: Annotated[tuple[CaseRecord, ...], Lax, Field(max_length=MOST_CASES)]
+    unjudged: Verdict | None = None
+    notices: Annotated[tuple[str, ...], Lax] = ()
+    history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Record:
+        names = [case.name for case in self.cases]
+        if len(set(names)) != len(names):
+            raise ValueError("each case once, and not two of one name")
+        return self
 
     def case(self, name: str) -> CaseRecord | None:
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An artifact that a store lists, as far as the listing can be believed."""
+
+    id: int
+    run_id: int
+    sha: str
+    created_at: str
+    expired: bool
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedUpload:
+    """The bytes of an upload's record, and the run that left it; that run was checked."""
+
+    data: bytes
+    run: RunIdentity
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import ValidationError
-
-from ci_score.errors import BadInputError
 from ci_score.models import Parity, ParityGap, ParityProfile
+from ci_score.strict_json import overflow_is_bad_input
+from ci_score.sums import plain_sum
 
 ACHIEVED_UP_TO = 1.10
 TOP_GAPS = 5
@@ -15,7 +14,7 @@ TOP_GAPS = 5
 
 def compute_parity(ours: ParityProfile, theirs: ParityProfile) -> Parity:
     """The reference's parity of two runtimes, with our notes where it compares nothing."""
-    try:
+    with overflow_is_bad_input("parity"):
         gaps = _gaps(ours, theirs)
         ours_share = _share(ours, gaps)
         theirs_share = _share(theirs, gaps)
@@ -23,7 +22,9 @@ def compute_parity(ours: ParityProfile, theirs: ParityProfile) -> Parity:
             apr_runtime=ours.runtime,
             baseline_runtime=theirs.runtime,
             throughput_ratio=_ratio(theirs.throughput_tok_s, ours.throughput_tok_s),
-            launch_ratio=_ratio(ours.kernel_launches_per_step, theirs.kernel_launches_per_step),
+            launch_ratio=_ratio(
+                float(ours.kernel_launches_per_step), float(theirs.kernel_launches_per_step)
+            ),
             top_gaps=gaps[:TOP_GAPS],
             parity_achieved=all(gap.ratio <= ACHIEVED_UP_TO for gap in gaps),
             notes=tuple(_notes(ours, theirs, len(gaps), ours_share, theirs_share)),
@@ -31,10 +32,6 @@ def compute_parity(ours: ParityProfile, theirs: ParityProfile) -> Parity:
             apr_share_compared=ours_share,
             baseline_share_compared=theirs_share,
         )
-    except (OverflowError, ValidationError):
-        raise BadInputError(
-            "parity", found="numbers so far apart that a ratio overflows", expected="measured times"
-        ) from None
 
 
 def _ratio(numerator: float, denominator: float) -> float:
@@ -52,14 +49,10 @@ def _gaps(ours: ParityProfile, theirs: ParityProfile) -> tuple[ParityGap, ...]:
 
 def _share(side: ParityProfile, gaps: tuple[ParityGap, ...]) -> float | None:
     """How much of a side's op time the compared ops cover; None where there is no time at all."""
-    total = 0.0
-    for ms in side.ops.values():
-        total += ms
+    total = plain_sum(side.ops.values())
     if total <= 0:
         return None
-    compared = 0.0
-    for gap in gaps:
-        compared += side.ops[gap.op]
+    compared = plain_sum(side.ops[gap.op] for gap in gaps)
     return min(compared / total, 1.0)
 
 
@@ -86,4 +79,6 @@ def _notes(
     ):
         blind = [side.runtime for side, value in ((ours, mine), (theirs, others)) if value == 0]
         if blind:
-            yield f"The {label} of {' and '.join(blind)} is 0, so its ratio means nothing."
+            yield (
+                f"No {label} of {' and '.join(blind)}: 0 or not given, so the ratio means nothing."
+            )

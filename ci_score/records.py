@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.models import CaseRecord, Record, Scorecard
+from ci_score.models import CaseRecord, Environment, HistoryPoint, Record, RunIdentity, Scorecard
 from ci_score.strict_json import parse, validate
 
 DEFAULT_CASE = "training"
 SCHEMA_VERSION = 1
+KEPT_POINTS = 200
 
 
 def read_record(data: bytes, source: str) -> Record:
@@ -18,25 +19,27 @@ def read_record(data: bytes, source: str) -> Record:
     if isinstance(value, dict) and "schema_version" in value:
         return _record(value, source)
     if isinstance(value, dict) and "grade" in value:
-        scorecard = _without_hollow_grade(validate(Scorecard, value, source))
-        return Record(
-            ci_score_version="",
-            created_at="",
-            cases=(CaseRecord(name=DEFAULT_CASE, scorecard=scorecard),),
-        )
+        return _of_bare_scorecard(validate(Scorecard, value, source), "graded" in value)
+    is_profile = isinstance(value, dict) and not {"phases", "avg_step_ms"}.isdisjoint(value)
     raise BadInputError(
         source,
-        found="JSON that is neither a record nor a scorecard",
+        found="a profile, which `ci-score score` reads"
+        if is_profile
+        else "JSON that is neither a record nor a scorecard",
         expected='a ci-score.json (with "schema_version") or a scorecard (with "grade")',
     )
 
 
-def _without_hollow_grade(scorecard: Scorecard) -> Scorecard:
-    """The reference grades an efficiency of 0 with F, also where it knew no roofline."""
-    if scorecard.efficiency > 0:
-        return scorecard
-    reason = "the scorecard's efficiency is 0"
-    return scorecard.model_copy(update={"graded": False, "ungraded_reason": reason})
+def _of_bare_scorecard(scorecard: Scorecard, knows_whether_graded: bool) -> Record:
+    if not knows_whether_graded and scorecard.efficiency in (0.0, 1.0):
+        # The reference grades F where it knows no roofline, and A above it: both are clamped.
+        reason = f"the scorecard's efficiency is {scorecard.efficiency:.0%}"
+        scorecard = scorecard.model_copy(update={"ungraded_reason": reason})
+    environment = Environment(
+        accelerator=scorecard.accelerator, accelerator_count=scorecard.accelerator_count
+    )
+    case = CaseRecord(name=DEFAULT_CASE, environment=environment, scorecard=scorecard)
+    return Record(ci_score_version="", created_at="", cases=(case,))
 
 
 def is_bare_scorecard(record: Record) -> bool:
@@ -46,7 +49,7 @@ def is_bare_scorecard(record: Record) -> bool:
 
 def _record(value: dict[str, Any], source: str) -> Record:
     version = value["schema_version"]
-    if version != SCHEMA_VERSION or isinstance(version, bool):
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise BadInputError(
             source,
             field="schema_version",
@@ -54,3 +57,23 @@ def _record(value: dict[str, Any], source: str) -> Record:
             expected=f"{SCHEMA_VERSION} (a record of this ci-score)",
         )
     return validate(Record, value, source)
+
+
+def join_histories(*histories: tuple[HistoryPoint, ...]) -> tuple[HistoryPoint, ...]:
+    """The newest points of all of them, each run's once, oldest first.
+
+    A point is known by its case, commit and run: two pushes that ran at once both stay.
+    """
+    points = {
+        (point.case, point.commit, point.run): point for history in histories for point in history
+    }
+    by_case: dict[str, list[HistoryPoint]] = {}
+    for point in sorted(points.values(), key=_when):
+        by_case.setdefault(point.case, []).append(point)
+    kept = [point for case in by_case.values() for point in case[-KEPT_POINTS:]]
+    return tuple(sorted(kept, key=_when))
+
+
+def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
+    run = point.run or RunIdentity(number=0)
+    return point.created_at, run.number, run.attempt, point.case

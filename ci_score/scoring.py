@@ -1,17 +1,12 @@
-"""Profile → Scorecard: the reference model, to the last bit.
-
-Sums run in name order from 0.0 in plain loops. `sum()` compensates since Python 3.12, and `fsum`
-and `fmean` round differently: each would change what the reference computes.
-"""
+"""Profile → Scorecard: the reference model, to the last bit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
-from pydantic import ValidationError
-
 from ci_score.errors import BadInputError
-from ci_score.metrics import METRICS
+from ci_score.metrics import REFERENCE_METRICS, three_digits
 from ci_score.models import (
     Bottleneck,
     Grade,
@@ -24,6 +19,8 @@ from ci_score.models import (
     Scorecard,
     Severity,
 )
+from ci_score.strict_json import overflow_is_bad_input
+from ci_score.sums import plain_sum
 
 LARGEST_DOUBLE = 1.7976931348623157e308
 HOTSPOTS = 10
@@ -56,19 +53,15 @@ def compute_scorecard(
 
     `throughput_tok_s` is one device's. Without a roofline the scorecard is not graded.
     """
-    if not 0 <= throughput_tok_s <= LARGEST_DOUBLE:
+    is_number = isinstance(throughput_tok_s, int | float) and not isinstance(throughput_tok_s, bool)
+    if not (is_number and 0 <= throughput_tok_s <= LARGEST_DOUBLE):
         raise BadInputError(
-            "throughput", found=str(throughput_tok_s), expected="a finite number of 0 or more"
+            "throughput",
+            found=ascii(throughput_tok_s)[:80],
+            expected="a finite number of 0 or more",
         )
-    try:
+    with overflow_is_bad_input("profile"):
         return _scorecard(profile, float(throughput_tok_s), hardware or Hardware(), baseline)
-    except (OverflowError, ValidationError):
-        # Inputs are finite, so a number that is not can only be the overflow of their sum or ratio.
-        raise BadInputError(
-            "profile",
-            found="numbers so far apart that a result overflows",
-            expected="measured times",
-        ) from None
 
 
 def _scorecard(
@@ -80,7 +73,6 @@ def _scorecard(
     bottleneck = _bottleneck(profile.phases, overhead, efficiency)
     layers = tuple(_layer_summary(layer) for layer in profile.per_layer)
     ratio = _forward_backward_ratio(layers)
-    ungraded_reason = _ungraded_reason(throughput, hardware)
     card = Scorecard(
         grade=grade,
         efficiency=efficiency,
@@ -93,8 +85,7 @@ def _scorecard(
         hotspot_ops=_hotspots(profile.per_layer),
         recommendations=_recommendations(grade, bottleneck, overhead, ratio),
         notes=_notes(profile, throughput, hardware, ratio),
-        graded=ungraded_reason is None,
-        ungraded_reason=ungraded_reason,
+        ungraded_reason=_ungraded_reason(throughput, hardware),
         bottleneck_known=bool(profile.phases) and profile.avg_step_ms > 0,
     )
     if baseline is None:
@@ -125,13 +116,6 @@ def _grade(efficiency: float) -> Grade:
     return next((grade for least, grade in _GRADES if efficiency >= least), "F")
 
 
-def _plain_sum(values: Iterable[float]) -> float:
-    total = 0.0
-    for value in values:
-        total += value
-    return total
-
-
 def _launch_overhead(profile: Profile) -> float:
     if profile.avg_step_ms <= 0:
         return 0.0
@@ -140,12 +124,12 @@ def _launch_overhead(profile: Profile) -> float:
 
 
 def _phase_total_ms(profile: Profile) -> float:
-    return _plain_sum(profile.phases[name].total_ms for name in sorted(profile.phases))
+    return plain_sum(profile.phases[name].total_ms for name in sorted(profile.phases))
 
 
 def _bottleneck(phases: Mapping[str, Phase], overhead: float, efficiency: float) -> Bottleneck:
     transfers = (name for name in sorted(phases) if "h2d" in name or "d2h" in name)
-    if _plain_sum(phases[name].pct for name in transfers) / 100.0 > 0.30:
+    if plain_sum(phases[name].pct for name in transfers) / 100.0 > 0.30:
         return "transfer"
     if overhead > 0.40:
         return "launch"
@@ -174,7 +158,7 @@ def _layer_summary(layer: Layer) -> LayerSummary:
 
 def _forward_backward_ratio(layers: tuple[LayerSummary, ...]) -> float:
     ratios = [layer.ratio for layer in layers if layer.ratio > 0 and layer.bwd_ms > 0]
-    return _plain_sum(ratios) / len(ratios) if ratios else 0.0
+    return plain_sum(ratios) / len(ratios) if ratios else 0.0
 
 
 def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
@@ -189,7 +173,7 @@ def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
 def _hotspots(layers: Iterable[Layer]) -> tuple[tuple[str, float, float], ...]:
     totals = op_totals(layers)
     names = sorted(totals)
-    all_ms = _plain_sum(totals[name] for name in names)
+    all_ms = plain_sum(totals[name] for name in names)
     largest = sorted(names, key=lambda name: -totals[name])[:HOTSPOTS]
     return tuple(
         (name, totals[name], totals[name] / all_ms * 100.0 if all_ms > 0 else 0.0)
@@ -203,7 +187,7 @@ def _hotspots(layers: Iterable[Layer]) -> tuple[tuple[str, float, float], ...]:
 def find_regressions(head: Scorecard, base: Scorecard) -> tuple[Regression, ...]:
     """What the reference calls a regression of `head` against `base`, in the metrics' order."""
     found = []
-    for metric in METRICS:
+    for metric in REFERENCE_METRICS:
         delta = metric.delta(metric.value(base), metric.value(head))
         if delta is None:
             continue
@@ -243,17 +227,21 @@ def _ungraded_reason(throughput: float, hardware: Hardware) -> str | None:
     if peak is None or peak <= 0:
         return "the roofline is 0"
     if throughput > peak:
-        return f"the throughput is {throughput / peak:.1f} times the roofline"
+        return (
+            f"the throughput is above the roofline ({three_digits(throughput / peak)} times), so the bytes"
+            " per token or the peak bandwidth cannot be right"
+        )
     return None
 
 
 def _notes(
     profile: Profile, throughput: float, hardware: Hardware, ratio: float
 ) -> tuple[str, ...]:
+    reason = _ungraded_reason(throughput, hardware)
     return (
         *_profile_notes(profile),
-        *_roofline_notes(throughput, hardware),
-        *_ratio_notes(ratio),
+        *([f"Not graded: {reason}."] if reason else []),
+        *_ratio_notes(profile, ratio),
     )
 
 
@@ -271,30 +259,26 @@ def _profile_notes(profile: Profile) -> Iterable[str]:
                 f"The phases add up to {times:.1f} times the step: these look like run totals"
                 f" of {profile.steps} steps, where times per step are expected."
             )
-    if profile.wall_coverage < LEAST_COVERAGE:
+    if profile.wall_coverage == 0:
+        yield "The wall coverage is 0 or was not given: how much the phases explain is not known."
+    elif profile.wall_coverage > 1:
+        yield f"A wall coverage of {profile.wall_coverage:.0%} is no share of the wall time."
+    elif profile.wall_coverage < LEAST_COVERAGE:
+        # Rounded down, so that 89.99 % is not called 90 %, below 90 %.
+        shown = math.floor(profile.wall_coverage * 1000) / 10
         yield (
-            f"The phases cover {profile.wall_coverage:.1%} of the wall time (below"
-            f" {LEAST_COVERAGE:.0%}): what happens in the rest is not known."
+            f"The phases cover {shown:.1f} % of the wall time (below {LEAST_COVERAGE:.0%}): what"
+            " happens in the rest is not known."
         )
 
 
-def _roofline_notes(throughput: float, hardware: Hardware) -> Iterable[str]:
-    reason = _ungraded_reason(throughput, hardware)
-    if reason is None:
-        return
-    yield f"Not graded: {reason}."
-    peak = peak_tok_s(hardware)
-    if peak and throughput > peak > 0:
-        yield (
-            f"The throughput is above the roofline ({throughput / peak:.1f} times): the bytes per"
-            " token or the peak bandwidth cannot be right."
-        )
-
-
-def _ratio_notes(ratio: float) -> Iterable[str]:
+def _ratio_notes(profile: Profile, ratio: float) -> Iterable[str]:
     low, high = USUAL_BACKWARD_RATIOS
+    forward_only = any(layer.fwd_ms > 0 for layer in profile.per_layer)
     if ratio > 0 and not low <= ratio <= high:
         yield (
             f"The backward takes {ratio:.2f} times the forward, outside the usual"
             f" {low:.0f} to {high:.0f}: are whole steps measured, with their gradients?"
         )
+    elif ratio == 0 and forward_only:
+        yield "No layer has a backward time: is this training, and was the backward measured?"

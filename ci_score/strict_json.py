@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pydantic_core
@@ -21,6 +22,9 @@ M = TypeVar("M", bound=BaseModel)
 
 _POSSIBLE_KEY = re.compile(rb'"\s*:')
 _SHOWN_CHARACTERS = 60
+# Three bytes of JSON can be sixty of memory: what parsing may allocate is limited before it does.
+MOST_CONTAINERS = 2_000_000
+MOST_VALUES = 12_000_000
 
 # What pydantic calls a mistake -> what the field wanted, in the words of the documentation.
 _EXPECTATIONS = {
@@ -46,6 +50,12 @@ def parse(data: bytes, source: str) -> Any:
         raise BadInputError(source, found="an empty file", expected="JSON")
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
+    if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES:
+        raise BadInputError(
+            source,
+            found="more values than memory should hold",
+            expected=f"at most {MOST_VALUES} values in {MOST_CONTAINERS} lists and objects",
+        )
     try:
         value = pydantic_core.from_json(data, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
@@ -57,15 +67,15 @@ def parse(data: bytes, source: str) -> Any:
     return value
 
 
-def validate(model: type[M], value: Any, source: str, *, within: str = "") -> M:
+def validate(model: type[M], value: Any, source: str) -> M:
     """`value` as `model`, or a BadInputError that names the first wrong field by its path."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise bad_field(error, source, within=within) from None
+        raise bad_field(error, source) from None
 
 
-def bad_field(error: ValidationError, source: str, *, within: str = "") -> BadInputError:
+def bad_field(error: ValidationError, source: str) -> BadInputError:
     """The first mistake of a pydantic error, as path, found and expected."""
     errors = error.errors(include_url=False)
     first = errors[0]
@@ -73,9 +83,28 @@ def bad_field(error: ValidationError, source: str, *, within: str = "") -> BadIn
     missing = first["type"] == "missing"
     return BadInputError(
         source,
-        field=within + json_path(first["loc"]),
+        field=json_path(first["loc"]),
         found=("nothing" if missing else _shown(first["input"])) + more,
         expected=_expected(first),
+    )
+
+
+@contextmanager
+def overflow_is_bad_input(source: str) -> Iterator[None]:
+    """Finite numbers can be so far apart that a sum or ratio of them is not finite."""
+    try:
+        yield
+    except ValidationError as error:
+        if any(mistake["type"] != "finite_number" for mistake in error.errors()):
+            raise
+        raise _overflow(source) from None
+    except (OverflowError, ZeroDivisionError):
+        raise _overflow(source) from None
+
+
+def _overflow(source: str) -> BadInputError:
+    return BadInputError(
+        source, found="numbers so far apart that a result overflows", expected="measured numbers"
     )
 
 
@@ -95,11 +124,13 @@ def json_path(location: Iterable[int | str]) -> str:
 def dump(value: Any) -> str:
     """`value` (a model, or what JSON can hold) as readable JSON with a final newline.
 
+    It is ASCII, which every terminal and every encoding can carry.
+
     `##[` is a command to a workflow's runner wherever it stands in a log; in JSON it can only be
     part of a text, where an escape means the same.
     """
     jsonable = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    text = json.dumps(jsonable, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(jsonable, indent=2, allow_nan=False)
     return text.replace("##[", "#\\u0023[") + "\n"
 
 
@@ -158,18 +189,54 @@ def _count_keys(value: Any) -> int:
     return count
 
 
+class _DuplicateKeyError(Exception):
+    """Raised from within the parser, which knows no path."""
+
+
 def _refuse_duplicate_keys(data: bytes, source: str) -> None:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = dict(pairs)
         if len(keys) != len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise BadInputError(
-                source,
-                field=_shown(twice),
-                found="this key twice in one object",
-                expected="each key once",
-            )
+            raise _DuplicateKeyError
         return keys
 
-    json.loads(data, object_pairs_hook=unique)
+    try:
+        json.loads(data, object_pairs_hook=unique)
+    except _DuplicateKeyError:
+        raise BadInputError(
+            source,
+            field=json_path(_path_of_duplicate(data.decode())),
+            found="this key twice in one object",
+            expected="each key once",
+        ) from None
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def _path_of_duplicate(text: str) -> list[int | str]:
+    """Where the first duplicate key stands, in JSON that is known to be whole and to have one."""
+    path: list[int | str] = []
+    keys: list[set[str] | None] = []  # of each open object its keys, of each open list None
+    expects_key = False
+    for token in _TOKEN.findall(text):
+        if token in "{[":
+            keys.append(set() if token == "{" else None)
+            path.append("" if token == "{" else 0)
+            expects_key = token == "{"
+        elif token in "}]":
+            keys.pop()
+            path.pop()
+        elif token == ",":
+            expects_key = keys[-1] is not None
+            if keys[-1] is None:
+                path[-1] = int(path[-1]) + 1
+        elif expects_key and token != ":":
+            key = json.loads(token)
+            path[-1] = key
+            if key in (seen := keys[-1] or set()):
+                break
+            seen.add(key)
+            keys[-1] = seen
+            expects_key = False
+    return path

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from ci_score.metrics import METRICS, significant
+from ci_score.metrics import METRICS, STEP_TIME, metric_named, significant
 from ci_score.models import (
     Baseline,
     BaselineMissing,
@@ -18,7 +19,8 @@ from ci_score.models import (
     Verdict,
 )
 
-EXIT_OK, EXIT_REGRESSION, EXIT_WRONG_USE, EXIT_UNJUDGED = 0, 1, 2, 3
+LONGEST_NAME = 80
+EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED = 0, 1, 3
 
 
 class FailOn(StrEnum):
@@ -35,6 +37,15 @@ class OnInconclusive(StrEnum):
     AUTO = "auto"
     FAIL = "fail"
     PASS = "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What becomes of a verdict: `reports_only` on a branch that is merged already."""
+
+    fail_on: FailOn = FailOn.CRITICAL
+    on_inconclusive: OnInconclusive = OnInconclusive.AUTO
+    reports_only: bool = False
 
 
 # These are part of a healthy life: there is nothing yet to compare with. All others block.
@@ -66,14 +77,16 @@ def judge(
     contributions: tuple[Contribution, ...] = (),
 ) -> Verdict:
     """The verdict of the reference's rules on one case."""
-    if not _measured_something(case):
-        return unjudged(Unjudged.NOTHING_MEASURED, "the profile holds no step time, phase or layer")
+    if case.unmeasured or not _has_a_time(case):
+        words = case.unmeasured or "no step time and no throughput was measured"
+        return unjudged(Unjudged.NOTHING_MEASURED, words)
     if isinstance(baseline, BaselineMissing):
         words = _MISSING_WORDS.get(baseline.reason, baseline.reason.value)
         return unjudged(baseline.reason, words, *filter(None, (baseline.detail,)))
-    if not any(change.delta is not None for change in changes):
+    if not any(change.delta is not None and _is_timing(change) for change in changes):
         return unjudged(
-            Unjudged.NOTHING_MEASURED, "no metric has a number on both sides of the comparison"
+            Unjudged.NOTHING_MEASURED,
+            "neither step time nor throughput is known on both sides",
         )
     return _judged(changes, contributions)
 
@@ -88,41 +101,52 @@ def unjudged(reason: Unjudged, words: str, *details: str) -> Verdict:
     )
 
 
+def verdicts_of(record: Record) -> list[Verdict]:
+    """Every verdict of a report: of its cases, and of the report itself where it has one."""
+    own = [record.unjudged] if record.unjudged else []
+    return own + [case.verdict for case in record.cases if case.verdict]
+
+
 def report_outcome(record: Record) -> Outcome:
-    """The report's verdict is its worst case's; a report without cases measured nothing."""
-    outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
+    """The report's verdict is its worst case's; a report without any measured nothing."""
+    outcomes = [verdict.outcome for verdict in verdicts_of(record)]
     return Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE
 
 
-def exit_code(record: Record, fail_on: FailOn, on_inconclusive: OnInconclusive) -> int:
+def exit_code(record: Record, gate: Gate) -> int:
     """What the process says to the workflow about the record's verdicts."""
-    verdicts = [case.verdict for case in record.cases if case.verdict]
-    codes = [_exit_code(verdict, fail_on, on_inconclusive) for verdict in verdicts]
+    codes = [_exit_code(verdict, gate) for verdict in verdicts_of(record)]
     if EXIT_REGRESSION in codes:
         return EXIT_REGRESSION
+    if any(case.verdict is None for case in record.cases):
+        return EXIT_UNJUDGED
     return max(codes, default=EXIT_UNJUDGED)
 
 
-def _exit_code(verdict: Verdict, fail_on: FailOn, on_inconclusive: OnInconclusive) -> int:
+def _exit_code(verdict: Verdict, gate: Gate) -> int:
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        harmless = verdict.unjudged in HARMLESS
         passes = {
-            OnInconclusive.AUTO: harmless,
+            OnInconclusive.AUTO: verdict.unjudged in HARMLESS,
             OnInconclusive.FAIL: False,
             OnInconclusive.PASS: True,
         }
-        return EXIT_OK if passes[on_inconclusive] else EXIT_UNJUDGED
+        return EXIT_OK if passes[gate.on_inconclusive] else EXIT_UNJUDGED
     failing = {
         FailOn.CRITICAL: {Outcome.FAIL},
         FailOn.WARNING: {Outcome.FAIL, Outcome.WARN},
         FailOn.NEVER: set(),
     }
-    return EXIT_REGRESSION if verdict.outcome in failing[fail_on] else EXIT_OK
+    fails = verdict.outcome in failing[gate.fail_on] and not gate.reports_only
+    return EXIT_REGRESSION if fails else EXIT_OK
 
 
-def _measured_something(case: CaseRecord) -> bool:
-    card = case.scorecard
-    return card.step_time_ms > 0 or card.throughput_tok_s > 0
+def _has_a_time(case: CaseRecord) -> bool:
+    return case.scorecard.step_time_ms > 0 or case.scorecard.throughput_tok_s > 0
+
+
+def _is_timing(change: Change) -> bool:
+    """A share of the wall time alone does not say how long anything takes."""
+    return metric_named(change.metric).relative
 
 
 def _judged(changes: tuple[Change, ...], contributions: tuple[Contribution, ...]) -> Verdict:
@@ -155,24 +179,37 @@ def _headline(changes: tuple[Change, ...], contributions: tuple[Contribution, ..
         regressions,
         key=lambda change: (
             severities.index(change.severity or Severity.WARNING),
-            change.metric == "step_time_ms",
+            change.metric == STEP_TIME,
         ),
     )
+    return describe(worst) + _where(worst, contributions)
+
+
+def _where(worst: Change, contributions: tuple[Contribution, ...]) -> str:
+    """Where the slowdown is, if the phase that grew most holds at least half of it."""
+    if worst.metric != STEP_TIME:
+        return ""
+    slower_ms = worst.head - worst.base
     places = [
         next((part for part in contributions if part.kind == kind and part.delta_ms > 0), None)
         for kind in ("phase", "op")
     ]
+    if not any(part and part.delta_ms >= slower_ms / 2 for part in places):
+        return ""
     where = " and ".join(
-        f"{part.kind} {part.name} (+{significant(part.delta_ms, 'ms')})" for part in places if part
+        f"{part.kind} {part.name[:LONGEST_NAME]} (+{significant(part.delta_ms, 'ms')})"
+        for part in places
+        if part
     )
-    return describe(worst) + (f", most of it in {where}" if where else "")
+    return f", most of it in {where}"
 
 
 def describe(change: Change) -> str:
     """A change in words: `Step time +25.0 % (400 ms → 500 ms)`."""
-    metric = next(row for row in METRICS if row.name == change.metric)
+    metric = metric_named(change.metric)
     delta = metric.show_delta(change.delta) if change.delta is not None else "not compared"
-    return f"{metric.label} {delta} ({metric.show(change.base)} → {metric.show(change.head)})"
+    values = f"{metric.show_or_dash(change.base)} → {metric.show_or_dash(change.head)}"
+    return f"{metric.label} {delta} ({values})"
 
 
 def _smallest_visible(changes: tuple[Change, ...]) -> float | None:

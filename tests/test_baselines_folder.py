@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 from pathlib import Path
 
 from ci_score.baselines.folder import FolderBaselines
-from ci_score.models import Baseline, BaselineFound, BaselineMissing, Environment, Record, Unjudged
+from ci_score.models import (
+    Baseline,
+    BaselineFound,
+    BaselineMissing,
+    Environment,
+    Record,
+    RunIdentity,
+    Unjudged,
+)
 from tests.builders import case, on, record, scorecard
 
 NOWHERE = Environment()
@@ -62,6 +72,43 @@ def test_find__says_why_there_is_none(tmp_path: Path) -> None:
     )
     assert reason(store(tmp_path).find("training", NOWHERE)) is Unjudged.FIRST_RUN
     assert reason(store(tmp_path, a=record()).find("new", NOWHERE)) is Unjudged.NEW_CASE
+
+
+def test_find__what_cannot_serve_is_not_a_first_run(tmp_path: Path) -> None:
+    """A record without cases, a dead link, a pipe: each is skipped with its reason, none hangs."""
+    (tmp_path / "dead.json").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe.json")
+    empty = record().model_copy(update={"cases": ()})
+    missing = store(tmp_path, empty=empty).find("training", NOWHERE)
+    assert reason(missing) is Unjudged.ALL_UNUSABLE
+    assert isinstance(missing, BaselineMissing)
+    assert len(missing.skipped) == 3
+
+
+def test_find__reads_gzip_and_subfolders(tmp_path: Path) -> None:
+    """What artifacts were downloaded into is searched."""
+    (tmp_path / "deep").mkdir()
+    packed = gzip.compress(record(case(card=scorecard(5.0))).model_dump_json().encode())
+    (tmp_path / "deep" / "ci-score.json.gz").write_bytes(packed)
+    assert step_ms(FolderBaselines(tmp_path).find("training", NOWHERE)) == 5.0
+
+
+def test_find__the_record_that_asks_is_no_baseline(tmp_path: Path) -> None:
+    """Also a copy of it under another name is the same run."""
+    asking = record(commit="c" * 40, run=RunIdentity(number=7))
+    older = record(case(card=scorecard(4.0)), created_at="2026-01-01T00:00:00Z")
+    store(tmp_path, copy=asking, older=older)
+    assert step_ms(FolderBaselines(tmp_path, asking).find("training", NOWHERE)) == 4.0
+
+
+def test_known_cases__are_the_newest_record_s(tmp_path: Path) -> None:
+    """A case that is gone can be told from one that never was."""
+    baselines = store(
+        tmp_path,
+        new=record(case("a"), case("b"), created_at="2026-01-02T00:00:00Z"),
+        old=record(case("c"), created_at="2026-01-01T00:00:00Z"),
+    )
+    assert baselines.known_cases() == {"a", "b"}
 
 
 def test_find__skips_what_cannot_be_read_and_keeps_the_reason(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ci_score.comparison import explain
 from ci_score.efficiency import Workload
 from ci_score.models import CaseRecord
-from ci_score.pipeline import KEPT_OPS, measured_case
+from ci_score.pipeline import KEPT_OPS, CaseInput, measured_case
 from tests.builders import case, layer, profile, scorecard
 
 
 def measured(bwd: dict[int, float], fwd: float = 1.0, **ops: float) -> CaseRecord:
     layers = [layer(number, fwd, ms, **ops) for number, ms in bwd.items()]
-    return measured_case("training", profile(per_layer=layers), Workload())
+    return measured_case(CaseInput("training", profile(per_layer=layers)), Workload())
 
 
 def told(head: CaseRecord, base: CaseRecord) -> list[tuple[str, str, float]]:
@@ -43,6 +43,13 @@ def test_explain__new_and_gone_names_count_whole() -> None:
 def test_explain__a_side_without_names_explains_nothing() -> None:
     """A bare scorecard knows no ops: their whole time is not a change."""
     assert told(measured({0: 5.0}, gemm=50.0), case(card=scorecard())) == []
+
+
+def test_explain__an_op_that_was_dropped_is_not_of_no_time() -> None:
+    """Where a record kept only its largest ops, only those on both sides can be compared."""
+    ops = {f"op{number:03d}": 10.0 for number in range(KEPT_OPS + 5)}
+    head, base = measured({0: 5.0}, **ops, x=30.0), measured({0: 5.0}, **ops, x=9.9)
+    assert told(head, base) == []
 
 
 def test_measured_case__keeps_the_largest_ops() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ci_score.cli import COMMANDS
 from ci_score.cli.demo import CASE, WORKLOAD, sample
-from ci_score.pipeline import judged_case, measured_case
+from ci_score.pipeline import CaseInput, judged_case, measured_case
 from ci_score.report.terminal import report_text
 from tests.builders import PROJECT, found, record
 
@@ -28,8 +28,8 @@ def test_readme__names_every_command(name: str) -> None:
 
 def test_readme__shows_what_the_demo_prints() -> None:
     """The picture at the top is the real output."""
-    base = measured_case(CASE, sample("main.json"), WORKLOAD)
-    head = measured_case(CASE, sample("pull_request.json"), WORKLOAD)
+    base = measured_case(CaseInput(CASE, sample("main.json")), WORKLOAD)
+    head = measured_case(CaseInput(CASE, sample("pull_request.json")), WORKLOAD)
     printed = report_text(record(judged_case(head, found(base))))
     shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
     assert shown is not None
@@ -44,7 +44,7 @@ def test_readme__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert profile is not None
     assert code is not None
     (tmp_path / "profile.json").write_text(profile[1], encoding="utf-8")
-    exec(code[1].replace('open("profile.json", "rb").read()', f"{profile[1].encode()!r}"), {})  # noqa: S102 - it is ours
+    exec(code[1], {})  # noqa: S102 - it is ours
 
 
 def test_contributing__draws_every_room() -> None:

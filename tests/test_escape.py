@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_score.report.escape import Safe, code, log_line, paragraph, plain, text
+from ci_score.report.escape import Safe, cell, code, log_line, paragraph, plain, text
 
 ANY_TEXT = st.text(max_size=120)
 
@@ -20,9 +20,10 @@ ANY_TEXT = st.text(max_size=120)
         ("[a](b)", "\\[a\\](b)"),
         ("@team/all", "@\u200bteam/all"),
         ("#12", "\\#\u200b12"),
-        ("GH-12", "GH\\-12"),
+        ("GH-12", "GH-\u200b12"),
         ("http://x", "http\\://x"),
         ("www.x.org", "www\\.x.org"),
+        ("_www.x.org", "\\_www\\.x.org"),
         ("a\r\nb", "a  b"),
         ("\u202egnp", "\ufffdgnp"),
         ("&lt;", "\\&lt;"),
@@ -50,14 +51,19 @@ def test_paragraph__begins_no_list(value: str, shown: str) -> None:
         ("a`b", "``a`b``"),
         ("`a`", "`` `a` ``"),
         ("", "`  `"),
-        ("a|b", "`a\\|b`"),
-        ("a\\|b", "`a\\ \\|b`"),
+        ("a|b", "`a|b`"),
         ("a\nb", "`a b`"),
     ],
 )
 def test_code__is_one_span(value: str, shown: str) -> None:
     """The fence is longer than any run of backticks within."""
     assert code(value) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [("a|b", "`a\\|b`"), ("a\\|b", "`a\\ \\|b`")])
+def test_cell__cannot_end_early(value: str, shown: str) -> None:
+    """In a table a bare pipe would end the cell."""
+    assert cell(value) == shown
 
 
 @given(ANY_TEXT)
@@ -95,10 +101,10 @@ def test_code__cannot_be_left(value: str) -> None:
     inside = shown[len(fence) : -len(fence)]
     assert fence not in inside.split(" ") or not fence
     assert shown.endswith(fence)
-    assert "|" not in inside.replace("\\|", "")
+    assert "|" not in cell(value).replace("\\|", "")
     assert isinstance(shown, Safe)
 
 
 def test_safe__is_not_escaped_twice() -> None:
     """What we made ourselves passes through."""
-    assert text(code("a|b")) == "`a\\|b`"
+    assert text(cell("a|b")) == "`a\\|b`"

@@ -11,7 +11,7 @@ import pytest
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
 from ci_score.models import BaselineFound, BaselineMissing, BaselineUsed, Record, Unjudged
-from ci_score.pipeline import judged_case, measured_case
+from ci_score.pipeline import CaseInput, judged_case, measured_case
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.terminal import parity_text, report_text
 from tests.builders import case, found, on, phase, profile, record, runtime, scorecard
@@ -21,8 +21,8 @@ HOSTILE = "a|b`c\n@everyone <img src=x> [x](http://evil) #1 **bold** ::error::"
 
 
 def demo() -> Record:
-    base = measured_case(CASE, sample("main.json"), WORKLOAD)
-    head = measured_case(CASE, sample("pull_request.json"), WORKLOAD)
+    base = measured_case(CaseInput(CASE, sample("main.json")), WORKLOAD)
+    head = measured_case(CaseInput(CASE, sample("pull_request.json")), WORKLOAD)
     used = BaselineUsed(source="main.json", commit=MAIN_COMMIT, created_at="2026-01-05T08:00:00Z")
     return record(judged_case(head, BaselineFound(base, used)), commit=PULL_REQUEST_COMMIT)
 
@@ -49,14 +49,16 @@ def hostile() -> Record:
         per_layer=[{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {HOSTILE: 3.0, "\u202emoc": 1.0}}],
         accelerator=HOSTILE,
     )
-    head = measured_case("training", nasty, WORKLOAD)
-    slower = measured_case("training", nasty.model_copy(update={"avg_step_ms": 50.0}), WORKLOAD)
+    head = measured_case(CaseInput("training", nasty), WORKLOAD)
+    slower = measured_case(
+        CaseInput("training", nasty.model_copy(update={"avg_step_ms": 50.0})), WORKLOAD
+    )
     return record(judged_case(head, found(slower)))
 
 
 def ungraded() -> Record:
     """A profile that knows next to nothing."""
-    return record(measured_case("training", profile(phases={}, per_layer=()), WORKLOAD))
+    return record(measured_case(CaseInput("training", profile(phases={}, per_layer=())), WORKLOAD))
 
 
 PARITY = compute_parity(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_score import Hardware, Profile, Scorecard, compute_scorecard
+from ci_score import Hardware, Profile, Scorecard, comparison, compute_scorecard, metrics
 from ci_score.errors import BadInputError
 from ci_score.models import Layer, Phase
-from tests.builders import layer, phase, profile, scorecard
+from ci_score.report import words
+from ci_score.scoring import find_regressions
+from tests.builders import case, layer, phase, profile, scorecard
 
 ROOFLINE = Hardware(peak_bw_gb_s=256.0, bytes_per_token=158e6)
 MS = st.floats(min_value=0.001, max_value=1e4)
@@ -57,7 +61,11 @@ def test_notes__a_sound_profile_has_none() -> None:
             profile(phases={"forward": phase(1000.0)}),
             "10.0 times the step: these look like run totals",
         ),
-        (profile(wall_coverage=0.899), "89.9% of the wall time"),
+        (profile(wall_coverage=0.899), "89.9 % of the wall time"),
+        (profile(wall_coverage=0.8999999), "89.9 % of the wall time"),
+        (profile(wall_coverage=0.0), "0 or was not given"),
+        (profile(wall_coverage=97.0), "9700% is no share"),
+        (profile(per_layer=[layer(bwd_ms=0.0)]), "No layer has a backward time"),
         (profile(per_layer=[layer(fwd_ms=1.0, bwd_ms=0.5)]), "0.50 times the forward"),
         (profile(per_layer=[layer(fwd_ms=1.0, bwd_ms=5.5)]), "5.50 times the forward"),
     ],
@@ -65,6 +73,48 @@ def test_notes__a_sound_profile_has_none() -> None:
 def test_notes__say_where_the_reference_is_blind(blind: Profile, words: str) -> None:
     """Each blind spot of the reference has its plain words."""
     assert words in notes(blind)
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        profile(phases={"forward": phase(150.0)}),
+        profile(wall_coverage=0.90),
+        profile(per_layer=[layer(fwd_ms=1.0, bwd_ms=1.0)]),
+        profile(per_layer=[layer(fwd_ms=1.0, bwd_ms=5.0)]),
+    ],
+)
+def test_notes__at_the_limit_nothing_is_said(sound: Profile) -> None:
+    """1.5 times the step, 90 %, 1 and 5 are still usual."""
+    assert notes(sound) == ""
+
+
+def test_bottleneck__half_the_roofline_is_still_memory() -> None:
+    """The reference calls it compute only above one half."""
+    card = compute_scorecard(profile(), 500.0, Hardware(1000.0, 1e9))
+    assert (card.efficiency, card.bottleneck) == (0.5, "memory_bw")
+
+
+@pytest.mark.parametrize("blind", [profile(phases={}), profile(step_ms=0.0)])
+def test_bottleneck__is_not_known_without_phases_or_step(blind: Profile) -> None:
+    """The reference calls both launch bound; no renderer of ours repeats it."""
+    card = compute_scorecard(blind, 500.0, ROOFLINE)
+    assert card.graded
+    assert not card.bottleneck_known
+    assert "Bottleneck" not in dict(words.facts(card))
+    assert not words.advice(card)
+
+
+def test_metrics__a_new_row_changes_nothing_in_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A metric is one row, and the reference's rules are frozen all the same."""
+    row = replace(metrics.METRICS[0], name="ours", in_reference=False)
+    monkeypatch.setattr(comparison, "METRICS", (*metrics.METRICS, row))
+    head, base = scorecard(200.0, 500.0), scorecard(100.0, 1000.0)
+    assert len(find_regressions(head, base)) == 2
+    changes = comparison.compare(case(card=head), case(card=base))
+    assert (changes[-1].metric, changes[-1].severity) == ("ours", None)
 
 
 def test_notes__run_totals_need_more_than_one_step() -> None:
@@ -109,8 +159,8 @@ def test_notes__are_not_in_the_reference_markdown() -> None:
     assert all(note not in scorecard_markdown(card) for note in card.notes)
 
 
-@pytest.mark.parametrize("tok_s", [math.nan, math.inf, -1.0, 10**400])
-def test_compute__refuses_a_throughput_that_is_none(tok_s: float) -> None:
+@pytest.mark.parametrize("tok_s", [math.nan, math.inf, -1.0, 10**400, True, "3", None])
+def test_compute__refuses_a_throughput_that_is_none(tok_s: Any) -> None:
     """A number that is not finite, or negative, is an error and not an F."""
     with pytest.raises(BadInputError, match="throughput"):
         compute_scorecard(profile(), tok_s, ROOFLINE)

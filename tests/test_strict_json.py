@@ -60,6 +60,29 @@ def test_parse__names_the_duplicate_key() -> None:
         parse(data, "profile.json")
 
 
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (b'{"a": 1, "a": 2}', "a"),
+        (b'{"per_layer": [{"x": 1}, {"ops": {"b c": 1, "q": [1, {}], "b c": 2}}]}',
+         'per_layer[1].ops["b c"]'),
+        (b'[[], [1, 2, {"k": ",", "k": "]"}]]', "[1][2].k"),
+    ],
+)  # fmt: skip
+def test_parse__a_duplicate_key_has_its_path(data: bytes, path: str) -> None:
+    """Where it is, and not only what it is called."""
+    with pytest.raises(BadInputError) as error:
+        parse(data, "x")
+    assert error.value.field == path
+
+
+@pytest.mark.parametrize("data", [b"[" + b"[]," * 2_100_000 + b"1]", b"[" + b"1," * 12_100_000])
+def test_parse__limits_what_memory_would_hold(data: bytes) -> None:
+    """A few bytes of JSON can be twenty times as much memory: counted before it is parsed."""
+    with pytest.raises(BadInputError, match="more values than memory"):
+        parse(data, "x")
+
+
 def test_parse__colons_in_text_are_no_keys() -> None:
     """What merely looks like a key inside text is not counted as a duplicate."""
     value = {"aten::mm": 'x": y', '": "': ['": 1, "a": 2'], "": {"": '\\":'}}
@@ -154,8 +177,8 @@ def test_json_path__quotes_what_is_no_identifier() -> None:
 
 
 def test_dump__is_readable_and_stable() -> None:
-    """Text for people and diffs, in UTF-8, with a final newline."""
-    assert dump({"b": [1.5], "ä": None}) == '{\n  "b": [\n    1.5\n  ],\n  "ä": null\n}\n'
+    """Text for people and diffs, in ASCII, with a final newline."""
+    assert dump({"b": [1.5], "ä": None}) == '{\n  "b": [\n    1.5\n  ],\n  "\\u00e4": null\n}\n'
 
 
 def test_dump__holds_no_workflow_command() -> None:

@@ -15,10 +15,10 @@ from ci_score.models import (
     Verdict,
 )
 from ci_score.pipeline import judged_case
-from ci_score.verdict import HARMLESS, FailOn, OnInconclusive, exit_code, report_outcome
-from tests.builders import case, found, record, scorecard
+from ci_score.verdict import HARMLESS, FailOn, Gate, OnInconclusive, exit_code, report_outcome
+from tests.builders import case, found, on, record, scorecard
 
-AUTO, NEVER = OnInconclusive.AUTO, FailOn.NEVER
+NEVER = FailOn.NEVER
 
 
 def judged(head: Scorecard, base: Scorecard) -> CaseRecord:
@@ -82,7 +82,6 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
     )
     assert said.reasons == ("Step time +50.0 % (100 ms → 150 ms): critical",)
     assert "Unverified" in (said.basis or "")
-    assert not said.verified
 
 
 def test_judge__names_the_smallest_slowdown_it_could_have_seen() -> None:
@@ -113,6 +112,68 @@ def test_judge__a_side_that_is_0_is_not_compared() -> None:
     assert [change.delta is None for change in changes] == [False, True, False]
 
 
+def test_judge__coverage_alone_is_no_comparison() -> None:
+    """A share of the wall time says nothing about how long anything takes."""
+    head, base = scorecard(step_ms=0.0, tok_s=5.0), scorecard(step_ms=100.0, tok_s=0.0)
+    assert verdict(judged(head, base)).unjudged is Unjudged.NOTHING_MEASURED
+
+
+def test_judge__a_case_that_says_why_it_was_not_measured_is_believed() -> None:
+    """A crashed run may report numbers, and more throughput than a whole one."""
+    crashed = case(card=scorecard(50.0, 2000.0), unmeasured="the run crashed")
+    said = verdict(judged_case(crashed, found(case())))
+    assert (said.outcome, said.headline) == (
+        Outcome.INCONCLUSIVE,
+        "Not judged: the run crashed",
+    )
+
+
+def test_judge__other_hardware_is_never_a_regression() -> None:
+    """Whoever brings the baseline: what was measured on something else is not compared."""
+    head = case(card=scorecard(300.0), environment=on("L4"))
+    said = verdict(judged_case(head, found(case(environment=on("H100 SXM 80GB")))))
+    assert said.unjudged is Unjudged.ENVIRONMENT_CHANGED
+    assert said.reasons == ("accelerator: L4 here, H100 SXM 80GB there",)
+
+
+def test_judge__a_throughput_of_unknown_devices_is_not_compared() -> None:
+    """Eight devices' share against a whole job would be a regression of 87 %."""
+    head = case(card=scorecard(100.0, 125.0), environment=on(None, 8))
+    result = judged_case(head, found(case(card=scorecard(100.0, 1000.0))))
+    assert verdict(result).outcome is Outcome.PASS
+    assert result.changes[0].not_compared == "only one side knows how many devices it ran on"
+
+
+def test_judge__a_step_of_another_size_is_compared_by_throughput_alone() -> None:
+    """Twice the batch takes longer a step and is no regression."""
+    head = case(card=scorecard(186.0, 1075.0), tokens_per_step=16384.0)
+    base = case(card=scorecard(100.0, 1000.0), tokens_per_step=8192.0)
+    result = judged_case(head, found(base))
+    assert verdict(result).outcome is Outcome.PASS
+    assert result.changes[1].not_compared == "16384 tokens a step here, 8192 there"
+
+
+def test_judge__most_of_it_is_only_said_where_it_is() -> None:
+    """A phase of 5 ms is not where most of 100 ms went."""
+    head = case(card=scorecard(400.0), phases={"a": 105.0})
+    base = case(card=scorecard(300.0), phases={"a": 100.0})
+    assert "most of it" not in verdict(judged_case(head, found(base))).headline
+
+
+def test_exit__on_a_merged_branch_a_regression_is_only_reported() -> None:
+    """The default branch exits 0 on a regression, and not on broken input."""
+    gate = Gate(reports_only=True)
+    assert exit_code(with_verdicts(Outcome.FAIL), gate) == 0
+    broken = with_verdicts(Outcome.INCONCLUSIVE, unjudged=Unjudged.NOTHING_MEASURED)
+    assert exit_code(broken, gate) == 3
+
+
+def test_exit__a_case_without_a_verdict_is_not_a_pass() -> None:
+    """What nobody judged blocks."""
+    mixed = record(case("a"), *with_verdicts(Outcome.PASS).cases)
+    assert exit_code(mixed, Gate()) == 3
+
+
 @pytest.mark.parametrize("reason", [*Unjudged])
 def test_judge__a_missing_baseline_is_inconclusive_with_its_reason(reason: Unjudged) -> None:
     """Absence is a type with a reason, and the reason reaches the verdict."""
@@ -133,18 +194,18 @@ def test_judge__a_missing_baseline_is_inconclusive_with_its_reason(reason: Unjud
 def test_exit__by_fail_on(outcome: Outcome, critical: int, warning: int, never: int) -> None:
     """1 is a regression that the user asked to fail on."""
     judged = with_verdicts(outcome)
-    assert exit_code(judged, FailOn.CRITICAL, AUTO) == critical
-    assert exit_code(judged, FailOn.WARNING, AUTO) == warning
-    assert exit_code(judged, NEVER, AUTO) == never
+    assert exit_code(judged, Gate()) == critical
+    assert exit_code(judged, Gate(FailOn.WARNING)) == warning
+    assert exit_code(judged, Gate(NEVER)) == never
 
 
 @pytest.mark.parametrize("reason", [*Unjudged])
 def test_exit__inconclusive_by_reason(reason: Unjudged) -> None:
     """A healthy beginning passes with a notice, everything else blocks; both can be overruled."""
     judged = with_verdicts(Outcome.INCONCLUSIVE, unjudged=reason)
-    assert exit_code(judged, NEVER, AUTO) == (0 if reason in HARMLESS else 3)
-    assert exit_code(judged, NEVER, OnInconclusive.FAIL) == 3
-    assert exit_code(judged, NEVER, OnInconclusive.PASS) == 0
+    assert exit_code(judged, Gate(NEVER)) == (0 if reason in HARMLESS else 3)
+    assert exit_code(judged, Gate(NEVER, OnInconclusive.FAIL)) == 3
+    assert exit_code(judged, Gate(NEVER, OnInconclusive.PASS)) == 0
 
 
 def test_exit__the_reasons_that_do_not_block() -> None:
@@ -163,8 +224,8 @@ def test_exit__a_regression_outranks_what_could_not_be_judged() -> None:
         Outcome.INCONCLUSIVE, Outcome.FAIL, Outcome.WARN, unjudged=Unjudged.API_DOWN
     )
     assert report_outcome(both) is Outcome.FAIL
-    assert exit_code(both, FailOn.CRITICAL, AUTO) == 1
-    assert exit_code(both, NEVER, AUTO) == 3
+    assert exit_code(both, Gate()) == 1
+    assert exit_code(both, Gate(NEVER)) == 3
     assert report_outcome(with_verdicts(Outcome.WARN, Outcome.PASS)) is Outcome.WARN
 
 
@@ -172,7 +233,7 @@ def test_exit__a_report_of_nothing_is_not_a_pass() -> None:
     """No case, no verdict: exit 3."""
     empty = record().model_copy(update={"cases": ()})
     assert report_outcome(empty) is Outcome.INCONCLUSIVE
-    assert exit_code(empty, FailOn.CRITICAL, AUTO) == 3
+    assert exit_code(empty, Gate()) == 3
 
 
 def test_judge__worse_never_judges_better() -> None:

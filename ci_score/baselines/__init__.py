@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ci_score.models import Baseline, Environment
+from ci_score.models import Baseline, Environment, HistoryPoint
 
 
 class BaselineStore(Protocol):
@@ -12,4 +12,12 @@ class BaselineStore(Protocol):
 
     def find(self, case: str, environment: Environment) -> Baseline:
         """The baseline of `case` as measured in `environment`."""
+        ...
+
+    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
+        """What the nearest records remember of earlier runs."""
+        ...
+
+    def known_cases(self) -> frozenset[str]:
+        """The cases of the nearest record: one of them that is missing now is said."""
         ...

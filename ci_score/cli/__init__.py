@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -55,38 +56,39 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs a command and returns its exit code; click's own would call an abort a regression."""
+    from ci_score.cli.options import say
+
     try:
         result = cli.main(list(arguments), prog_name="ci-score", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except CiScoreError as error:
-        from ci_score.report.escape import log_line
-
-        click.echo(f"ci-score: {log_line(str(error), 2000)}", err=True)
+        say(f"ci-score: {error}")
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return EXIT_WRONG_USE
     except (click.Abort, KeyboardInterrupt):
-        click.echo("ci-score: interrupted, nothing was judged", err=True)
+        say("ci-score: interrupted, nothing was judged")
         return EXIT_BROKE
     except SystemExit as stop:
         # click leaves so after completing a word, and with 1 where our output's reader is gone.
         return EXIT_BROKE if stop.code else 0
     except OSError as error:  # our own files are guarded: this is standard output that is full
-        click.echo(f"ci-score: the machine refuses ({error}), nothing was judged", err=True)
+        say(f"ci-score: the machine refuses ({error}), nothing was judged")
         return EXIT_BROKE
     except Exception as error:  # noqa: BLE001 - whatever broke, it is no regression
-        _report_crash(error)
+        for line in _crash_report(error):
+            say(line)
         return EXIT_BROKE
 
 
-def _report_crash(error: Exception) -> None:
-    click.echo(
-        f"ci-score broke. This is a fault of ci-score {__version__}, not of your change;"
-        " nothing was judged.\nPlease report it with these lines:\n"
+def _crash_report(error: Exception) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)[-8:]
+    return [
+        f"ci-score broke. This is a fault of ci-score {__version__}, not of your change.",
+        "Nothing was judged. Please report it with these lines:",
         f"  Python {platform.python_version()} on {platform.system()} {platform.machine()}",
-        err=True,
-    )
-    for frame in traceback.extract_tb(error.__traceback__)[-8:]:
-        click.echo(f"  {Path(frame.filename).name}:{frame.lineno} {frame.name}", err=True)
-    click.echo(f"  {type(error).__name__}: {str(error)[:500]}", err=True)
+        *(f"  {Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames),
+        f"  {type(error).__name__}: {str(error)[:500]}",
+    ]

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli import options
 from ci_score.errors import BadInputError
-from ci_score.files import RECORD_LIMIT, display_name, read_bytes
+from ci_score.files import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
+from ci_score.models import Record
 from ci_score.pipeline import judged_case
 from ci_score.records import read_record
 from ci_score.strict_json import dump
-from ci_score.verdict import FailOn, OnInconclusive, exit_code
+from ci_score.verdict import exit_code
 
 
 @click.command("compare")
-@click.argument("record")
-@click.argument("baseline", type=click.Path(path_type=Path))
+@click.argument("record", type=click.Path(allow_dash=True))
+@click.argument("baseline", type=click.Path(allow_dash=True))
 @options.gate_options
 @options.output_options
-def command(
-    record: str,
-    baseline: Path,
-    fail_on: FailOn,
-    on_inconclusive: OnInconclusive,
-    as_json: bool,
-    style: str,
-    output: Path | None,
-) -> int:
+def command(record: str, baseline: str, **said: Any) -> int:
     """Judge RECORD against BASELINE.
 
-    RECORD is a ci-score.json or a bare scorecard (- reads standard input); BASELINE is one too, or
-    a folder of records, of which each case takes the newest that fits.
+    RECORD is a ci-score.json (which `ci-score run` leaves) or a bare scorecard (which `ci-score
+    score --json` prints). BASELINE is one too, or a folder of records, of which each case takes
+    the newest that fits. One of them may be - for standard input.
 
     \b
     Examples:
@@ -41,21 +36,28 @@ def command(
       ci-score compare ci-score.json baselines/ --fail-on warning
       ci-score compare ci-score.json baselines/ --style markdown -o comment.md
     """
-    if not baseline.exists():
-        raise BadInputError(str(baseline), found="nothing there", expected="a record or a folder")
-    head = read_record(read_bytes(record, RECORD_LIMIT), display_name(record))
+    options.only_one_stdin(record, baseline)
+    output, gate = options.output_of(said), options.gate_of(said)
+    head = _read(record)
     if not head.cases:
+        source = display_name(record)
         raise BadInputError(
-            record, field="cases", found="an empty list", expected="a case to judge"
+            source, field="cases", found="an empty list", expected="a case to judge"
         )
-    store = FolderBaselines(baseline)
-    judged = head.model_copy(
-        update={
-            "cases": tuple(
-                judged_case(case, store.find(case.name, case.environment)) for case in head.cases
-            )
-        }
-    )
-    text = dump(judged) if as_json else options.report_in_style(judged, style)
-    options.write_result(text, output)
-    return exit_code(judged, fail_on, on_inconclusive)
+    store = _store(baseline, head)
+    cases = (judged_case(case, store.find(case.name, case.environment)) for case in head.cases)
+    judged = head.model_copy(update={"cases": tuple(cases)})
+    output.write(dump(judged) if output.as_json else options.report_in_style(judged, output.style))
+    return exit_code(judged, gate)
+
+
+def _read(name: str) -> Record:
+    return read_record(read_bytes(name, LOCAL_RECORD_LIMIT), display_name(name))
+
+
+def _store(name: str, head: Record) -> FolderBaselines:
+    path = Path(name)
+    if name != STANDARD_INPUT and path.is_dir():
+        return FolderBaselines(path, asking=head)
+    # A file that was named is there and readable, or the call is wrong.
+    return FolderBaselines.of_records([(display_name(name), _read(name))], asking=head)

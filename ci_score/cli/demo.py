@@ -12,12 +12,12 @@ from ci_score.baselines.folder import FolderBaselines
 from ci_score.efficiency import Workload
 from ci_score.files import write_atomically
 from ci_score.models import Profile, Record
-from ci_score.pipeline import Job, run
+from ci_score.pipeline import CaseInput, Job, run
 from ci_score.profilers import read_profile
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from ci_score.strict_json import dump
-from ci_score.verdict import FailOn, OnInconclusive, exit_code
+from ci_score.verdict import Gate, exit_code
 
 CASE = "llm-1b@l4"
 MAIN_COMMIT = "1f0c2a9be6d1f5a64e4a7a4f5c0a3d2b8e9f7061"
@@ -48,32 +48,36 @@ def command(output_dir: Path, as_json: bool) -> None:
       ci-score demo --output-dir /tmp/demo
       ci-score demo --json
     """
-    store = FolderBaselines(output_dir / "baselines")
+    store = output_dir / "baselines"
+    kept: list[Path] = []
     run(
-        Job(cases=((CASE, sample("main.json")),), workload=WORKLOAD, commit=MAIN_COMMIT),
-        baselines=store,
-        publish=lambda record: store.save(record, dump(record)),
+        job("main.json", MAIN_COMMIT),
+        baselines=FolderBaselines(store / "none before the first"),
+        publish=lambda record: kept.append(FolderBaselines(store).save(record, dump(record))),
         now=lambda: MAIN_TIME,
     )
     record = run(
-        Job(
-            cases=((CASE, sample("pull_request.json")),),
-            workload=WORKLOAD,
-            commit=PULL_REQUEST_COMMIT,
-        ),
-        baselines=store,
+        job("pull_request.json", PULL_REQUEST_COMMIT),
+        # The record itself and not its folder, where a user may have put others.
+        baselines=FolderBaselines(kept[0]),
         publish=lambda record: _publish(record, output_dir),
         now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     if as_json:
         click.echo(dump(record), nl=False)
         return
-    code = exit_code(record, FailOn.CRITICAL, OnInconclusive.AUTO)
+    code = exit_code(record, Gate())
     click.echo(report_text(record))
     click.echo(f"The check of this pull request would exit {code}. Where to look:")
     click.echo(f"  {output_dir / 'report.md'}      the pull request comment")
     click.echo(f"  {output_dir / 'ci-score.json'}  the record, the next run's baseline")
     click.echo(f"  {output_dir / 'baselines'}      the default branch's record")
+
+
+def job(name: str, commit: str) -> Job:
+    """The job that a sample stands for."""
+    case = CaseInput(CASE, sample(name))
+    return Job(cases=(case,), workload=WORKLOAD, commit=commit)
 
 
 def sample(name: str) -> Profile:

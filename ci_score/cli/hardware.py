@@ -21,8 +21,13 @@ from ci_score.report.terminal import table
 from ci_score.strict_json import dump
 
 
+def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
+    names = [*(row.name for row in PRESETS), *(row.name for row in ACCELERATORS)]
+    return [name for name in names if name.lower().startswith(begun.lower())]
+
+
 @click.command("hardware")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_complete)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List accelerators with memory bandwidth and dense peaks, or show the one called NAME.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +15,10 @@ import click
 
 from ci_score.efficiency import Workload
 from ci_score.errors import WrongUseError
-from ci_score.files import write_atomically
+from ci_score.files import STANDARD_INPUT, write_atomically
 from ci_score.models import Record
-from ci_score.verdict import FailOn, OnInconclusive
+from ci_score.report.escape import log_line, unlike_commands
+from ci_score.verdict import FailOn, Gate, OnInconclusive
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,7 +104,10 @@ def workload_options(command: F) -> F:
 
 def workload_of(options: dict[str, Any]) -> Workload:
     """The workload from a command's options, which are taken out of them."""
-    return Workload(**{name: options.pop(name) for name in Workload.__dataclass_fields__})
+    said = {name: options.pop(name) for name in Workload.__dataclass_fields__}
+    if said["precision"]:
+        said["precision"] = said["precision"].lower()
+    return Workload(**said)
 
 
 def gate_options(command: F) -> F:
@@ -111,7 +118,6 @@ def gate_options(command: F) -> F:
         default=OnInconclusive.AUTO.value,
         show_default=True,
         help="What to do where nothing could be judged; auto: by its reason.",
-        callback=lambda _context, _option, value: OnInconclusive(value),
     )(command)
     return click.option(
         "--fail-on",
@@ -119,8 +125,21 @@ def gate_options(command: F) -> F:
         default=FailOn.CRITICAL.value,
         show_default=True,
         help="Which regressions exit with 1.",
-        callback=lambda _context, _option, value: FailOn(value),
     )(command)
+
+
+def gate_of(options: dict[str, Any]) -> Gate:
+    """The gate from a command's options, which are taken out of them."""
+    return Gate(
+        fail_on=FailOn(options.pop("fail_on")),
+        on_inconclusive=OnInconclusive(options.pop("on_inconclusive")),
+    )
+
+
+def only_one_stdin(*names: str | None) -> None:
+    """Standard input can be read once."""
+    if [name for name in names if name == STANDARD_INPUT][1:]:
+        raise WrongUseError("only one of the files may be -, standard input can be read once")
 
 
 def _one_of(choices: type[StrEnum]) -> click.Choice[str]:
@@ -143,14 +162,51 @@ def output_options(command: F) -> F:
             click.option(
                 "-o",
                 "--output",
-                type=click.Path(path_type=Path, dir_okay=False),
                 metavar="FILE",
+                type=click.Path(allow_dash=True),
                 help="Write to a file instead of standard output.",
             ),
         )
     ):
         command = option(command)
     return command
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How the user wants a result."""
+
+    as_json: bool
+    style: str
+    file: str | None
+
+    def write(self, text: str) -> None:
+        """Prints the text, or puts it whole into the file."""
+        if self.file not in (None, STANDARD_INPUT):
+            write_atomically(Path(str(self.file)), text)
+            say(f"written: {self.file}")
+            return
+        exact = self.as_json or (self.style == "reference" and not in_a_job())
+        click.echo(text if exact else unlike_commands(text), nl=False)
+
+
+def output_of(options: dict[str, Any]) -> Output:
+    """The output from a command's options, which are taken out of them."""
+    file = options.pop("output")
+    if file == "":
+        raise WrongUseError("--output needs the name of a file")
+    return Output(as_json=options.pop("as_json"), style=options.pop("style"), file=file)
+
+
+def in_a_job() -> bool:
+    """Whether a workflow's runner listens to what is printed."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def say(message: str) -> None:
+    """Tells the user something beside the result; a reader who is gone is no failure."""
+    with suppress(OSError):
+        click.echo(log_line(message, 2000), err=True)
 
 
 def report_in_style(record: Record, style: str) -> str:
@@ -168,12 +224,3 @@ def report_in_style(record: Record, style: str) -> str:
     from ci_score.report.terminal import report_text
 
     return report_text(record)
-
-
-def write_result(text: str, output: Path | None) -> None:
-    """Prints the text, or puts it whole into the file."""
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_atomically(output, text)
-        click.echo(f"written: {output}", err=True)

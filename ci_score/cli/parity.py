@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
 from ci_score.cli import options
-from ci_score.files import RECORD_LIMIT, display_name, read_bytes
+from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
 from ci_score.models import Parity, ParityProfile
 from ci_score.parity import compute_parity
 from ci_score.strict_json import dump, parse, validate
-from ci_score.verdict import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED
 
 
 @click.command("parity")
-@click.argument("ours")
-@click.argument("theirs")
-@click.option(
-    "--require",
-    is_flag=True,
-    help="Exit 1 where parity is not achieved, 3 where nothing could be compared.",
-)
+@click.argument("ours", type=click.Path(allow_dash=True))
+@click.argument("theirs", type=click.Path(allow_dash=True))
 @options.output_options
-def command(
-    ours: str, theirs: str, require: bool, as_json: bool, style: str, output: Path | None
-) -> int:
+def command(ours: str, theirs: str, **said: Any) -> None:
     """Compare OURS with THEIRS, op by op.
 
     Both are JSON files with runtime, throughput_tok_s, step_time_ms, kernel_launches_per_step and
-    ops (name to milliseconds per step); one may be - for standard input.
+    ops (name to milliseconds per step); one of them may be - for standard input.
 
     \b
     Examples:
       ci-score parity ours.json pytorch.json
       ci-score parity ours.json pytorch.json --style markdown -o parity.md
-      ci-score parity ours.json pytorch.json --require
+      ci-score parity ours.json pytorch.json --json
     """
-    parity = compute_parity(_read(ours), _read(theirs))
-    options.write_result(_text(parity, as_json, style), output)
-    if not require:
-        return EXIT_OK
-    if not parity.judged:
-        return EXIT_UNJUDGED
-    return EXIT_OK if parity.parity_achieved else EXIT_REGRESSION
+    options.only_one_stdin(ours, theirs)
+    output = options.output_of(said)
+    output.write(_text(compute_parity(_read(ours), _read(theirs)), output))
 
 
 def _read(name: str) -> ParityProfile:
     source = display_name(name)
-    return validate(ParityProfile, parse(read_bytes(name, 8 * RECORD_LIMIT), source), source)
+    return validate(ParityProfile, parse(read_bytes(name, LOCAL_RECORD_LIMIT), source), source)
 
 
-def _text(parity: Parity, as_json: bool, style: str) -> str:
-    if as_json:
+def _text(parity: Parity, output: options.Output) -> str:
+    if output.as_json:
         return dump(parity)
-    if style == "reference":
+    if output.style == "reference":
         from ci_score.report.reference import parity_markdown
 
         return parity_markdown(parity)
-    if style == "markdown":
+    if output.style == "markdown":
         from ci_score.report.markdown import parity_report
 
         return parity_report(parity)

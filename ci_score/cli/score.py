@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from ci_score.baselines.folder import single
 from ci_score.cli import options
 from ci_score.errors import WrongUseError
-from ci_score.files import RECORD_LIMIT, display_name, read_bytes
-from ci_score.models import CaseRecord
-from ci_score.pipeline import judged_case, measured_case, record_of
+from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.models import BaselineFound, BaselineUsed, CaseRecord
+from ci_score.pipeline import CaseInput, judged_case, measured_case, record_of
 from ci_score.profilers import read_profile
 from ci_score.records import DEFAULT_CASE, read_record
 from ci_score.strict_json import dump
-from ci_score.verdict import FailOn, OnInconclusive, exit_code
+from ci_score.verdict import exit_code
 
 
 @click.command("score")
-@click.argument("profile")
+@click.argument("profile", type=click.Path(allow_dash=True))
 @options.workload_options
-@click.option("--baseline", metavar="FILE", help="Compare with this record or scorecard.")
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="Compare with this record or scorecard.",
+)
 @click.option(
     "--case",
     "case_name",
-    default=DEFAULT_CASE,
-    show_default=True,
     metavar="NAME",
-    help="Which case of the baseline record.",
+    help=f"Which case of the baseline record.  [default: its only one, or {DEFAULT_CASE}]",
 )
 @options.gate_options
 @options.output_options
-def command(
-    profile: str,
-    baseline: str | None,
-    case_name: str,
-    fail_on: FailOn,
-    on_inconclusive: OnInconclusive,
-    as_json: bool,
-    style: str,
-    output: Path | None,
-    **workload: Any,
-) -> int:
+def command(profile: str, baseline: str | None, case_name: str | None, **said: Any) -> int:
     """Score one PROFILE (a file, or - for standard input).
 
     Without a baseline it describes and exits 0. With one it judges: exit 1 is a regression that
@@ -56,30 +47,31 @@ def command(
       ci-score score profile.json --throughput 1327 --hardware gb10 --json
       zcat profile.json.gz | ci-score score - --baseline main.json
     """
-    measured = measured_case(
-        DEFAULT_CASE,
-        read_profile(read_bytes(profile), display_name(profile)),
-        options.workload_of(workload),
-    )
+    options.only_one_stdin(profile, baseline)
+    output, gate = options.output_of(said), options.gate_of(said)
+    read = read_profile(read_bytes(profile), display_name(profile))
+    measured = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(said))
     code = 0
     if baseline is not None:
-        base = _baseline_case(baseline, case_name)
-        measured = judged_case(measured, single(base, display_name(baseline)))
-        code = exit_code(record_of([measured], ""), fail_on, on_inconclusive)
-    if as_json:
-        text = dump(measured.scorecard)
+        used = BaselineUsed(source=display_name(baseline))
+        measured = judged_case(measured, BaselineFound(_case_of(baseline, case_name), used))
+        code = exit_code(record_of([measured], ""), gate)
+    if output.as_json:
+        output.write(dump(measured.scorecard))
     else:
-        text = options.report_in_style(record_of([measured], ""), style)
-    options.write_result(text, output)
+        output.write(options.report_in_style(record_of([measured], ""), output.style))
     return code
 
 
-def _baseline_case(name: str, case_name: str) -> CaseRecord:
-    record = read_record(read_bytes(name, RECORD_LIMIT), display_name(name))
-    found = record.cases[0] if len(record.cases) == 1 else record.case(case_name)
+def _case_of(name: str, case_name: str | None) -> CaseRecord:
+    record = read_record(read_bytes(name, LOCAL_RECORD_LIMIT), display_name(name))
+    if case_name is None and len(record.cases) == 1:
+        return record.cases[0]
+    found = record.case(case_name or DEFAULT_CASE)
     if found is None:
         known = ", ".join(case.name for case in record.cases) or "none"
         raise WrongUseError(
-            f"{name} has no case {case_name!r} (it has: {known}); name one with --case"
+            f"{name} has no case {case_name or DEFAULT_CASE!r} (it has: {known});"
+            " name one with --case"
         )
     return found

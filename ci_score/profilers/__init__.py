@@ -47,6 +47,8 @@ def read_profile(data: bytes, source: str) -> Profile:
 
 def _description(value: Any) -> str:
     if isinstance(value, dict):
+        if "schema_version" in value or "grade" in value:
+            return "a record or scorecard, which `ci-score compare` reads"
         keys = ", ".join(sorted(ascii(key)[:40] for key in list(value)[:5]))
         return f"an object with the keys {keys}" if keys else "an empty object"
     names = {list: "a list", str: "text", bool: "true or false", type(None): "null"}

@@ -12,7 +12,9 @@ _FIELDS = frozenset({"steps", "avg_step_ms", "wall_coverage", "phases", "per_lay
 
 def recognises(value: Any) -> bool:
     """An object with a field of the reference's; an empty one is its profile of nothing."""
-    return isinstance(value, dict) and (not value or not _FIELDS.isdisjoint(value))
+    if not isinstance(value, dict) or "grade" in value or "schema_version" in value:
+        return False
+    return not value or not _FIELDS.isdisjoint(value)
 
 
 def read(value: Any, source: str) -> Profile:

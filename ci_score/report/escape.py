@@ -14,11 +14,15 @@ LONGEST_NAME = 80
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
 _LIST_START = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
-_LINK_STARTS = re.compile(r"(?i)(:(?=/)|(?<=\bwww)\.|(?<=\bgh)-(?=\d))")
+_LINK_STARTS = re.compile(r"(?i)(:(?=/)|(?<=www)\.)")
+_REFERENCE = re.compile(r"(?i)gh-(?=\d)")
 _BACKTICKS = re.compile(r"`+")
 # Format characters (Cf) hold the bidi controls and the zero-widths; Cc, Cs, Co, Zl and Zp the rest.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BREAK = "\u200b"  # zero-width space: ends a mention or a reference, and shows nothing
+
+
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 
 
 class Safe(str):
@@ -37,9 +41,16 @@ def plain(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def log_line(text: str, longest: int = 400) -> str:
-    """One line for a log: the runner obeys lines that begin with `::`, and `##[` wherever it is."""
-    line = plain(text, longest).replace("##[", "# #[")
-    return ": :" + line[2:] if line.startswith("::") else line
+    """One line for a log or a terminal."""
+    return unlike_commands(plain(text, longest))
+
+
+def unlike_commands(text: str) -> str:
+    """The text without what a workflow's runner would obey when it is printed.
+
+    A line that begins with `::`, whatever space stands before it, and `##[` wherever it stands.
+    """
+    return _COMMAND.sub(r"\1: :", text).replace("##[", "# #[")
 
 
 def text(value: object, longest: int = 1000) -> str:
@@ -49,6 +60,7 @@ def text(value: object, longest: int = 1000) -> str:
     line = plain(str(value), longest)
     line = _MARKUP.sub(r"\\\1", line)
     line = _LINK_STARTS.sub(r"\\\1", line)
+    line = _REFERENCE.sub(rf"\g<0>{_BREAK}", line)
     return line.replace("@", f"@{_BREAK}").replace("#", f"\\#{_BREAK}")
 
 
@@ -65,12 +77,18 @@ def paragraph(value: object) -> Safe:
 
 def code(value: str, longest: int = LONGEST_NAME) -> Safe:
     """A name as a code span: nothing in it is read as markdown, a mention or a link."""
-    line = plain(value, longest)
+    line = plain(value, longest).replace("##[", "# #[")
     fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(line)), default=0))
     pad = " " if line[:1] in ("`", "") or line[-1:] == "`" else ""
-    # A table reads `\\|` as an end of the cell; a space between keeps the backslash and the pipe.
-    cell = line.replace("\\|", "\\ |").replace("|", "\\|")
-    return Safe(f"{fence}{pad}{cell}{pad}{fence}")
+    return Safe(f"{fence}{pad}{line}{pad}{fence}")
+
+
+def cell(value: str, longest: int = LONGEST_NAME) -> Safe:
+    """A name as a code span in a table, where a bare pipe would end the cell.
+
+    A table reads `\\\\|` as an end too; a space between keeps the backslash and the pipe.
+    """
+    return Safe(code(value, longest).replace("\\|", "\\ |").replace("|", "\\|"))
 
 
 def _is_invisible(character: str) -> bool:

@@ -2,36 +2,113 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.models import Outcome, Parity, Record
+from ci_score.metrics import metric_named
+from ci_score.models import CaseRecord, Outcome, Parity, Record
+from ci_score.parity import ACHIEVED_UP_TO
 from ci_score.report import escape, words
 from ci_score.verdict import report_outcome
 
 SHOWN_LAYERS = 16
+_BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def report_markdown(record: Record, title: str = "") -> str:
-    """The whole report: the verdict first, what matters next, the rest folded."""
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of a report is shown. Where a limit is met, the least important goes first."""
+
+    left_out: str
+    folds_of: Callable[[CaseRecord], bool]
+    whole: Callable[[CaseRecord], bool]
+    most_cases: int = 1_000_000
+
+
+def _always(_case: CaseRecord) -> bool:
+    return True
+
+
+def _never(_case: CaseRecord) -> bool:
+    return False
+
+
+def _needs_attention(case: CaseRecord) -> bool:
+    return case.verdict is None or case.verdict.outcome is not Outcome.PASS
+
+
+def _fails(case: CaseRecord) -> bool:
+    return case.verdict is not None and case.verdict.outcome is Outcome.FAIL
+
+
+DETAILS = (
+    Detail("", _always, _always),
+    Detail("hotspots, layers and notes of the cases that pass", _needs_attention, _always),
+    Detail("hotspots, layers and notes", _never, _always),
+    Detail("details of the cases that pass", _never, _needs_attention),
+    Detail("details of all cases but the failing ones", _never, _fails),
+    Detail("details of all cases", _never, _never),
+    Detail("all but the worst 20 cases", _never, _never, most_cases=20),
+    Detail("all but the worst case", _never, _never, most_cases=1),
+)
+
+
+def report_markdown(
+    record: Record, title: str = "", *, limit: int | None = None, measured_by: str = ""
+) -> str:
+    """The whole report: the verdict first, what matters next, the rest folded.
+
+    Within `limit` bytes of UTF-8, which are never fewer than characters.
+    """
+    text = ""
+    for detail in DETAILS:
+        text = _render(record, title, measured_by, detail)
+        if limit is None or len(text.encode()) <= limit:
+            return text
+    return text.encode()[:limit].decode(errors="ignore")
+
+
+def headline_of(record: Record) -> str:
+    """The one sentence of a report: the worst verdict's."""
+    if record.unjudged and report_outcome(record) is record.unjudged.outcome:
+        return record.unjudged.headline
+    verdict = worst_first(record)[0].verdict if record.cases else record.unjudged
+    return verdict.headline if verdict else "nothing was measured"
+
+
+def worst_first(record: Record) -> list[CaseRecord]:
+    """The cases, the worst verdict first; those without one come last."""
     outcomes = list(Outcome)
-    cases = sorted(
+    return sorted(
         record.cases,
-        key=lambda case: -outcomes.index(case.verdict.outcome) if case.verdict else 0,
-    )
-    judged = any(case.verdict for case in record.cases)
-    return _template("report.md.j2").render(
-        record=record,
-        cases=cases,
-        outcome=report_outcome(record) if judged else None,
-        title=title,
+        key=lambda case: -outcomes.index(case.verdict.outcome) if case.verdict else 1,
     )
 
 
 def parity_report(parity: Parity) -> str:
     """A parity for people: nothing is called achieved where nothing was compared."""
-    return _template("parity.md.j2").render(parity=parity)
+    text = _template("parity.md.j2").render(parity=parity)
+    return _BLANK_LINES.sub("\n\n", text)
+
+
+def _render(record: Record, title: str, measured_by: str, detail: Detail) -> str:
+    judged = record.unjudged or not record.cases or any(case.verdict for case in record.cases)
+    text = _template("report.md.j2").render(
+        record=record,
+        cases=worst_first(record),
+        several=len(record.cases) > 1,
+        outcome=report_outcome(record) if judged else None,
+        headline=headline_of(record),
+        title=title,
+        measured_by=measured_by,
+        detail=detail,
+    )
+    # Sections bring their own distance; no text of a stranger holds a line break.
+    return _BLANK_LINES.sub("\n\n", text).strip("\n") + "\n"
 
 
 @cache
@@ -46,8 +123,16 @@ def _template(name: str) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(words=words, SHOWN_LAYERS=SHOWN_LAYERS)
+    environment.globals.update(
+        words=words,
+        metric_named=metric_named,
+        SHOWN_LAYERS=SHOWN_LAYERS,
+        ACHIEVED_UP_TO=ACHIEVED_UP_TO,
+    )
+    # What a macro made was escaped when it was made.
+    environment.filters["rendered"] = escape.Safe
     environment.filters["code"] = escape.code
+    environment.filters["cell"] = escape.cell
     environment.filters["paragraph"] = escape.paragraph
     environment.filters["ms"] = words.milliseconds
     environment.filters["delta_ms"] = words.delta_milliseconds

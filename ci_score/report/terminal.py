@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ci_score.metrics import metric_named
 from ci_score.models import CaseRecord, Parity, Record
 from ci_score.report import words
 from ci_score.report.escape import log_line as line
@@ -60,9 +61,9 @@ def _case(case: CaseRecord, several: bool) -> Iterable[str]:
                 ("", "base", "this run", "change"),
                 *(
                     (
-                        words.metric_of(change).label,
-                        words.metric_of(change).show(change.base) if change.base else "–",
-                        words.metric_of(change).show(change.head) if change.head else "–",
+                        metric_named(change.metric).label,
+                        metric_named(change.metric).show_or_dash(change.base),
+                        metric_named(change.metric).show_or_dash(change.head),
                         words.change_words(change),
                     )
                     for change in case.changes

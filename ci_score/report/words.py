@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from ci_score.metrics import METRICS, MINUS, Metric, significant
-from ci_score.models import Bottleneck, Change, Outcome, Scorecard, Severity
+from ci_score.metrics import MINUS, Metric, metric_named, significant
+from ci_score.models import (
+    BaselineUsed,
+    Bottleneck,
+    Change,
+    Outcome,
+    Parity,
+    Scorecard,
+    Severity,
+)
 
 ICONS: dict[Outcome, str] = {
     Outcome.PASS: "✅",
@@ -45,11 +53,6 @@ def delta_milliseconds(value: float) -> str:
     return ("+" if value >= 0 else MINUS) + significant(abs(value), "ms")
 
 
-def metric_of(change: Change) -> Metric:
-    """The row of a change."""
-    return next(row for row in METRICS if row.name == change.metric)
-
-
 def limit(metric: Metric) -> str:
     """Where the fixed rule warns and fails: `-10 % warns, -20 % fails`."""
     sign = MINUS if metric.higher_is_better else "+"
@@ -63,8 +66,8 @@ def limit(metric: Metric) -> str:
 def change_words(change: Change) -> str:
     """The change with its severity in words, never by colour alone."""
     if change.delta is None:
-        return "not compared"
-    shown = metric_of(change).show_delta(change.delta)
+        return f"not compared: {change.not_compared}" if change.not_compared else "not compared"
+    shown = metric_named(change.metric).show_delta(change.delta)
     if change.severity is Severity.CRITICAL:
         return f"{shown} ❌ critical"
     if change.severity is Severity.WARNING:
@@ -105,3 +108,25 @@ def advice(card: Scorecard) -> str:
     if not (card.graded and card.bottleneck_known) or card.grade in ("A", "B"):
         return ""
     return ADVICE[card.bottleneck]
+
+
+def provenance(baseline: BaselineUsed) -> str:
+    """Which record it was compared with, how far away and from when."""
+    parts = [f"Compared with {baseline.source}"]
+    if baseline.commit:
+        parts.append(f"commit {baseline.commit[:12]}")
+    if baseline.commits_away:
+        plural = "s" if baseline.commits_away > 1 else ""
+        parts.append(f"{baseline.commits_away} commit{plural} before the tested base")
+    if baseline.run:
+        parts.append(f"run {baseline.run.number}")
+    if baseline.created_at:
+        parts.append(baseline.created_at.replace("T", " ").replace("Z", " UTC"))
+    return ", ".join(parts) + "."
+
+
+def parity_words(parity: Parity) -> str:
+    """Whether the runtimes are at par; an empty comparison is neither."""
+    if not parity.judged:
+        return "not judged, no op in common"
+    return "achieved" if parity.parity_achieved else "not achieved"

@@ -1,0 +1,130 @@
+"""Which files belong to which case: `name=glob` lines, folders, and the members of artifacts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ci_score.errors import WrongUseError
+from ci_score.files import read_bytes
+from ci_score.records import DEFAULT_CASE
+
+_CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
+_NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
+MOST_FILES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSource:
+    """One line of an input: where to look, and what the case is called if the line says so."""
+
+    pattern: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFile:
+    """A file of a case, not read yet."""
+
+    name: str
+    read: Callable[[], bytes]
+
+
+CaseFiles = dict[str, list[CaseFile]]
+
+
+def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:
+    """The lines of an input; a name that no case may have is an error."""
+    sources = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        named = _NAMED.fullmatch(line)
+        if named is None:
+            sources.append(CaseSource(line))
+            continue
+        name = named["name"].strip()
+        if not _CASE_NAME.fullmatch(name):
+            raise WrongUseError(
+                f"{what}: {name[:80]!r} cannot name a case;"
+                " use up to 64 letters, digits and @ . _ + -"
+            )
+        sources.append(CaseSource(named["pattern"].strip(), name))
+    return tuple(sources)
+
+
+def find_files(sources: Iterable[CaseSource], workspace: Path) -> CaseFiles:
+    """The files of each case; a named case without any is there too, with none."""
+    found: CaseFiles = {}
+    for source in sources:
+        if source.name is not None:
+            found.setdefault(source.name, [])
+        for path in _matches(source.pattern, workspace):
+            for case, file in _files_of(path, source.name, workspace):
+                found.setdefault(case, []).append(file)
+    if sum(map(len, found.values())) > MOST_FILES:
+        raise WrongUseError(f"more than {MOST_FILES} files; name fewer of them")
+    return found
+
+
+def files_of_artifact(
+    members: Iterable[tuple[str, Callable[[], bytes]]], case: str | None
+) -> CaseFiles:
+    """The members of one artifact: one case if it has a name, else one a top folder."""
+    found: CaseFiles = {}
+    for name, read in members:
+        parts = PurePosixPath(name).parts
+        if _is_input(parts[-1]):
+            folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
+            found.setdefault(case or folder, []).append(CaseFile(name, read))
+    return found
+
+
+def case_name(text: str) -> str:
+    """A folder's or artifact's name as that of a case: what is not allowed becomes a hyphen."""
+    return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
+
+
+def _matches(pattern: str, workspace: Path) -> list[Path]:
+    if PurePosixPath(pattern).is_absolute():
+        inside = _inside(Path(pattern), workspace)
+        pattern = str(inside)
+    if ".." in PurePosixPath(pattern).parts:
+        raise WrongUseError(f"{pattern}: only files inside the workspace can be read")
+    exact = workspace / pattern
+    if exact.exists():
+        return [exact]
+    return sorted(path for path in workspace.glob(pattern) if _is_input(path.name))
+
+
+def _inside(path: Path, workspace: Path) -> Path:
+    try:
+        return path.relative_to(workspace)
+    except ValueError:
+        raise WrongUseError(
+            f"{path}: only files inside the workspace can be read. In a container the workspace is"
+            f" {workspace}, and paths of the runner's host do not exist: use a relative path."
+        ) from None
+
+
+def _files_of(path: Path, name: str | None, workspace: Path) -> Iterator[tuple[str, CaseFile]]:
+    if path.is_file():
+        yield name or DEFAULT_CASE, _case_file(path, workspace)
+        return
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and _is_input(file.name):
+            folders = file.relative_to(path).parts[:-1]
+            case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
+            yield case, _case_file(file, workspace)
+
+
+def _case_file(path: Path, workspace: Path) -> CaseFile:
+    # A link in a stranger's artifact could point at a secret of the machine.
+    if not path.resolve().is_relative_to(workspace.resolve()):
+        raise WrongUseError(f"{path}: a link that leaves the workspace is not followed")
+    return CaseFile(str(path.relative_to(workspace)), lambda: read_bytes(str(path)))
+
+
+def _is_input(name: str) -> bool:
+    """Whether a file of a folder can be a profile: what other tools leave beside it cannot."""
+    return not name.startswith(".") and name != "environment.json" and not name.endswith(".jsonl")

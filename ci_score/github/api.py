@@ -1,0 +1,301 @@
+"""HTTP to GitHub, and nothing else: requests, limits, retries, and errors in our own words.
+
+The token is sent to the API's own host only. What the blob store serves is fetched without it: the
+store refuses a forwarded Authorization, and its addresses are signed, so they appear nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from pydantic import SecretStr
+
+from ci_score import __version__
+from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+
+API_VERSION = "2022-11-28"
+MOST_REQUESTS = 40
+MOST_TRIES = 4
+LONGEST_WAIT_IN_ALL = 90.0
+LONGEST_ANSWER = 60.0
+TIMEOUTS = (10.0, 30.0)
+LARGEST_JSON = 32 * 1024 * 1024
+LARGEST_DOWNLOAD = 512 * 1024 * 1024
+_CHUNK = 64 * 1024
+_LIMIT_WORDS = ("rate limit", "abuse detection", "secondary rate")
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: enough of it to decide what it means."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Json:
+        """The body as JSON; a proxy's HTML page is no answer."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            raise GitHubDownError("GitHub answered with something that is not JSON") from None
+
+    @property
+    def message(self) -> str:
+        """GitHub's own explanation, if it gave one."""
+        try:
+            said = json.loads(self.body).get("message", "")
+        except (ValueError, AttributeError):
+            return ""
+        return str(said)[:200]
+
+
+@dataclass(slots=True)
+class Api:
+    """One run's conversation with the API: it counts its requests and never waits without end."""
+
+    url: str
+    token: SecretStr | None
+    session: requests.Session = field(default_factory=requests.Session)
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.time
+    requests_made: int = 0
+    waited: float = 0.0
+
+    def get(self, path: str, **parameters: str | int) -> Json:
+        """One object or page."""
+        return self._send("GET", path, parameters=parameters).json()
+
+    def pages(self, path: str, key: str | None = None, **parameters: str | int) -> Iterator[Json]:
+        """The items of a list, page by page, as long as the caller wants more."""
+        page = 1
+        while True:
+            answer = self._send(
+                "GET", path, parameters={**parameters, "per_page": 100, "page": page}
+            )
+            body = answer.json()
+            yield from body[key] if key else body
+            if 'rel="next"' not in answer.headers.get("link", ""):
+                return
+            page += 1
+
+    def write(self, method: str, path: str, body: Json) -> Json:
+        """Creates or changes something."""
+        return self._send(method, path, body=body).json()
+
+    def delete(self, path: str) -> None:
+        """Removes something; gone already is as good."""
+        try:
+            self._send("DELETE", path)
+        except NotThereError:
+            return
+
+    def download(self, path: str, limit: int = LARGEST_DOWNLOAD) -> bytes:
+        """A file behind a redirect: two hops, a fresh redirect for every try."""
+        for attempt in range(1, MOST_TRIES + 1):
+            answer = self._send("GET", path)
+            if answer.status != 302:
+                return answer.body
+            try:
+                return self._fetch(answer.headers.get("location", ""), limit)
+            except GitHubDownError:
+                if attempt == MOST_TRIES:
+                    raise
+                self._wait(2.0**attempt)
+        raise AssertionError("the last try returns or raises")
+
+    # --- one request ----------------------------------------------------------------------------
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        parameters: Mapping[str, str | int] | None = None,
+        body: Json = None,
+    ) -> Answer:
+        for attempt in range(1, MOST_TRIES + 1):
+            try:
+                answer = self._ask(method, self._address(path), parameters, body)
+            except GitHubDownError:
+                if attempt == MOST_TRIES or method == "POST":
+                    raise
+                self._wait(2.0 ** (attempt - 1))
+                continue
+            if answer.status < 400:
+                return answer
+            delay = self._retry_after(answer, attempt)
+            # A POST that a server broke on may have had its effect: only the caller can look.
+            if (
+                delay is None
+                or attempt == MOST_TRIES
+                or (method == "POST" and answer.status >= 500)
+            ):
+                raise _refusal(method, path, answer)
+            self._wait(delay, said=answer.message)
+        raise AssertionError("the last try returns or raises")
+
+    def _address(self, path: str) -> str:
+        return path if "://" in path else f"{self.url.rstrip('/')}{path}"
+
+    def _ask(
+        self, method: str, address: str, parameters: Mapping[str, str | int] | None, body: Json
+    ) -> Answer:
+        self._count()
+        headers = {
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": API_VERSION,
+            "User-Agent": f"ci-score/{__version__}",
+        }
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
+        answer = self._exchange(method, address, headers, LARGEST_JSON, parameters, body)
+        if answer.status in (301, 307, 308) and method == "GET":
+            return self._follow(address, answer, headers)
+        return answer
+
+    def _follow(self, address: str, answer: Answer, headers: dict[str, str]) -> Answer:
+        """A renamed repository: one step, and only on the host that the token is for."""
+        target = answer.headers.get("location", "")
+        if urlsplit(target)[:2] != urlsplit(address)[:2]:
+            raise GitHubDownError("GitHub redirects to another host")
+        self._count()
+        return self._exchange("GET", target, headers, LARGEST_JSON, None, None)
+
+    def _fetch(self, address: str, limit: int) -> bytes:
+        secure = urlsplit(self.url).scheme == "https"
+        if urlsplit(address).scheme not in (("https",) if secure else ("https", "http")):
+            raise GitHubDownError("GitHub redirects to an address that is not https")
+        headers = {"User-Agent": f"ci-score/{__version__}"}
+        answer = self._exchange("GET", address, headers, limit, None, None)
+        if answer.status != 200:
+            raise GitHubDownError(f"the artifact store answered {answer.status}")
+        return answer.body
+
+    def _exchange(
+        self,
+        method: str,
+        address: str,
+        headers: Mapping[str, str],
+        limit: int,
+        parameters: Mapping[str, str | int] | None,
+        body: Json,
+    ) -> Answer:
+        """One exchange, bounded in time and size; foreign exceptions end here, without text."""
+        try:
+            with self.session.request(
+                method,
+                address,
+                params=parameters,
+                json=body,
+                headers=dict(headers),
+                timeout=TIMEOUTS,
+                allow_redirects=False,
+                stream=True,
+                # requests would read credentials for any host from a .netrc.
+                auth=_no_other_credentials,
+            ) as response:
+                data = self._body(response, limit)
+                return Answer(response.status_code, _lower(response.headers), data)
+        except requests.RequestException as error:
+            raise GitHubDownError(
+                f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
+            ) from None
+
+    def _body(self, response: requests.Response, limit: int) -> bytes:
+        deadline = self.now() + LONGEST_ANSWER
+        chunks, size = [], 0
+        for chunk in response.iter_content(_CHUNK):
+            size += len(chunk)
+            if size > limit:
+                raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")
+            if self.now() > deadline:
+                raise GitHubDownError("an answer takes too long", maybe_done=True)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    # --- patience -------------------------------------------------------------------------------
+
+    def _count(self) -> None:
+        if self.requests_made >= MOST_REQUESTS:
+            raise GitHubDownError(f"{MOST_REQUESTS} requests were not enough")
+        self.requests_made += 1
+
+    def _wait(self, delay: float, said: str = "") -> None:
+        if self.waited + delay > LONGEST_WAIT_IN_ALL:
+            why = f" ({said})" if said else ""
+            raise GitHubDownError(f"GitHub asks to wait {delay:.0f} s, which is too long{why}")
+        self.waited += delay
+        self.sleep(delay)
+
+    def _retry_after(self, answer: Answer, attempt: int) -> float | None:
+        """How long to wait before the next try, or None where another try would change nothing."""
+        if answer.status >= 500:
+            return 2.0 ** (attempt - 1)
+        if not _is_limit(answer):
+            return None
+        if answer.headers.get("retry-after", "").isdecimal():
+            return float(answer.headers["retry-after"])
+        reset = answer.headers.get("x-ratelimit-reset", "")
+        if answer.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
+            return max(float(reset) - self.now(), 1.0)
+        return 60.0
+
+
+def _is_limit(answer: Answer) -> bool:
+    """A 403 may be a limit or a missing right; only the former gets better by waiting."""
+    if answer.status == 429:
+        return True
+    if answer.status != 403:
+        return False
+    exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
+    said = answer.message.lower()
+    return exhausted or "retry-after" in answer.headers or any(w in said for w in _LIMIT_WORDS)
+
+
+def _refusal(method: str, path: str, answer: Answer) -> GitHubError:
+    what = f"{method} {path.split('?')[0]}: {answer.status}"
+    if answer.status == 401:
+        return NoPermissionError(
+            f"{what}: the token is missing, expired or wrong. Give `github-token`, or leave it to"
+            " its default `${{ github.token }}`."
+        )
+    if answer.status == 403 and not _is_limit(answer):
+        return NoPermissionError(f"{what}: {answer.message}. {_permission_hint(path)}")
+    if answer.status in (404, 410):
+        return NotThereError(f"{what}: {answer.message or 'not there'}. {_permission_hint(path)}")
+    if answer.status >= 500 or _is_limit(answer):
+        return GitHubDownError(f"{what}: {answer.message}", maybe_done=answer.status >= 500)
+    return GitHubError(f"{what}: {answer.message}")
+
+
+_RIGHTS = (
+    ("/actions/", "actions: read"),
+    ("/check-runs", "checks: write"),
+    ("/comments", "pull-requests: write"),
+    ("/pulls", "pull-requests: read"),
+    ("/issues", "issues: write"),
+    ("/commits", "contents: read"),
+    ("/compare", "contents: read"),
+)
+
+
+def _permission_hint(path: str) -> str:
+    right = next((right for part, right in _RIGHTS if part in path), "contents: read")
+    return f"Does the job's `permissions:` have `{right}`?"
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _no_other_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request

@@ -1,0 +1,156 @@
+"""Records in artifacts: which uploads may be trusted, and the bytes of the record in them.
+
+Anyone can open a pull request from a fork whose branch is called like ours, whose run uploads an
+artifact called like ours. What the listing says is therefore checked, and then the run itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ci_score.archives import read_member, read_members
+from ci_score.errors import BadInputError, GitHubError
+from ci_score.files import PROFILE_LIMIT, RECORD_LIMIT
+from ci_score.github.api import Api
+from ci_score.github.event import workflow_path
+from ci_score.models import OpenedUpload, RunIdentity, Upload
+
+RECORD_NAME = "ci-score.json"
+LARGEST_ZIP = 64 * 1024 * 1024
+# What runs on the branch itself; every other event can be set off by a stranger, or tests a merge.
+TRUSTED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
+MOST_LISTED = 300
+MOST_PROFILE_ARTIFACTS = 20
+
+
+@dataclass(slots=True)
+class RecordArtifacts:
+    """The uploads of one name on one branch by one workflow."""
+
+    api: Api
+    repository: str
+    repository_id: int | None
+    name: str
+    branch: str
+    workflow: str
+    refused: int = 0
+
+    def uploads(self) -> list[Upload]:
+        """The branch's own uploads; those of other branches and of forks are only counted."""
+        listed = self.api.pages(
+            f"/repos/{self.repository}/actions/artifacts", "artifacts", name=self.name
+        )
+        found = []
+        for number, artifact in enumerate(listed, start=1):
+            upload = self._own(artifact)
+            if upload is None:
+                self.refused += 1
+            else:
+                found.append(upload)
+            if number >= MOST_LISTED:
+                break
+        return found
+
+    def open(self, upload: Upload) -> OpenedUpload:
+        """The record of an upload; BadInputError says why it cannot be trusted or read."""
+        source = f"artifact {upload.id} of {upload.sha[:12]}"
+        run = self.api.get(f"/repos/{self.repository}/actions/runs/{upload.run_id}")
+        self._check_run(run, upload, source)
+        path = f"/repos/{self.repository}/actions/artifacts/{upload.id}/zip"
+        data = self.api.download(path, LARGEST_ZIP)
+        check_digest(data, upload.digest, source)
+        return OpenedUpload(
+            data=read_member(data, RECORD_NAME, source, RECORD_LIMIT),
+            run=RunIdentity(number=run["run_number"], attempt=run.get("run_attempt") or 1),
+        )
+
+    def _own(self, artifact: Any) -> Upload | None:
+        run = artifact.get("workflow_run") or {}
+        own_repository = run.get("repository_id")
+        trusted = (
+            own_repository is not None
+            and own_repository == run.get("head_repository_id")
+            and self.repository_id in (None, own_repository)
+            and run.get("head_branch") == self.branch
+        )
+        if not trusted:
+            return None
+        return Upload(
+            id=int(artifact["id"]),
+            run_id=int(run["id"]),
+            sha=str(run["head_sha"]),
+            created_at=str(artifact.get("created_at") or ""),
+            expired=bool(artifact.get("expired")),
+            digest=artifact.get("digest"),
+        )
+
+    def _check_run(self, run: Any, upload: Upload, source: str) -> None:
+        head, own = run.get("head_repository"), run["repository"]
+        path = workflow_path(str(run.get("path") or ""))
+        wrong = {
+            f"a run of the event {run['event']}": run["event"] not in TRUSTED_EVENTS,
+            f"a run of {path}": path != self.workflow,
+            "a run of another repository": head is None or head["id"] != own["id"],
+            f"a run of the branch {run.get('head_branch')}": run.get("head_branch") != self.branch,
+            "a run of another commit": run.get("head_sha") != upload.sha,
+        }
+        found = next((words for words, is_wrong in wrong.items() if is_wrong), None)
+        if found:
+            raise BadInputError(
+                source, found=found, expected=f"a run of {self.workflow} on {self.branch}"
+            )
+
+
+def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:
+    """The record in the newest artifact of that name of a run, or None where there is none."""
+    newest = max(
+        (row for row in _artifacts_of(api, repository, run_id) if row["name"] == name),
+        key=lambda row: (row.get("created_at") or "", row["id"]),
+        default=None,
+    )
+    if newest is None:
+        return None
+    return read_member(_zip(api, repository, newest, LARGEST_ZIP), RECORD_NAME, name, RECORD_LIMIT)
+
+
+def profile_artifacts(
+    api: Api, repository: str, run_id: int, pattern: str
+) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """The files of each artifact of this run that the pattern fits, the newest of a name."""
+    newest: dict[str, Any] = {}
+    for row in _artifacts_of(api, repository, run_id):
+        if fnmatch.fnmatchcase(row["name"], pattern):
+            other = newest.get(row["name"])
+            if other is None or row["id"] > other["id"]:
+                newest[row["name"]] = row
+    if len(newest) > MOST_PROFILE_ARTIFACTS:
+        raise GitHubError(
+            f"{len(newest)} artifacts fit {pattern!r}, at most {MOST_PROFILE_ARTIFACTS} are read"
+        )
+    for name, row in sorted(newest.items()):
+        data = _zip(api, repository, row, PROFILE_LIMIT)
+        yield name, list(read_members(data, name, PROFILE_LIMIT))
+
+
+def check_digest(data: bytes, digest: str | None, source: str) -> None:
+    """The listing's sha256 must be that of the bytes; older uploads have none."""
+    if digest is None:
+        return
+    found = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    if found != digest:
+        raise BadInputError(source, found=f"the digest {found[:24]}…", expected=f"{digest[:24]}…")
+
+
+def _artifacts_of(api: Api, repository: str, run_id: int) -> Iterable[Any]:
+    path = f"/repos/{repository}/actions/runs/{run_id}/artifacts"
+    return (row for row in api.pages(path, "artifacts") if not row.get("expired"))
+
+
+def _zip(api: Api, repository: str, artifact: Any, limit: int) -> bytes:
+    data = api.download(f"/repos/{repository}/actions/artifacts/{artifact['id']}/zip", limit)
+    check_digest(data, artifact.get("digest"), str(artifact["name"]))
+    return data

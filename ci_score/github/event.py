@@ -1,0 +1,206 @@
+"""Which run this is, of which commit, for which pull request: environment + payload → Event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ci_score.errors import WrongUseError
+from ci_score.models import RunIdentity
+
+_QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/.+/pr-([1-9]\d{0,9})-[0-9a-f]{40}")
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_WORKFLOW_PATH = re.compile(r"(?:[^/@]+/[^/@]+/)?(\.[^/@]+/workflows/[^@]+)(?:@.*)?")
+
+
+class Kind(StrEnum):
+    """What a run is for: it decides what is compared, posted and failed."""
+
+    PULL_REQUEST = "pull request"
+    MERGE_GROUP = "merge queue"
+    DEFAULT_BRANCH = "default branch"
+    OTHER_BRANCH = "another branch"
+    POSTING = "posting another run's report"
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """The pull request that a report belongs to."""
+
+    number: int
+    head_sha: str
+    base_ref: str
+    from_fork: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRun:
+    """The run that a workflow_run event reports: a stranger's, if it came from a fork."""
+
+    id: int
+    head_sha: str
+    head_branch: str
+    head_owner: str | None
+    from_fork: bool
+    event: str
+    workflow: str
+    run: RunIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One run of the Action."""
+
+    kind: Kind
+    name: str
+    repository: str
+    repository_id: int | None
+    default_branch: str
+    sha: str
+    run_id: int
+    run: RunIdentity
+    workflow: str
+    pull: PullRequest | None = None
+    merge_base: str | None = None
+    producer: ProducerRun | None = None
+
+    @property
+    def gates(self) -> bool:
+        """Whether a regression may fail the check; a branch that is merged is only reported."""
+        return self.kind not in (Kind.DEFAULT_BRANCH, Kind.POSTING)
+
+    @property
+    def status_sha(self) -> str:
+        """The commit that a check run belongs on: never the test merge."""
+        return self.pull.head_sha if self.pull else self.sha
+
+
+def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Event:
+    """The event of this run, from what the runner says and what GitHub sent."""
+    name = _required(environment, "GITHUB_EVENT_NAME")
+    if name == "pull_request_target":
+        raise WrongUseError(
+            "pull_request_target gives a fork's code your token, and its GITHUB_SHA is not what was"
+            " measured; run on `pull_request`, and post for forks from a `workflow_run` job"
+            " (examples/ci-score-fork-comment.yml)"
+        )
+    pull = _pull_request(payload.get("pull_request")) if name == "pull_request" else None
+    default_branch = _default_branch(environment, payload, name)
+    group = payload.get("merge_group") if name == "merge_group" else None
+    producer = _producer(payload) if name == "workflow_run" else None
+    if group is not None:
+        pull = _queued_pull_request(group)
+    return Event(
+        kind=_kind(name, environment, default_branch),
+        name=name,
+        repository=_required(environment, "GITHUB_REPOSITORY"),
+        repository_id=_optional_int(environment.get("GITHUB_REPOSITORY_ID")),
+        default_branch=default_branch,
+        sha=_sha(_required(environment, "GITHUB_SHA"), "GITHUB_SHA"),
+        run_id=_int(environment, "GITHUB_RUN_ID"),
+        run=RunIdentity(
+            number=_int(environment, "GITHUB_RUN_NUMBER"),
+            attempt=_int(environment, "GITHUB_RUN_ATTEMPT"),
+        ),
+        workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
+        pull=pull,
+        merge_base=_sha(group["base_sha"], "merge_group.base_sha") if group else None,
+        producer=producer,
+    )
+
+
+def workflow_path(reference: str) -> str:
+    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also from `x.yml`."""
+    found = _WORKFLOW_PATH.fullmatch(reference)
+    if found is not None:
+        return found[1]
+    return f".github/workflows/{reference}" if reference and "/" not in reference else reference
+
+
+def _kind(name: str, environment: Mapping[str, str], default_branch: str) -> Kind:
+    fixed = {
+        "pull_request": Kind.PULL_REQUEST,
+        "merge_group": Kind.MERGE_GROUP,
+        "workflow_run": Kind.POSTING,
+    }
+    if name in fixed:
+        return fixed[name]
+    on_default = environment.get("GITHUB_REF") == f"refs/heads/{default_branch}"
+    return Kind.DEFAULT_BRANCH if on_default else Kind.OTHER_BRANCH
+
+
+def _default_branch(environment: Mapping[str, str], payload: Mapping[str, Any], name: str) -> str:
+    repository = payload.get("repository")
+    branch = repository.get("default_branch") if isinstance(repository, dict) else None
+    if isinstance(branch, str) and branch:
+        return branch
+    # A schedule's payload carries no repository, and a schedule runs on the default branch only.
+    return environment.get("GITHUB_REF_NAME", "") if name == "schedule" else ""
+
+
+def _pull_request(pull: Any) -> PullRequest:
+    head_repository, base_repository = pull["head"]["repo"], pull["base"]["repo"]
+    # A fork that was deleted meanwhile has no repository any more, and is still a fork.
+    own = head_repository is not None and head_repository["id"] == base_repository["id"]
+    return PullRequest(
+        number=int(pull["number"]),
+        head_sha=_sha(pull["head"]["sha"], "pull_request.head.sha"),
+        base_ref=str(pull["base"]["ref"]),
+        from_fork=not own,
+    )
+
+
+def _queued_pull_request(group: Any) -> PullRequest | None:
+    """A merge group names its pull request only in its branch, which is parsed strictly."""
+    found = _QUEUE_REF.fullmatch(str(group["head_ref"]))
+    if found is None:
+        return None
+    return PullRequest(
+        number=int(found[1]),
+        head_sha=_sha(group["head_sha"], "merge_group.head_sha"),
+        base_ref=str(group["base_ref"]).removeprefix("refs/heads/"),
+        from_fork=False,
+    )
+
+
+def _producer(payload: Mapping[str, Any]) -> ProducerRun:
+    run = payload["workflow_run"]
+    head, own = run.get("head_repository"), run["repository"]
+    return ProducerRun(
+        id=int(run["id"]),
+        head_sha=_sha(run["head_sha"], "workflow_run.head_sha"),
+        head_branch=str(run["head_branch"]),
+        head_owner=str(head["owner"]["login"]) if head else None,
+        from_fork=head is None or head["id"] != own["id"],
+        event=str(run["event"]),
+        # GITHUB_WORKFLOW_REF names the posting workflow; the producer's path is the run's own.
+        workflow=workflow_path(str(run.get("path") or "")),
+        run=RunIdentity(number=int(run["run_number"]), attempt=int(run["run_attempt"])),
+    )
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = environment.get(name, "")
+    if not value:
+        raise WrongUseError(f"{name} is not set: is this a GitHub Actions job?")
+    return value
+
+
+def _int(environment: Mapping[str, str], name: str) -> int:
+    text = _required(environment, name)
+    if not text.isdecimal():
+        raise WrongUseError(f"{name}: {text[:80]!r} is no number")
+    return int(text)
+
+
+def _optional_int(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _sha(text: Any, what: str) -> str:
+    if not isinstance(text, str) or not _SHA.fullmatch(text):
+        raise WrongUseError(f"{what}: {str(text)[:80]!r} is no commit")
+    return text

@@ -1,0 +1,139 @@
+"""Every input and output of the Action, once.
+
+action.yml, the options of `ci-score run` and the README's tables say the same because tests compare
+them with these rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input: `name` in action.yml, `--name` on the command line, INPUT_NAME in a container."""
+
+    name: str
+    help: str
+    default: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        """What the runner calls it in a container's environment: hyphens stay."""
+        return f"INPUT_{self.name.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output that later steps of a workflow can use."""
+
+    name: str
+    help: str
+
+
+INPUTS: tuple[Input, ...] = (
+    Input(
+        "profiles",
+        "Profiler files, globs or folders, one a line; `name=glob` names a case, a folder of"
+        " folders has one case a subfolder.",
+        default="profiles",
+    ),
+    Input(
+        "measurements",
+        "Unprofiled step times (JSON lines, one object a process launch), in the same form as"
+        " `profiles`; they give the numbers, profiles the reasons.",
+    ),
+    Input(
+        "profile-artifact",
+        "Name or pattern of artifacts of this run to read instead of `profiles`; a pattern makes"
+        " one case an artifact.",
+    ),
+    Input(
+        "parity",
+        "`case=glob`, one a line: the partner runtime's profile to compare a case with.",
+    ),
+    Input("throughput", "Tokens per second of the whole job; default: from the profile."),
+    Input("tokens-per-step", "Tokens of one step over all devices; default: from the profile."),
+    Input("hardware", "Accelerator or preset by name; default: from the profile."),
+    Input("peak-bandwidth-gb-s", "Peak memory bandwidth of one device, where no table knows it."),
+    Input(
+        "bytes-per-token", "Bytes that one device moves per token; without it nothing is graded."
+    ),
+    Input(
+        "producer",
+        "The measuring job's result, as `measure=${{ needs.measure.result }}`: if it failed or was"
+        " skipped, nothing was measured.",
+    ),
+    Input("baseline-artifact", "Name of the artifact that holds baseline records.", "ci-score"),
+    Input("baseline-branch", "Branch whose records are baselines; default: the default branch."),
+    Input("baseline-workflow", "Workflow file that leaves the records; default: this workflow's."),
+    Input("baseline", "A local record or folder of records to compare with, instead of GitHub."),
+    Input(
+        "fail-on",
+        "Which regressions fail the check.",
+        "critical",
+        choices=("critical", "warning", "never"),
+    ),
+    Input(
+        "fail-on-branch",
+        "Whether a regression fails on the default branch too, where it is only reported.",
+        "false",
+        choices=("true", "false"),
+    ),
+    Input(
+        "on-inconclusive",
+        "What becomes of a run that could not be judged; `auto` looks at the reason.",
+        "auto",
+        choices=("auto", "fail", "pass"),
+    ),
+    Input(
+        "comment",
+        "When to write the pull request comment: `changes` for any change beyond a limit,"
+        " `problems` for whatever is not a pass.",
+        "always",
+        choices=("always", "changes", "problems", "never"),
+    ),
+    Input(
+        "check-run",
+        "Whether to add a check run on the pull request's head, beside the job's own result.",
+        "false",
+        choices=("true", "false"),
+    ),
+    Input("title", "Tells several reports of one pull request apart."),
+    Input("config", "The policy file.", ".github/ci-score.toml"),
+    Input("output-dir", "Folder in the workspace for the record and the report.", "ci-score"),
+    Input(
+        "github-token",
+        "Token for baselines and the comment: `actions: read`, `contents: read`,"
+        " `pull-requests: write`.",
+        "${{ github.token }}",
+    ),
+)
+
+OUTPUTS: tuple[Output, ...] = (
+    Output("verdict", "`pass`, `warn`, `inconclusive` or `fail`."),
+    Output("grade", "Grade of the worst case, empty where it is not graded."),
+    Output(
+        "efficiency", "Its efficiency against the memory roofline (0 to 1), empty if not graded."
+    ),
+    Output("bottleneck", "Its bottleneck, empty where it is not known."),
+    Output("throughput", "Its tokens per second and device."),
+    Output("step-time-ms", "Its step time in milliseconds."),
+    Output("critical", "How many critical regressions there are over all cases."),
+    Output("warnings", "How many warnings there are over all cases."),
+    Output("regressions", "All regressions as JSON: case, metric, delta, severity."),
+    Output("cases", "All cases as JSON: name, verdict, headline, grade, step time, throughput."),
+    Output("parity-achieved", "`true`, `false`, or empty where nothing was compared."),
+    Output("baseline-sha", "Commit of the baseline that the worst case was compared with."),
+    Output("comment-url", "Address of the comment, empty where none was written."),
+    Output("record", "The record, relative to the workspace."),
+    Output("report", "The report in markdown, relative to the workspace."),
+)
+
+TOKEN = "github-token"
+
+
+def input_named(name: str) -> Input:
+    """The row of that name."""
+    return next(row for row in INPUTS if row.name == name)

@@ -1,0 +1,106 @@
+"""Measurements: unprofiled step times, one JSON object a process launch. They judge."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ci_score.errors import BadInputError
+from ci_score.models import CaseName, Count, Lax, Milliseconds, NotNegative, Profile, Value
+from ci_score.strict_json import parse, validate
+
+Side = Literal["head", "base"]
+MOST_LAUNCHES = 10_000
+
+
+class Launch(Value):
+    """One process that trained for some steps."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    case: CaseName = "training"
+    side: Side = "head"
+    launch: Count = 0
+    order: Count = 0
+    step_ms: Annotated[tuple[Milliseconds, ...], Lax]
+    tokens_per_step: NotNegative | None = None
+    warmup_steps: Count = 0
+    peak_memory_gb: NotNegative | None = None
+    final_loss: float | None = None
+    metrics: Mapping[str, float] = {}
+
+    @property
+    def timed_ms(self) -> tuple[float, ...]:
+        """The steps after the declared warm-up."""
+        return self.step_ms[self.warmup_steps :]
+
+    @property
+    def typical_ms(self) -> float:
+        """The launch in one number: its median step, which a compile or a hiccup does not move."""
+        return statistics.median(self.timed_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The launches of one side of a case."""
+
+    launches: tuple[Launch, ...]
+
+    @property
+    def launch_step_ms(self) -> tuple[float, ...]:
+        """One number a launch: launches are the unit of evidence."""
+        return tuple(launch.typical_ms for launch in self.launches)
+
+    def applied_to(self, profile: Profile) -> Profile:
+        """The profile with the measured numbers in place of those taken under the profiler."""
+        tokens = self.launches[-1].tokens_per_step
+        return profile.model_copy(
+            update={
+                "avg_step_ms": statistics.median(self.launch_step_ms),
+                "steps": sum(len(launch.timed_ms) for launch in self.launches),
+                "tokens_per_step": tokens if tokens is not None else profile.tokens_per_step,
+            }
+        )
+
+
+def read_launches(data: bytes, source: str) -> list[Launch]:
+    """The launches of a file of JSON lines; a last line that was cut short by a kill is dropped."""
+    lines = data.split(b"\n")
+    if lines[-1].strip() and not lines[-1].rstrip().endswith(b"}"):
+        lines.pop()
+    launches = [
+        _launch(line, f"{source}:{number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    if len(launches) > MOST_LAUNCHES:
+        raise BadInputError(
+            source, found=f"{len(launches)} launches", expected=f"at most {MOST_LAUNCHES}"
+        )
+    return launches
+
+
+def by_case(launches: Iterable[Launch]) -> dict[str, dict[Side, Measured]]:
+    """The launches of each case and side, in the order in which they ran."""
+    sides: dict[str, dict[Side, list[Launch]]] = {}
+    for launch in sorted(launches, key=lambda launch: launch.order):
+        sides.setdefault(launch.case, {}).setdefault(launch.side, []).append(launch)
+    return {
+        case: {side: Measured(tuple(rows)) for side, rows in both.items()}
+        for case, both in sides.items()
+    }
+
+
+def _launch(line: bytes, source: str) -> Launch:
+    launch = validate(Launch, parse(line, source), source)
+    if not launch.timed_ms:
+        raise BadInputError(
+            source,
+            field="step_ms",
+            found=f"{len(launch.step_ms)} steps, {launch.warmup_steps} of them warm-up",
+            expected="a step after the warm-up",
+        )
+    return launch
