@@ -15,9 +15,9 @@ def main() -> None:
             if hasattr(stream, "reconfigure"):
                 # A terminal of another encoding shows a mark, and does not lose the verdict.
                 stream.reconfigure(errors="replace")
-        from ci_score.cli import run
+        from ci_score.cli import execute
 
-        code = run(sys.argv[1:])
+        code = execute(sys.argv[1:])
         sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 - a broken installation is no regression
         _complain(error)

@@ -50,6 +50,7 @@ class CaseInput:
     name: str
     profile: Profile = field(default_factory=Profile)
     problem: str | None = None
+    notes: tuple[str, ...] = ()
     launch_step_ms: tuple[float, ...] = ()
     base: Profile | None = None
     partner: ParityProfile | None = None
@@ -101,6 +102,7 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     """A case with its scorecard and what can explain it later, not yet judged."""
     profile = case.profile
     card = training_scorecard(profile, workload)
+    card = card.model_copy(update={"notes": (*card.notes, *case.notes)})
     ops = op_totals(profile.per_layer)
     empty = None if profile.measured_something else "the profile holds no time"
     return CaseRecord(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ci_score.errors import BadInputError
+from ci_score.files import RECORD_LIMIT
 from ci_score.models import CaseRecord, Environment, HistoryPoint, Record, RunIdentity, Scorecard
-from ci_score.strict_json import parse, validate
+from ci_score.strict_json import dump, parse, validate
 
 DEFAULT_CASE = "training"
 SCHEMA_VERSION = 1
@@ -77,3 +79,40 @@ def join_histories(*histories: tuple[HistoryPoint, ...]) -> tuple[HistoryPoint, 
 def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
     run = point.run or RunIdentity(number=0)
     return point.created_at, run.number, run.attempt, point.case
+
+
+def fitted(record: Record) -> Record:
+    """The record within its size: the oldest points go first, then the layers, then the ops."""
+    for shrink in (_as_it_is, _with_fewer_points, _with_fewer_layers, _without_details):
+        record = shrink(record)
+        if len(dump(record)) <= RECORD_LIMIT:
+            return record
+    return record
+
+
+def _as_it_is(record: Record) -> Record:
+    return record
+
+
+def _with_fewer_points(record: Record) -> Record:
+    return record.model_copy(update={"history": record.history[-KEPT_POINTS:]})
+
+
+def _with_fewer_layers(record: Record) -> Record:
+    return _each_card(record, lambda card: {"per_layer_summary": card.per_layer_summary[:128]})
+
+
+def _without_details(record: Record) -> Record:
+    slim = _each_card(record, lambda _: {"per_layer_summary": (), "hotspot_ops": ()})
+    cases = (case.model_copy(update={"ops": {}, "phases": {}}) for case in slim.cases)
+    return slim.model_copy(update={"cases": tuple(cases), "history": ()})
+
+
+def _each_card(record: Record, change: Callable[[Scorecard], dict[str, Any]]) -> Record:
+    cases = (
+        case.model_copy(
+            update={"scorecard": case.scorecard.model_copy(update=change(case.scorecard))}
+        )
+        for case in record.cases
+    )
+    return record.model_copy(update={"cases": tuple(cases)})

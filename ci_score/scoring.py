@@ -69,7 +69,7 @@ def _scorecard(
 ) -> Scorecard:
     efficiency = _efficiency(throughput, hardware)
     overhead = _launch_overhead(profile)
-    grade = _grade(efficiency)
+    grade = grade_of(efficiency)
     bottleneck = _bottleneck(profile.phases, overhead, efficiency)
     layers = tuple(_layer_summary(layer) for layer in profile.per_layer)
     ratio = _forward_backward_ratio(layers)
@@ -112,7 +112,8 @@ def _efficiency(throughput: float, hardware: Hardware) -> float:
     return min(max(throughput / peak, 0.0), 1.0)
 
 
-def _grade(efficiency: float) -> Grade:
+def grade_of(efficiency: float) -> Grade:
+    """The grade that an efficiency has."""
     return next((grade for least, grade in _GRADES if efficiency >= least), "F")
 
 
@@ -228,8 +229,8 @@ def _ungraded_reason(throughput: float, hardware: Hardware) -> str | None:
         return "the roofline is 0"
     if throughput > peak:
         return (
-            f"the throughput is above the roofline ({three_digits(throughput / peak)} times), so the bytes"
-            " per token or the peak bandwidth cannot be right"
+            f"the throughput is above the roofline ({three_digits(throughput / peak)} times), so"
+            " the bytes per token or the peak bandwidth cannot be right"
         )
     return None
 

@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "files": {"errors"},
     "archives": {"errors"},
     "metrics": {"models"},
-    "records": VALUES,
+    "records": VALUES | {"files"},
     "measurements": VALUES,
     "case_files": {"errors", "files", "records"},
     "profilers": VALUES,
@@ -36,12 +36,16 @@ ARROWS: dict[str, set[str]] = {
     "baselines": VALUES | {"files", "records"},
     "settings": {"errors", "inputs", "case_files", "efficiency", "verdict", "report"},
     "github": VALUES | {"files", "archives", "report", "__init__"},
+    "policy": {"errors"},
+    "reading": VALUES | {"case_files", "measurements", "profilers", "scoring", "pipeline"},
+    "posting": {"models", "scoring", "baselines", "pipeline"},
+    "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}
-IMPURE_ROOMS = {"files", "case_files", "baselines", "github", "settings"}
+IMPURE_ROOMS = {"files", "case_files", "baselines", "github", "settings", "publishing"}
 IMPURE = {"requests", "click", "os", "sys", "time", "datetime", "random", "subprocess", "socket"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from ci_score import __version__
-from ci_score.cli import COMMANDS, LazyGroup, cli, run
+from ci_score.cli import COMMANDS, LazyGroup, cli, execute
 from ci_score.cli.demo import sample
 from ci_score.errors import BadInputError, CiScoreError, WrongUseError
 from tests.builders import PROJECT, case, profile, record, runtime, scorecard
@@ -55,7 +55,7 @@ def commands() -> list[tuple[str, click.Command]]:
 @pytest.mark.parametrize(("name", "command"), commands(), ids=COMMANDS)
 def test_help__every_command_has_examples(name: str, command: click.Command, capsys: Out) -> None:
     """The help of each command shows how it is called; every option is explained."""
-    assert run([name, "--help"]) == 0
+    assert execute([name, "--help"]) == 0
     assert f"ci-score {name}" in capsys.readouterr().out.split("Examples:")[1]
     assert all(option.help for option in command.params if isinstance(option, click.Option))
 
@@ -71,7 +71,7 @@ def test_help__the_examples_are_calls_that_parse() -> None:
 
 def test_help__lists_every_command(capsys: Out) -> None:
     """The overview shows each command with its line, and the exit codes."""
-    assert run(["--help"]) == 0
+    assert execute(["--help"]) == 0
     text = capsys.readouterr().out
     assert all(f"\n  {name} " in text for name in COMMANDS)
     assert "1  confirmed regression" in text
@@ -79,7 +79,7 @@ def test_help__lists_every_command(capsys: Out) -> None:
 
 def test_version__is_printed(capsys: Out) -> None:
     """The version, for a bug report."""
-    assert run(["--version"]) == 0
+    assert execute(["--version"]) == 0
     assert __version__ in capsys.readouterr().out
 
 
@@ -88,7 +88,7 @@ def test_version__is_printed(capsys: Out) -> None:
 
 def test_score__prints_the_scorecard_as_json(files: Path, capsys: Out) -> None:
     """The reference's keys and ours, on standard output alone."""
-    assert run(["score", "profile.json", "--hardware", "gb10", "--json"]) == 0
+    assert execute(["score", "profile.json", "--hardware", "gb10", "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert card["throughput_tok_s"] == 1000.0
     assert card["grade"] == "B"
@@ -101,53 +101,53 @@ def test_score__reads_standard_input_and_gzip(
     """`-` is standard input; gzip is known by its content, whatever the name."""
     packed = gzip.compress((files / "profile.json").read_bytes())
     (files / "packed.txt").write_bytes(packed)
-    assert run(["score", "packed.txt", "--json"]) == 0
+    assert execute(["score", "packed.txt", "--json"]) == 0
     from_file = capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
-    assert run(["score", "-", "--json"]) == 0
+    assert execute(["score", "-", "--json"]) == 0
     assert capsys.readouterr().out == from_file
 
 
 def test_score__with_a_baseline_judges(files: Path, capsys: Out) -> None:
     """Exit 1 is the critical regression, and `--fail-on never` only reports it."""
-    assert run(["score", "slow.json", "--baseline", "base.json"]) == 1
+    assert execute(["score", "slow.json", "--baseline", "base.json"]) == 1
     assert "Fail: Step time +50.0 %" in capsys.readouterr().out
-    assert run(["score", "slow.json", "--baseline", "base.json", "--fail-on", "never"]) == 0
-    assert run(["score", "profile.json", "--baseline", "base.json"]) == 0
+    assert execute(["score", "slow.json", "--baseline", "base.json", "--fail-on", "never"]) == 0
+    assert execute(["score", "profile.json", "--baseline", "base.json"]) == 0
 
 
 def test_score__of_nothing_against_a_baseline_is_3(files: Path) -> None:
     """An empty profile never passes."""
     (files / "empty.json").write_text("{}", encoding="utf-8")
-    assert run(["score", "empty.json", "--baseline", "base.json"]) == 3
+    assert execute(["score", "empty.json", "--baseline", "base.json"]) == 3
 
 
 def test_score__asks_for_the_case_of_a_record_with_several(files: Path, capsys: Out) -> None:
     """Which case is compared is the user's to say, and the error lists them."""
     several = record(case("one"), case("two"))
     (files / "several.json").write_text(several.model_dump_json(), encoding="utf-8")
-    assert run(["score", "profile.json", "--baseline", "several.json"]) == 2
+    assert execute(["score", "profile.json", "--baseline", "several.json"]) == 2
     assert "it has: one, two" in capsys.readouterr().err
-    assert run(["score", "profile.json", "--baseline", "several.json", "--case", "two"]) == 0
+    assert execute(["score", "profile.json", "--baseline", "several.json", "--case", "two"]) == 0
 
 
 def test_score__ungraded_prints_no_grade(files: Path, capsys: Out) -> None:
     """With nothing known of the roofline no renderer of ours shows F, 0 % or a bottleneck."""
     for style in ("terminal", "markdown"):
-        assert run(["score", "profile.json", "--style", style]) == 0
+        assert execute(["score", "profile.json", "--style", style]) == 0
         text = capsys.readouterr().out
         assert "not graded" in text
         assert "Efficiency" not in text
         assert "ottleneck" not in text
         assert "NF4" not in text
-    assert run(["score", "profile.json", "--style", "reference"]) == 0
+    assert execute(["score", "profile.json", "--style", "reference"]) == 0
     assert "| Grade | **F** |" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-1", "0", "1e999", "many"])
 def test_score__refuses_options_that_are_no_numbers(files: Path, capsys: Out, number: str) -> None:
     """`nan` and `inf` parse as floats and are still no throughput."""
-    assert run(["score", "profile.json", f"--throughput={number}"]) == 2
+    assert execute(["score", "profile.json", f"--throughput={number}"]) == 2
     assert "is not a finite number above 0" in capsys.readouterr().err
 
 
@@ -156,16 +156,16 @@ def test_score__refuses_options_that_are_no_numbers(files: Path, capsys: Out, nu
 
 def test_parity__describes(files: Path, capsys: Out) -> None:
     """A gap between runtimes is a fact and no regression."""
-    assert run(["parity", "ours.json", "theirs.json"]) == 0
+    assert execute(["parity", "ours.json", "theirs.json"]) == 0
     assert "Parity not achieved" in capsys.readouterr().out
 
 
 def test_parity__of_nothing_is_not_called_achieved(files: Path, capsys: Out) -> None:
     """The reference's JSON says true; what people read says that nothing was compared."""
     for style in ("terminal", "markdown"):
-        run(["parity", "ours.json", "strange.json", "--style", style])
+        execute(["parity", "ours.json", "strange.json", "--style", style])
         assert "arity not judged" in capsys.readouterr().out
-    run(["parity", "ours.json", "strange.json", "--json"])
+    execute(["parity", "ours.json", "strange.json", "--json"])
     parity = json.loads(capsys.readouterr().out)
     assert (parity["parity_achieved"], parity["compared_ops"]) == (True, 0)
 
@@ -173,7 +173,7 @@ def test_parity__of_nothing_is_not_called_achieved(files: Path, capsys: Out) -> 
 @pytest.mark.parametrize(("head", "code"), [("fine.json", 0), ("worse.json", 0), ("bad.json", 1)])
 def test_compare__exits_by_the_verdict(files: Path, head: str, code: int) -> None:
     """Pass and warning are 0, a critical regression is 1."""
-    assert run(["compare", head, "base.json"]) == code
+    assert execute(["compare", head, "base.json"]) == code
 
 
 def test_compare__reads_standard_input_on_either_side(
@@ -183,8 +183,8 @@ def test_compare__reads_standard_input_on_either_side(
     for arguments in (["-", "base.json"], ["bad.json", "-"]):
         piped = files / ("bad.json" if arguments[0] == "-" else "base.json")
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped.read_bytes())))
-        assert run(["compare", *arguments]) == 1
-    assert run(["compare", "-", "-"]) == 2
+        assert execute(["compare", *arguments]) == 1
+    assert execute(["compare", "-", "-"]) == 2
     assert "standard input can be read once" in capsys.readouterr().err
 
 
@@ -193,11 +193,11 @@ def test_compare__other_hardware_is_not_judged(files: Path) -> None:
     for name, accelerator, step_ms in (("l4", "L4", 300.0), ("h100", "H100 SXM 80GB", 100.0)):
         card = scorecard(step_ms, accelerator=accelerator)
         (files / f"{name}.json").write_text(card.model_dump_json(), encoding="utf-8")
-    assert run(["compare", "l4.json", "h100.json"]) == 3
+    assert execute(["compare", "l4.json", "h100.json"]) == 3
     (files / "l4-profile.json").write_text(
         profile(300.0, accelerator="NVIDIA L4").model_dump_json(), encoding="utf-8"
     )
-    assert run(["score", "l4-profile.json", "--baseline", "h100.json"]) == 3
+    assert execute(["score", "l4-profile.json", "--baseline", "h100.json"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_compare__an_overflow_is_bad_input(
     for name, step_ms in (("head.json", head), ("far.json", base)):
         card = scorecard(step_ms)
         (files / name).write_text(card.model_dump_json(), encoding="utf-8")
-    assert run(["compare", "head.json", "far.json"]) in {0, 2}
+    assert execute(["compare", "head.json", "far.json"]) in {0, 2}
     assert "broke" not in capsys.readouterr().err
 
 
@@ -227,18 +227,18 @@ def test_compare__an_overflow_is_bad_input(
 )  # fmt: skip
 def test_score__absurd_options_are_wrong_use(files: Path, capsys: Out, options: list[str]) -> None:
     """An option that leads to no finite number is the user's mistake and not ours."""
-    assert run(["score", "profile.json", *options]) == 2
+    assert execute(["score", "profile.json", *options]) == 2
     assert "broke" not in capsys.readouterr().err
 
 
 def test_compare__fail_on_warning(files: Path) -> None:
     """A team may want warnings to fail."""
-    assert run(["compare", "worse.json", "base.json", "--fail-on", "warning"]) == 1
+    assert execute(["compare", "worse.json", "base.json", "--fail-on", "warning"]) == 1
 
 
 def test_compare__prints_the_judged_record(files: Path, capsys: Out) -> None:
     """The JSON is a record again, with verdicts."""
-    assert run(["compare", "bad.json", "base.json", "--json"]) == 1
+    assert execute(["compare", "bad.json", "base.json", "--json"]) == 1
     (judged,) = json.loads(capsys.readouterr().out)["cases"]
     assert judged["verdict"]["outcome"] == "fail"
     assert judged["scorecard"]["regressions"][0]["metric"] == "throughput_tok_s"
@@ -249,28 +249,28 @@ def test_compare__reads_bare_scorecards_and_folders(files: Path) -> None:
     (files / "old").mkdir()
     (files / "old" / "bare.json").write_text(scorecard(50.0).model_dump_json(), encoding="utf-8")
     (files / "card.json").write_text(scorecard(100.0).model_dump_json(), encoding="utf-8")
-    assert run(["compare", "card.json", "old"]) == 1
+    assert execute(["compare", "card.json", "old"]) == 1
     (files / "nothing").mkdir()
-    assert run(["compare", "card.json", "nothing"]) == 0
-    assert run(["compare", "card.json", "nothing", "--on-inconclusive", "fail"]) == 3
+    assert execute(["compare", "card.json", "nothing"]) == 0
+    assert execute(["compare", "card.json", "nothing", "--on-inconclusive", "fail"]) == 3
 
 
 def test_hardware__lists_and_finds(capsys: Out) -> None:
     """All of them, one by a driver's name, a preset with its bytes, and a typo with suggestions."""
-    assert run(["hardware"]) == 0
+    assert execute(["hardware"]) == 0
     assert "H100 SXM 80GB" in capsys.readouterr().out
-    assert run(["hardware", "NVIDIA H100 80GB HBM3", "--json"]) == 0
+    assert execute(["hardware", "NVIDIA H100 80GB HBM3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bandwidth_gb_s"] == 3350
-    assert run(["hardware", "rtx_4060l", "--json"]) == 0
+    assert execute(["hardware", "rtx_4060l", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bytes_per_token"] == 158e6
-    assert run(["hardware", "RTX 4091"]) == 2
+    assert execute(["hardware", "RTX 4091"]) == 2
     assert "RTX 4090" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion__prints_a_script(shell: str, capsys: Out) -> None:
     """A script that the shell can source."""
-    assert run(["completion", shell]) == 0
+    assert execute(["completion", shell]) == 0
     assert "_CI_SCORE_COMPLETE" in capsys.readouterr().out
 
 
@@ -286,7 +286,7 @@ def test_completion__completes_commands() -> None:
 
 def test_demo__leaves_record_and_report(files: Path, capsys: Out) -> None:
     """The whole job on sample data, its verdict, and where to look."""
-    assert run(["demo"]) == 0
+    assert execute(["demo"]) == 0
     text = capsys.readouterr().out
     assert "Fail: Step time" in text
     assert "would exit 1" in text
@@ -297,25 +297,25 @@ def test_demo__leaves_record_and_report(files: Path, capsys: Out) -> None:
 
 def test_demo__twice_says_the_same(files: Path) -> None:
     """A second run does not find the first one's leftovers."""
-    assert run(["demo"]) == run(["demo"]) == 0
+    assert execute(["demo"]) == execute(["demo"]) == 0
     assert len(list((files / "ci-score-demo" / "baselines").iterdir())) == 1
 
 
 def test_demo__its_record_is_the_next_baseline(files: Path) -> None:
     """A later run of the same speed passes against the record of the demo."""
-    run(["demo"])
+    execute(["demo"])
     left = json.loads((files / "ci-score-demo" / "ci-score.json").read_text(encoding="utf-8"))
     later = json.dumps({**left, "created_at": "2026-12-31T00:00:00Z"})
     (files / "later.json").write_text(later, encoding="utf-8")
-    assert run(["compare", "later.json", "ci-score-demo/ci-score.json"]) == 0
+    assert execute(["compare", "later.json", "ci-score-demo/ci-score.json"]) == 0
 
 
 def test_compare__a_record_is_no_baseline_of_itself(files: Path, capsys: Out) -> None:
     """Compared with itself everything passes, so nothing would be known."""
-    run(["demo"])
-    assert run(["compare", "ci-score-demo/ci-score.json", "ci-score-demo/ci-score.json"]) == 3
+    execute(["demo"])
+    assert execute(["compare", "ci-score-demo/ci-score.json", "ci-score-demo/ci-score.json"]) == 3
     assert "it is the record that is being judged" in capsys.readouterr().out
-    assert run(["compare", "ci-score-demo/ci-score.json", "ci-score-demo"]) == 1
+    assert execute(["compare", "ci-score-demo/ci-score.json", "ci-score-demo"]) == 1
 
 
 @pytest.mark.parametrize("name", ["main.json", "pull_request.json"])
@@ -358,7 +358,7 @@ def test_bad_input__is_named_and_exits_2(
     """The file, what was found, exit 2; no traceback, no output, and no file half written."""
     (files / "in.json").write_bytes(data)
     arguments = {"score": [], "parity": ["theirs.json"], "compare": ["base.json"]}[before]
-    assert run([before, "in.json", *arguments, "-o", "out.md"]) == 2
+    assert execute([before, "in.json", *arguments, "-o", "out.md"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("ci-score: in.json: ") or "in.json" in said.err
@@ -370,17 +370,17 @@ def test_bad_input__is_named_and_exits_2(
 
 def test_bad_input__a_folder_and_a_missing_file(files: Path, capsys: Out) -> None:
     """Both are said for what they are."""
-    assert run(["score", "."]) == 2
+    assert execute(["score", "."]) == 2
     assert "found a folder" in capsys.readouterr().err
-    assert run(["score", "no-such.json"]) == 2
+    assert execute(["score", "no-such.json"]) == 2
     assert "no such file" in capsys.readouterr().err
-    assert run(["compare", "base.json", "no-such"]) == 2
+    assert execute(["compare", "base.json", "no-such"]) == 2
 
 
 def test_bad_input__a_gzip_bomb_is_cut_off(files: Path, capsys: Out) -> None:
     """A small file that unpacks beyond the limit is refused, not unpacked."""
     (files / "bomb.json").write_bytes(gzip.compress(b" " * (20 * 2**20)))
-    assert run(["compare", "bomb.json", "base.json"]) == 2
+    assert execute(["compare", "bomb.json", "base.json"]) == 2
     assert "over 200 times its size" in capsys.readouterr().err
 
 
@@ -388,15 +388,15 @@ def test_output__follows_links_and_leaves_devices_alone(files: Path, capsys: Out
     """A link stays a link, and a pipe or device is written to, not replaced."""
     (files / "real.md").touch()
     (files / "link.md").symlink_to("real.md")
-    assert run(["score", "profile.json", "-o", "link.md"]) == 0
+    assert execute(["score", "profile.json", "-o", "link.md"]) == 0
     assert (files / "link.md").is_symlink()
     assert (files / "real.md").stat().st_size > 0
-    assert run(["score", "profile.json", "-o", "/dev/null"]) == 0
+    assert execute(["score", "profile.json", "-o", "/dev/null"]) == 0
     assert Path("/dev/null").is_char_device()
     capsys.readouterr()
-    assert run(["score", "profile.json", "-o", "-"]) == 0
+    assert execute(["score", "profile.json", "-o", "-"]) == 0
     assert "Step time" in capsys.readouterr().out
-    assert run(["score", "profile.json", "-o", ""]) == 2
+    assert execute(["score", "profile.json", "-o", ""]) == 2
 
 
 def test_output__holds_no_command_for_the_runner(
@@ -409,7 +409,7 @@ def test_output__holds_no_command_for_the_runner(
     hostile = profile(per_layer=[{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": ops}])
     (files / "hostile.json").write_text(hostile.model_dump_json(), encoding="utf-8")
     for style in ("terminal", "markdown", "reference"):
-        assert run(["score", "hostile.json", "--style", style]) == 0
+        assert execute(["score", "hostile.json", "--style", style]) == 0
         text = capsys.readouterr().out
         assert "##[" not in text
         assert not [line for line in text.splitlines() if line.strip().startswith("::")]
@@ -417,12 +417,12 @@ def test_output__holds_no_command_for_the_runner(
 
 def test_output__is_written_whole_or_not_at_all(files: Path, capsys: Out) -> None:
     """A target that cannot be written is an error, and leaves no temporary file behind."""
-    assert run(["score", "profile.json", "-o", "deep/new/out.md"]) == 0
+    assert execute(["score", "profile.json", "-o", "deep/new/out.md"]) == 0
     assert (files / "deep" / "new" / "out.md").read_text(encoding="utf-8").endswith("\n")
     (files / "taken").mkdir()
     before = sorted(files.iterdir())
-    assert run(["score", "profile.json", "-o", "profile.json/out.md"]) == 2
-    assert run(["demo", "--output-dir", "profile.json"]) == 2
+    assert execute(["score", "profile.json", "-o", "profile.json/out.md"]) == 2
+    assert execute(["demo", "--output-dir", "profile.json"]) == 2
     assert sorted(files.iterdir()) == before
     assert "Traceback" not in capsys.readouterr().err
 
@@ -437,10 +437,10 @@ def test_exit__every_error_class_has_its_code() -> None:
 
 def test_exit__wrong_use_is_2(files: Path) -> None:
     """An unknown command, an unknown option and a missing argument."""
-    assert run(["scor"]) == 2
-    assert run(["score", "profile.json", "--fast"]) == 2
-    assert run(["score"]) == 2
-    assert run(["score", "profile.json", "--hardware", "H1000"]) == 2
+    assert execute(["scor"]) == 2
+    assert execute(["score", "profile.json", "--fast"]) == 2
+    assert execute(["score"]) == 2
+    assert execute(["score", "profile.json", "--hardware", "H1000"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_exit__a_crash_or_an_abort_is_3(
         raise crash
 
     monkeypatch.setattr("ci_score.cli.score.measured_case", broken)
-    assert run(["score", "profile.json"]) == 3
+    assert execute(["score", "profile.json"]) == 3
     said = capsys.readouterr().err
     if isinstance(crash, Exception) and not isinstance(crash, click.Abort):
         assert "ci-score broke" in said

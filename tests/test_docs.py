@@ -67,7 +67,7 @@ def test_contributing__every_dependency_earns_its_place() -> None:
     wanted = [*project["project"]["dependencies"], *(name for group in groups for name in group)]
     table = CONTRIBUTING.split("## Dependencies")[1].lower()
     for requirement in wanted:
-        name = re.split(r"[<>=~!\[ ]", requirement)[0].replace("_", "-")
+        name = re.split(r"[<>=~!\[ ]", requirement)[0].replace("_", "-").lower()
         assert re.search(rf"\b{name}\b", table), name
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 
 from ci_score import __version__
+from ci_score.cli.machine import Machine
 from ci_score.errors import CiScoreError
 
 EXIT_WRONG_USE, EXIT_BROKE = 2, 3
-COMMANDS = ("score", "parity", "compare", "hardware", "demo", "completion")
+COMMANDS = ("run", "score", "parity", "compare", "hardware", "demo", "completion")
 
 
 class LazyGroup(click.Group):
@@ -54,12 +55,17 @@ def cli() -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:
+def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
     """Runs a command and returns its exit code; click's own would call an abort a regression."""
     from ci_score.cli.options import say
 
     try:
-        result = cli.main(list(arguments), prog_name="ci-score", standalone_mode=False)
+        result = cli.main(
+            list(arguments),
+            prog_name="ci-score",
+            standalone_mode=False,
+            obj=machine or Machine(),
+        )
         return result if isinstance(result, int) else 0
     except CiScoreError as error:
         say(f"ci-score: {error}")

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ci_score.report.escape import plain
+from ci_score.report.escape import log_line
 
 # The limit is 1 MiB and counts bytes; over it, and at it, the whole summary is dropped.
 LARGEST_SUMMARY = 1_000_000
@@ -36,11 +36,11 @@ def annotation_lines(rows: Iterable[tuple[str, str, str]]) -> list[str]:
 
 
 def _message(text: str) -> str:
-    return _percent(plain(text, 1000))
+    return _percent(log_line(text, 1000))
 
 
 def _property(text: str) -> str:
-    return _percent(plain(text, 120)).replace(":", "%3A").replace(",", "%2C")
+    return _percent(log_line(text, 120)).replace(":", "%3A").replace(",", "%2C")
 
 
 def _percent(text: str) -> str:

@@ -1,0 +1,14 @@
+"""What a command needs of the machine and a test brings itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Built once, where the process begins."""
+
+    sleep: Callable[[float], None] = time.sleep

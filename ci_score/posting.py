@@ -1,0 +1,50 @@
+"""A fork's run may not write a comment: this posts it, from the record's numbers alone.
+
+The record comes from a stranger's code. Its words, grades and verdicts are dropped; its numbers
+were validated when it was read, and are scored, compared and judged here.
+"""
+
+from __future__ import annotations
+
+from ci_score.baselines import BaselineStore
+from ci_score.models import CaseRecord, Record, Scorecard
+from ci_score.pipeline import judged_case, record_of
+from ci_score.scoring import grade_of
+
+
+def judged_anew(record: Record, baselines: BaselineStore, created_at: str) -> Record:
+    """The stranger's numbers, with our verdict."""
+    cases = [only_numbers(case) for case in record.cases]
+    judged = (judged_case(case, baselines.find(case.name, case.environment)) for case in cases)
+    return record_of(judged, created_at, commit=record.commit, run=record.run)
+
+
+def only_numbers(case: CaseRecord) -> CaseRecord:
+    """The case without anything that its author could have written in words."""
+    card = case.scorecard
+    return CaseRecord(
+        name=case.name,
+        environment=case.environment,
+        unmeasured="the run that measured it says that nothing was" if case.unmeasured else None,
+        scorecard=Scorecard(
+            grade=grade_of(card.efficiency),
+            efficiency=card.efficiency,
+            bottleneck=card.bottleneck,
+            throughput_tok_s=card.throughput_tok_s,
+            step_time_ms=card.step_time_ms,
+            forward_backward_ratio=card.forward_backward_ratio,
+            wall_coverage=card.wall_coverage,
+            per_layer_summary=card.per_layer_summary,
+            hotspot_ops=card.hotspot_ops,
+            ungraded_reason=None if card.graded else "the run that measured it could not grade it",
+            bottleneck_known=card.bottleneck_known,
+            accelerator=card.accelerator,
+            accelerator_count=card.accelerator_count,
+            job_throughput_tok_s=card.job_throughput_tok_s,
+        ),
+        tokens_per_step=case.tokens_per_step,
+        phases=case.phases,
+        ops=case.ops,
+        ops_left_out=case.ops_left_out,
+        launch_step_ms=case.launch_step_ms,
+    )

@@ -1,0 +1,73 @@
+"""A repository, its commits, and who may do what in it."""
+
+from __future__ import annotations
+
+from .. import bodies, history
+from ..messages import Refusal, Reply, json_reply, not_found, paginate
+from .call import Call
+
+
+def get_repository(call: Call) -> Reply:
+    """The repository itself."""
+    return json_reply(bodies.full_repository(call.links, call.state, call.repository))
+
+
+def list_commits(call: Call) -> Reply:
+    """The history of a ref, newest first: all ancestors, not only the first parents."""
+    repository = call.repository
+    if not repository.branches:
+        raise Refusal(409, "Git Repository is empty.")
+    tip = call.state.resolve(repository, call.request.query.get("sha") or repository.default_branch)
+    if tip is None:
+        raise not_found()
+    return call.listed(
+        history.log(call.state.graph(repository), tip),
+        lambda links, state, commit: bodies.commit(links, state, repository, commit),
+    )
+
+
+def get_commit(call: Call) -> Reply:
+    """One commit by SHA or ref."""
+    commit = call.state.graph(call.repository)[call.commit_sha(call.params["ref"])]
+    return json_reply(bodies.single_commit(call.links, call.state, call.repository, commit))
+
+
+def get_git_commit(call: Call) -> Reply:
+    """One commit of git's database: by its full SHA only."""
+    commit = call.state.graph(call.repository).get(call.params["commit_sha"])
+    if commit is None:
+        raise not_found()
+    return json_reply(bodies.git_commit(call.links, call.repository, commit))
+
+
+def compare(call: Call) -> Reply:
+    """`base...head`; a side may name a fork of the network as `owner:ref`."""
+    base_name, dots, head_name = call.params["basehead"].partition("...")
+    base, head = _side(call, base_name), _side(call, head_name)
+    if not (dots and base and head):
+        raise not_found()
+    commits = history.only_in(call.state.graph(call.repository), head, base)
+    page = paginate(commits, call.request, call.links.api)
+    body = bodies.comparison(call.links, call.state, call.repository, (base, head), page.items)
+    return json_reply(body, headers=page.headers)
+
+
+def _side(call: Call, name: str) -> str | None:
+    owner, colon, ref = name.rpartition(":")
+    if not colon:
+        return call.state.resolve(call.repository, ref)
+    for one in call.state.repositories:
+        if (one.owner, one.network) == (owner, call.repository.network) and not one.deleted:
+            return call.state.resolve(one, ref)
+    return None
+
+
+def get_permission(call: Call) -> Reply:
+    """A user's permission; whoever is no collaborator reads a public repository only."""
+    login = call.params["username"]
+    known = next((one for one in call.state.accounts if one.login == login), None)
+    if known is None:
+        raise not_found()
+    default = "none" if call.repository.private else "read"
+    role = call.repository.collaborators.get(login, default)
+    return json_reply(bodies.collaborator_permission(call.links, known, role))

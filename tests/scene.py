@@ -1,0 +1,153 @@
+"""A repository on a loopback GitHub, and the Action run in it as the runner would."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ci_score.cli import execute
+from ci_score.cli.machine import Machine
+from ci_score.efficiency import Workload
+from ci_score.inputs import INPUTS
+from ci_score.models import BaselineMissing, Profile, Record, RunIdentity, Unjudged
+from ci_score.pipeline import CaseInput, judged_case, measured_case, record_of
+from ci_score.strict_json import dump
+from tests.builders import profile
+from tests.loopback_github import LoopbackGitHub, State, contract
+from tests.loopback_github.events import Event
+from tests.loopback_github.state import Artifact, Commit, PullRequest, Repository, WorkflowRun
+
+TOKEN = "ghs_" + "s3cr3t" * 6
+REPOSITORY = "team/model"
+
+
+@dataclass
+class Outcome:
+    """What one run of the Action left behind."""
+
+    code: int
+    outputs: dict[str, str]
+    summary: str
+    printed: str = ""
+
+
+@dataclass
+class Scene:
+    """A default branch with records, and whatever a test adds."""
+
+    github: LoopbackGitHub
+    folder: Path
+    token: str = TOKEN
+    runs: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def state(self) -> State:
+        """Everything that this GitHub knows."""
+        return self.github.state
+
+    @property
+    def repository(self) -> Repository:
+        """The one that the Action runs in."""
+        return self.state.repository_named(REPOSITORY)
+
+    @property
+    def workspace(self) -> Path:
+        """GITHUB_WORKSPACE."""
+        return self.folder / "workspace"
+
+    def commits(self, count: int) -> list[Commit]:
+        """Commits on the default branch, the newest last."""
+        return [self.state.commit(self.repository, "main") for _ in range(count)]
+
+    def leave_record(
+        self, commit: Commit, measured: Profile | None = None, **fields: Any
+    ) -> Artifact:
+        """A push run of that commit with its record, as the Action would have left it."""
+        made = self.state.run(
+            self.repository, event="push", head_branch="main", head_sha=commit.sha
+        )
+        text = dump(record_for(commit.sha, measured or profile(), made, **fields))
+        return self.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+
+    def measure(self, measured: Profile | None = None, name: str = "profiles/profile.json") -> None:
+        """The profile that the producer job has left in the workspace."""
+        path = self.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((measured or profile()).model_dump_json(), encoding="utf-8")
+
+    def act(self, event: Event, **inputs: str) -> Outcome:
+        """Runs the Action for the event, with a fresh set of the runner's files."""
+        self.runs += 1
+        place = self.folder / f"runner-{self.runs}"
+        given = {"github-token": self.token, **{k.replace("_", "-"): v for k, v in inputs.items()}}
+        variables = {row.variable: given.get(row.name, row.default) for row in INPUTS}
+        environment = {
+            **event.write(place),
+            **variables,
+            **self.environment,
+            "GITHUB_WORKSPACE": str(self.workspace),
+        }
+        with only_these(environment):
+            code = execute(["run"], Machine(sleep=lambda _seconds: None))
+        return Outcome(
+            code=code,
+            outputs=read_outputs(Path(environment["GITHUB_OUTPUT"])),
+            summary=Path(environment["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8"),
+        )
+
+    def comments(self, pull: PullRequest) -> list[str]:
+        """The texts of a pull request's comments."""
+        return [row.body for row in self.state.comments if row.issue_number == pull.number]
+
+    def asked(self) -> list[str]:
+        """The API's requests so far, as `GET /path`."""
+        return [f"{row.method} {row.path}" for row in self.github.exchanges if row.host == "api"]
+
+    def left_behind(self) -> Iterator[tuple[Path, str]]:
+        """Every file that the runs wrote, for whoever looks for something in them."""
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                yield path, path.read_text(encoding="utf-8", errors="replace")
+
+
+def record_for(sha: str, measured: Profile, made: WorkflowRun, **fields: Any) -> Record:
+    """The record of a first run with one case."""
+    case = measured_case(CaseInput(fields.pop("case", "training"), measured), Workload())
+    judged = judged_case(case, BaselineMissing(Unjudged.FIRST_RUN))
+    identity = RunIdentity(number=made.run_number, attempt=made.run_attempt)
+    return record_of([judged], "2026-01-05T10:00:00Z", commit=sha, run=identity, **fields)
+
+
+def read_outputs(path: Path) -> dict[str, str]:
+    """GITHUB_OUTPUT, as the runner reads it."""
+    found = re.findall(
+        r"^(\S+)<<(\S+)\n(.*?)\n\2$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return {name: value for name, _, value in found}
+
+
+@contextmanager
+def only_these(environment: dict[str, str]) -> Iterator[None]:
+    """The process's environment as a container's: nothing of this machine but its paths."""
+    before = dict(os.environ)
+    kept = {name: before[name] for name in ("PATH", "HOME", "TMPDIR") if name in before}
+    os.environ.clear()
+    os.environ.update(kept | environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def contract_violations(github: LoopbackGitHub) -> list[str]:
+    """What GitHub's own description says against the exchanges; none where it is not here."""
+    if contract.description_path() is None:
+        return []
+    return [str(row) for row in contract.violations(github.exchanges)]
