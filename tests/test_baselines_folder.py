@@ -139,7 +139,7 @@ def test_save__is_found_by_the_next_run(tmp_path: Path) -> None:
     baselines = FolderBaselines(tmp_path / "new" / "store")
     left = record(case(card=scorecard(9.0)), commit="c" * 40)
     path = baselines.save(left, left.model_dump_json())
-    assert path.name == "20260102T030405Z-cccccccccccc.json"
+    assert path.name == "20260102T030405Z-0-cccccccccccc.json"
     assert step_ms(baselines.find("training", NOWHERE)) == 9.0
 
 

@@ -15,6 +15,7 @@ from ci_score.models import (
     Environment,
     HistoryPoint,
     Record,
+    RunIdentity,
     Unjudged,
 )
 from ci_score.records import is_bare_scorecard, join_histories, read_record
@@ -64,10 +65,16 @@ class FolderBaselines:
         newest = next((record for _, record in self._load()), None)
         return frozenset(case.name for case in newest.cases) if newest else frozenset()
 
+    def next_run(self) -> RunIdentity:
+        """What the next run of a machine without a CI is called."""
+        numbers = [record.run.number for _, record in self._load() if record.run]
+        return RunIdentity(number=max(numbers, default=0) + 1)
+
     def save(self, record: Record, text: str) -> Path:
         """Keeps a record for later runs, under a name that sorts by time."""
         stamp = record.created_at.replace(":", "").replace("-", "")
-        path = self._path / f"{stamp}-{(record.commit or 'no-commit')[:12]}.json"
+        number = record.run.number if record.run else 0
+        path = self._path / f"{stamp}-{number}-{(record.commit or 'no-commit')[:12]}.json"
         write_atomically(path, text)
         self._records = None
         return path
@@ -85,7 +92,7 @@ class FolderBaselines:
             readable = [(ascii(file.name)[1:-1], self._read(file)) for file in self._files()]
             self._records = sorted(
                 ((name, record) for name, record in readable if record is not None),
-                key=lambda row: row[1].created_at,
+                key=lambda row: (row[1].created_at, row[1].run.number if row[1].run else 0),
                 reverse=True,
             )
         return self._records

@@ -91,8 +91,9 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
 def run_here(settings: Settings, *, as_json: bool) -> int:
     """Without GitHub: a folder remembers, and everything is printed."""
     store = FolderBaselines(settings.baseline or settings.output_dir / "baselines")
+    job = _job(settings, _local_files(settings), tracked=True)
     record = run(
-        _job(settings, _local_files(settings), tracked=True),
+        replace(job, commit=_checked_out(settings.workspace), run=store.next_run()),
         baselines=store,
         publish=lambda record: write_files(record, settings),
         now=_now,

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+import urllib3
 from pydantic import SecretStr
 
 from ci_score import __version__
@@ -205,7 +206,7 @@ class Api:
             ) as response:
                 data = self._body(response, limit)
                 return Answer(response.status_code, _lower(response.headers), data)
-        except requests.RequestException as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             raise GitHubDownError(
                 f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
             ) from None
@@ -213,7 +214,8 @@ class Api:
     def _body(self, response: requests.Response, limit: int) -> bytes:
         deadline = self.now() + LONGEST_ANSWER
         chunks, size = [], 0
-        for chunk in response.iter_content(_CHUNK):
+        # read1 returns what has come: a full chunk of a body that drips would be waited for hours.
+        while chunk := response.raw.read1(_CHUNK, decode_content=True):
             size += len(chunk)
             if size > limit:
                 raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")

@@ -87,12 +87,22 @@ def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Ev
             " measured; run on `pull_request`, and post for forks from a `workflow_run` job"
             " (examples/ci-score-fork-comment.yml)"
         )
-    pull = _pull_request(payload.get("pull_request")) if name == "pull_request" else None
+    try:
+        return _event(name, environment, payload)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WrongUseError(
+            f"the payload of this {name} event lacks what GitHub promises"
+            f" ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _event(name: str, environment: Mapping[str, str], payload: Mapping[str, Any]) -> Event:
     default_branch = _default_branch(environment, payload, name)
-    group = payload.get("merge_group") if name == "merge_group" else None
-    producer = _producer(payload) if name == "workflow_run" else None
+    group = payload["merge_group"] if name == "merge_group" else None
     if group is not None:
         pull = _queued_pull_request(group)
+    else:
+        pull = _pull_request(payload["pull_request"]) if name == "pull_request" else None
     return Event(
         kind=_kind(name, environment, default_branch),
         name=name,
@@ -108,7 +118,7 @@ def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Ev
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
         pull=pull,
         merge_base=_sha(group["base_sha"], "merge_group.base_sha") if group else None,
-        producer=producer,
+        producer=_producer(payload) if name == "workflow_run" else None,
     )
 
 

@@ -1,0 +1,1 @@
+"""The example workflow, run from end to end by act."""

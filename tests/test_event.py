@@ -1,0 +1,135 @@
+"""Which run this is: from what the runner says and what GitHub sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci_score.errors import WrongUseError
+from ci_score.github.event import Event, Kind, read_event, workflow_path
+
+SHA, HEAD, BASE = "a" * 40, "b" * 40, "c" * 40
+
+
+def environment(name: str, **more: str) -> dict[str, str]:
+    return {
+        "GITHUB_EVENT_NAME": name,
+        "GITHUB_REPOSITORY": "team/model",
+        "GITHUB_REPOSITORY_ID": "7",
+        "GITHUB_SHA": SHA,
+        "GITHUB_REF": "refs/heads/main",
+        "GITHUB_REF_NAME": "main",
+        "GITHUB_RUN_ID": "100",
+        "GITHUB_RUN_NUMBER": "10",
+        "GITHUB_RUN_ATTEMPT": "1",
+        "GITHUB_WORKFLOW_REF": "team/model/.github/workflows/perf.yml@refs/heads/main",
+        **more,
+    }
+
+
+def read(name: str, payload: dict[str, Any] | None = None, **more: str) -> Event:
+    repository = {"repository": {"default_branch": "main"}}
+    return read_event(environment(name, **more), repository if payload is None else payload)
+
+
+def pull(head_repository: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "repository": {"default_branch": "main"},
+        "pull_request": {
+            "number": 5,
+            "head": {"sha": HEAD, "repo": head_repository},
+            "base": {"ref": "main", "repo": {"id": 7}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("head_repository", "from_fork"), [({"id": 7}, False), ({"id": 8}, True), (None, True)]
+)
+def test_pull_request__of_a_fork(head_repository: dict[str, Any] | None, from_fork: bool) -> None:
+    """A fork that was deleted meanwhile is still a fork."""
+    event = read("pull_request", pull(head_repository))
+    assert event.pull is not None
+    assert (event.kind, event.pull.from_fork) == (Kind.PULL_REQUEST, from_fork)
+    assert (event.sha, event.status_sha) == (SHA, HEAD)
+
+
+@pytest.mark.parametrize(
+    ("name", "ref", "kind"),
+    [
+        ("push", "refs/heads/main", Kind.DEFAULT_BRANCH),
+        ("push", "refs/heads/topic", Kind.OTHER_BRANCH),
+        ("push", "refs/tags/main", Kind.OTHER_BRANCH),
+        ("workflow_dispatch", "refs/heads/main", Kind.DEFAULT_BRANCH),
+        ("schedule", "refs/heads/main", Kind.DEFAULT_BRANCH),
+    ],
+)
+def test_branch__default_or_another(name: str, ref: str, kind: Kind) -> None:
+    """Only the default branch is tracked and only reported; all else gates."""
+    event = read(name, GITHUB_REF=ref)
+    assert (event.kind, event.gates) == (kind, kind is Kind.OTHER_BRANCH)
+
+
+def test_schedule__knows_its_branch_without_a_repository() -> None:
+    """Its payload has none, and it runs on the default branch only."""
+    event = read("schedule", {"schedule": "0 3 * * *"})
+    assert (event.kind, event.default_branch) == (Kind.DEFAULT_BRANCH, "main")
+
+
+@pytest.mark.parametrize(
+    ("ref", "number"),
+    [
+        (f"refs/heads/gh-readonly-queue/main/pr-12-{BASE}", 12),
+        (f"refs/heads/gh-readonly-queue/release/1.x/pr-3-{BASE}", 3),
+        (f"refs/heads/gh-readonly-queue/main/pr-0-{BASE}", None),
+        (f"refs/heads/gh-readonly-queue/main/pr-12-{BASE}x", None),
+        (f"refs/heads/evil/gh-readonly-queue/main/pr-12-{BASE}", None),
+        ("refs/heads/pr-12", None),
+    ],
+)
+def test_merge_group__pull_request_is_parsed_strictly(ref: str, number: int | None) -> None:
+    """A branch that only looks like the queue's names no pull request."""
+    group = {"head_ref": ref, "head_sha": HEAD, "base_sha": BASE, "base_ref": "refs/heads/main"}
+    event = read("merge_group", {"repository": {"default_branch": "main"}, "merge_group": group})
+    assert (event.pull.number if event.pull else None) == number
+    assert (event.kind, event.merge_base) == (Kind.MERGE_GROUP, BASE)
+
+
+@pytest.mark.parametrize(
+    ("reference", "path"),
+    [
+        (".github/workflows/x.yml", ".github/workflows/x.yml"),
+        (".github/workflows/x.yml@main", ".github/workflows/x.yml"),
+        ("team/model/.github/workflows/x.yml@refs/heads/a/b", ".github/workflows/x.yml"),
+        (".forgejo/workflows/x.yml", ".forgejo/workflows/x.yml"),
+        ("x.yml", ".github/workflows/x.yml"),
+        ("", ""),
+    ],
+)
+def test_workflow_path__is_normalised(reference: str, path: str) -> None:
+    """However the path is written, it is the same file."""
+    assert workflow_path(reference) == path
+
+
+def test_pull_request_target__is_refused() -> None:
+    """With the reason, and what to do instead."""
+    with pytest.raises(WrongUseError, match="workflow_run"):
+        read("pull_request_target")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("GITHUB_SHA", "main; rm -rf"), ("GITHUB_RUN_ID", "x"), ("GITHUB_REPOSITORY", "")],
+)
+def test_environment__that_is_wrong_is_named(variable: str, value: str) -> None:
+    """Outside a job, or in a strange one, the missing piece is said."""
+    with pytest.raises(WrongUseError, match=variable):
+        read_event(environment("push", **{variable: value}), {})
+
+
+@pytest.mark.parametrize("name", ["pull_request", "merge_group", "workflow_run"])
+def test_payload__without_its_subject_is_wrong_use(name: str) -> None:
+    """A payload that lacks what its event promises is an error with a name, not a crash."""
+    with pytest.raises(WrongUseError, match="payload"):
+        read(name, {})

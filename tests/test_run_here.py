@@ -1,0 +1,303 @@
+"""`ci-score run` on a machine without GitHub, and what it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.cli import execute
+from ci_score.models import Record
+from ci_score.records import fitted
+from ci_score.report.markdown import DETAILS, report_markdown
+from ci_score.strict_json import dump
+from tests.builders import case, layer, profile, record, runtime, scorecard
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty workspace, and no trace of a job."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+
+
+def measure(here: Path, step_ms: float, name: str = "profiles/p.json", **fields: Any) -> None:
+    write(here / name, profile(step_ms, tokens_per_step=1000, **fields).model_dump_json())
+
+
+def left(here: Path) -> Record:
+    return Record.model_validate_json((here / "ci-score" / "ci-score.json").read_bytes())
+
+
+def launches(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
+
+
+# --- without GitHub -----------------------------------------------------------------------------
+
+
+def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
+    """The first run has no baseline; the next is compared with it; the history grows."""
+    measure(here, 100.0)
+    assert execute(["run"]) == 0
+    assert "this is the first run" in capsys.readouterr().out
+    measure(here, 130.0)
+    assert execute(["run"]) == 1
+    assert "Step time +30.0 %" in capsys.readouterr().out
+    assert [point.step_time_ms for point in left(here).history] == [100.0, 130.0]
+
+
+def test_run__with_a_named_baseline_keeps_nothing(here: Path) -> None:
+    """A record that the user names is compared with, and its folder left alone."""
+    write(here / "main" / "r.json", record(case(card=scorecard(100.0, 10_000.0))).model_dump_json())
+    measure(here, 100.0)
+    assert execute(["run", "--baseline", "main"]) == 0
+    assert sorted(path.name for path in (here / "main").iterdir()) == ["r.json"]
+    assert not (here / "ci-score" / "baselines").exists()
+
+
+def test_run__prints_json(here: Path, capsys: Out) -> None:
+    """The record on standard output."""
+    measure(here, 100.0)
+    assert execute(["run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cases"][0]["name"] == "training"
+
+
+def test_run__without_anything_is_3(here: Path) -> None:
+    """Nothing measured is never a pass."""
+    assert execute(["run"]) == 3
+    assert left(here).unjudged is not None
+
+
+# --- which files belong to which case -----------------------------------------------------------
+
+
+def test_profiles__folders_names_and_globs(here: Path) -> None:
+    """A folder of folders is several cases, `name=glob` names one."""
+    measure(here, 100.0, "profiles/a/p.json")
+    measure(here, 100.0, "profiles/b b/p.json")
+    measure(here, 100.0, "out/7/trace.json")
+    assert execute(["run", "--profiles", "profiles\nnamed@x=out/*/trace.json"]) == 0
+    assert sorted(found.name for found in left(here).cases) == ["a", "b-b", "named@x"]
+
+
+def test_profiles__what_lies_beside_them_is_no_profile(here: Path) -> None:
+    """Measurements, hidden files and the environment stay out."""
+    measure(here, 100.0)
+    for name in (".hidden.json", "environment.json", "measurements.jsonl"):
+        write(here / "profiles" / name, "no profile")
+    assert execute(["run"]) == 0
+
+
+def test_profiles__two_files_of_one_case_are_told_apart_by_the_user(
+    here: Path, capsys: Out
+) -> None:
+    """Which of them counts is not guessed."""
+    measure(here, 100.0, "profiles/a.json")
+    measure(here, 100.0, "profiles/b.json")
+    assert execute(["run"]) == 3
+    assert "2 files for one case" in capsys.readouterr().out
+
+
+def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys: Out) -> None:
+    """A glob that fits nothing is no pass of the others."""
+    measure(here, 100.0)
+    assert execute(["run", "--profiles", "profiles\nmissing=nowhere/*.json"]) == 3
+    assert "no file was found for it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--profiles", "a b=x", "cannot name a case"),
+        ("--profiles", "../x", "inside the workspace"),
+        ("--profiles", "/home/runner/work/x", "paths of the runner's host do not exist"),
+        ("--parity", "x.json", "names no case"),
+        ("--producer", "measure=done", "no job's result"),
+        ("--fail-on", "sometimes", "none of critical, warning, never"),
+        ("--throughput", "nan", "not a finite number"),
+        ("--output-dir", "..", "no folder inside the workspace"),
+        ("--output-dir", ".", "no folder inside the workspace"),
+        ("--hardware", "H1000", "Did you mean"),
+        ("--profile-artifact", "x", "needs a GitHub job"),
+    ],
+)
+def test_inputs__that_are_wrong_are_named(
+    here: Path, capsys: Out, option: str, value: str, words: str
+) -> None:
+    """The input, what was given, and what it may be; exit 2."""
+    measure(here, 100.0)
+    assert execute(["run", option, value]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsys: Out) -> None:
+    """A stranger's artifact could point at a secret of the machine."""
+    outside = here.parent / "secret.json"
+    outside.write_text("{}", encoding="utf-8")
+    (here / "profiles").mkdir()
+    (here / "profiles" / "p.json").symlink_to(outside)
+    assert execute(["run"]) == 2
+    assert "leaves the workspace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("schema = 2", "schema: found 2"),
+        ('rule = "reference"', "perhaps rules"),
+        ('rules = "strict"', "expected 'reference'"),
+        ("schema = true", "schema: found True"),
+        ("not toml", "no TOML"),
+    ],
+)
+def test_policy__that_is_wrong_is_named(here: Path, capsys: Out, text: str, words: str) -> None:
+    """An unknown key is an error with a suggestion."""
+    measure(here, 100.0)
+    write(here / ".github" / "ci-score.toml", text)
+    assert execute(["run"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_policy__of_the_reference_is_the_default(here: Path) -> None:
+    """Saying it changes nothing."""
+    measure(here, 100.0)
+    write(here / ".github" / "ci-score.toml", 'schema = 1\nrules = "reference"\n')
+    assert execute(["run"]) == 0
+
+
+# --- measurements -------------------------------------------------------------------------------
+
+
+def test_measurements__judge_and_profiles_explain(here: Path) -> None:
+    """The numbers are the unprofiled ones, the layers the profile's."""
+    measure(here, 999.0)
+    rows = [{"launch": n, "step_ms": [500.0, 100.0 + n, 100.0 + n], "warmup_steps": 1,
+             "tokens_per_step": 1000} for n in range(3)]  # fmt: skip
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    (found,) = left(here).cases
+    assert found.scorecard.step_time_ms == 101.0
+    assert found.launch_step_ms == (100.0, 101.0, 102.0)
+    assert found.scorecard.per_layer_summary
+
+
+def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -> None:
+    """Head and base of one session are compared with each other."""
+    rows = [{"side": side, "step_ms": [ms], "tokens_per_step": 1000}
+            for side, ms in (("base", 100.0), ("head", 130.0))]  # fmt: skip
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 1
+    assert "+30.0 %" in capsys.readouterr().out
+    baseline = left(here).cases[0].baseline
+    assert baseline is not None
+    assert baseline.source == "the base side of the same measurements"
+
+
+def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:
+    """A killed job leaves half a line; what was whole counts."""
+    write(here / "m.jsonl", launches({"step_ms": [100.0]}) + '{"schema": 1, "step_ms": [9')
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"schema": 2, "step_ms": [1.0]}', "schema"),
+        ('{"schema": 1}', "step_ms"),
+        ('{"schema": 1, "step_ms": []}', "a step after the warm-up"),
+        ('{"schema": 1, "step_ms": [1.0], "warmup_steps": 1}', "a step after the warm-up"),
+        ('{"schema": 1, "step_ms": [NaN]}', "not JSON"),
+        ('{"schema": 1, "step_ms": [-1.0]}', "0 or more"),
+        ('{"schema": 1, "step_ms": [1.0], "case": "a/b"}', "case"),
+        ('{"schema": 1, "step_ms": [1.0], "side": "left"}', "side"),
+    ],
+)
+def test_measurements__that_are_wrong_are_a_problem_of_their_case(
+    here: Path, capsys: Out, line: str, words: str
+) -> None:
+    """The file and line, and no pass."""
+    write(here / "m.jsonl", line + "\n")
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 3
+    assert words in capsys.readouterr().out
+
+
+# --- parity -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["parity file", "profile"])
+def test_parity__with_a_partner(here: Path, kind: str) -> None:
+    """The partner's numbers come from its own parity file or from a profile."""
+    measure(here, 100.0, per_layer=[layer(0, gemm=2.0)])
+    partner = runtime("theirs", gemm=1.0)
+    if kind == "profile":
+        measure(here, 50.0, "theirs.json", per_layer=[layer(0, gemm=1.0)])
+    else:
+        write(here / "theirs.json", partner.model_dump_json())
+    assert execute(["run", "--parity", "training=theirs.json"]) == 0
+    found = left(here).cases[0].parity
+    assert found is not None
+    assert (found.baseline_runtime, found.top_gaps[0].ratio) == ("theirs", 2.0)
+    assert "Parity with `theirs`: not achieved" in (here / "ci-score" / "report.md").read_text(
+        "utf-8"
+    )
+
+
+def test_parity__a_partner_that_cannot_be_read_is_a_note(here: Path) -> None:
+    """It explains nothing, and changes no verdict."""
+    measure(here, 100.0)
+    write(here / "theirs.json", "{")
+    assert execute(["run", "--parity", "training=theirs.json"]) == 0
+    assert "theirs.json" in "".join(left(here).cases[0].scorecard.notes)
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def large(cases: int, layers: int) -> Record:
+    rows = [layer(number, **{f"op{n}": 1.0 for n in range(12)}) for number in range(layers)]
+    summary = [
+        {"layer": row.layer, "fwd_ms": 1.0, "bwd_ms": 2.0, "ratio": 2.0, "top_op": "ÖP" * 30,
+         "top_op_pct": 9.0}
+        for row in rows
+    ]  # fmt: skip
+    card = scorecard(per_layer_summary=summary, notes=("a note 你好 " * 9,) * 5)
+    return record(*(case(f"case-{number}", card) for number in range(cases)))
+
+
+@pytest.mark.parametrize("limit", [65_000, 20_000, 3_000, 200])
+def test_report__fits_its_limit_and_says_what_is_left_out(limit: int) -> None:
+    """In bytes, which are never fewer than characters; the first line survives."""
+    text = report_markdown(large(64, 128), limit=limit)
+    assert len(text.encode()) <= limit
+    assert text.startswith("## ")
+    if limit > 1000:
+        assert "Left out for length" in text
+
+
+def test_report__leaves_the_least_important_out_first() -> None:
+    """Each level of detail is shorter than the one before."""
+    sizes = [len(report_markdown(large(8, 64), limit=None))]
+    for _ in DETAILS:
+        sizes.append(len(report_markdown(large(8, 64), limit=sizes[-1] - 1)))
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_record__fits_its_limit(here: Path) -> None:
+    """At most 5 MB, whatever was measured; the verdicts and numbers stay."""
+    whole = large(64, 2000)
+    assert len(dump(whole)) > 5 * 2**20
+    small = fitted(whole)
+    assert len(dump(small)) <= 5 * 2**20
+    assert [found.scorecard.step_time_ms for found in small.cases] == [100.0] * 64
