@@ -62,8 +62,8 @@ INPUTS: tuple[Input, ...] = (
     ),
     Input(
         "producer",
-        "The measuring job's result, as `measure=${{ needs.measure.result }}`: if it failed or was"
-        " skipped, nothing was measured.",
+        "The measuring job and its result, `measure=success`, from the `needs` context: if it"
+        " failed or was skipped, nothing was measured.",
     ),
     Input("baseline-artifact", "Name of the artifact that holds baseline records.", "ci-score"),
     Input("baseline-branch", "Branch whose records are baselines; default: the default branch."),

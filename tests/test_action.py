@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,6 +84,12 @@ def test_readme__has_every_input(row: Any) -> None:
 def test_readme__has_every_output(row: Any) -> None:
     """An output's row tells the text of the code."""
     assert cells("Outputs", row.name) == [row.help]
+
+
+@pytest.mark.parametrize("name", ["ci-score.yml", "ci-score-fork-comment.yml"])
+def test_readme__shows_the_example_as_it_is(name: str) -> None:
+    """What people paste from the README is what is audited, validated and run."""
+    assert f"```yaml\n{(PROJECT / 'examples' / name).read_text(encoding='utf-8')}```" in README
 
 
 def test_dockerfile__runs_as_docker_actions_must() -> None:
@@ -175,9 +182,9 @@ def test_example__fork_comment_follows_the_gate_by_its_name() -> None:
 @pytest.mark.parametrize(("fixture", "code"), [("passes", 0), ("fails", 1)])
 def test_fixtures__are_judged_as_ci_expects(fixture: str, code: int, tmp_path: Path) -> None:
     """The action on itself passes the one and fails the other."""
-    command = [sys.executable, "-m", "ci_score", "run", "--output-dir", "out"]
-    command += ["--profiles", str(FIXTURES / fixture)]
-    command += ["--baseline", str(FIXTURES / "baseline.json")]
+    shutil.copytree(FIXTURES, tmp_path / "fixtures")
+    command = [sys.executable, "-m", "ci_score", "run", "--profiles", f"fixtures/{fixture}"]
+    command += ["--baseline", "fixtures/baseline.json"]
     ours = {"GITHUB_WORKSPACE": str(tmp_path), "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, cwd=tmp_path, env=ours, capture_output=True, check=False)
     assert done.returncode == code, done.stderr

@@ -1,0 +1,172 @@
+"""The real image, run as a Docker action against a loopback GitHub: `python -m tests.scenarios IMAGE`.
+
+The container is started as the runner starts it (`tools/container action` of CI_SCORE_SHARED): root,
+the workspace mounted, inputs as INPUT_ variables. Each scenario says what must hold afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_score.inputs import INPUTS
+from tests.builders import profile, shared
+from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, events
+from tests.loopback_github.state import Commit, PullRequest
+from tests.scene import REPOSITORY, TOKEN, Scene, contract_violations
+
+OWNER = 1000
+FAST, SLOW = profile(100.0, tokens_per_step=1000), profile(130.0, tokens_per_step=1000)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a container left: its exit code and everything that it and the runner printed."""
+
+    code: int
+    printed: str
+
+    def output(self, name: str) -> str:
+        """One of the step's outputs."""
+        found = re.search(rf"^{name}<<(\S+)\n(.*?)\n\1$", self.printed, re.DOTALL | re.MULTILINE)
+        return found[2] if found else ""
+
+
+@contextmanager
+def a_scene() -> Iterator[Scene]:
+    """A repository with a commit on main, and a workspace that belongs to a user."""
+    state = State(start="2026-01-05T09:00:00Z")
+    state.token(TOKEN)
+    state.repository(REPOSITORY)
+    with tempfile.TemporaryDirectory() as folder, LoopbackGitHub(state) as github:
+        scene = Scene(github, Path(folder))
+        scene.commits(1)
+        scene.measure(FAST)
+        for path in (scene.workspace, *scene.workspace.rglob("*")):
+            os.chown(path, OWNER, OWNER)
+        yield scene
+        assert contract_violations(github) == []
+
+
+def act(image: str, scene: Scene, pull: PullRequest, **inputs: str) -> Done:
+    """The action on that pull request."""
+    event = events.pull_request(scene.github, pull)
+    written = event.write(scene.folder / "runner")
+    given = {"github-token": TOKEN, **inputs}
+    variables = {row.variable: given.get(row.name, row.default) for row in INPUTS}
+    environment = {**event.environment, **variables, "GITHUB_EVENT_PATH": written["GITHUB_EVENT_PATH"]}
+    folder = shared()
+    assert folder is not None
+    done = subprocess.run(
+        [str(folder / "tools" / "container"), "action", image, str(scene.workspace),
+         *(f"{name}={value}" for name, value in environment.items())],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert TOKEN not in done.stdout + done.stderr
+    return Done(done.returncode, done.stdout + done.stderr)
+
+
+def tip(scene: Scene) -> Commit:
+    """The default branch's newest commit."""
+    return scene.state.graph(scene.repository)[scene.repository.branches["main"]]
+
+
+def pull_request(scene: Scene) -> PullRequest:
+    """A pull request of the repository itself."""
+    scene.state.commit(scene.repository, "faster", parents=[tip(scene).sha])
+    return scene.state.pull_request(scene.repository, "faster")
+
+
+def passes(image: str, scene: Scene) -> None:
+    """Exit 0, six requests, the comment, the outputs, and files that the next checkout can remove."""
+    scene.leave_record(tip(scene), FAST)
+    pull = pull_request(scene)
+    done = act(image, scene, pull)
+    assert done.code == 0, done.printed
+    assert len(scene.asked()) == 6, scene.asked()
+    assert "✅ Pass" in scene.comments(pull)[0]
+    record = scene.workspace / done.output("record")
+    assert record.stat().st_uid == record.parent.stat().st_uid == OWNER
+
+
+def fails_after_the_comment(image: str, scene: Scene) -> None:
+    """Exit 1 on a critical regression, when everything was published already."""
+    scene.leave_record(tip(scene), FAST)
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    done = act(image, scene, pull)
+    assert done.code == 1, done.printed
+    assert "❌ Fail: Step time +30.0 %" in scene.comments(pull)[0]
+    assert done.output("verdict") == "fail"
+    assert "::error title=ci-score training::" in done.printed
+
+
+def has_no_baseline(image: str, scene: Scene) -> None:
+    """The first run is inconclusive and exits 0 with a notice."""
+    done = act(image, scene, pull_request(scene))
+    assert done.code == 0, done.printed
+    assert "this is the first run" in done.printed
+    assert "::notice" in done.printed
+
+
+def measured_nothing(image: str, scene: Scene) -> None:
+    """A failed producer is never a pass."""
+    done = act(image, scene, pull_request(scene), producer="measure=failure")
+    assert done.code == 3, done.printed
+    assert "the job measure ended with failure" in done.printed
+
+
+def comes_from_a_fork(image: str, scene: Scene) -> None:
+    """With a token that may only read the verdict is the same, without a comment."""
+    scene.state.tokens[0].permissions = dict(FORK_PERMISSIONS)
+    scene.leave_record(tip(scene), FAST)
+    fork = scene.state.fork(scene.repository, "stranger/model")
+    scene.state.commit(fork, "main", parents=[tip(scene).sha])
+    pull = scene.state.pull_request(scene.repository, "main", head_repository=fork)
+    scene.measure(SLOW)
+    done = act(image, scene, pull)
+    assert done.code == 1, done.printed
+    assert scene.comments(pull) == []
+    assert "workflow_run job can post" in done.printed
+
+
+def cannot_be_shadowed(image: str, scene: Scene) -> None:
+    """A checkout with modules of our names in it runs none of them."""
+    for name in ("click", "json", "requests", "ci_score", "sitecustomize"):
+        trap = f"import os\nos.write(2, b'TRAPPED')\nos._exit(0)  # {name}\n"
+        (scene.workspace / f"{name}.py").write_text(trap, encoding="utf-8")
+    done = act(image, scene, pull_request(scene), producer="measure=failure")
+    assert done.code == 3, done.printed
+    assert "TRAPPED" not in done.printed
+
+
+SCENARIOS: tuple[Callable[[str, Scene], None], ...] = (
+    passes,
+    fails_after_the_comment,
+    has_no_baseline,
+    measured_nothing,
+    comes_from_a_fork,
+    cannot_be_shadowed,
+)
+
+
+def main(image: str) -> None:
+    """Runs every scenario and says so; the first that does not hold ends it."""
+    for scenario in SCENARIOS:
+        begin = time.perf_counter()
+        with a_scene() as scene:
+            scenario(image, scene)
+        name = scenario.__name__.replace("_", " ")
+        print(f"the image as an action {name}: holds ({time.perf_counter() - begin:.1f} s)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
