@@ -67,7 +67,13 @@ class Layer(Value):
 
 
 class Profile(Value):
-    """What a profiler measured of a training step. The second block of fields is ours."""
+    """What a profiler measured of a training step.
+
+    The first block is the reference's. All times are of one step and count attributed events only;
+    sums over everything that was captured stand in `capture`. What is None, empty or 0 was not
+    measured, `sources` says of each derived number where it comes from, and `unusable` why a
+    measurement is none.
+    """
 
     steps: Count = 0
     avg_step_ms: Milliseconds = 0.0
@@ -80,6 +86,26 @@ class Profile(Value):
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
     peak_bandwidth_gb_s: NotNegative | None = None
+
+    step_times_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
+    kernel_launches_per_step: NotNegative | None = None
+    device_kernels_per_step: NotNegative | None = None
+    device_busy_ms: Milliseconds | None = None
+    device_idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    compute_ms: Milliseconds | None = None
+    communication_ms: Milliseconds | None = None
+    exposed_communication_ms: Milliseconds | None = None
+    ops: dict[str, Milliseconds] = {}
+    op_categories: dict[str, Milliseconds] = {}
+    throughput_tok_s: NotNegative | None = None
+    world_size: DeviceCount | None = None
+    rank: Count | None = None
+    peak_memory_gb: NotNegative | None = None
+    tool: str | None = None
+    sources: dict[str, str] = {}
+    notes: Annotated[tuple[str, ...], Lax] = ()
+    capture: dict[str, float] = {}
+    unusable: str | None = None
 
     @property
     def measured_something(self) -> bool:

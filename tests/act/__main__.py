@@ -1,4 +1,4 @@
-"""A branch and a pull request through examples/ci-score.yml: `python -m tests.act ACT IMAGE`.
+"""A branch, a pull request and a fork's through the examples: `python -m tests.act ACT IMAGE`.
 
 act is the runner; the jobs share their artifacts through a folder, by the stand-ins beside this
 file, and the loopback GitHub learns of them when a run is over.
@@ -13,46 +13,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.loopback_github import LoopbackGitHub, State, contract, events
+from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event
+from tests.loopback_github.state import PullRequest
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
-EXAMPLE = PROJECT / "examples" / "ci-score.yml"
+EXAMPLES = PROJECT / "examples"
+GATE, FORK_COMMENT = "ci-score.yml", "ci-score-fork-comment.yml"
 JOB_IMAGE = "docker.io/library/python:3.12-slim"
-TOKEN = "token-of-the-job"
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One run of the workflow, and how it has to end."""
-
-    what: str
-    event: str
-    step_ms: str
-    code: int
-    headline: str
-
-    @property
-    def artifact(self) -> str:
-        """The name that the example gives to the record."""
-        return "ci-score" if self.event == "push" else "ci-score-pr"
-
-
-CHAPTERS = (
-    Chapter("the branch's first run leaves its record", "push", "100", 0, "this is the first run"),
-    Chapter("a harmless pull request passes", "pull_request", "101", 0, "Pass"),
-    Chapter("a slower one fails, its record uploaded", "pull_request", "140", 1, "Fail"),
-    Chapter("a crashed measurement is no pass", "pull_request", "crash", 1, "measure ended with"),
-)
+TOKEN, FORK_TOKEN = "token-of-the-job", "token-of-a-fork"
 
 
 @dataclass(frozen=True)
 class Runner:
-    """act, with a repository that has nothing but the example and a training script."""
+    """act, with a repository that has nothing but the examples and a training script."""
 
     act: str
     image: str
@@ -62,15 +40,18 @@ class Runner:
         """The repository, and our Action as a release has it: naming an image."""
         workflows = self.folder / "repository" / ".github" / "workflows"
         workflows.mkdir(parents=True)
-        shutil.copy(EXAMPLE, workflows)
+        for name in (GATE, FORK_COMMENT):
+            shutil.copy(EXAMPLES / name, workflows)
         shutil.copy(HERE / "train.py", self.folder / "repository")
         action = (PROJECT / "action.yml").read_text(encoding="utf-8")
         released = action.replace("image: Dockerfile", f"image: docker://localhost/{self.image}")
         (self.folder / "ci-score").mkdir()
         (self.folder / "ci-score" / "action.yml").write_text(released, encoding="utf-8")
 
-    def run(self, event: Event, step_ms: str) -> tuple[int, Path]:
-        """One run of the workflow: its exit code, and the folder of its artifacts."""
+    def run(
+        self, workflow: str, event: Event, token: str = TOKEN, step_ms: str = ""
+    ) -> tuple[int, Path]:
+        """One run of a workflow: its exit code, and the folder of its artifacts."""
         place = self.folder / f"run-{event.run.id}"
         artifacts = place / "artifacts"
         artifacts.mkdir(parents=True)
@@ -78,15 +59,15 @@ class Runner:
         command = [
             *(self.act, event.name, "--eventpath", str(place / "event.json")),
             *("--directory", str(self.folder / "repository")),
-            *("--workflows", f".github/workflows/{EXAMPLE.name}"),
+            *("--workflows", f".github/workflows/{workflow}"),
             *("--action-cache-path", str(self.folder / "cache"), "--no-cache-server"),
             *("--pull=false", "--container-daemon-socket", "-"),
             *("--container-options", f"--volume {artifacts}:/artifacts"),
-            *("--secret", f"GITHUB_TOKEN={TOKEN}", "--env", f"STEP_MS={step_ms}"),
+            *("--secret", f"GITHUB_TOKEN={token}", "--env", f"STEP_MS={step_ms}"),
         ]
         for label in ("self-hosted", "gpu", "ubuntu-latest"):
             command += ["--platform", f"{label}={JOB_IMAGE}"]
-        for name, local in self._local_actions().items():
+        for name, local in self._local_actions(workflow).items():
             command += ["--local-repository", f"{name}={local}"]
         known_to_act = {"SHA_REF": event.environment["GITHUB_SHA"]}  # its own word for it
         for name, value in (event.environment | known_to_act).items():
@@ -101,9 +82,10 @@ class Runner:
         """What act said of a run."""
         return (self.folder / f"run-{event.run.id}" / "log").read_text(encoding="utf-8")
 
-    def _local_actions(self) -> dict[str, Path]:
-        """What the example uses, and what stands in for it; act itself does the checkout."""
-        used = re.findall(r"uses: ((\S+/(\S+))@\S+)", EXAMPLE.read_text(encoding="utf-8"))
+    def _local_actions(self, workflow: str) -> dict[str, Path]:
+        """What a workflow uses, and what stands in for it; act itself does the checkout."""
+        text = (EXAMPLES / workflow).read_text(encoding="utf-8")
+        used = re.findall(r"uses: ((\S+/(\S+))@\S+)", text)
         return {
             full: self.folder / short if short == "ci-score" else HERE / short
             for full, _, short in used
@@ -111,44 +93,76 @@ class Runner:
         }
 
 
-def story(github: LoopbackGitHub, runner: Runner) -> list[str]:
-    """Runs every chapter; what did not come out as it should."""
-    state, path = github.state, f".github/workflows/{EXAMPLE.name}"
-    repository = state.repository("team/model")
-    state.token(TOKEN)
-    state.commit(repository, "main")
-    state.commit(repository, "topic")
-    pull = state.pull_request(repository, "topic")
-    wrong: list[str] = []
-    for chapter in CHAPTERS:
-        if chapter.event == "push":
-            event = events.push(github, repository, path=path)
-        else:
-            event = events.pull_request(github, pull, path=path)
-        code, artifacts = runner.run(event, chapter.step_ms)
-        finish(state, event, code, artifacts)
-        report = artifacts / chapter.artifact / "report.md"
+@dataclass
+class Story:
+    """What happens one after the other, and what of it came out wrong."""
+
+    github: LoopbackGitHub
+    runner: Runner
+    wrong: list[str] = field(default_factory=list)
+
+    def tell(self) -> None:
+        """The branch, a pull request of the repository, and one of a fork."""
+        state = self.github.state
+        repository = state.repository("team/model")
+        state.token(TOKEN)
+        state.token(FORK_TOKEN, permissions=FORK_PERMISSIONS)
+        state.commit(repository, "main")
+        push = events.push(self.github, repository, path=f".github/workflows/{GATE}")
+        self.measured("the branch's first run leaves its record", push, "100", 0, "first run")
+
+        state.commit(repository, "topic")
+        pull = state.pull_request(repository, "topic")
+        self.measured("a harmless pull request passes", self.event(pull), "101", 0, "Pass")
+        self.measured("a slower one fails", self.event(pull), "140", 1, "Fail")
+        self.measured(
+            "a crashed measurement is no pass", self.event(pull), "crash", 1, "measure ended with"
+        )
+        self.commented("they share one comment", pull, "measure ended with")
+
+        fork = state.fork(repository, "stranger/model")
+        state.commit(fork, "patch")
+        pull = state.pull_request(repository, "patch", head_repository=fork, author="stranger")
+        event = self.event(pull)
+        self.measured("a fork's run is judged", event, "140", 1, "Fail", FORK_TOKEN)
+        posting = events.workflow_run(
+            self.github, event.run, path=f".github/workflows/{FORK_COMMENT}"
+        )
+        code, _ = self.runner.run(FORK_COMMENT, posting)
+        self.hold(code == 0, "the other workflow posts for it", f"exit {code}", posting)
+        self.commented("the fork has its comment", pull, "Fail")
+
+    def event(self, pull: PullRequest) -> Event:
+        """The pull request was pushed to."""
+        return events.pull_request(self.github, pull, path=f".github/workflows/{GATE}")
+
+    def measured(
+        self, what: str, event: Event, step_ms: str, code: int, says: str, token: str = TOKEN
+    ) -> None:
+        """A run of the gate ends with that code, after it has uploaded a record that says so."""
+        found, artifacts = self.runner.run(GATE, event, token, step_ms)
+        event.run.status, event.run.conclusion = "completed", "failure" if found else "success"
+        for folder in artifacts.iterdir():
+            files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+            self.github.state.artifact(event.run, folder.name, files)
+        name = "ci-score" if event.name == "push" else "ci-score-pr"
+        report = artifacts / name / "report.md"
         headline = report.read_text("utf-8").splitlines()[0] if report.exists() else "no report"
-        comments = [row.body for row in state.comments]
-        commented = chapter.event == "push" or any(headline in body for body in comments)
-        if (code == chapter.code and chapter.headline in headline) and commented:
-            say(f"ok    {chapter.what}: exit {code}, {headline}")
-        else:
-            wrong.append(chapter.what)
-            say(f"{runner.log(event)}\nWRONG {chapter.what}: exit {code}, {headline}")
-    if len(comments) != 1:
-        wrong.append(f"{len(comments)} comments instead of one")
-    if contract.description_path() is not None:
-        wrong += [str(row) for row in contract.violations(github.exchanges)]
-    return wrong
+        fits = found == code and says in headline
+        self.hold(fits, what, f"exit {found}, {headline}", event)
 
+    def commented(self, what: str, pull: PullRequest, says: str) -> None:
+        """The pull request has exactly one comment, and that is what it says."""
+        state = self.github.state
+        texts = [row.body for row in state.comments if row.issue_number == pull.number]
+        self.hold(len(texts) == 1 and says in texts[0], what, f"{len(texts)} comments")
 
-def finish(state: State, event: Event, code: int, artifacts: Path) -> None:
-    """GitHub learns how the run ended, and what it uploaded."""
-    event.run.status, event.run.conclusion = "completed", "failure" if code else "success"
-    for folder in artifacts.iterdir():
-        files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
-        state.artifact(event.run, folder.name, files)
+    def hold(self, fits: bool, what: str, found: str, event: Event | None = None) -> None:
+        """Prints what was found, and all that act said where it is not what was wanted."""
+        if not fits:
+            self.wrong.append(what)
+            say(self.runner.log(event) if event else "")
+        say(f"{'ok   ' if fits else 'WRONG'} {what}: {found}")
 
 
 def environment() -> dict[str, str]:
@@ -167,7 +181,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, LoopbackGitHub(State()) as github:
         runner = Runner(act, image, Path(folder))
         runner.prepare()
-        sys.exit("\n".join(story(github, runner)) or 0)
+        story = Story(github, runner)
+        story.tell()
+        if contract.description_path() is not None:
+            story.wrong += [str(row) for row in contract.violations(github.exchanges)]
+    sys.exit("\n".join(story.wrong) or 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+"""A file of a profiler, wherever it is: its first bytes, its chunks, the whole, or a path."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ci_score.errors import BadInputError
+
+HEAD_BYTES = 64 * 1024
+CHUNK_BYTES = 1024 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+# What a file may unpack to. A trace of an hour is a few gigabytes; a bomb has no end.
+UNPACKED_LIMIT = 8 * 1024**3
+# What may be read at once, for formats that cannot be read in pieces.
+WHOLE_LIMIT = 512 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSource:
+    """One file, not read yet: on disk, or in memory where it came out of an artifact."""
+
+    name: str
+    path: Path | None = None
+    data: bytes | None = None
+    unpacked_limit: int = UNPACKED_LIMIT
+
+    def head(self, size: int = HEAD_BYTES) -> bytes:
+        """The first bytes, unpacked: enough to know the format."""
+        return next(self.chunks(size), b"")
+
+    def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+        """The unpacked bytes, in pieces of `size`.
+
+        A gzip that is cut short gives what there is, and then raises BadInputError: a reader that
+        can use a part keeps it and says so.
+        """
+        total = 0
+        with self._opened() as stream:
+            while chunk := self._read(stream, size):
+                total += len(chunk)
+                if total > self.unpacked_limit:
+                    raise BadInputError(
+                        self.name,
+                        found=f"more than {self.unpacked_limit / 1024**3:g} GiB (unpacked)",
+                        expected="less; the limit is --unpacked-limit",
+                    )
+                yield chunk
+
+    def whole(self, limit: int = WHOLE_LIMIT) -> bytes:
+        """All of it, for formats that cannot be read in pieces."""
+        chunks, total = [], 0
+        for chunk in self.chunks():
+            total += len(chunk)
+            if total > limit:
+                raise BadInputError(
+                    self.name,
+                    found=f"more than {limit // 1024**2} MiB",
+                    expected=f"at most {limit // 1024**2} MiB of this format",
+                )
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    @contextmanager
+    def on_disk(self) -> Iterator[Path]:
+        """A path to the unpacked file, for formats that only a library opens."""
+        if self.path is not None and not self._packed():
+            yield self.path
+            return
+        with tempfile.TemporaryDirectory(prefix="ci-score-") as folder:
+            copy = Path(folder) / "profile"
+            with copy.open("wb") as stream:
+                stream.writelines(self.chunks())
+            yield copy
+
+    def _packed(self) -> bool:
+        with self._raw() as stream:
+            return stream.read(2) == GZIP_MAGIC
+
+    def _raw(self) -> IO[bytes]:
+        if self.data is not None:
+            return io.BytesIO(self.data)
+        if self.path is None:
+            raise BadInputError(self.name, found="nothing", expected="a file")
+        try:
+            if self.path.is_dir():
+                raise BadInputError(self.name, found="a folder", expected="a file")
+            return self.path.open("rb")
+        except FileNotFoundError:
+            raise BadInputError(self.name, found="no such file", expected="a file") from None
+        except OSError as error:
+            raise BadInputError(
+                self.name, found=f"a file that cannot be read ({error.strerror})", expected="a file"
+            ) from None
+
+    def _opened(self) -> IO[bytes]:
+        if not self._packed():
+            return self._raw()
+        raw = self._raw()
+        return gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[return-value]
+
+    def _read(self, stream: IO[bytes], size: int) -> bytes:
+        try:
+            return stream.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise BadInputError(
+                self.name, found="a gzip that is cut short or damaged", expected="a whole gzip"
+            ) from None
