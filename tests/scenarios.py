@@ -1,7 +1,7 @@
-"""The real image, run as a Docker action against a loopback GitHub: `python -m tests.scenarios IMAGE`.
+"""The real image as a Docker action on a loopback GitHub: `python -m tests.scenarios IMAGE`.
 
-The container is started as the runner starts it (`tools/container action` of CI_SCORE_SHARED): root,
-the workspace mounted, inputs as INPUT_ variables. Each scenario says what must hold afterwards.
+The container is started as the runner starts it (`tools/container action` of CI_SCORE_SHARED):
+as root, the workspace mounted, inputs as INPUT_ variables. Each scenario says what must hold afterwards.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def act(image: str, scene: Scene, pull: PullRequest, **inputs: str) -> Done:
     written = event.write(scene.folder / "runner")
     given = {"github-token": TOKEN, **inputs}
     variables = {row.variable: given.get(row.name, row.default) for row in INPUTS}
-    environment = {**event.environment, **variables, "GITHUB_EVENT_PATH": written["GITHUB_EVENT_PATH"]}
+    path = {"GITHUB_EVENT_PATH": written["GITHUB_EVENT_PATH"]}
+    environment = {**event.environment, **variables, **path}
     folder = shared()
     assert folder is not None
     done = subprocess.run(
@@ -86,7 +87,7 @@ def pull_request(scene: Scene) -> PullRequest:
 
 
 def passes(image: str, scene: Scene) -> None:
-    """Exit 0, six requests, the comment, the outputs, and files that the next checkout can remove."""
+    """Exit 0, six requests, the comment, the outputs, and files that a checkout can remove."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     done = act(image, scene, pull)
@@ -165,7 +166,8 @@ def main(image: str) -> None:
         with a_scene() as scene:
             scenario(image, scene)
         name = scenario.__name__.replace("_", " ")
-        print(f"the image as an action {name}: holds ({time.perf_counter() - begin:.1f} s)")
+        seconds = time.perf_counter() - begin
+        print(f"the image as an action {name}: holds ({seconds:.1f} s)")  # noqa: T201
 
 
 if __name__ == "__main__":

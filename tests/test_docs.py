@@ -97,7 +97,7 @@ def test_tree__names_no_machine() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout
-    traces = re.compile(r"/(?:root|work)/(?!dir)|pypi\.org|pythonhosted|registry\.npmjs")
+    traces = re.compile(r"(?<![a-z])/(?:root|work)/|pypi\.org|pythonhosted|registry\.npmjs")
     for name in filter(None, listed.split("\0")):
         if name != "tests/test_docs.py" and (PROJECT / name).is_file():
             text = (PROJECT / name).read_text(encoding="utf-8", errors="replace")

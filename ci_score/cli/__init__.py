@@ -13,6 +13,7 @@ import click
 
 from ci_score import __version__
 from ci_score.cli.machine import Machine
+from ci_score.cli.voice import say
 from ci_score.errors import CiScoreError
 
 EXIT_WRONG_USE, EXIT_BROKE = 2, 3
@@ -57,8 +58,6 @@ def cli() -> None:
 
 def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
     """Runs a command and returns its exit code; click's own would call an abort a regression."""
-    from ci_score.cli.options import say
-
     try:
         result = cli.main(
             list(arguments),

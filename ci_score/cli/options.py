@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
+from ci_score.cli.voice import say
 from ci_score.efficiency import Workload
 from ci_score.errors import WrongUseError
 from ci_score.files import STANDARD_INPUT, write_atomically
 from ci_score.models import Record
-from ci_score.report.escape import log_line, unlike_commands
+from ci_score.report.escape import unlike_commands
 from ci_score.verdict import FailOn, Gate, OnInconclusive
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -201,12 +201,6 @@ def output_of(options: dict[str, Any]) -> Output:
 def in_a_job() -> bool:
     """Whether a workflow's runner listens to what is printed."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
-
-
-def say(message: str) -> None:
-    """Tells the user something beside the result; a reader who is gone is no failure."""
-    with suppress(OSError):
-        click.echo(log_line(message, 2000), err=True)
 
 
 def report_in_style(record: Record, style: str) -> str:

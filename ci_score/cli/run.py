@@ -17,7 +17,7 @@ from ci_score.baselines.artifacts import ArtifactBaselines
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.case_files import CaseFiles, case_name, files_of_artifact, find_files
 from ci_score.cli.machine import Machine
-from ci_score.cli.options import say
+from ci_score.cli.voice import say
 from ci_score.errors import BadInputError, GitHubError, WrongUseError
 from ci_score.files import read_bytes
 from ci_score.github import artifacts, commits

@@ -61,7 +61,7 @@ class Runner:
             *("--directory", str(self.folder / "repository")),
             *("--workflows", f".github/workflows/{workflow}"),
             *("--action-cache-path", str(self.folder / "cache"), "--no-cache-server"),
-            *("--pull=false", "--container-daemon-socket", "-"),
+            *("--pull=false", "--container-daemon-socket", "-", "--rm"),
             *("--container-options", f"--volume {artifacts}:/artifacts"),
             *("--secret", f"GITHUB_TOKEN={token}", "--env", f"STEP_MS={step_ms}"),
         ]
