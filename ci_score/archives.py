@@ -11,17 +11,18 @@ from pathlib import PurePosixPath
 from ci_score.errors import BadInputError
 
 MOST_MEMBERS = 2000
+LARGEST_DIRECTORY = 1024 * 1024
 LARGEST_RATIO = 200
 # Where a small member compresses well it is no bomb.
 RATIO_COUNTS_FROM = 1024 * 1024
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_END, _END_64 = b"PK\x05\x06", b"PK\x06\x06"
 _ZIP_MAGIC = b"PK\x03\x04"
-_EMPTY_ZIP_MAGIC = b"PK\x05\x06"
 
 
 def is_zip(data: bytes) -> bool:
     """By its first bytes: artifacts may be no zip at all, whatever their name."""
-    return data.startswith((_ZIP_MAGIC, _EMPTY_ZIP_MAGIC))
+    return data.startswith((_ZIP_MAGIC, _END))
 
 
 def read_member(data: bytes, name: str, source: str, limit: int) -> bytes:
@@ -51,14 +52,29 @@ def read_members(data: bytes, source: str, limit: int) -> Iterator[tuple[str, by
 
 
 def _opened(data: bytes, source: str) -> zipfile.ZipFile:
+    if _directory_size(data) > LARGEST_DIRECTORY:
+        # Python reads the whole directory before anybody can count its members.
+        raise BadInputError(source, found="a zip of too many files", expected="fewer of them")
     try:
         return zipfile.ZipFile(BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
         raise BadInputError(source, found="a damaged zip", expected="a whole zip") from None
 
 
+def _directory_size(data: bytes) -> int:
+    """What the end of the archive says of its directory, in the old and in the 64-bit form."""
+    end = data.rfind(_END, max(len(data) - 66_000, 0))
+    if end < 0 or end + 16 > len(data):
+        return 0
+    size = int.from_bytes(data[end + 12 : end + 16], "little")
+    large = data.rfind(_END_64, max(end - 200, 0), end)
+    if large >= 0:
+        size = max(size & 0x7FFFFFFF, int.from_bytes(data[large + 40 : large + 48], "little"))
+    return size
+
+
 def _members(archive: zipfile.ZipFile, source: str) -> list[zipfile.ZipInfo]:
-    members = [info for info in archive.infolist() if not info.is_dir()]
+    members = [info for info in archive.infolist() if info.filename and not info.is_dir()]
     if len(members) > MOST_MEMBERS:
         raise BadInputError(
             source, found=f"{len(members)} files in a zip", expected=f"at most {MOST_MEMBERS}"

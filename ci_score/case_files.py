@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ci_score.errors import WrongUseError
+from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files import read_bytes
+from ci_score.models import MOST_CASES
 from ci_score.records import DEFAULT_CASE
 
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
@@ -53,28 +54,41 @@ def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:
     return tuple(sources)
 
 
-def find_files(sources: Iterable[CaseSource], workspace: Path) -> CaseFiles:
-    """The files of each case; a named case without any is there too, with none."""
+def find_files(
+    sources: Iterable[CaseSource], workspace: Path, is_input: Callable[[str], bool] | None = None
+) -> CaseFiles:
+    """The files of each case; a named case without any is there too, with none.
+
+    Of folders and globs only the files that `is_input` knows by their name are taken: by default
+    those that can be a profile.
+    """
     found: CaseFiles = {}
     for source in sources:
         if source.name is not None:
             found.setdefault(source.name, [])
-        for path in _matches(source.pattern, workspace):
-            for case, file in _files_of(path, source.name, workspace):
+        for path in _matches(source.pattern, workspace, is_input or _is_profile):
+            for case, file in _files_of(path, source.name, workspace, is_input or _is_profile):
                 found.setdefault(case, []).append(file)
     if sum(map(len, found.values())) > MOST_FILES:
         raise WrongUseError(f"more than {MOST_FILES} files; name fewer of them")
+    if len(found) > MOST_CASES:
+        raise WrongUseError(f"{len(found)} cases, at most {MOST_CASES} are judged in one report")
     return found
+
+
+def is_measurement(name: str) -> bool:
+    """Whether a file of a folder can hold measurements."""
+    return name.endswith(".jsonl") and not name.startswith(".")
 
 
 def files_of_artifact(
     members: Iterable[tuple[str, Callable[[], bytes]]], case: str | None
 ) -> CaseFiles:
     """The members of one artifact: one case if it has a name, else one a top folder."""
-    found: CaseFiles = {}
+    found: CaseFiles = {case: []} if case else {}
     for name, read in members:
         parts = PurePosixPath(name).parts
-        if _is_input(parts[-1]):
+        if parts and _is_profile(parts[-1]):
             folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
             found.setdefault(case or folder, []).append(CaseFile(name, read))
     return found
@@ -85,7 +99,7 @@ def case_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
 
 
-def _matches(pattern: str, workspace: Path) -> list[Path]:
+def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> list[Path]:
     if PurePosixPath(pattern).is_absolute():
         inside = _inside(Path(pattern), workspace)
         pattern = str(inside)
@@ -94,7 +108,10 @@ def _matches(pattern: str, workspace: Path) -> list[Path]:
     exact = workspace / pattern
     if exact.exists():
         return [exact]
-    return sorted(path for path in workspace.glob(pattern) if _is_input(path.name))
+    try:
+        return sorted(path for path in workspace.glob(pattern) if is_input(path.name))
+    except (ValueError, NotImplementedError) as error:
+        raise WrongUseError(f"{pattern}: this is no pattern ({error})") from None
 
 
 def _inside(path: Path, workspace: Path) -> Path:
@@ -107,24 +124,34 @@ def _inside(path: Path, workspace: Path) -> Path:
         ) from None
 
 
-def _files_of(path: Path, name: str | None, workspace: Path) -> Iterator[tuple[str, CaseFile]]:
-    if path.is_file():
+def _files_of(
+    path: Path, name: str | None, workspace: Path, is_input: Callable[[str], bool]
+) -> Iterator[tuple[str, CaseFile]]:
+    if not path.is_dir():
         yield name or DEFAULT_CASE, _case_file(path, workspace)
         return
     for file in sorted(path.rglob("*")):
-        if file.is_file() and _is_input(file.name):
+        if file.is_file() and is_input(file.name):
             folders = file.relative_to(path).parts[:-1]
             case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
             yield case, _case_file(file, workspace)
 
 
 def _case_file(path: Path, workspace: Path) -> CaseFile:
-    # A link in a stranger's artifact could point at a secret of the machine.
-    if not path.resolve().is_relative_to(workspace.resolve()):
-        raise WrongUseError(f"{path}: a link that leaves the workspace is not followed")
-    return CaseFile(str(path.relative_to(workspace)), lambda: read_bytes(str(path)))
+    # A file's name may be any bytes, a record is UTF-8.
+    name = str(path.relative_to(workspace)).encode(errors="backslashreplace").decode()
+
+    def read() -> bytes:
+        # A link in a stranger's artifact could point at a secret of the machine.
+        if not path.resolve().is_relative_to(workspace.resolve()):
+            raise BadInputError(name, found="a link that leaves the workspace", expected="a file")
+        if not path.is_file():
+            raise BadInputError(name, found="no regular file", expected="a file")
+        return read_bytes(str(path))
+
+    return CaseFile(name, read)
 
 
-def _is_input(name: str) -> bool:
+def _is_profile(name: str) -> bool:
     """Whether a file of a folder can be a profile: what other tools leave beside it cannot."""
     return not name.startswith(".") and name != "environment.json" and not name.endswith(".jsonl")

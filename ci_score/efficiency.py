@@ -15,6 +15,8 @@ from ci_score.models import Hardware, Profile, Scorecard
 from ci_score.scoring import compute_scorecard
 from ci_score.strict_json import overflow_is_bad_input
 
+LONGEST_NAME = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -97,7 +99,7 @@ def _accelerator_name(
     preset: Preset | None,
 ) -> str | None:
     if profile.accelerator:
-        return measured_on.name if measured_on else profile.accelerator
+        return measured_on.name if measured_on else profile.accelerator[:LONGEST_NAME]
     known = named or preset
     return known.name if known else None
 
@@ -124,8 +126,9 @@ def _tokens_per_step(profile: Profile, workload: Workload) -> float | None:
 
 def _job_throughput(profile: Profile, workload: Workload) -> float:
     """Tokens per second of the whole job; 0 where it is not known, as in the reference."""
-    if workload.throughput_tok_s is not None:
-        return workload.throughput_tok_s
+    given = _first(workload.throughput_tok_s, profile.throughput_tok_s)
+    if given is not None:
+        return given
     tokens = _tokens_per_step(profile, workload)
     if tokens is None or profile.avg_step_ms <= 0:
         return 0.0

@@ -51,8 +51,15 @@ class NotThereError(GitHubError):
 
 
 class GitHubDownError(GitHubError):
-    """The API could not answer. `maybe_done` where a write may have had its effect all the same."""
+    """The API could not answer.
 
-    def __init__(self, message: str, *, maybe_done: bool = False) -> None:
+    `maybe_done` where a write may have had its effect all the same, `of_the_store` where it was not
+    the API but the store of artifacts.
+    """
+
+    def __init__(
+        self, message: str, *, maybe_done: bool = False, of_the_store: bool = False
+    ) -> None:
         self.maybe_done = maybe_done
+        self.of_the_store = of_the_store
         super().__init__(message)

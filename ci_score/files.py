@@ -8,6 +8,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -87,7 +88,9 @@ def give_to_owner_of(folder: Path, paths: Iterable[Path]) -> None:
         return
     owner = folder.stat()
     for path in paths:
-        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        # A network share or a rootless container may not allow it, and need it either.
+        with suppress(OSError):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _umask() -> int:

@@ -15,13 +15,14 @@ from ci_score.strict_json import parse, validate
 
 Side = Literal["head", "base"]
 MOST_LAUNCHES = 10_000
+MOST_LINES = 100_000
 
 
 class Launch(Value):
     """One process that trained for some steps."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
-    case: CaseName = "training"
+    case: CaseName | None = None
     side: Side = "head"
     launch: Count = 0
     order: Count = 0
@@ -68,6 +69,8 @@ class Measured:
 
 def read_launches(data: bytes, source: str) -> list[Launch]:
     """The launches of a file of JSON lines; a last line that was cut short by a kill is dropped."""
+    if data.count(b"\n") > MOST_LINES:
+        raise BadInputError(source, found=f"over {MOST_LINES} lines", expected="a line a launch")
     lines = data.split(b"\n")
     if lines[-1].strip() and not lines[-1].rstrip().endswith(b"}"):
         lines.pop()
@@ -83,15 +86,12 @@ def read_launches(data: bytes, source: str) -> list[Launch]:
     return launches
 
 
-def by_case(launches: Iterable[Launch]) -> dict[str, dict[Side, Measured]]:
-    """The launches of each case and side, in the order in which they ran."""
-    sides: dict[str, dict[Side, list[Launch]]] = {}
+def by_side(launches: Iterable[Launch]) -> dict[Side, Measured]:
+    """The launches of each side, in the order in which they ran."""
+    sides: dict[Side, list[Launch]] = {}
     for launch in sorted(launches, key=lambda launch: launch.order):
-        sides.setdefault(launch.case, {}).setdefault(launch.side, []).append(launch)
-    return {
-        case: {side: Measured(tuple(rows)) for side, rows in both.items()}
-        for case, both in sides.items()
-    }
+        sides.setdefault(launch.side, []).append(launch)
+    return {side: Measured(tuple(rows)) for side, rows in sides.items()}
 
 
 def _launch(line: bytes, source: str) -> Launch:

@@ -45,7 +45,8 @@ class Metric:
     def show_delta(self, delta: float) -> str:
         """The change in the metric's own way: per cent, or points for an absolute one."""
         unit = "%" if self.relative else "points"
-        return f"{delta * 100:+.1f} {unit}".replace("-", MINUS)
+        shown = f"{delta * 100:+.1f}" if abs(delta) < 1000 else f"{delta * 100:+.2e}"
+        return f"{shown} {unit}".replace("-", MINUS)
 
 
 def significant(value: float, unit: str) -> str:

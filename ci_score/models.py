@@ -7,7 +7,7 @@ a missing field takes its default, an unknown field is ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -275,6 +275,7 @@ class Environment(Value):
 
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
+    timing: Literal["under a profiler", "unprofiled"] | None = None
 
     def mismatch(self, other: Environment) -> str | None:
         """The key that differs with both its values, or None where the two can be compared."""
@@ -345,6 +346,7 @@ class CaseRecord(Value):
     name: CaseName
     environment: Environment = Environment()
     unmeasured: str | None = None
+    crashed: bool = False
     scorecard: Scorecard
     tokens_per_step: NotNegative | None = None
     phases: dict[str, Milliseconds] = {}
@@ -356,6 +358,12 @@ class CaseRecord(Value):
     changes: Annotated[tuple[Change, ...], Lax] = ()
     contributions: Annotated[tuple[Contribution, ...], Lax] = ()
     verdict: Verdict | None = None
+
+    @property
+    def has_a_time(self) -> bool:
+        """Whether there is a number here that a comparison could rest on."""
+        card = self.scorecard
+        return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
 
 
 class HistoryPoint(Value):
@@ -397,6 +405,19 @@ class Record(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class CaseInput:
+    """What was read of a case; `problem` says why there is nothing usable."""
+
+    name: str
+    profile: Profile = field(default_factory=Profile)
+    problem: str | None = None
+    notes: tuple[str, ...] = ()
+    launch_step_ms: tuple[float, ...] = ()
+    base: CaseInput | None = None
+    partner: ParityProfile | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Upload:
     """An artifact that a store lists, as far as the listing can be believed."""
 
@@ -406,6 +427,7 @@ class Upload:
     created_at: str
     expired: bool
     digest: str | None = None
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

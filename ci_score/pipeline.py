@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ci_score import __version__
 from ci_score.baselines import BaselineStore
 from ci_score.comparison import compare, explain
 from ci_score.efficiency import Workload, training_scorecard
+from ci_score.errors import BadInputError
 from ci_score.models import (
     Baseline,
     BaselineFound,
     BaselineMissing,
     BaselineUsed,
+    CaseInput,
     CaseRecord,
     Change,
     Environment,
     HistoryPoint,
     ParityProfile,
-    Profile,
     Record,
     Regression,
     RunIdentity,
@@ -37,23 +39,12 @@ from ci_score.strict_json import overflow_is_bad_input
 from ci_score.verdict import judge
 
 KEPT_OPS = 64
+# A kernel template may be longer; a name of megabytes would be the record.
+LONGEST_NAME = 1000
 # A record that is judged anew brings what it was compared with when it was made.
 _NOT_COMPARED = {"baseline": None, "changes": (), "contributions": ()}
 # Concurrent pushes see the same record before them; the union of a few restores what each added.
 HISTORIES_JOINED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class CaseInput:
-    """What was read of a case; `problem` says why there is nothing usable."""
-
-    name: str
-    profile: Profile = field(default_factory=Profile)
-    problem: str | None = None
-    notes: tuple[str, ...] = ()
-    launch_step_ms: tuple[float, ...] = ()
-    base: Profile | None = None
-    partner: ParityProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ def run(
     now: Callable[[], str],
 ) -> Record:
     """One run, from what was read to a published record whose verdict is the exit code."""
-    measured = [measured_case(case, job.workload) for case in job.cases]
+    measured = [_measured_or_problem(case, job.workload) for case in job.cases]
     judged = [
         judged_case(
             case, _own_base(read, job.workload) or baselines.find(case.name, case.environment)
@@ -91,7 +82,7 @@ def run(
         commit=job.commit,
         run=job.run,
         unjudged=job.unjudged,
-        notices=(*job.notices, *_missing_cases(judged, baselines)),
+        notices=(*job.notices, *missing_cases(judged, baselines)),
         history=_history(job, judged, baselines, created_at),
     )
     publish(record)
@@ -102,25 +93,44 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     """A case with its scorecard and what can explain it later, not yet judged."""
     profile = case.profile
     card = training_scorecard(profile, workload)
-    card = card.model_copy(update={"notes": (*card.notes, *case.notes)})
-    ops = op_totals(profile.per_layer)
+    card = card.model_copy(update={"notes": (*card.notes, *profile.notes, *case.notes)})
+    ops = op_totals(profile.per_layer) or profile.ops
+    kept = _largest(ops)
     empty = None if profile.measured_something else "the profile holds no time"
     return CaseRecord(
         name=case.name,
         environment=Environment(
-            accelerator=card.accelerator, accelerator_count=card.accelerator_count
+            accelerator=card.accelerator,
+            accelerator_count=card.accelerator_count,
+            timing=_timing(case),
         ),
-        unmeasured=case.problem or empty,
+        unmeasured=case.problem or profile.unusable or empty,
+        crashed=case.problem is None and profile.unusable is not None,
         scorecard=card,
         tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
-        phases={phase: times.total_ms for phase, times in profile.phases.items()},
-        ops=_largest(ops),
-        ops_left_out=max(len(ops) - KEPT_OPS, 0),
+        phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
+        ops=kept,
+        ops_left_out=len(ops) - len(kept),
         launch_step_ms=case.launch_step_ms,
         parity=compute_parity(as_runtime("ours", card, ops), case.partner)
         if case.partner
         else None,
     )
+
+
+def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
+    """Numbers that no scorecard can be made of are a problem of their case, not of the run."""
+    try:
+        return measured_case(case, workload)
+    except BadInputError as error:
+        return measured_case(CaseInput(case.name, problem=str(error)), Workload())
+
+
+def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None:
+    """A time under a profiler is another number than one without: they are not compared."""
+    if case.launch_step_ms:
+        return "unprofiled"
+    return "under a profiler" if case.profile.avg_step_ms > 0 else None
 
 
 def as_runtime(name: str, card: Scorecard, ops: dict[str, float]) -> ParityProfile:
@@ -137,21 +147,29 @@ def judged_case(case: CaseRecord, baseline: Baseline) -> CaseRecord:
     """The case with what changed against its baseline, why, and the verdict."""
     if isinstance(baseline, BaselineFound):
         mismatch = case.environment.mismatch(baseline.case.environment)
+        if mismatch is None and case.has_a_time:
+            return _compared_case(case, baseline)
         if mismatch is not None:
             skipped = baseline.used.skipped
             baseline = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch, skipped)
-    if not isinstance(baseline, BaselineFound):
-        return case.model_copy(update={**_NOT_COMPARED, "verdict": judge(case, baseline)})
-    with overflow_is_bad_input(f"case {case.name}"):
-        changes = compare(case, baseline.case)
-        regressions = _regressions(changes)
-        contributions = explain(case, baseline.case) if regressions else ()
+    return case.model_copy(update={**_NOT_COMPARED, "verdict": judge(case, baseline)})
+
+
+def _compared_case(case: CaseRecord, baseline: BaselineFound) -> CaseRecord:
+    try:
+        with overflow_is_bad_input(f"case {case.name}"):
+            changes = compare(case, baseline.case)
+            contributions = explain(case, baseline.case)
+    except BadInputError as error:
+        broken = case.model_copy(update={**_NOT_COMPARED, "unmeasured": str(error)})
+        return broken.model_copy(update={"verdict": judge(broken, baseline)})
+    regressions = _regressions(changes)
     return case.model_copy(
         update={
             "scorecard": case.scorecard.model_copy(update={"regressions": regressions}),
             "baseline": baseline.used,
             "changes": changes,
-            "contributions": contributions,
+            "contributions": contributions if regressions else (),
             "verdict": judge(case, baseline, changes, contributions),
         }
     )
@@ -184,7 +202,7 @@ def _own_base(read: CaseInput, workload: Workload) -> BaselineFound | None:
     """The base side of the same measurement session: no history can be as comparable."""
     if read.base is None:
         return None
-    base = measured_case(CaseInput(name=read.name, profile=read.base), workload)
+    base = measured_case(read.base, workload)
     return BaselineFound(base, BaselineUsed(source="the base side of the same measurements"))
 
 
@@ -196,7 +214,7 @@ def _regressions(changes: tuple[Change, ...]) -> tuple[Regression, ...]:
     )
 
 
-def _missing_cases(judged: list[CaseRecord], baselines: BaselineStore) -> list[str]:
+def missing_cases(judged: list[CaseRecord], baselines: BaselineStore) -> list[str]:
     """A case that the baseline has and this run has not: nobody may lose one unnoticed."""
     if not judged:
         return []
@@ -210,8 +228,6 @@ def _history(
     job: Job, judged: list[CaseRecord], baselines: BaselineStore, created_at: str
 ) -> tuple[HistoryPoint, ...]:
     """On the tracked branch the history goes on; elsewhere it is what the baseline remembers."""
-    if not judged:
-        return ()
     if not job.tracked:
         return baselines.history(1)
     points = tuple(
@@ -225,11 +241,12 @@ def _history(
             outcome=case.verdict.outcome if case.verdict else None,
         )
         for case in judged
-        if case.unmeasured is None
+        if case.has_a_time
     )
     return join_histories(baselines.history(HISTORIES_JOINED), points)
 
 
 def _largest(ops: dict[str, float]) -> dict[str, float]:
-    kept = sorted(ops, key=lambda op: (-ops[op], op))[:KEPT_OPS]
+    named = [op for op in ops if len(op) <= LONGEST_NAME]
+    kept = sorted(named, key=lambda op: (-ops[op], op))[:KEPT_OPS]
     return {op: ops[op] for op in kept}

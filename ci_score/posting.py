@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from ci_score.baselines import BaselineStore
 from ci_score.models import CaseRecord, Record, Scorecard
-from ci_score.pipeline import judged_case, record_of
+from ci_score.pipeline import judged_case, missing_cases, record_of
 from ci_score.scoring import grade_of
 
 
 def judged_anew(record: Record, baselines: BaselineStore, created_at: str) -> Record:
     """The stranger's numbers, with our verdict."""
     cases = [only_numbers(case) for case in record.cases]
-    judged = (judged_case(case, baselines.find(case.name, case.environment)) for case in cases)
-    return record_of(judged, created_at, commit=record.commit, run=record.run)
+    judged = [judged_case(case, baselines.find(case.name, case.environment)) for case in cases]
+    return record_of(judged, created_at, notices=tuple(missing_cases(judged, baselines)))
 
 
 def only_numbers(case: CaseRecord) -> CaseRecord:

@@ -7,19 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci_score.errors import CiScoreError
 from ci_score.files import give_to_owner_of, write_atomically
 from ci_score.github import checks, comment, runner
 from ci_score.github.api import Api
 from ci_score.github.event import Event, Kind
 from ci_score.metrics import metric_named
 from ci_score.models import CaseRecord, Outcome, Record, Severity, Verdict
-from ci_score.records import fitted
+from ci_score.records import RECORD_FILE, fitted
 from ci_score.report.markdown import headline_of, report_markdown, worst_first
 from ci_score.settings import CommentWhen, Settings
 from ci_score.strict_json import dump
-from ci_score.verdict import HARMLESS, report_outcome
+from ci_score.verdict import HARMLESS, Gate, exit_code, report_outcome
 
-RECORD_FILE, REPORT_FILE = "ci-score.json", "report.md"
+REPORT_FILE = "report.md"
 # The marker's line and what GitHub may count differently.
 COMMENT_MARGIN = 600
 
@@ -35,10 +36,17 @@ class RunnerFiles:
 def write_files(record: Record, settings: Settings) -> None:
     """The record and the report in the output folder, owned by whoever owns the workspace."""
     folder = settings.output_dir
-    record_path, report_path = folder / RECORD_FILE, folder / REPORT_FILE
-    write_atomically(record_path, dump(fitted(record)))
-    write_atomically(report_path, report_markdown(record, settings.title))
-    give_to_owner_of(settings.workspace, (folder, record_path, report_path))
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    texts = {
+        folder / RECORD_FILE: dump(fitted(record)),
+        folder / REPORT_FILE: report_markdown(record, settings.title),
+    }
+    for path, text in texts.items():
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            # Root would write through a stranger's link, and wait for the reader of a pipe.
+            path.unlink()
+        write_atomically(path, text)
+    give_to_owner_of(settings.workspace, (*made, *texts))
 
 
 def publish(
@@ -47,15 +55,15 @@ def publish(
     event: Event,
     api: Api,
     files: RunnerFiles,
+    gate: Gate,
     say: Callable[[str], None],
     command: Callable[[str], None],
 ) -> None:
     """Everything a workflow sees of the run; what fails here is said, and changes no verdict."""
-    write_files(record, settings)
+    unwritten = _write_or_say(record, settings)
     written = post_comment(record, settings, event, api)
-    notices = [
-        notice for notice in (written.notice, _check_run(record, settings, event, api)) if notice
-    ]
+    check = _check_run(record, settings, event, api, gate)
+    notices = [notice for notice in (unwritten, written.notice, check) if notice]
     for notice in notices:
         say(notice)
     if files.summary:
@@ -71,26 +79,37 @@ def publish(
         command(line)
 
 
+def _write_or_say(record: Record, settings: Settings) -> str:
+    try:
+        write_files(record, settings)
+    except (CiScoreError, OSError) as error:
+        return f"The record was not written: {error}"
+    return ""
+
+
 def post_comment(
     record: Record, settings: Settings, event: Event, api: Api, *, measured_by: str = ""
 ) -> comment.Written:
     """The pull request's comment, where there is a pull request and the user wants one."""
     if event.pull is None or settings.comment is CommentWhen.NEVER:
         return comment.Written()
+    wanted = is_wanted(record, settings.comment)
+    if not wanted:
+        # An old comment that tells of a problem must not outlive it.
+        resolved = "What an earlier run reported here is resolved."
+        record = record.model_copy(update={"notices": (resolved, *record.notices)})
     body = report_markdown(
         record,
         settings.title,
         limit=comment.LONGEST_COMMENT - COMMENT_MARGIN,
         measured_by=measured_by,
     )
-    wanted = is_wanted(record, settings.comment)
     return comment.post(
         api,
         event.repository,
         event.pull.number,
         body,
-        comment.marker_of(settings.title, event.workflow, event.run),
-        # An old comment that tells of a problem must not outlive it.
+        comment.marker_of(settings.title, event.workflow, event.run_id, event.run),
         only_update=not wanted,
     )
 
@@ -161,7 +180,7 @@ def _changed(case: CaseRecord) -> bool:
     )
 
 
-def _check_run(record: Record, settings: Settings, event: Event, api: Api) -> str:
+def _check_run(record: Record, settings: Settings, event: Event, api: Api, gate: Gate) -> str:
     if not settings.check_run or event.kind is Kind.POSTING:
         return ""
     return checks.post_check_run(
@@ -169,7 +188,7 @@ def _check_run(record: Record, settings: Settings, event: Event, api: Api) -> st
         event.repository,
         event.status_sha,
         title=settings.title,
-        outcome=report_outcome(record),
+        exit_code=exit_code(record, gate),
         headline=headline_of(record),
         text=report_markdown(record, settings.title, limit=checks.LONGEST_SUMMARY),
     )

@@ -3,62 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from ci_score.case_files import CaseFile, CaseFiles
-from ci_score.errors import BadInputError
-from ci_score.measurements import Launch, Measured, Side, by_case, read_launches
-from ci_score.models import ParityProfile, Profile
-from ci_score.pipeline import CaseInput
+from ci_score.errors import BadInputError, WrongUseError
+from ci_score.measurements import Launch, Measured, by_side, read_launches
+from ci_score.models import CaseInput, ParityProfile, Profile
 from ci_score.profilers import read_profile
 from ci_score.scoring import op_totals
 from ci_score.strict_json import parse, validate
 
 
 def read_cases(
-    profiles: CaseFiles, measurements: CaseFiles, partners: CaseFiles
+    profiles: CaseFiles,
+    measurements: CaseFiles | None,
+    partners: CaseFiles,
+    named: frozenset[str] = frozenset(),
 ) -> tuple[CaseInput, ...]:
-    """Every case that a profile or a measurement belongs to."""
-    launches, problems = _launches(measurements)
-    names = sorted({*profiles, *launches, *problems})
+    """Every case that a profile or a measurement belongs to.
+
+    `measurements` is None where none were asked for. Where they were, a case without any was not
+    measured: its profile's times are other numbers, and comparing them would cry wolf.
+    """
+    launches = _launches(measurements or {}, named)
+    names = sorted({*profiles, *launches})
+    unknown = sorted(partners.keys() - set(names))
+    if names and unknown:
+        raise WrongUseError(
+            f"parity: there is no case {unknown[0]} (there are: {', '.join(names)})"
+        )
     return tuple(
         _case(
             name,
             profiles.get(name, []),
-            launches.get(name, {}),
-            problems.get(name),
-            partners.get(name, []),
+            launches.get(name, _Launches()) if measurements is not None else None,
+            partners.get(name),
         )
         for name in names
     )
 
 
+@dataclass(slots=True)
+class _Launches:
+    """What was measured of a case, and what could not be read."""
+
+    launches: list[Launch] = field(default_factory=list)
+    problem: str | None = None
+
+
 def _case(
     name: str,
     files: list[CaseFile],
-    sides: dict[Side, Measured],
-    problem: str | None,
-    partner_files: list[CaseFile],
+    measured: _Launches | None,
+    partner_files: list[CaseFile] | None,
 ) -> CaseInput:
-    profile, wrong_profile = Profile(), None
-    try:
-        profile = _profile(files)
-    except BadInputError as error:
-        wrong_profile = str(error)
-    head, base = sides.get("head"), sides.get("base")
-    if not head and not files:
-        wrong_profile = "no file was found for it"
+    profile, wrong_profile = _profile_or_problem(files)
     partner, wrong_partner = _partner(partner_files)
+    if measured is None:
+        missing = None if files else "no file was found for it"
+        return CaseInput(
+            name,
+            profile,
+            problem=wrong_profile or missing,
+            notes=_said(wrong_partner),
+            partner=partner,
+        )
+    sides = by_side(measured.launches)
+    head, base = sides.get("head"), sides.get("base")
+    problem = measured.problem or (None if head else "its measurements hold no step")
     return CaseInput(
-        name=name,
+        name,
         profile=head.applied_to(profile) if head else profile,
+        problem=problem,
         # Measurements judge alone: a profile that cannot be read then only explains nothing.
-        problem=problem or (None if head else wrong_profile),
-        notes=tuple(filter(None, (wrong_profile if head else None, wrong_partner))),
+        notes=_said(wrong_profile, wrong_partner),
         launch_step_ms=head.launch_step_ms if head else (),
-        base=base.applied_to(_same_machine(profile)) if head and base else None,
+        base=_base(name, base, profile) if head and base else None,
         partner=partner,
     )
+
+
+def _said(*notes: str | None) -> tuple[str, ...]:
+    return tuple(note for note in notes if note)
+
+
+def _profile_or_problem(files: list[CaseFile]) -> tuple[Profile, str | None]:
+    try:
+        return _profile(files), None
+    except BadInputError as error:
+        return Profile(), str(error)
 
 
 def _profile(files: list[CaseFile]) -> Profile:
@@ -74,8 +108,15 @@ def _profile(files: list[CaseFile]) -> Profile:
     return read_profile(files[0].read(), files[0].name)
 
 
+def _base(name: str, measured: Measured, profile: Profile) -> CaseInput:
+    """The other side of the same session."""
+    return CaseInput(
+        name, measured.applied_to(_same_machine(profile)), launch_step_ms=measured.launch_step_ms
+    )
+
+
 def _same_machine(profile: Profile) -> Profile:
-    """The other side of a session: the same machine, and nothing else of the head's profile."""
+    """What both sides of a session share: nothing else of the head's profile is the base's."""
     return Profile(
         accelerator=profile.accelerator,
         accelerator_count=profile.accelerator_count,
@@ -84,27 +125,36 @@ def _same_machine(profile: Profile) -> Profile:
     )
 
 
-def _launches(files: CaseFiles) -> tuple[dict[str, dict[Side, Measured]], dict[str, str]]:
-    """The launches by case and side, and of files that cannot be read the reason."""
-    launches: list[Launch] = []
-    problems: dict[str, str] = {}
-    for name, case_files in files.items():
+def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
+    """The launches of each case: a line's own case counts where the user has named none."""
+    found: dict[str, _Launches] = {}
+    for source_case, case_files in files.items():
+        of_source = found.setdefault(source_case, _Launches())
         for file in case_files:
             try:
-                launches += read_launches(file.read(), file.name)
+                launches = read_launches(file.read(), file.name)
             except BadInputError as error:
-                problems[name] = str(error)
-    return by_case(launches), problems
+                of_source.problem = str(error)
+                continue
+            for launch in launches:
+                own = source_case if source_case in named else launch.case or source_case
+                found.setdefault(own, _Launches()).launches.append(launch)
+    # A file whose lines name their cases leaves nothing for the source's own name.
+    return {
+        name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named
+    }
 
 
-def _partner(files: Iterable[CaseFile]) -> tuple[ParityProfile | None, str | None]:
+def _partner(files: Iterable[CaseFile] | None) -> tuple[ParityProfile | None, str | None]:
     """The other runtime's numbers, from its own parity file or from a profile."""
+    if files is None:
+        return None, None
     for file in files:
         try:
             return _read_partner(file), None
         except BadInputError as error:
             return None, str(error)
-    return None, None
+    return None, "No file was found for the other side of its parity."
 
 
 def _read_partner(file: CaseFile) -> ParityProfile:

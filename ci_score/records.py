@@ -11,6 +11,7 @@ from ci_score.models import CaseRecord, Environment, HistoryPoint, Record, RunId
 from ci_score.strict_json import dump, parse, validate
 
 DEFAULT_CASE = "training"
+RECORD_FILE = "ci-score.json"
 SCHEMA_VERSION = 1
 KEPT_POINTS = 200
 

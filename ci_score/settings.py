@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from ci_score.case_files import CaseSource, parse_sources
 from ci_score.efficiency import Workload
 from ci_score.errors import WrongUseError
-from ci_score.inputs import input_named
+from ci_score.inputs import TOKEN, input_named
 from ci_score.report.escape import plain
 from ci_score.verdict import FailOn, OnInconclusive
 
@@ -63,7 +63,7 @@ class Settings:
     comment: CommentWhen
     check_run: bool
     title: str
-    config: Path
+    config: Path | None
     output_dir: Path
     token: SecretStr | None
 
@@ -72,7 +72,9 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
     """The settings that the inputs spell; every input is a text, as a workflow gives it."""
 
     def value(name: str) -> str:
-        return (values.get(name) or "").strip()
+        # The token has its default from the workflow, or none.
+        default = "" if name == TOKEN else input_named(name).default
+        return (values.get(name) or default).strip()
 
     parity = parse_sources(value("parity"), "parity")
     for source in parity:
@@ -92,7 +94,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
             bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
         ),
         producer=_producer(value("producer")),
-        baseline_artifact=value("baseline-artifact") or input_named("baseline-artifact").default,
+        baseline_artifact=value("baseline-artifact"),
         baseline_branch=value("baseline-branch"),
         baseline_workflow=value("baseline-workflow"),
         baseline=workspace / value("baseline") if value("baseline") else None,
@@ -102,10 +104,16 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         comment=CommentWhen(_choice("comment", value("comment"))),
         check_run=_choice("check-run", value("check-run")) == "true",
         title=plain(value("title"), 64),
-        config=workspace / (value("config") or input_named("config").default),
+        config=_config(value("config"), workspace),
         output_dir=_output_dir(value("output-dir"), workspace),
-        token=SecretStr(value("github-token")) if value("github-token") else None,
+        token=_token(value("github-token")),
     )
+
+
+def _token(text: str) -> SecretStr | None:
+    if not (text.isascii() and text.isprintable()):
+        raise WrongUseError("github-token: it holds characters that no token has")
+    return SecretStr(text) if text else None
 
 
 def _number(name: str, text: str) -> float | None:
@@ -122,7 +130,7 @@ def _number(name: str, text: str) -> float | None:
 
 def _choice(name: str, text: str) -> str:
     row = input_named(name)
-    chosen = (text or row.default).lower()
+    chosen = text.lower()
     if chosen not in row.choices:
         raise WrongUseError(f"{name}: {text[:80]!r} is none of {', '.join(row.choices)}")
     return chosen
@@ -142,8 +150,18 @@ def _producer(text: str) -> Producer | None:
     return Producer(plain(name.strip(), 64) if equals else "the measuring job", result)
 
 
+def _config(text: str, workspace: Path) -> Path | None:
+    """The policy file; one that the user names must be there."""
+    path = workspace / text
+    if path.is_file():
+        return path
+    if text != input_named("config").default:
+        raise WrongUseError(f"config: there is no file {text[:200]!r} in the workspace")
+    return None
+
+
 def _output_dir(text: str, workspace: Path) -> Path:
-    folder = (workspace / (text or input_named("output-dir").default)).resolve()
+    folder = (workspace / text).resolve()
     if not folder.is_relative_to(workspace.resolve()) or folder == workspace.resolve():
         raise WrongUseError(f"output-dir: {text[:80]!r} is no folder inside the workspace")
     return folder

@@ -77,18 +77,26 @@ def judge(
     contributions: tuple[Contribution, ...] = (),
 ) -> Verdict:
     """The verdict of the reference's rules on one case."""
-    if case.unmeasured or not _has_a_time(case):
+    if not case.has_a_time:
         words = case.unmeasured or "no step time and no throughput was measured"
-        return unjudged(Unjudged.NOTHING_MEASURED, words)
+        return unjudged(Unjudged.CRASHED_RUN if case.crashed else Unjudged.NOTHING_MEASURED, words)
     if isinstance(baseline, BaselineMissing):
         words = _MISSING_WORDS.get(baseline.reason, baseline.reason.value)
-        return unjudged(baseline.reason, words, *filter(None, (baseline.detail,)))
+        return unjudged(baseline.reason, words, *_details(baseline))
     if not any(change.delta is not None and _is_timing(change) for change in changes):
         return unjudged(
             Unjudged.NOTHING_MEASURED,
             "neither step time nor throughput is known on both sides",
         )
     return _judged(changes, contributions)
+
+
+def _details(missing: BaselineMissing) -> list[str]:
+    """Why there is none, and each record that was looked at; said once each."""
+    details = [missing.detail, *missing.skipped]
+    return [
+        detail for place, detail in enumerate(details) if detail and detail not in details[:place]
+    ]
 
 
 def unjudged(reason: Unjudged, words: str, *details: str) -> Verdict:
@@ -138,10 +146,6 @@ def _exit_code(verdict: Verdict, gate: Gate) -> int:
     }
     fails = verdict.outcome in failing[gate.fail_on] and not gate.reports_only
     return EXIT_REGRESSION if fails else EXIT_OK
-
-
-def _has_a_time(case: CaseRecord) -> bool:
-    return case.scorecard.step_time_ms > 0 or case.scorecard.throughput_tok_s > 0
 
 
 def _is_timing(change: Change) -> bool:
@@ -197,7 +201,7 @@ def _where(worst: Change, contributions: tuple[Contribution, ...]) -> str:
     if not any(part and part.delta_ms >= slower_ms / 2 for part in places):
         return ""
     where = " and ".join(
-        f"{part.kind} {part.name[:LONGEST_NAME]} (+{significant(part.delta_ms, 'ms')})"
+        f"{part.kind} '{part.name[:LONGEST_NAME]}' (+{significant(part.delta_ms, 'ms')})"
         for part in places
         if part
     )

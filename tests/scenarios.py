@@ -1,7 +1,7 @@
 """The real image as a Docker action on a loopback GitHub: `python -m tests.scenarios IMAGE`.
 
-The container is started as the runner starts it (`tools/container action` of CI_SCORE_SHARED):
-as root, the workspace mounted, inputs as INPUT_ variables. Each scenario says what must hold afterwards.
+The container is started as the runner starts it, by `tools/container action` of CI_SCORE_SHARED: as
+root, the workspace mounted, inputs as INPUT_ variables. Each scenario says what must hold then.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from ci_score.cli import execute
 from ci_score.cli.machine import Machine
 from ci_score.efficiency import Workload
 from ci_score.inputs import INPUTS
-from ci_score.models import BaselineMissing, Profile, Record, RunIdentity, Unjudged
-from ci_score.pipeline import CaseInput, judged_case, measured_case, record_of
+from ci_score.models import BaselineMissing, CaseInput, Profile, Record, RunIdentity, Unjudged
+from ci_score.pipeline import judged_case, measured_case, record_of
 from ci_score.strict_json import dump
 from tests.builders import profile
 from tests.loopback_github import LoopbackGitHub, State, contract

@@ -25,7 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "metrics": {"models"},
     "records": VALUES | {"files"},
     "measurements": VALUES,
-    "case_files": {"errors", "files", "records"},
+    "case_files": {"errors", "files", "models", "records"},
     "profilers": VALUES,
     "scoring": FACTS,
     "parity": VALUES,
@@ -35,9 +35,12 @@ ARROWS: dict[str, set[str]] = {
     "report": FACTS | {"verdict", "parity"},
     "baselines": VALUES | {"files", "records"},
     "settings": {"errors", "inputs", "case_files", "efficiency", "verdict", "report"},
-    "github": VALUES | {"files", "archives", "report", "__init__"},
+    "github": VALUES | {"files", "archives", "records", "report", "__init__"},
     "policy": {"errors"},
     "reading": VALUES | {"case_files", "measurements", "profilers", "scoring", "pipeline"},
+    "action": FACTS
+    | {"files", "records", "case_files", "settings", "verdict", "baselines", "github"}
+    | {"pipeline", "reading", "posting", "publishing"},
     "posting": {"models", "scoring", "baselines", "pipeline"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
@@ -45,7 +48,7 @@ ARROWS: dict[str, set[str]] = {
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}
-IMPURE_ROOMS = {"files", "case_files", "baselines", "github", "settings", "publishing"}
+IMPURE_ROOMS = {"files", "case_files", "baselines", "github", "settings", "publishing", "action"}
 IMPURE = {"requests", "click", "os", "sys", "time", "datetime", "random", "subprocess", "socket"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -204,14 +204,14 @@ def test_compare__other_hardware_is_not_judged(files: Path) -> None:
     ("head", "base"),
     [(1e300, 1e-300), (5e-324, 1e308)],
 )
-def test_compare__an_overflow_is_bad_input(
+def test_compare__an_overflow_is_not_judged(
     files: Path, capsys: Out, head: float, base: float
 ) -> None:
-    """Numbers whose ratio is not finite are refused like any other wrong number."""
+    """Numbers whose ratio is not finite cannot be judged."""
     for name, step_ms in (("head.json", head), ("far.json", base)):
         card = scorecard(step_ms)
         (files / name).write_text(card.model_dump_json(), encoding="utf-8")
-    assert execute(["compare", "head.json", "far.json"]) in {0, 2}
+    assert execute(["compare", "head.json", "far.json"]) in {0, 3}
     assert "broke" not in capsys.readouterr().err
 
 

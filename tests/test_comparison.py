@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ci_score.comparison import explain
 from ci_score.efficiency import Workload
-from ci_score.models import CaseRecord
-from ci_score.pipeline import KEPT_OPS, CaseInput, measured_case
+from ci_score.models import CaseInput, CaseRecord
+from ci_score.pipeline import KEPT_OPS, measured_case
 from tests.builders import case, layer, profile, scorecard
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from ci_score.cli import COMMANDS
 from ci_score.cli.demo import CASE, WORKLOAD, sample
-from ci_score.pipeline import CaseInput, judged_case, measured_case
+from ci_score.models import CaseInput
+from ci_score.pipeline import judged_case, measured_case
 from ci_score.report.terminal import report_text
 from tests.builders import PROJECT, found, record
 

@@ -58,11 +58,12 @@ def test_pull_request__of_a_fork(head_repository: dict[str, Any] | None, from_fo
 @pytest.mark.parametrize(
     ("name", "ref", "kind"),
     [
-        ("push", "refs/heads/main", Kind.DEFAULT_BRANCH),
+        ("push", "refs/heads/main", Kind.TRACKED_BRANCH),
         ("push", "refs/heads/topic", Kind.OTHER_BRANCH),
         ("push", "refs/tags/main", Kind.OTHER_BRANCH),
-        ("workflow_dispatch", "refs/heads/main", Kind.DEFAULT_BRANCH),
-        ("schedule", "refs/heads/main", Kind.DEFAULT_BRANCH),
+        ("workflow_dispatch", "refs/heads/main", Kind.TRACKED_BRANCH),
+        ("schedule", "refs/heads/main", Kind.TRACKED_BRANCH),
+        ("issue_comment", "refs/heads/main", Kind.OTHER_BRANCH),
     ],
 )
 def test_branch__default_or_another(name: str, ref: str, kind: Kind) -> None:
@@ -74,7 +75,7 @@ def test_branch__default_or_another(name: str, ref: str, kind: Kind) -> None:
 def test_schedule__knows_its_branch_without_a_repository() -> None:
     """Its payload has none, and it runs on the default branch only."""
     event = read("schedule", {"schedule": "0 3 * * *"})
-    assert (event.kind, event.default_branch) == (Kind.DEFAULT_BRANCH, "main")
+    assert (event.kind, event.tracked_branch) == (Kind.TRACKED_BRANCH, "main")
 
 
 @pytest.mark.parametrize(

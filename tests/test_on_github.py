@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.loopback_github import (
     contract,
     events,
     faults,
+    zipped,
 )
 from tests.loopback_github.state import PullRequest
 from tests.scene import REPOSITORY, TOKEN, Outcome, Scene, contract_violations, record_for
@@ -29,7 +31,7 @@ Out = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path, capsys: Out) -> Iterator[Scene]:
     """A repository with three commits on main; every exchange keeps GitHub's own contract."""
     state = State(start="2026-01-05T09:00:00Z")
     state.token(TOKEN)
@@ -39,9 +41,11 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         made.commits(3)
         yield made
         assert contract_violations(github) == []
-        # The token is in no file, no log and no output that a run leaves.
-        secret = made.token
-        assert [path for path, text in made.left_behind() if secret in text] == []
+        # The token is in no file, no log, no output and no comment that a run leaves.
+        printed = capsys.readouterr()
+        texts = [text for _, text in made.left_behind()]
+        texts += [comment.body for comment in state.comments]
+        assert not [text for text in (*texts, printed.out, printed.err) if made.token in text]
 
 
 def tip(scene: Scene) -> Any:
@@ -284,6 +288,73 @@ def test_pull_request__hostile_names_are_harmless(scene: Scene, capsys: Out) -> 
     assert len(scene.comments(pull)) == 1
 
 
+def test_pull_request__parity_names_are_harmless(scene: Scene) -> None:
+    """A partner's name is in no place where HTML is live."""
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    partner = {"runtime": "</summary><img src=x> @all", "ops": {"qkv": 1.0}}
+    (scene.workspace / "theirs.json").write_text(json.dumps(partner), encoding="utf-8")
+    on_pull_request(scene, pull, parity="training=theirs.json")
+    for line in scene.comments(pull)[0].splitlines():
+        assert "<img" not in re.sub(r"`[^`]*`|\\<", "", line)
+
+
+def test_pull_request__an_app_s_token_has_one_comment_too(scene: Scene) -> None:
+    """An app's token looks like a job's, and cannot be asked who it is."""
+    scene.state.tokens[0].login = "perf-app[bot]"
+    scene.state.account("perf-app[bot]")
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    for _ in range(3):
+        on_pull_request(scene, pull)
+    assert len(scene.comments(pull)) == 1
+
+
+def test_pull_request__a_forged_newer_marker_does_not_mute_us(scene: Scene) -> None:
+    """A comment can be edited: the run that it names must exist."""
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    on_pull_request(scene, pull)
+    (body,) = scene.comments(pull)
+    scene.state.comments[-1].body = re.sub('"number": [0-9]+', '"number": 999999', body)
+    scene.measure(FAST)
+    on_pull_request(scene, pull)
+    assert '"number": 999999' not in scene.comments(pull)[0]
+
+
+def test_pull_request__workflows_of_one_title_have_a_comment_each(scene: Scene) -> None:
+    """The failing one is not overwritten by the passing one."""
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    for path in (".github/workflows/a.yml", ".github/workflows/b.yml"):
+        scene.act(events.pull_request(scene.github, pull, path=path))
+    assert len(scene.comments(pull)) == 2
+
+
+def test_pull_request__at_most_ten_annotations(scene: Scene, capsys: Out) -> None:
+    """GitHub shows no more of a step."""
+    pull = pull_request(scene)
+    for number in range(12):
+        scene.measure(FAST, f"profiles/case{number}/p.json")
+    on_pull_request(scene, pull)
+    printed = capsys.readouterr().out.splitlines()
+    assert len([line for line in printed if line.startswith("::")]) == 10
+
+
+def test_pull_request__sixty_four_cases_fit_the_comment(scene: Scene) -> None:
+    """GitHub refuses a longer one; the verdict and the worst cases stay."""
+    pull = pull_request(scene)
+    wide = profile(
+        per_layer=[layer(n, **{f"op-{n}-{o}" * 6: 1.0 for o in range(9)}) for n in range(40)]
+    )
+    for number in range(64):
+        scene.measure(wide, f"profiles/case{number}/p.json")
+    on_pull_request(scene, pull)
+    (comment,) = scene.comments(pull)
+    assert len(comment) < 65_536
+    assert "Left out for length" in comment
+
+
 # --- which baseline -----------------------------------------------------------------------------
 
 
@@ -444,6 +515,92 @@ def test_baseline__of_a_rerun_is_the_newest_attempt(scene: Scene) -> None:
     on_pull_request(scene, pull)
     case = record_in(scene).cases[0]
     assert case.changes[1].base == 100.0
+
+
+def test_baseline__a_case_that_was_not_measured_is_looked_for_further_back(scene: Scene) -> None:
+    """A broken profile on the branch must not block every pull request."""
+    first, second, last = list(scene.state.graph(scene.repository).values())
+    scene.leave_record(first, FAST)
+    scene.leave_record(second, profile(0.0, phases={}, per_layer=()))
+    scene.leave_record(last, FAST, case="another")
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    done = on_pull_request(scene, pull)
+    assert (done.code, done.outputs["baseline-sha"]) == (1, first.sha)
+
+
+def test_baseline__failed_producers_do_not_make_a_known_case_new(scene: Scene) -> None:
+    """Records without cases are passed by, and a search that was given up is no new case."""
+    scene.leave_record(tip(scene), FAST)
+    for commit in scene.commits(14):
+        run = scene.state.run(scene.repository, head_sha=commit.sha)
+        empty = record_for(commit.sha, FAST, run).model_copy(update={"cases": ()})
+        scene.state.artifact(run, "ci-score", {"ci-score.json": dump(empty).encode()})
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    assert on_pull_request(scene, pull).code == 3
+    for artifact in scene.state.artifacts[-8:]:
+        artifact.expired = True
+    assert on_pull_request(scene, pull).code == 1
+
+
+def test_baseline__is_found_behind_large_merges(scene: Scene) -> None:
+    """The history lists side branches as well; the first-parent line goes on behind them."""
+    base = tip(scene)
+    scene.leave_record(base, FAST)
+    for number in range(3):
+        side = f"side{number}"
+        scene.state.commit(scene.repository, side, parents=[tip(scene).sha])
+        for _ in range(60):
+            scene.state.commit(scene.repository, side)
+        merged = scene.repository.branches[side]
+        scene.state.commit(scene.repository, "main", parents=[tip(scene).sha, merged])
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    done = on_pull_request(scene, pull)
+    assert (done.code, done.outputs["baseline-sha"]) == (1, base.sha)
+
+
+def test_baseline__a_drowned_listing_is_no_first_run(scene: Scene) -> None:
+    """Whoever uploads a thousand artifacts of our name does not switch the gate off."""
+    fork = scene.state.fork(scene.repository, "stranger/model")
+    run = scene.state.run(scene.repository, event="pull_request", head_repository=fork)
+    for number in range(1001):
+        scene.state.artifact(run, f"x{number}", b"{}").name = "ci-score"
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    assert on_pull_request(scene, pull).code == 3
+
+
+def test_baseline__of_another_branch_and_workflow(scene: Scene) -> None:
+    """Both can be named, and then the default ones are not used."""
+    repository = scene.repository
+    scene.leave_record(tip(scene), SLOW)
+    release = scene.state.commit(repository, "release", parents=[tip(scene).sha])
+    run = scene.state.run(
+        repository, head_branch="release", head_sha=release.sha, path=".github/workflows/r.yml"
+    )
+    text = dump(record_for(release.sha, FAST, run))
+    scene.state.artifact(run, "ci-score", {"ci-score.json": text.encode()})
+    scene.state.commit(repository, "release")
+    scene.measure(SLOW)
+    event = events.push(scene.github, repository, "release")
+    done = scene.act(event, baseline_branch="release", baseline_workflow="r.yml")
+    assert (done.code, done.outputs["verdict"]) == (0, "fail")
+    assert done.outputs["baseline-sha"] == release.sha
+
+
+def test_baseline__an_upload_that_cannot_be_had_is_skipped(scene: Scene) -> None:
+    """One that is too large, or that the store cannot give: the next one is used."""
+    first, second, last = list(scene.state.graph(scene.repository).values())
+    scene.leave_record(first, FAST)
+    scene.leave_record(second, FAST)
+    run = scene.state.run(scene.repository, head_sha=last.sha)
+    scene.state.artifact(run, "ci-score", b"x" * (65 * 2**20))
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    scene.github.inject(faults.server_error(503), host="blob", times=4)
+    assert on_pull_request(scene, pull).outputs["baseline-sha"] == first.sha
 
 
 MISSING = ["first run", "expired", "new case", "environment", "unusable", "permission", "down"]
@@ -644,6 +801,38 @@ def test_workflow_run__of_an_unusable_record_posts_nothing(scene: Scene, content
     pull, event = forked_run(scene, content)
     assert scene.act(event).code == 0
     assert scene.comments(pull) == []
+
+
+def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -> None:
+    """Not with what main has become since; the merge that the record names is checked."""
+    old = tip(scene)
+    pull, event = forked_run(scene, {})
+    record = stranger_s_record(scene, 100.0).model_copy(update={"commit": pull.merge_commit_sha})
+    scene.state.artifacts[-1].content = zipped({"ci-score.json": dump(record).encode()})
+    scene.state.artifacts[-1].digest = None
+    for commit, speed in ((old, FAST), (scene.commits(1)[0], profile(50.0, tokens_per_step=1000))):
+        made = scene.state.run(
+            scene.repository, head_sha=commit.sha, path=".github/workflows/ci-score.yml"
+        )
+        text = dump(record_for(commit.sha, speed, made))
+        scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+    scene.act(event)
+    assert "✅ Pass" in scene.comments(pull)[0]
+
+
+def test_workflow_run__never_fails_on_a_stranger_s_numbers(scene: Scene) -> None:
+    """Numbers that overflow are a sentence in the comment."""
+    made = scene.state.run(
+        scene.repository, head_sha=tip(scene).sha, path=".github/workflows/ci-score.yml"
+    )
+    text = dump(record_for(tip(scene).sha, FAST, made))
+    scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+    lie = stranger_s_record(scene, 1e308).model_dump(mode="json")
+    lie["cases"][0]["phases"] = {"forward": 1.7e308}
+    lie["cases"][0]["scorecard"]["throughput_tok_s"] = 1.7e308
+    pull, event = forked_run(scene, {"ci-score.json": json.dumps(lie).encode()})
+    assert scene.act(event).code == 0
+    assert len(scene.comments(pull)[0]) < 10_000
 
 
 def test_workflow_run__needs_the_very_commit_to_be_the_head(scene: Scene) -> None:

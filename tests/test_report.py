@@ -10,8 +10,15 @@ import pytest
 
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
-from ci_score.models import BaselineFound, BaselineMissing, BaselineUsed, Record, Unjudged
-from ci_score.pipeline import CaseInput, judged_case, measured_case
+from ci_score.models import (
+    BaselineFound,
+    BaselineMissing,
+    BaselineUsed,
+    CaseInput,
+    Record,
+    Unjudged,
+)
+from ci_score.pipeline import judged_case, measured_case
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.terminal import parity_text, report_text
 from tests.builders import case, found, on, phase, profile, record, runtime, scorecard

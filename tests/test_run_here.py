@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +149,8 @@ def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsy
     outside.write_text("{}", encoding="utf-8")
     (here / "profiles").mkdir()
     (here / "profiles" / "p.json").symlink_to(outside)
-    assert execute(["run"]) == 2
-    assert "leaves the workspace" in capsys.readouterr().err
+    assert execute(["run"]) == 3
+    assert "leaves the workspace" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -191,6 +192,52 @@ def test_measurements__judge_and_profiles_explain(here: Path) -> None:
     assert found.scorecard.step_time_ms == 101.0
     assert found.launch_step_ms == (100.0, 101.0, 102.0)
     assert found.scorecard.per_layer_summary
+
+
+@pytest.mark.parametrize(
+    "where", ["perf", "perf/*.jsonl", "perf/m.jsonl", "llama=perf", "llama=perf/m.jsonl"]
+)
+def test_measurements__are_found_in_folders_and_by_globs(here: Path, where: str) -> None:
+    """In the same forms as profiles; a name that the user gives wins."""
+    write(here / "perf" / "m.jsonl", launches({"step_ms": [100.0], "tokens_per_step": 1000}))
+    assert execute(["run", "--profiles", "none", "--measurements", where]) == 0
+    (found,) = left(here).cases
+    assert found.name == ("llama" if "=" in where else "training")
+
+
+@pytest.mark.parametrize("content", [None, "", '{"schema": 1, "step_ms": [9', "base"])
+def test_measurements__that_are_missing_are_not_replaced_by_a_profile(
+    here: Path, content: str | None
+) -> None:
+    """A time under a profiler is another number: judged against measurements it would cry wolf."""
+    measure(here, 100.0)
+    if content is not None:
+        base = launches({"side": "base", "step_ms": [100.0]})
+        write(here / "m.jsonl", base if content == "base" else content)
+    assert execute(["run", "--measurements", "m.jsonl"]) == 3
+    assert left(here).cases[0].unmeasured == "its measurements hold no step"
+
+
+def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> None:
+    """Another case that was measured does not stand in for it."""
+    write(here / "m.jsonl", launches({"step_ms": [100.0]}))
+    where = "training=m.jsonl\nllama=gone.jsonl"
+    assert execute(["run", "--profiles", "none", "--measurements", where]) == 3
+    assert {found.name: found.has_a_time for found in left(here).cases} == {
+        "llama": False,
+        "training": True,
+    }
+
+
+def test_timing__under_a_profiler_is_not_compared_with_unprofiled(here: Path) -> None:
+    """They are different numbers of the same step."""
+    write(here / "m.jsonl", launches({"step_ms": [100.0], "tokens_per_step": 1000}))
+    measure(here, 150.0)
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    assert execute(["run"]) == 3
+    verdict = left(here).cases[0].verdict
+    assert verdict is not None
+    assert verdict.reasons[0].endswith("timing: under a profiler here, unprofiled there")
 
 
 def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -> None:
@@ -249,9 +296,7 @@ def test_parity__with_a_partner(here: Path, kind: str) -> None:
     found = left(here).cases[0].parity
     assert found is not None
     assert (found.baseline_runtime, found.top_gaps[0].ratio) == ("theirs", 2.0)
-    assert "Parity with `theirs`: not achieved" in (here / "ci-score" / "report.md").read_text(
-        "utf-8"
-    )
+    assert "Parity: not achieved" in (here / "ci-score" / "report.md").read_text("utf-8")
 
 
 def test_parity__a_partner_that_cannot_be_read_is_a_note(here: Path) -> None:
@@ -260,6 +305,57 @@ def test_parity__a_partner_that_cannot_be_read_is_a_note(here: Path) -> None:
     write(here / "theirs.json", "{")
     assert execute(["run", "--parity", "training=theirs.json"]) == 0
     assert "theirs.json" in "".join(left(here).cases[0].scorecard.notes)
+
+
+def test_parity__without_a_partner_s_file_is_a_note(here: Path) -> None:
+    """A glob that fits nothing is said."""
+    measure(here, 100.0)
+    assert execute(["run", "--parity", "training=gone/*.json"]) == 0
+    assert "No file was found" in "".join(left(here).cases[0].scorecard.notes)
+
+
+def test_parity__of_an_unknown_case_is_wrong_use(here: Path, capsys: Out) -> None:
+    """A typo in a name must not lose a comparison."""
+    measure(here, 100.0)
+    assert execute(["run", "--parity", "trainin=x.json"]) == 2
+    assert "there are: training" in capsys.readouterr().err
+
+
+def test_baseline__that_the_user_names_must_be_there(here: Path) -> None:
+    """A typo is no first run for ever."""
+    measure(here, 100.0)
+    assert execute(["run", "--baseline", "gone"]) == 3
+
+
+def test_config__that_the_user_names_must_be_there(here: Path, capsys: Out) -> None:
+    """Rules that are not found do not silently become others."""
+    measure(here, 100.0)
+    assert execute(["run", "--config", "gone.toml"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_output__replaces_a_link_and_a_pipe(here: Path) -> None:
+    """Nothing is written through a stranger's link, and nobody is waited for."""
+    measure(here, 100.0)
+    outside = here.parent / f"{here.name}-outside"
+    outside.touch()
+    (here / "ci-score").mkdir()
+    (here / "ci-score" / "ci-score.json").symlink_to(outside)
+    os.mkfifo(here / "ci-score" / "report.md")
+    assert execute(["run"]) == 0
+    assert outside.read_bytes() == b""
+    assert left(here).cases
+
+
+def test_case__of_numbers_that_overflow_is_not_measured(here: Path) -> None:
+    """One case of absurd numbers does not end the run of the others."""
+    measure(here, 100.0, "profiles/good/p.json")
+    measure(here, 100.0, "profiles/bad/p.json", per_layer=[layer(0, fwd_ms=1e-300, bwd_ms=1e300)])
+    assert execute(["run"]) == 3
+    assert {found.name: found.has_a_time for found in left(here).cases} == {
+        "bad": False,
+        "good": True,
+    }
 
 
 # --- limits -------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
     )
     said = verdict(judged_case(head, found(base)))
     assert said.headline == (
-        "Step time +50.0 % (100 ms → 150 ms), most of it in phase backward (+50.0 ms)"
-        " and op swiglu_bwd (+50.0 ms)"
+        "Step time +50.0 % (100 ms → 150 ms), most of it in phase 'backward' (+50.0 ms)"
+        " and op 'swiglu_bwd' (+50.0 ms)"
     )
     assert said.reasons == ("Step time +50.0 % (100 ms → 150 ms): critical",)
     assert "Unverified" in (said.basis or "")

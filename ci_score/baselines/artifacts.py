@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from ci_score.errors import (
@@ -28,7 +29,7 @@ from ci_score.models import (
 )
 from ci_score.records import join_histories, read_record
 
-MOST_OPENED = 6
+MOST_OPENED = 12
 
 
 class Uploads(Protocol):
@@ -45,7 +46,7 @@ class Uploads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Usable:
-    """A record on the line that could be read."""
+    """A record on the line that could be read and has cases."""
 
     upload: Upload
     record: Record
@@ -55,37 +56,37 @@ class _Usable:
 
 @dataclass(slots=True)
 class ArtifactBaselines:
-    """Walks back from the tested base; opens no more records than the cases need."""
+    """Walks back from the tested base; reads no more of history and records than the cases need."""
 
-    tested_line: Callable[[], list[str]]
+    tested_line: Callable[[], Iterator[str]]
     store: Uploads
     _walk: Iterator[_Usable] | None = None
     _opened: list[_Usable] = field(default_factory=list)
     _skipped: list[str] = field(default_factory=list)
     _expired: int = 0
     _listed: int = 0
+    _stopped_early: bool = False
     _failure: BaselineMissing | None = None
 
     def find(self, case: str, environment: Environment) -> Baseline:
-        """The nearest record that has the case in a comparable environment."""
-        mismatch = ""
+        """The nearest record that measured the case in a comparable environment."""
+        mismatch, unmeasured = "", ""
         for usable in self._usable():
             found = usable.record.case(case)
             if found is None:
+                continue
+            if not found.has_a_time:
+                unmeasured = unmeasured or f"{usable.upload.sha[:12]}: measured nothing of {case}"
                 continue
             differs = environment.mismatch(found.environment)
             if differs is None:
                 return BaselineFound(found, self._used(usable))
             mismatch = mismatch or f"{usable.upload.sha[:12]}: {differs}"
-        return self._missing(case, mismatch)
+        return self._missing(case, mismatch, unmeasured)
 
     def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
         """What the nearest records remember, joined."""
-        histories = []
-        for number, usable in enumerate(self._usable(), start=1):
-            histories.append(usable.record.history)
-            if number == most_records:
-                break
+        histories = (usable.record.history for usable in islice(self._usable(), most_records))
         return join_histories(*histories)
 
     def known_cases(self) -> frozenset[str]:
@@ -112,25 +113,39 @@ class ArtifactBaselines:
             yield usable
 
     def _open_along_the_line(self) -> Iterator[_Usable]:
-        place = {sha: number for number, sha in enumerate(self.tested_line())}
-        uploads = self.store.uploads()
-        self._listed = len(uploads)
-        on_line = [upload for upload in uploads if upload.sha in place]
-        # Of one commit the newest: an artifact is immutable, a later attempt replaces it.
-        on_line.sort(key=lambda upload: (upload.created_at, upload.id), reverse=True)
-        on_line.sort(key=lambda upload: place[upload.sha])
-        opened = 0
-        for upload in on_line:
-            if upload.expired:
-                self._expired += 1
-                continue
-            if opened == MOST_OPENED:
-                self._skipped.append(f"more than {MOST_OPENED} records: the rest was not opened")
+        waiting = self._by_commit()
+        if not waiting:
+            return
+        tried = 0
+        for commits_away, sha in enumerate(self.tested_line()):
+            for upload in waiting.pop(sha, ()):
+                if tried == MOST_OPENED:
+                    self._stopped_early = True
+                    self._skipped.append(f"after {MOST_OPENED} records the search was given up")
+                    return
+                tried += 1
+                usable = self._open(upload, commits_away)
+                if usable is not None:
+                    yield usable
+            if not waiting:
                 return
-            opened += 1
-            usable = self._open(upload, place[upload.sha])
-            if usable is not None:
-                yield usable
+        self._skipped.append(
+            f"{len(waiting)} commits with a record are not on the line of the tested base"
+        )
+
+    def _by_commit(self) -> dict[str, list[Upload]]:
+        """The uploads that can be downloaded, of each commit the newest first.
+
+        An artifact is immutable: a later attempt of a run leaves another one.
+        """
+        uploads = sorted(self.store.uploads(), key=lambda one: (one.created_at, one.id))
+        self._listed = len(uploads)
+        self._expired = sum(upload.expired for upload in uploads)
+        by_commit: dict[str, list[Upload]] = {}
+        for upload in reversed(uploads):
+            if not upload.expired:
+                by_commit.setdefault(upload.sha, []).append(upload)
+        return by_commit
 
     def _open(self, upload: Upload, commits_away: int) -> _Usable | None:
         try:
@@ -138,6 +153,9 @@ class ArtifactBaselines:
             record = read_record(opened.data, f"record of {upload.sha[:12]}")
         except (BadInputError, NotThereError) as error:
             self._skipped.append(str(error))
+            return None
+        if not record.cases:
+            self._skipped.append(f"record of {upload.sha[:12]}: nothing was measured")
             return None
         return _Usable(upload, record, opened.run, commits_away)
 
@@ -154,26 +172,26 @@ class ArtifactBaselines:
             skipped=tuple(self._skipped),
         )
 
-    def _missing(self, case: str, mismatch: str) -> BaselineMissing:
-        skipped = tuple(self._skipped)
+    def _missing(self, case: str, mismatch: str, unmeasured: str) -> BaselineMissing:
+        reason, detail = self._why_missing(case, mismatch, unmeasured)
+        return BaselineMissing(reason, detail, tuple(self._skipped))
+
+    def _why_missing(self, case: str, mismatch: str, unmeasured: str) -> tuple[Unjudged, str]:
         if self._failure is not None:
-            return BaselineMissing(self._failure.reason, self._failure.detail, skipped)
+            return self._failure.reason, self._failure.detail
         if mismatch:
             in_nearest = self._opened[0].record.case(case) is not None
             known = Unjudged.ENVIRONMENT_CHANGED
-            reason = known if in_nearest else Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE
-            return BaselineMissing(reason, mismatch, skipped)
-        if self._opened:
-            return BaselineMissing(Unjudged.NEW_CASE, f"no record has a case {case!r}", skipped)
-        if skipped:
-            return BaselineMissing(Unjudged.ALL_UNUSABLE, skipped[0], skipped)
-        if self._expired:
-            detail = f"{self._expired} records on the tested line, all expired"
-            return BaselineMissing(Unjudged.EXPIRED, detail, skipped)
-        if self._listed:
-            detail = f"{self._listed} records, none on the last commits before the tested base"
-            return BaselineMissing(Unjudged.ALL_UNUSABLE, detail, skipped)
-        return BaselineMissing(Unjudged.FIRST_RUN, "the branch has left no record yet", skipped)
+            return (known if in_nearest else Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE), mismatch
+        if unmeasured:
+            return Unjudged.ALL_UNUSABLE, unmeasured
+        if self._opened and not self._stopped_early:
+            return Unjudged.NEW_CASE, f"no record has a case {case!r}"
+        if self._listed and self._listed == self._expired:
+            return Unjudged.EXPIRED, f"{self._expired} records, all expired"
+        if self._skipped:
+            return Unjudged.ALL_UNUSABLE, self._skipped[0]
+        return Unjudged.FIRST_RUN, "the branch has left no record yet"
 
 
 def _failure(error: GitHubError) -> BaselineMissing:

@@ -29,9 +29,12 @@ class FolderBaselines:
     `asking` is the record that is to be judged: it is no baseline of itself.
     """
 
-    def __init__(self, path: Path, asking: Record | None = None) -> None:
+    def __init__(
+        self, path: Path, asking: Record | None = None, *, must_exist: bool = False
+    ) -> None:
         self._path = path
         self._asking = asking
+        self._must_exist = must_exist
         self._records: list[tuple[str, Record]] | None = None
         self._skipped: list[str] = []
 
@@ -48,7 +51,7 @@ class FolderBaselines:
         other_environment = ""
         for name, record in records:
             found = record.cases[0] if self._any_name(record) else record.case(case)
-            if found is None:
+            if found is None or not found.has_a_time:
                 continue
             mismatch = environment.mismatch(found.environment)
             if mismatch is None:
@@ -99,6 +102,8 @@ class FolderBaselines:
 
     def _files(self) -> Iterable[Path]:
         if not self._path.is_dir():
+            if self._must_exist and not self._path.exists():
+                self._skipped.append(f"{self._path.name}: there is no such record or folder")
             return [self._path] if self._path.exists() else []
         return sorted(file for kind in _RECORDS for file in self._path.rglob(kind))
 

@@ -11,8 +11,8 @@ import click
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.efficiency import Workload
 from ci_score.files import write_atomically
-from ci_score.models import Profile, Record
-from ci_score.pipeline import CaseInput, Job, run
+from ci_score.models import CaseInput, Profile, Record
+from ci_score.pipeline import Job, run
 from ci_score.profilers import read_profile
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text

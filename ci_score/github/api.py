@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,7 +47,7 @@ class Answer:
         """The body as JSON; a proxy's HTML page is no answer."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise GitHubDownError("GitHub answered with something that is not JSON") from None
 
     @property
@@ -54,9 +55,9 @@ class Answer:
         """GitHub's own explanation, if it gave one."""
         try:
             said = json.loads(self.body).get("message", "")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return ""
-        return str(said)[:200]
+        return str(said)[:200].encode(errors="replace").decode()
 
 
 @dataclass(slots=True)
@@ -107,9 +108,9 @@ class Api:
                 return answer.body
             try:
                 return self._fetch(answer.headers.get("location", ""), limit)
-            except GitHubDownError:
+            except GitHubDownError as error:
                 if attempt == MOST_TRIES:
-                    raise
+                    raise GitHubDownError(str(error), of_the_store=True) from None
                 self._wait(2.0**attempt)
         raise AssertionError("the last try returns or raises")
 
@@ -206,7 +207,7 @@ class Api:
             ) as response:
                 data = self._body(response, limit)
                 return Answer(response.status_code, _lower(response.headers), data)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise GitHubDownError(
                 f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
             ) from None
@@ -250,6 +251,17 @@ class Api:
         if answer.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
             return max(float(reset) - self.now(), 1.0)
         return 60.0
+
+
+@contextmanager
+def as_expected() -> Iterator[None]:
+    """An answer of another shape than GitHub describes is the API's fault, and no crash of ours."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise GitHubDownError(
+            f"GitHub answered in a shape that is not known ({type(error).__name__})"
+        ) from None
 
 
 def _is_limit(answer: Answer) -> bool:

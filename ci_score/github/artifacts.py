@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ci_score.archives import read_member, read_members
-from ci_score.errors import BadInputError, GitHubError
+from ci_score.errors import BadInputError, GitHubDownError, GitHubError
 from ci_score.files import PROFILE_LIMIT, RECORD_LIMIT
-from ci_score.github.api import Api
-from ci_score.github.event import workflow_path
+from ci_score.github.api import Api, as_expected
+from ci_score.github.event import TRACKED_EVENTS, workflow_path
 from ci_score.models import OpenedUpload, RunIdentity, Upload
+from ci_score.records import RECORD_FILE
 
-RECORD_NAME = "ci-score.json"
 LARGEST_ZIP = 64 * 1024 * 1024
-# What runs on the branch itself; every other event can be set off by a stranger, or tests a merge.
-TRUSTED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
-MOST_LISTED = 300
+MOST_LISTED = 1000
 MOST_PROFILE_ARTIFACTS = 20
 
 
@@ -37,43 +35,61 @@ class RecordArtifacts:
     name: str
     branch: str
     workflow: str
-    refused: int = 0
 
     def uploads(self) -> list[Upload]:
-        """The branch's own uploads; those of other branches and of forks are only counted."""
+        """The branch's own uploads; those of other branches and of forks are left out."""
         listed = self.api.pages(
             f"/repos/{self.repository}/actions/artifacts", "artifacts", name=self.name
         )
-        found = []
-        for number, artifact in enumerate(listed, start=1):
-            upload = self._own(artifact)
-            if upload is None:
-                self.refused += 1
-            else:
-                found.append(upload)
-            if number >= MOST_LISTED:
-                break
+        found: list[Upload] = []
+        seen = 0
+        with as_expected():
+            for artifact in listed:
+                seen += 1
+                if seen > MOST_LISTED:
+                    if found:
+                        break
+                    raise GitHubDownError(
+                        f"over {MOST_LISTED} artifacts are called {self.name}, and none of the"
+                        " newest is the branch's own: upload those of pull requests under another"
+                        " name"
+                    )
+                upload = self._own(artifact)
+                if upload is not None:
+                    found.append(upload)
         return found
 
     def open(self, upload: Upload) -> OpenedUpload:
         """The record of an upload; BadInputError says why it cannot be trusted or read."""
         source = f"artifact {upload.id} of {upload.sha[:12]}"
-        run = self.api.get(f"/repos/{self.repository}/actions/runs/{upload.run_id}")
-        self._check_run(run, upload, source)
+        with as_expected():
+            run = self.api.get(f"/repos/{self.repository}/actions/runs/{upload.run_id}")
+            self._check_run(run, upload, source)
+            identity = RunIdentity(number=run["run_number"], attempt=run.get("run_attempt") or 1)
+        if upload.size > LARGEST_ZIP:
+            raise BadInputError(
+                source,
+                found=f"{upload.size // 2**20} MiB",
+                expected=f"at most {LARGEST_ZIP // 2**20} MiB",
+            )
         path = f"/repos/{self.repository}/actions/artifacts/{upload.id}/zip"
-        data = self.api.download(path, LARGEST_ZIP)
+        try:
+            data = self.api.download(path, LARGEST_ZIP)
+        except GitHubDownError as error:
+            if not error.of_the_store:
+                raise
+            # One upload that the store cannot give is no reason to give up the others.
+            raise BadInputError(source, found=str(error), expected="its bytes") from None
         check_digest(data, upload.digest, source)
-        return OpenedUpload(
-            data=read_member(data, RECORD_NAME, source, RECORD_LIMIT),
-            run=RunIdentity(number=run["run_number"], attempt=run.get("run_attempt") or 1),
-        )
+        return OpenedUpload(read_member(data, RECORD_FILE, source, RECORD_LIMIT), identity)
 
     def _own(self, artifact: Any) -> Upload | None:
         run = artifact.get("workflow_run") or {}
         own_repository = run.get("repository_id")
+        if own_repository is None:
+            raise GitHubDownError("this server does not say which repository an artifact is from")
         trusted = (
-            own_repository is not None
-            and own_repository == run.get("head_repository_id")
+            own_repository == run.get("head_repository_id")
             and self.repository_id in (None, own_repository)
             and run.get("head_branch") == self.branch
         )
@@ -86,13 +102,14 @@ class RecordArtifacts:
             created_at=str(artifact.get("created_at") or ""),
             expired=bool(artifact.get("expired")),
             digest=artifact.get("digest"),
+            size=int(artifact.get("size_in_bytes") or 0),
         )
 
     def _check_run(self, run: Any, upload: Upload, source: str) -> None:
         head, own = run.get("head_repository"), run["repository"]
         path = workflow_path(str(run.get("path") or ""))
         wrong = {
-            f"a run of the event {run['event']}": run["event"] not in TRUSTED_EVENTS,
+            f"a run of the event {run['event']}": run["event"] not in TRACKED_EVENTS,
             f"a run of {path}": path != self.workflow,
             "a run of another repository": head is None or head["id"] != own["id"],
             f"a run of the branch {run.get('head_branch')}": run.get("head_branch") != self.branch,
@@ -107,14 +124,15 @@ class RecordArtifacts:
 
 def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:
     """The record in the newest artifact of that name of a run, or None where there is none."""
-    newest = max(
-        (row for row in _artifacts_of(api, repository, run_id) if row["name"] == name),
-        key=lambda row: (row.get("created_at") or "", row["id"]),
-        default=None,
-    )
+    with as_expected():
+        newest = max(
+            (row for row in _artifacts_of(api, repository, run_id) if row["name"] == name),
+            key=lambda row: (row.get("created_at") or "", row["id"]),
+            default=None,
+        )
     if newest is None:
         return None
-    return read_member(_zip(api, repository, newest, LARGEST_ZIP), RECORD_NAME, name, RECORD_LIMIT)
+    return read_member(_zip(api, repository, newest, LARGEST_ZIP), RECORD_FILE, name, RECORD_LIMIT)
 
 
 def profile_artifacts(
@@ -122,11 +140,12 @@ def profile_artifacts(
 ) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """The files of each artifact of this run that the pattern fits, the newest of a name."""
     newest: dict[str, Any] = {}
-    for row in _artifacts_of(api, repository, run_id):
-        if fnmatch.fnmatchcase(row["name"], pattern):
-            other = newest.get(row["name"])
-            if other is None or row["id"] > other["id"]:
-                newest[row["name"]] = row
+    with as_expected():
+        for row in _artifacts_of(api, repository, run_id):
+            if fnmatch.fnmatchcase(row["name"], pattern):
+                other = newest.get(row["name"])
+                if other is None or row["id"] > other["id"]:
+                    newest[row["name"]] = row
     if len(newest) > MOST_PROFILE_ARTIFACTS:
         raise GitHubError(
             f"{len(newest)} artifacts fit {pattern!r}, at most {MOST_PROFILE_ARTIFACTS} are read"

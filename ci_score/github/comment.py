@@ -5,39 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError
-from ci_score.github.api import Api
+from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.github.api import Api, as_expected
 from ci_score.models import RunIdentity
 
 ACTIONS_BOT = "github-actions[bot]"
 LONGEST_COMMENT = 65_536
-_MARKER = re.compile(r"\A<!-- ci-score (\{[^\n]{1,400}\}) -->\n")
+_MARKER = re.compile(r"\A<!-- ci-score (\{[^\n]{1,200}\}) -->\n")
 _INSTALLATION_TOKEN = "ghs_"
 _TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the first line of a comment says about who wrote it, when."""
+    """What the first line of a comment says: which report it is, and which run wrote it."""
 
     report: str
-    workflow: str
+    run_id: int
     run: RunIdentity
 
     def line(self) -> str:
-        """An HTML comment that GitHub hides; only the start of a comment counts as one."""
-        said = {"report": self.report, "workflow": self.workflow, **self.run.model_dump()}
-        # Within an HTML comment `--` would end it.
-        return f"<!-- ci-score {json.dumps(said, sort_keys=True).replace('--', '-')} -->\n"
+        """An HTML comment that GitHub hides; it holds digits and hex, and no word of anybody's."""
+        said = {"report": self.report, "run": self.run_id, **self.run.model_dump()}
+        return f"<!-- ci-score {json.dumps(said, sort_keys=True)} -->\n"
 
     def is_older_than(self, other: Marker) -> bool:
-        """Runs of different workflows cannot be ordered."""
+        """Whether the other's run came later."""
         mine, theirs = self.run, other.run
-        same = self.workflow == other.workflow
-        return same and (mine.number, mine.attempt) < (theirs.number, theirs.attempt)
+        return (mine.number, mine.attempt) < (theirs.number, theirs.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,20 @@ class Written:
     notice: str = ""
 
 
-def marker_of(title: str, workflow: str, run: RunIdentity) -> Marker:
-    """The marker of a report; a digest of the title, so that a title cannot break out of it."""
-    digest = hashlib.sha256(title.encode()).hexdigest()[:16]
-    return Marker(report=digest, workflow=workflow[:120].replace("--", "-"), run=run)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A comment with the marker of our report, whoever wrote it."""
+
+    id: int
+    url: str
+    author: str
+    marker: Marker
+
+
+def marker_of(title: str, workflow: str, run_id: int, run: RunIdentity) -> Marker:
+    """The marker of a report: a digest of its title and workflow, which are a stranger's words."""
+    digest = hashlib.sha256(f"{title}\0{workflow}".encode()).hexdigest()[:16]
+    return Marker(report=digest, run_id=run_id, run=run)
 
 
 def read_marker(body: str) -> Marker | None:
@@ -62,7 +70,7 @@ def read_marker(body: str) -> Marker | None:
     try:
         said = json.loads(found[1])
         run = RunIdentity(number=said["number"], attempt=said["attempt"])
-        return Marker(report=str(said["report"]), workflow=str(said["workflow"]), run=run)
+        return Marker(report=str(said["report"]), run_id=int(said["run"]), run=run)
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -77,7 +85,8 @@ def post(
     """
     for attempt in range(1, _TRIES + 1):
         try:
-            return _post(api, repository, number, body, marker, only_update)
+            with as_expected():
+                return _post(api, repository, number, body, marker, only_update)
         except NoPermissionError as error:
             return Written(
                 notice=f"The comment was not posted: {error} Runs of forks and of Dependabot may"
@@ -94,31 +103,66 @@ def post(
 def _post(
     api: Api, repository: str, number: int, body: str, marker: Marker, only_update: bool
 ) -> Written:
+    text = marker.line() + body
+    marked = list(_marked(api, repository, number, marker))
     author = _own_login(api)
-    ours = []
+    ours = sorted((row for row in marked if row.author == author), key=lambda row: row.id)
+    newer = next((row for row in ours if _is_newer(api, repository, row, marker)), None)
+    if newer is not None:
+        return Written(newer.url, "A newer run has written the comment already; it was left alone.")
+    for kept in ours:
+        try:
+            written = _update(api, repository, kept, text)
+        except NotThereError:
+            continue  # somebody has deleted it since it was listed
+        # Two runs at once may both have found none and created one: the first stays.
+        _delete(api, repository, (row for row in ours if row is not kept))
+        return written
+    return Written() if only_update else _create(api, repository, number, text, marked)
+
+
+def _create(api: Api, repository: str, number: int, text: str, marked: list[_Found]) -> Written:
+    made = api.write("POST", f"/repos/{repository}/issues/{number}/comments", {"body": text})
+    # An app's token cannot ask who it is; now it is known, and so is an older comment of its own.
+    author = str(made["user"]["login"])
+    older = next((row for row in marked if row.author == author), None)
+    if older is None:
+        return Written(url=str(made["html_url"]))
+    written = _update(api, repository, older, text)
+    api.delete(f"/repos/{repository}/issues/comments/{made['id']}")
+    return written
+
+
+def _update(api: Api, repository: str, comment: _Found, text: str) -> Written:
+    path = f"/repos/{repository}/issues/comments/{comment.id}"
+    return Written(url=str(api.write("PATCH", path, {"body": text})["html_url"]))
+
+
+def _delete(api: Api, repository: str, comments: Iterable[_Found]) -> None:
+    for comment in comments:
+        try:
+            api.delete(f"/repos/{repository}/issues/comments/{comment.id}")
+        except GitHubError:
+            return  # the report is written; a duplicate can wait for the next run
+
+
+def _marked(api: Api, repository: str, number: int, marker: Marker) -> Iterable[_Found]:
     for comment in api.pages(f"/repos/{repository}/issues/{number}/comments"):
         found = read_marker(comment.get("body") or "")
-        by_us = (comment.get("user") or {}).get("login") == author
-        if found is not None and by_us and found.report == marker.report:
-            ours.append((comment, found))
-    newer = next((row for row in ours if marker.is_older_than(row[1])), None)
-    if newer is not None:
-        return Written(
-            url=str(newer[0]["html_url"]),
-            notice="A newer run has written the comment already; it was left alone.",
-        )
-    text = marker.line() + body
-    if not ours:
-        if only_update:
-            return Written()
-        path = f"/repos/{repository}/issues/{number}/comments"
-        return Written(url=_url(api.write("POST", path, {"body": text})))
-    # Two runs at once may both have found none and created one: the first stays.
-    kept, *others = sorted((comment for comment, _ in ours), key=lambda comment: comment["id"])
-    for other in others:
-        api.delete(f"/repos/{repository}/issues/comments/{other['id']}")
-    path = f"/repos/{repository}/issues/comments/{kept['id']}"
-    return Written(url=_url(api.write("PATCH", path, {"body": text})))
+        if found is not None and found.report == marker.report:
+            author = str((comment.get("user") or {}).get("login"))
+            yield _Found(int(comment["id"]), str(comment["html_url"]), author, found)
+
+
+def _is_newer(api: Api, repository: str, comment: _Found, marker: Marker) -> bool:
+    """Whether a later run wrote it. A comment can be edited, so the run is asked for."""
+    if not marker.is_older_than(comment.marker):
+        return False
+    try:
+        run = api.get(f"/repos/{repository}/actions/runs/{comment.marker.run_id}")
+    except NotThereError:
+        return False
+    return bool(run["run_number"] == comment.marker.run.number)
 
 
 def _own_login(api: Api) -> str:
@@ -130,7 +174,3 @@ def _own_login(api: Api) -> str:
         return str(api.get("/user")["login"])
     except NoPermissionError:
         return ACTIONS_BOT
-
-
-def _url(comment: Any) -> str:
-    return str(comment["html_url"])

@@ -11,6 +11,8 @@ from typing import Any
 from ci_score.errors import WrongUseError
 from ci_score.models import RunIdentity
 
+# What runs on a branch itself; every other event can be set off by a stranger, or tests a merge.
+TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
 _QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/.+/pr-([1-9]\d{0,9})-[0-9a-f]{40}")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _WORKFLOW_PATH = re.compile(r"(?:[^/@]+/[^/@]+/)?(\.[^/@]+/workflows/[^@]+)(?:@.*)?")
@@ -21,7 +23,7 @@ class Kind(StrEnum):
 
     PULL_REQUEST = "pull request"
     MERGE_GROUP = "merge queue"
-    DEFAULT_BRANCH = "default branch"
+    TRACKED_BRANCH = "the branch whose records are baselines"
     OTHER_BRANCH = "another branch"
     POSTING = "posting another run's report"
 
@@ -58,7 +60,7 @@ class Event:
     name: str
     repository: str
     repository_id: int | None
-    default_branch: str
+    tracked_branch: str
     sha: str
     run_id: int
     run: RunIdentity
@@ -70,7 +72,7 @@ class Event:
     @property
     def gates(self) -> bool:
         """Whether a regression may fail the check; a branch that is merged is only reported."""
-        return self.kind not in (Kind.DEFAULT_BRANCH, Kind.POSTING)
+        return self.kind not in (Kind.TRACKED_BRANCH, Kind.POSTING)
 
     @property
     def status_sha(self) -> str:
@@ -78,8 +80,13 @@ class Event:
         return self.pull.head_sha if self.pull else self.sha
 
 
-def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Event:
-    """The event of this run, from what the runner says and what GitHub sent."""
+def read_event(
+    environment: Mapping[str, str], payload: Mapping[str, Any], tracked_branch: str = ""
+) -> Event:
+    """The event of this run, from what the runner says and what GitHub sent.
+
+    `tracked_branch` is the one whose records are baselines, if it is not the default branch.
+    """
     name = _required(environment, "GITHUB_EVENT_NAME")
     if name == "pull_request_target":
         raise WrongUseError(
@@ -88,7 +95,7 @@ def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Ev
             " (examples/ci-score-fork-comment.yml)"
         )
     try:
-        return _event(name, environment, payload)
+        return _event(name, environment, payload, tracked_branch)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WrongUseError(
             f"the payload of this {name} event lacks what GitHub promises"
@@ -96,19 +103,21 @@ def read_event(environment: Mapping[str, str], payload: Mapping[str, Any]) -> Ev
         ) from None
 
 
-def _event(name: str, environment: Mapping[str, str], payload: Mapping[str, Any]) -> Event:
-    default_branch = _default_branch(environment, payload, name)
+def _event(
+    name: str, environment: Mapping[str, str], payload: Mapping[str, Any], tracked_branch: str
+) -> Event:
+    tracked_branch = tracked_branch or _default_branch(environment, payload)
     group = payload["merge_group"] if name == "merge_group" else None
     if group is not None:
         pull = _queued_pull_request(group)
     else:
         pull = _pull_request(payload["pull_request"]) if name == "pull_request" else None
     return Event(
-        kind=_kind(name, environment, default_branch),
+        kind=_kind(name, environment, tracked_branch),
         name=name,
         repository=_required(environment, "GITHUB_REPOSITORY"),
         repository_id=_optional_int(environment.get("GITHUB_REPOSITORY_ID")),
-        default_branch=default_branch,
+        tracked_branch=tracked_branch,
         sha=_sha(_required(environment, "GITHUB_SHA"), "GITHUB_SHA"),
         run_id=_int(environment, "GITHUB_RUN_ID"),
         run=RunIdentity(
@@ -130,7 +139,7 @@ def workflow_path(reference: str) -> str:
     return f".github/workflows/{reference}" if reference and "/" not in reference else reference
 
 
-def _kind(name: str, environment: Mapping[str, str], default_branch: str) -> Kind:
+def _kind(name: str, environment: Mapping[str, str], tracked_branch: str) -> Kind:
     fixed = {
         "pull_request": Kind.PULL_REQUEST,
         "merge_group": Kind.MERGE_GROUP,
@@ -138,17 +147,20 @@ def _kind(name: str, environment: Mapping[str, str], default_branch: str) -> Kin
     }
     if name in fixed:
         return fixed[name]
-    on_default = environment.get("GITHUB_REF") == f"refs/heads/{default_branch}"
-    return Kind.DEFAULT_BRANCH if on_default else Kind.OTHER_BRANCH
+    on_tracked = environment.get("GITHUB_REF") == f"refs/heads/{tracked_branch}"
+    tracked = on_tracked and name in TRACKED_EVENTS
+    return Kind.TRACKED_BRANCH if tracked else Kind.OTHER_BRANCH
 
 
-def _default_branch(environment: Mapping[str, str], payload: Mapping[str, Any], name: str) -> str:
+def _default_branch(environment: Mapping[str, str], payload: Mapping[str, Any]) -> str:
     repository = payload.get("repository")
     branch = repository.get("default_branch") if isinstance(repository, dict) else None
     if isinstance(branch, str) and branch:
         return branch
     # A schedule's payload carries no repository, and a schedule runs on the default branch only.
-    return environment.get("GITHUB_REF_NAME", "") if name == "schedule" else ""
+    # Of other payloads without one the same is the safest guess: what is tracked is not trusted
+    # by its kind, but by its run.
+    return environment.get("GITHUB_REF_NAME", "")
 
 
 def _pull_request(pull: Any) -> PullRequest:
