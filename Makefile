@@ -7,13 +7,17 @@ BIN := $(VENV)/bin
 # A fresh virtual environment knows no package of the machine's, and reads hashes only from our locks.
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir
 
-.PHONY: help demo test lint bench lock golden clean
+# What a user has set for pip elsewhere must not steer it here.
+unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
+
+.PHONY: help demo test lint bench bench-readers lock golden clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
 	@echo "make test    set up and run the tests"
 	@echo "make lint    ruff, strict types"
 	@echo "make bench   print the speed ratios that the README quotes"
+	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove what the other verbs made"
@@ -32,6 +36,10 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.scoring
 
+bench-readers: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.readers
+	$(BIN)/python -m benchmarks.nsight
+
 golden: $(VENV)/.tests
 	CI_SCORE_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_report.py
 	git diff --stat tests/golden
@@ -44,8 +52,9 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created: Makefile
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here. Name one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "ci-score needs Python 3.11 or newer, and $(PYTHON) is older. Name another one: make PYTHON=python3.12" >&2; exit 1; }
+		echo "ci-score needs Python 3.11 or newer, and $(PYTHON) is older. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "This Python has no venv module. On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)

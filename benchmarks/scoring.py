@@ -49,13 +49,14 @@ def read_with_pydantic(path: str) -> None:
 
 def read_and_score(path: str) -> None:
     """What `ci-score score` does with a file: read it strictly, and score it."""
-    from ci_score.files import read_bytes
     from ci_score.models import Hardware
     from ci_score.profilers import read_profile
+    from ci_score.profilers.source import ProfileSource
     from ci_score.scoring import compute_scorecard
 
     begin = time.perf_counter()
-    compute_scorecard(read_profile(read_bytes(path), path), 1000.0, Hardware(256.0, 158e6))
+    profile = read_profile(ProfileSource(path, Path(path)))
+    compute_scorecard(profile, 1000.0, Hardware(256.0, 158e6))
     print_seconds_and_mb(begin)
 
 

@@ -132,8 +132,7 @@ def _profiles_in_job(settings: Settings, event: Event, api: Api) -> Profiles:
         for name, members in artifacts.profile_artifacts(
             api, event.repository, event.run_id, pattern
         ):
-            readers = [(member, _reader(data)) for member, data in members]
-            for case, files in files_of_artifact(readers, _case_of(name, pattern)).items():
+            for case, files in files_of_artifact(members, _case_of(name, pattern)).items():
                 found.setdefault(case, []).extend(files)
     except BadInputError as error:
         return Profiles({}, unjudged(Unjudged.NOTHING_MEASURED, str(error)))
@@ -146,10 +145,6 @@ def _case_of(name: str, pattern: str) -> str | None:
     """`profile-llama` by the pattern `profile-*` is the case llama; a plain name names none."""
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     return None if fixed == pattern else case_name(name.removeprefix(fixed))
-
-
-def _reader(data: bytes) -> Callable[[], bytes]:
-    return lambda: data
 
 
 # --- what it is compared with -------------------------------------------------------------------

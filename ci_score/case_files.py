@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files import read_bytes
 from ci_score.models import MOST_CASES
+from ci_score.profilers.source import ProfileSource
 from ci_score.records import DEFAULT_CASE
 
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
@@ -27,10 +27,22 @@ class CaseSource:
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """A file of a case, not read yet."""
+    """A file of a case, not read yet: in the workspace, or a member of an artifact."""
 
     name: str
-    read: Callable[[], bytes]
+    path: Path | None = None
+    data: bytes | None = None
+    problem: str = ""
+
+    def source(self) -> ProfileSource:
+        """For a reader of profiles; BadInputError where it must not be read."""
+        if self.problem:
+            raise BadInputError(self.name, found=self.problem, expected="a file of the workspace")
+        return ProfileSource(self.name, self.path, self.data)
+
+    def read(self) -> bytes:
+        """All of it, for what is small."""
+        return self.source().whole()
 
 
 CaseFiles = dict[str, list[CaseFile]]
@@ -81,16 +93,14 @@ def is_measurement(name: str) -> bool:
     return name.endswith(".jsonl") and not name.startswith(".")
 
 
-def files_of_artifact(
-    members: Iterable[tuple[str, Callable[[], bytes]]], case: str | None
-) -> CaseFiles:
+def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) -> CaseFiles:
     """The members of one artifact: one case if it has a name, else one a top folder."""
     found: CaseFiles = {case: []} if case else {}
-    for name, read in members:
+    for name, data in members:
         parts = PurePosixPath(name).parts
         if parts and _is_profile(parts[-1]):
             folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
-            found.setdefault(case or folder, []).append(CaseFile(name, read))
+            found.setdefault(case or folder, []).append(CaseFile(name, data=data))
     return found
 
 
@@ -141,15 +151,13 @@ def _case_file(path: Path, workspace: Path) -> CaseFile:
     # A file's name may be any bytes, a record is UTF-8.
     name = str(path.relative_to(workspace)).encode(errors="backslashreplace").decode()
 
-    def read() -> bytes:
+    problem = ""
+    if not path.resolve().is_relative_to(workspace.resolve()):
         # A link in a stranger's artifact could point at a secret of the machine.
-        if not path.resolve().is_relative_to(workspace.resolve()):
-            raise BadInputError(name, found="a link that leaves the workspace", expected="a file")
-        if not path.is_file():
-            raise BadInputError(name, found="no regular file", expected="a file")
-        return read_bytes(str(path))
-
-    return CaseFile(name, read)
+        problem = "a link that leaves the workspace"
+    elif not path.is_file():
+        problem = "no regular file"
+    return CaseFile(name, path=path, problem=problem)
 
 
 def _is_profile(name: str) -> bool:

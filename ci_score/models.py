@@ -7,6 +7,7 @@ a missing field takes its default, an unknown field is ignored.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -66,6 +67,15 @@ class Layer(Value):
     ops: dict[str, Milliseconds] = {}
 
 
+def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
+    """Milliseconds of each op over all layers."""
+    totals: dict[str, float] = {}
+    for layer in layers:
+        for op, ms in layer.ops.items():
+            totals[op] = totals.get(op, 0.0) + ms
+    return totals
+
+
 class Profile(Value):
     """What a profiler measured of a training step.
 
@@ -112,6 +122,7 @@ class Profile(Value):
         """Whether there is any number here that a verdict could rest on."""
         times = (
             self.avg_step_ms,
+            self.throughput_tok_s or 0.0,
             *(phase.total_ms for phase in self.phases.values()),
             *(layer.fwd_ms + layer.bwd_ms for layer in self.per_layer),
         )

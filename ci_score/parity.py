@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ci_score.models import Parity, ParityGap, ParityProfile
+from ci_score.models import Parity, ParityGap, ParityProfile, Profile, op_totals
 from ci_score.strict_json import overflow_is_bad_input
 from ci_score.sums import plain_sum
 
 ACHIEVED_UP_TO = 1.10
 TOP_GAPS = 5
+NAMED_OPS = 5
+
+
+def side_of(runtime: str, profile: Profile) -> ParityProfile:
+    """A profile as one side of a parity.
+
+    Two runtimes name their kernels differently, so a profile of kernels is compared by what they
+    do; one that knows only the ops of its layers by their names.
+    """
+    return ParityProfile(
+        runtime=runtime,
+        throughput_tok_s=_throughput(profile),
+        step_time_ms=profile.avg_step_ms,
+        kernel_launches_per_step=round(profile.kernel_launches_per_step or 0),
+        ops=profile.op_categories or profile.ops or op_totals(profile.per_layer),
+    )
+
+
+def _throughput(profile: Profile) -> float:
+    if profile.throughput_tok_s is not None:
+        return profile.throughput_tok_s
+    if profile.tokens_per_step is None or profile.avg_step_ms <= 0:
+        return 0.0
+    return profile.tokens_per_step / profile.avg_step_ms * 1000.0
 
 
 def compute_parity(ours: ParityProfile, theirs: ParityProfile) -> Parity:
@@ -73,6 +97,11 @@ def _notes(
             yield f"{side.runtime}: no op has any time, nothing was measured."
         elif compared:
             yield f"The compared ops cover {share:.1%} of {side.runtime}'s op time."
+    for side, other in ((ours, theirs), (theirs, ours)):
+        alone = [op for op in sorted(side.ops) if side.ops[op] > 0 and not other.ops.get(op)]
+        if alone and compared:
+            more = f" and {len(alone) - NAMED_OPS} more" if len(alone) > NAMED_OPS else ""
+            yield f"Only {side.runtime} has {', '.join(alone[:NAMED_OPS])}{more}."
     for label, mine, others in (
         ("throughput", ours.throughput_tok_s, theirs.throughput_tok_s),
         ("kernel launches", ours.kernel_launches_per_step, theirs.kernel_launches_per_step),

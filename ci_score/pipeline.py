@@ -24,17 +24,15 @@ from ci_score.models import (
     Change,
     Environment,
     HistoryPoint,
-    ParityProfile,
     Record,
     Regression,
     RunIdentity,
-    Scorecard,
     Unjudged,
     Verdict,
+    op_totals,
 )
-from ci_score.parity import compute_parity
+from ci_score.parity import compute_parity, side_of
 from ci_score.records import join_histories
-from ci_score.scoring import op_totals
 from ci_score.strict_json import overflow_is_bad_input
 from ci_score.verdict import judge
 
@@ -112,9 +110,7 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
         ops=kept,
         ops_left_out=len(ops) - len(kept),
         launch_step_ms=case.launch_step_ms,
-        parity=compute_parity(as_runtime("ours", card, ops), case.partner)
-        if case.partner
-        else None,
+        parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
     )
 
 
@@ -131,16 +127,6 @@ def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None
     if case.launch_step_ms:
         return "unprofiled"
     return "under a profiler" if case.profile.avg_step_ms > 0 else None
-
-
-def as_runtime(name: str, card: Scorecard, ops: dict[str, float]) -> ParityProfile:
-    """A scored profile as one side of a parity; a profile of the reference counts no launches."""
-    return ParityProfile(
-        runtime=name,
-        throughput_tok_s=card.throughput_tok_s,
-        step_time_ms=card.step_time_ms,
-        ops=ops,
-    )
 
 
 def judged_case(case: CaseRecord, baseline: Baseline) -> CaseRecord:

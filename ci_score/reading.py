@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -10,8 +11,11 @@ from ci_score.case_files import CaseFile, CaseFiles
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.measurements import Launch, Measured, by_side, read_launches
 from ci_score.models import CaseInput, ParityProfile, Profile
+from ci_score.parity import side_of
 from ci_score.profilers import read_profile
-from ci_score.scoring import op_totals
+from ci_score.profilers.merge import merged
+from ci_score.profilers.parallel import Problem, processes, read_all
+from ci_score.profilers.source import ProfileSource
 from ci_score.strict_json import parse, validate
 
 
@@ -98,14 +102,18 @@ def _profile_or_problem(files: list[CaseFile]) -> tuple[Profile, str | None]:
 def _profile(files: list[CaseFile]) -> Profile:
     if not files:
         return Profile()
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files[:3])
-        raise BadInputError(
-            names,
-            found=f"{len(files)} files for one case",
-            expected="one; name each as `case=file`, or put each into a folder of its own",
-        )
-    return read_profile(files[0].read(), files[0].name)
+    sources = [file.source() for file in files]
+    with processes(sources, None) as pool:
+        return profile_of([file.name for file in files], read_all(sources, pool))
+
+
+def profile_of(names: Sequence[str], results: Sequence[Profile | Problem]) -> Profile:
+    """One profile of the files of a case. A file that cannot be read is the problem of all."""
+    for result in results:
+        if isinstance(result, Problem):
+            raise result.error()
+    profiles = [result for result in results if isinstance(result, Profile)]
+    return merged(list(zip(names, profiles, strict=True)))
 
 
 def _base(name: str, measured: Measured, profile: Profile) -> CaseInput:
@@ -158,16 +166,14 @@ def _partner(files: Iterable[CaseFile] | None) -> tuple[ParityProfile | None, st
 
 
 def _read_partner(file: CaseFile) -> ParityProfile:
-    data = file.read()
-    value = parse(data, file.name)
-    if isinstance(value, dict) and "runtime" in value:
-        return validate(ParityProfile, value, file.name)
-    profile = read_profile(data, file.name)
-    tokens = profile.tokens_per_step or 0.0
-    seconds = profile.avg_step_ms / 1000.0
-    return ParityProfile(
-        runtime=PurePosixPath(file.name).stem,
-        throughput_tok_s=tokens / seconds if seconds > 0 else 0.0,
-        step_time_ms=profile.avg_step_ms,
-        ops=op_totals(profile.per_layer),
-    )
+    return read_side(file.source(), PurePosixPath(file.name).stem)
+
+
+def read_side(source: ProfileSource, name: str) -> ParityProfile:
+    """One side of a parity: its own JSON, or any profile that is read."""
+    if _PARITY_SIDE.search(source.head()):
+        return validate(ParityProfile, parse(source.whole(), source.name), source.name)
+    return side_of(name, read_profile(source))
+
+
+_PARITY_SIDE = re.compile(rb'\A\s*\{(?s:.{0,4096})"runtime"\s*:')

@@ -18,6 +18,7 @@ from ci_score.models import (
     Regression,
     Scorecard,
     Severity,
+    op_totals,
 )
 from ci_score.strict_json import overflow_is_bad_input
 from ci_score.sums import plain_sum
@@ -160,15 +161,6 @@ def _layer_summary(layer: Layer) -> LayerSummary:
 def _forward_backward_ratio(layers: tuple[LayerSummary, ...]) -> float:
     ratios = [layer.ratio for layer in layers if layer.ratio > 0 and layer.bwd_ms > 0]
     return plain_sum(ratios) / len(ratios) if ratios else 0.0
-
-
-def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
-    """Milliseconds of each op over all layers."""
-    totals: dict[str, float] = {}
-    for layer in layers:
-        for op, ms in layer.ops.items():
-            totals[op] = totals.get(op, 0.0) + ms
-    return totals
 
 
 def _hotspots(layers: Iterable[Layer]) -> tuple[tuple[str, float, float], ...]:

@@ -25,7 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "metrics": {"models"},
     "records": VALUES | {"files"},
     "measurements": VALUES,
-    "case_files": {"errors", "files", "models", "records"},
+    "case_files": {"errors", "models", "records", "profilers"},
     "profilers": VALUES,
     "scoring": FACTS,
     "parity": VALUES,
@@ -37,7 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "settings": {"errors", "inputs", "case_files", "efficiency", "verdict", "report"},
     "github": VALUES | {"files", "archives", "records", "report", "__init__"},
     "policy": {"errors"},
-    "reading": VALUES | {"case_files", "measurements", "profilers", "scoring", "pipeline"},
+    "reading": VALUES | {"case_files", "measurements", "profilers", "parity"},
     "action": FACTS
     | {"files", "records", "case_files", "settings", "verdict", "baselines", "github"}
     | {"pipeline", "reading", "posting", "publishing"},

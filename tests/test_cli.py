@@ -332,7 +332,7 @@ def test_demo__samples_are_plausible(name: str) -> None:
 
 BAD_FILES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "an empty file"),
-    "not-json": (b"steps: 3", "not JSON"),
+    "not-json": (b"steps: 3", "text without a profile"),
     "truncated": (b'{"steps": 3, "avg_st', "the end of the file"),
     "wrong-type": (b'{"steps": "3"}', "expected a whole number"),
     "nan": (b'{"avg_step_ms": NaN}', "not JSON"),
@@ -340,13 +340,16 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "overflow": (b'{"avg_step_ms": 1e999}', "expected a finite number"),
     "negative": (b'{"avg_step_ms": -1}', "expected a number of 0 or more"),
     "duplicate": (b'{"steps": 1, "steps": 2}', "this key twice"),
-    "deep": (b"[" * 10**6, "nested too deeply"),
+    "deep": (b'{"steps":' + b"[" * 10**6, "nested too deeply"),
     "empty-gzip": (gzip.compress(b""), "an empty file"),
-    "cut-gzip": (gzip.compress(b"{}" * 1000)[:20], "a gzip that is cut short"),
+    "cut-gzip": (
+        gzip.compress(b'{"steps": 1}' + b" " * 500_000)[:-100],
+        "a gzip that is cut short",
+    ),
     "damaged-gzip": (b"\x1f\x8b\x08garbage", "a gzip that is cut short or damaged"),
     "utf-8": (b'{"bottleneck": "\xff"}', "not JSON"),
-    "list": (b"[]", "found a list"),
-    "other-json": (b'{"name": "x"}', "an object with the keys 'name'"),
+    "list": (b"[]", "JSON of no profiler"),
+    "other-json": (b'{"name": "x"}', "JSON of no profiler"),
 }
 
 

@@ -13,6 +13,7 @@ from ci_score.cli import COMMANDS
 from ci_score.cli.demo import CASE, WORKLOAD, sample
 from ci_score.models import CaseInput
 from ci_score.pipeline import judged_case, measured_case
+from ci_score.profilers import FORMATS, Format
 from ci_score.report.terminal import report_text
 from tests.builders import PROJECT, found, record
 
@@ -25,6 +26,12 @@ LOCKS = sorted(PROJECT.glob("requirements*.lock"))
 def test_readme__names_every_command(name: str) -> None:
     """A command that nobody can find does not exist."""
     assert f"`ci-score {name}" in README
+
+
+@pytest.mark.parametrize("row", FORMATS, ids=lambda row: row.name)
+def test_readme__lists_every_format(row: Format) -> None:
+    """With the words of the table that picks the reader."""
+    assert f"| `{row.name}` | {row.description} | {row.tested_on} |" in README
 
 
 def test_readme__shows_what_the_demo_prints() -> None:

@@ -247,7 +247,7 @@ def test_pull_request__a_broken_profile_is_a_problem_of_its_case(scene: Scene) -
     pull = pull_request(scene)
     scene.measure(FAST, "profiles/training/p.json")
     (scene.workspace / "profiles" / "other").mkdir()
-    (scene.workspace / "profiles" / "other" / "p.json").write_text("{", encoding="utf-8")
+    (scene.workspace / "profiles" / "other" / "p.json").write_text('{"steps": 1', "utf-8")
     done = on_pull_request(scene, pull)
     assert done.code == 3
     cases = {row["name"]: row["verdict"] for row in json.loads(done.outputs["cases"])}

@@ -101,14 +101,12 @@ def test_profiles__what_lies_beside_them_is_no_profile(here: Path) -> None:
     assert execute(["run"]) == 0
 
 
-def test_profiles__two_files_of_one_case_are_told_apart_by_the_user(
-    here: Path, capsys: Out
-) -> None:
-    """Which of them counts is not guessed."""
-    measure(here, 100.0, "profiles/a.json")
-    measure(here, 100.0, "profiles/b.json")
-    assert execute(["run"]) == 3
-    assert "2 files for one case" in capsys.readouterr().out
+def test_profiles__several_files_of_one_case_are_merged(here: Path) -> None:
+    """Captures of the same work are one case."""
+    for name, step_ms in (("a", 100.0), ("b", 104.0), ("c", 101.0)):
+        measure(here, step_ms, f"profiles/{name}.json")
+    assert execute(["run"]) == 0
+    assert left(here).cases[0].scorecard.step_time_ms == 101.0
 
 
 def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys: Out) -> None:

@@ -17,7 +17,17 @@ from ci_score.cli.voice import say
 from ci_score.errors import CiScoreError
 
 EXIT_WRONG_USE, EXIT_BROKE = 2, 3
-COMMANDS = ("run", "score", "parity", "compare", "hardware", "demo", "completion")
+COMMANDS = (
+    "run",
+    "score",
+    "compare",
+    "parity",
+    "convert",
+    "formats",
+    "hardware",
+    "demo",
+    "completion",
+)
 
 
 class LazyGroup(click.Group):

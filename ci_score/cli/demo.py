@@ -14,6 +14,7 @@ from ci_score.files import write_atomically
 from ci_score.models import CaseInput, Profile, Record
 from ci_score.pipeline import Job, run
 from ci_score.profilers import read_profile
+from ci_score.profilers.source import ProfileSource
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from ci_score.strict_json import dump
@@ -82,7 +83,8 @@ def job(name: str, commit: str) -> Job:
 
 def sample(name: str) -> Profile:
     """One of the profiles that are shipped with ci-score."""
-    return read_profile((files("ci_score") / "samples" / name).read_bytes(), f"sample {name}")
+    data = (files("ci_score") / "samples" / name).read_bytes()
+    return read_profile(ProfileSource(f"sample {name}", data=data))
 
 
 def _publish(record: Record, output_dir: Path) -> None:

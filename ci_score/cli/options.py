@@ -15,8 +15,9 @@ import click
 from ci_score.cli.voice import say
 from ci_score.efficiency import Workload
 from ci_score.errors import WrongUseError
-from ci_score.files import STANDARD_INPUT, write_atomically
+from ci_score.files import STANDARD_INPUT, display_name, read_bytes, write_atomically
 from ci_score.models import Record
+from ci_score.profilers.source import UNPACKED_LIMIT, ProfileSource
 from ci_score.report.escape import unlike_commands
 from ci_score.verdict import FailOn, Gate, OnInconclusive
 
@@ -196,6 +197,13 @@ def output_of(options: dict[str, Any]) -> Output:
     if file == "":
         raise WrongUseError("--output needs the name of a file")
     return Output(as_json=options.pop("as_json"), style=options.pop("style"), file=file)
+
+
+def source_of(file: str, unpacked_limit: int = UNPACKED_LIMIT) -> ProfileSource:
+    """A profiler's file, or standard input."""
+    if file == STANDARD_INPUT:
+        return ProfileSource(display_name(file), data=read_bytes(file))
+    return ProfileSource(file, path=Path(file), unpacked_limit=unpacked_limit)
 
 
 def in_a_job() -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ci_score.cli import options
-from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.files import STANDARD_INPUT
 from ci_score.models import Parity, ParityProfile
 from ci_score.parity import compute_parity
-from ci_score.strict_json import dump, parse, validate
+from ci_score.reading import read_side
+from ci_score.strict_json import dump
 
 
 @click.command("parity")
@@ -20,23 +22,25 @@ from ci_score.strict_json import dump, parse, validate
 def command(ours: str, theirs: str, **said: Any) -> None:
     """Compare OURS with THEIRS, op by op.
 
-    Both are JSON files with runtime, throughput_tok_s, step_time_ms, kernel_launches_per_step and
-    ops (name to milliseconds per step); one of them may be - for standard input.
+    Each is any profile that is read (see `ci-score formats`), or JSON with runtime,
+    throughput_tok_s, step_time_ms, kernel_launches_per_step and ops (name to milliseconds per
+    step). Traces are compared by what their kernels do: two runtimes name them differently. One
+    of them may be - for standard input.
 
     \b
     Examples:
       ci-score parity ours.json pytorch.json
       ci-score parity ours.json pytorch.json --style markdown -o parity.md
-      ci-score parity ours.json pytorch.json --json
+      ci-score parity mi300.trace.json.gz h100.trace.json.gz
     """
     options.only_one_stdin(ours, theirs)
     output = options.output_of(said)
-    output.write(_text(compute_parity(_read(ours), _read(theirs)), output))
+    parity = compute_parity(_side(ours, "ours"), _side(theirs, "theirs"))
+    output.write(_text(parity, output))
 
 
-def _read(name: str) -> ParityProfile:
-    source = display_name(name)
-    return validate(ParityProfile, parse(read_bytes(name, LOCAL_RECORD_LIMIT), source), source)
+def _side(file: str, called: str) -> ParityProfile:
+    return read_side(options.source_of(file), called if file == STANDARD_INPUT else Path(file).stem)
 
 
 def _text(parity: Parity, output: options.Output) -> str:

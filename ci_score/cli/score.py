@@ -49,7 +49,7 @@ def command(profile: str, baseline: str | None, case_name: str | None, **said: A
     """
     options.only_one_stdin(profile, baseline)
     output, gate = options.output_of(said), options.gate_of(said)
-    read = read_profile(read_bytes(profile), display_name(profile))
+    read = read_profile(options.source_of(profile))
     measured = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(said))
     code = 0
     if baseline is not None:

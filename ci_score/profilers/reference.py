@@ -1,22 +1,71 @@
-"""The reference model's own profile: one JSON object, taken as it is."""
+"""The reference model's own profile: one JSON object, taken as it is; and our normalised one."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from ci_score.errors import BadInputError
 from ci_score.models import Profile
-from ci_score.strict_json import validate
+from ci_score.profilers.source import ProfileSource
+from ci_score.strict_json import dump, parse, validate
 
+MARKER = "ci-score"
+SCHEMA = 1
 _FIELDS = frozenset({"steps", "avg_step_ms", "wall_coverage", "phases", "per_layer", "bottleneck"})
+# What the reference does not know and a user may add by hand.
+_ADDED = frozenset({"tokens_per_step", "accelerator", "accelerator_count", "peak_bandwidth_gb_s"})
+_KNOWN_KEY = re.compile(rb'"(?:%b)"\s*:' % b"|".join(sorted(name.encode() for name in _FIELDS)))
+_EMPTY = re.compile(rb"\s*\{\s*\}\s*")
+_MARKED = re.compile(rb'"_profiler"\s*:')
+_MARKED_OURS = re.compile(rb'"_profiler"\s*:\s*"%b"' % MARKER.encode())
+_NOT_A_PROFILE = re.compile(rb'\A\s*\{\s*"(?:grade|schema_version|runtime)"\s*:')
 
 
-def recognises(value: Any) -> bool:
-    """An object with a field of the reference's; an empty one is its profile of nothing."""
-    if not isinstance(value, dict) or "grade" in value or "schema_version" in value:
+def recognises(head: bytes) -> bool:
+    """An object with a field of the reference's and no other profiler's mark; or an empty one."""
+    text = head.lstrip(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith(b"{") or _MARKED.search(text) or _NOT_A_PROFILE.match(text):
         return False
-    return not value or not _FIELDS.isdisjoint(value)
+    return bool(_KNOWN_KEY.search(text) or _EMPTY.fullmatch(text))
 
 
-def read(value: Any, source: str) -> Profile:
-    """The profile, strictly; a field that is wrong is named by its path."""
-    return validate(Profile, value, source)
+def read(source: ProfileSource) -> Profile:
+    """The profile, strictly; a field that is wrong is named by its path.
+
+    Fields that only our normalised profile has are ignored, as the reference ignores them.
+    """
+    value = _object(source)
+    return validate(
+        Profile, {key: value[key] for key in value if key in _FIELDS | _ADDED}, source.name
+    )
+
+
+def recognises_normalised(head: bytes) -> bool:
+    """What `ci-score convert --json` prints."""
+    return bool(_MARKED_OURS.search(head))
+
+
+def read_normalised(source: ProfileSource) -> Profile:
+    """Every field, as it was converted next to the accelerator."""
+    value = _object(source)
+    if value.get("_schema") != SCHEMA or isinstance(value.get("_schema"), bool):
+        raise BadInputError(
+            source.name,
+            field="_schema",
+            found=ascii(value.get("_schema"))[:40],
+            expected=f"{SCHEMA} (a profile that this ci-score has converted)",
+        )
+    return validate(Profile, value, source.name)
+
+
+def normalised(profile: Profile) -> str:
+    """The profile as JSON that is read back equal."""
+    return dump({"_profiler": MARKER, "_schema": SCHEMA, **profile.model_dump(mode="json")})
+
+
+def _object(source: ProfileSource) -> dict[str, Any]:
+    value = parse(source.whole(), source.name)
+    if not isinstance(value, dict):
+        raise BadInputError(source.name, found="no object", expected="a profile")
+    return value

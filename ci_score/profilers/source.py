@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import tempfile
 import zlib
@@ -17,10 +16,21 @@ from ci_score.errors import BadInputError
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
+GZIP_WBITS = 16 + zlib.MAX_WBITS
+PACKED_BYTES = 256 * 1024
 # What a file may unpack to. A trace of an hour is a few gigabytes; a bomb has no end.
 UNPACKED_LIMIT = 8 * 1024**3
 # What may be read at once, for formats that cannot be read in pieces.
 WHOLE_LIMIT = 512 * 1024**2
+
+
+class CutShortError(BadInputError):
+    """The file ends early, or is damaged from some place on: what came before that is good."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            source, found="a gzip that is cut short or damaged", expected="a whole gzip"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +49,23 @@ class ProfileSource:
     def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
         """The unpacked bytes, in pieces of `size`.
 
-        A gzip that is cut short gives what there is, and then raises BadInputError: a reader that
-        can use a part keeps it and says so.
+        A gzip that is cut short gives every byte there is, and then raises CutShortError: a reader
+        that can use a part keeps it and says so.
         """
         total = 0
-        with self._opened() as stream:
-            while chunk := self._read(stream, size):
-                total += len(chunk)
+        with self._raw() as stream:
+            begin = stream.read(len(GZIP_MAGIC))
+            stream.seek(0)
+            read = self._unpacked if begin == GZIP_MAGIC else self._plain
+            for piece in read(stream, size):
+                total += len(piece)
                 if total > self.unpacked_limit:
                     raise BadInputError(
                         self.name,
                         found=f"more than {self.unpacked_limit / 1024**3:g} GiB (unpacked)",
                         expected="less; the limit is --unpacked-limit",
                     )
-                yield chunk
+                yield piece
 
     def whole(self, limit: int = WHOLE_LIMIT) -> bytes:
         """All of it, for formats that cannot be read in pieces."""
@@ -100,16 +113,31 @@ class ProfileSource:
                 self.name, found=f"a file that cannot be read ({error.strerror})", expected="a file"
             ) from None
 
-    def _opened(self) -> IO[bytes]:
-        if not self._packed():
-            return self._raw()
-        raw = self._raw()
-        return gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[return-value]
+    def _plain(self, stream: IO[bytes], size: int) -> Iterator[bytes]:
+        while chunk := stream.read(size):
+            yield chunk
 
-    def _read(self, stream: IO[bytes], size: int) -> bytes:
-        try:
-            return stream.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise BadInputError(
-                self.name, found="a gzip that is cut short or damaged", expected="a whole gzip"
-            ) from None
+    def _unpacked(self, stream: IO[bytes], size: int) -> Iterator[bytes]:
+        """The bytes of one gzip after the other; the gzip module would keep back those of a cut."""
+        unpacker = zlib.decompressobj(wbits=GZIP_WBITS)
+        packed, piece = b"", b""
+        while packed := packed or stream.read(PACKED_BYTES):
+            if unpacker.eof:
+                packed = packed.lstrip(b"\0")
+                if packed:
+                    unpacker = zlib.decompressobj(wbits=GZIP_WBITS)
+                continue
+            try:
+                piece += unpacker.decompress(packed, size - len(piece))
+            except zlib.error:
+                break
+            packed = unpacker.unconsumed_tail or unpacker.unused_data
+            if len(piece) == size:
+                yield piece
+                piece = b""
+        if not packed:
+            piece += unpacker.flush()
+        if piece:
+            yield piece
+        if packed or not unpacker.eof:
+            raise CutShortError(self.name)

@@ -1,0 +1,129 @@
+"""`ci-score convert`: what a profiler wrote, as a profile of a few kilobytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from ci_score.case_files import CaseSource, find_files
+from ci_score.cli import options
+from ci_score.cli.progress import progress
+from ci_score.errors import BadInputError, WrongUseError
+from ci_score.files import STANDARD_INPUT
+from ci_score.models import Profile
+from ci_score.profilers.parallel import Problem, processes, read_all
+from ci_score.profilers.reference import normalised
+from ci_score.profilers.source import ProfileSource
+from ci_score.reading import profile_of
+from ci_score.report.profile import profile_text
+
+GIB = 1024**3
+
+
+@click.command("convert")
+@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.option("--json", "as_json", is_flag=True, help="Print the normalised profile.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="Write to a file instead of standard output.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Processes for several large files.  [default: one a core]",
+)
+@click.option(
+    "--dask",
+    "scheduler",
+    metavar="ADDRESS",
+    help="Read on the workers of this Dask scheduler, which see the same paths.",
+)
+@click.option(
+    "--unpacked-limit",
+    type=options.POSITIVE,
+    default=8.0,
+    show_default=True,
+    metavar="GIB",
+    help="How much one file may unpack to.",
+)
+def command(
+    files: tuple[str, ...],
+    as_json: bool,
+    output: str | None,
+    jobs: int | None,
+    scheduler: str | None,
+    unpacked_limit: float,
+) -> None:
+    """Read FILES of a profiler (or folders, or -) and print what they say of one step.
+
+    Several files are one case: the ranks of a job, or captures of the same work. With --json the
+    result can be uploaded instead of the trace and is read by every other command.
+
+    \b
+    Examples:
+      ci-score convert trace.json.gz
+      ci-score convert rank*.json.gz --json -o profile.json
+      ci-score convert traces/ --dask tcp://scheduler:8786 --json
+    """
+    sources = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
+    with _pool(sources, jobs, scheduler) as pool, progress("reading", len(sources)) as done:
+        results = read_all(sources, pool, done)
+    if scheduler:
+        _explain_missing(results, sources)
+    profile = profile_of([source.name for source in sources], results)
+    text = normalised(profile) if as_json else profile_text(profile)
+    options.Output(as_json, "terminal", output).write(text)
+
+
+def _sources(file: str, limit: int) -> Iterator[ProfileSource]:
+    path = Path(file)
+    if file == STANDARD_INPUT or not path.is_dir():
+        yield options.source_of(file, limit)
+        return
+    found = find_files([CaseSource(".")], path)
+    if len(found) > 1:
+        raise WrongUseError(
+            f"{file} holds the cases {', '.join(sorted(found)[:5])}: convert one folder at a time"
+        )
+    for case_file in next(iter(found.values()), []):
+        yield case_file.source()
+
+
+@contextmanager
+def _pool(
+    sources: list[ProfileSource], jobs: int | None, scheduler: str | None
+) -> Iterator[Executor | None]:
+    if scheduler is None:
+        with processes(sources, jobs) as pool:
+            yield pool
+        return
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise WrongUseError("--dask needs the extra: pip install 'ci-score[dask]'") from None
+    try:
+        client = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise WrongUseError(f"no Dask scheduler answers at {scheduler} ({error})") from None
+    with client:
+        yield client.get_executor()  # type: ignore[no-untyped-call]
+
+
+def _explain_missing(results: list[Profile | Problem], sources: list[ProfileSource]) -> None:
+    """A file that is here and not there is a matter of paths, which the reader cannot know."""
+    for result, source in zip(results, sources, strict=True):
+        missing = isinstance(result, Problem) and result.found == "no such file"
+        if missing and source.path is not None and source.path.exists():
+            raise BadInputError(
+                source.name,
+                found="a file that the Dask workers do not see",
+                expected="a folder that they share, at the same path",
+            )

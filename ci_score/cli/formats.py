@@ -1,0 +1,30 @@
+"""`ci-score formats`: which files are read, and on what that was tested."""
+
+from __future__ import annotations
+
+import click
+
+from ci_score.profilers import FORMATS
+from ci_score.report.terminal import table
+from ci_score.strict_json import dump
+
+
+@click.command("formats")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """List the files that are read. A format is known by its content; gzip may be around any.
+
+    \b
+    Examples:
+      ci-score formats
+      ci-score formats --json
+    """
+    if as_json:
+        rows = [
+            {"name": row.name, "description": row.description, "tested_on": row.tested_on}
+            for row in FORMATS
+        ]
+        click.echo(dump(rows), nl=False)
+        return
+    for row in FORMATS:
+        click.echo(table([(row.name, row.description), ("", f"tested on {row.tested_on}")]))

@@ -1,0 +1,43 @@
+"""Progress on a terminal for anything that takes over a second; quiet everywhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+QUIET_FOR = 1.0
+EVERY = 0.25
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Tells how many of `total` are done, on a line that goes away."""
+    done = [0]
+    if not sys.stderr.isatty() or os.environ.get("CI"):
+        yield lambda _count: None
+        return
+    stop = threading.Event()
+    ticker = threading.Thread(target=_tick, args=(what, total, done, stop), daemon=True)
+    ticker.start()
+    try:
+        yield lambda count: done.__setitem__(0, count)
+    finally:
+        stop.set()
+        ticker.join()
+
+
+def _tick(what: str, total: int, done: list[int], stop: threading.Event) -> None:
+    begin = time.monotonic()
+    if stop.wait(QUIET_FOR):
+        return
+    while not stop.wait(EVERY):
+        seconds = time.monotonic() - begin
+        count = f" {done[0]} of {total}" if total > 1 else ""
+        click.echo(f"\r{what}{count}, {seconds:.0f} s ", err=True, nl=False)
+    click.echo("\r" + " " * 78 + "\r", err=True, nl=False)

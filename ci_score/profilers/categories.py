@@ -1,0 +1,128 @@
+"""What kind of work a device kernel does, told by its name.
+
+Runtimes and vendors name the same work differently; what two of them can be compared by is its
+category. Names lie in known ways: `lambda` is not the optimizer LAMB, `convert` is no convolution,
+`all_gather` is no gather, and communication is much more than `nccl`. The rows are tried in order,
+the first that matches decides, and each says what it must come before.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Direction = Literal["h2d", "d2h", "d2d"]
+
+# Every answer that `category_of` can give, in the order in which reports show them.
+CATEGORIES = (
+    "gemm",
+    "attention",
+    "conv",
+    "norm",
+    "elementwise",
+    "softmax_loss",
+    "embedding",
+    "reduce",
+    "optimizer",
+    "copy",
+    "other",
+    "comm",
+    "memcpy",
+    "memset",
+)
+
+# Names are compared in lower case.
+_ROWS = (
+    # What profilers call transfers and fills: always at the start, unlike `memcpy` inside a kernel.
+    ("memcpy", r"^(\[?cuda |\[?hip )?mem(ory)?_?cpy|^hip_?memcpy|^copy(host|device)to"),
+    ("memset", r"^(\[?cuda |\[?hip )?mem(ory)?_?set|^hip_?memset|^fillbuffer"),
+    # Before all others: its names contain `reduce`, `gather` and `scatter`.
+    (
+        "comm",
+        (
+            r"[nr]ccl|nvshmem|mscclpp|deep_?ep|\bep::(internode|intranode|low_latency)"
+            r"|cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|send_?recv"
+        ),
+    ),
+    # Before gemm and softmax, of which it is made.
+    (
+        "attention",
+        (
+            r"fmha|flash::|flash_?(fwd|bwd|attn|mla|decod|infer|splitkv)|attention|(^|[^a-z])attn"
+            r"|paged_?decode"
+        ),
+    ),
+    # Before elementwise: an optimizer's functor runs in a template that has another name.
+    (
+        "optimizer",
+        (
+            r"multi_?tensor_?apply|fused_?(adam|sgd|lamb|adagrad)|adamw?(_|functor|kernel|math)"
+            r"|sgd(_|functor|kernel|math)|(^|[^a-z])(lamb|lion|muon|adafactor)(_|functor|kernel|$)"
+        ),
+    ),
+    # Before gemm: it is done by implicit GEMMs. `conv` may not be the head of `convert`.
+    (
+        "conv",
+        (
+            r"conv(?!ert)|implicit_?gemm|[dw]grad_|fprop_|winograd|scudnn|(cask|cutlass)_cudnn|cudnn::cnn"
+            r"|igemm_(fwd|bwd|wrw)|bwd_(weight|data)|nchwtonhwc|nhwctonchw"
+        ),
+    ),
+    # Before reduce: `batch_norm_reduce_statistics`. The norm of a vector is no normalisation.
+    (
+        "norm",
+        (
+            r"(batch|layer|group|instance|rms)_?norm|(^|[^a-z])(ln|bn)_(fwd|bwd|fw|bw)"
+            r"|gammabetabackward|rowwisemoments"
+        ),
+    ),
+    # FBGEMM is a library of embeddings, and `cutlass` may stand among the types of arguments.
+    (
+        "gemm",
+        (
+            r"(?<!fb)gemm|gemv|cutlass(::kernel|::device_kernel|_\d)|cublas|nvjet|^cijk_"
+            r"|(^|[^a-z])bmm_|matmul|splitkreduce|dot_kernel"
+        ),
+    ),
+    # Before copy and embedding: what it does is arithmetic, or a write into a cache.
+    ("elementwise", r"rotary|swiglu|cast_(to_fp8|back)|fp8_quant"),
+    ("copy", r"reshape_and_cache"),
+    # Before reduce, elementwise and copy, in whose templates indexing runs. A top-k is a selection.
+    (
+        "embedding",
+        r"embedding|embs_kernel|bounds_check_indices|(?<!with_)index|scatter|gather(?!topk)",
+    ),
+    ("softmax_loss", r"softmax|cross_?entropy|nll_?loss|nllcriterion|loss_"),
+    ("reduce", r"reduce|topk|radixsort|devicescan"),
+    # Before elementwise, in whose templates ATen's copies run.
+    ("copy", r"copy|transpose|catarray|permute"),
+    ("elementwise", r"elementwise|triton_poi|fill|[gs]elu|silu|relu|sigmoid|dropout"),
+)
+_COMPILED = tuple((category, re.compile(pattern)) for category, pattern in _ROWS)
+
+_DIRECTIONS: tuple[tuple[Direction, re.Pattern[str]], ...] = (
+    ("h2d", re.compile(r"h(ost)?_?(to|2|->)_?d(ev|$|[^a-z])|host ?-> ?device|hosttodevice")),
+    ("d2h", re.compile(r"d(evice)?_?(to|2|->)_?h(ost|$|[^a-z])|device ?-> ?host|devicetohost")),
+    ("d2d", re.compile(r"[dp](evice|eer)?_?(to|2|->)_?[dp](ev|eer|$|[^a-z])|device ?-> ?device")),
+)
+
+
+@lru_cache(maxsize=65536)
+def category_of(kernel_name: str) -> str:
+    """The category of a kernel, transfer or fill by its name; `other` where no row knows it."""
+    name = kernel_name.lower()
+    for category, pattern in _COMPILED:
+        if pattern.search(name):
+            return category
+    return "other"
+
+
+@lru_cache(maxsize=4096)
+def memcpy_direction(name: str) -> Direction | None:
+    """Which way a transfer goes, as `Memcpy HtoD (Pinned -> Device)` says; None if it does not."""
+    lower = name.lower()
+    for direction, pattern in _DIRECTIONS:
+        if pattern.search(lower):
+            return direction
+    return None

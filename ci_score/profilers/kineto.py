@@ -1,0 +1,1047 @@
+"""The PyTorch profiler's Chrome trace (Kineto), of 2021 until now, on NVIDIA and AMD.
+
+A trace is read in one pass into columns (kineto_events). Here they become a profile: where the
+steps are, which step launched which work of the device, and what of it belongs to which phase,
+layer and op. Kineto's times are microseconds; the device's are counted in whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from ci_score.models import Layer, Phase, Profile
+from ci_score.profilers.categories import category_of, memcpy_direction
+from ci_score.profilers.device_steps import (
+    MOST_OPS,
+    UNKNOWN,
+    DeviceEvents,
+    Names,
+    Phases,
+    Steps,
+    StepWork,
+    capture_sums,
+    repeated_steps,
+    step_fields,
+    sum_in_order,
+    window_of,
+    work_per_step,
+)
+from ci_score.profilers.kineto_events import (
+    KERNEL,
+    MEMCPY,
+    NONE,
+    OLD_ANNOTATION,
+    Annotation,
+    HostWork,
+    Trace,
+    read_trace,
+)
+from ci_score.profilers.source import ProfileSource
+from ci_score.profilers.timeline import (
+    Interval,
+    Windows,
+    intersection,
+    length,
+    subtract,
+    union,
+)
+from ci_score.strict_json import overflow_is_bad_input
+
+TOOL = "PyTorch profiler (Kineto)"
+TICKS_PER_US = 1000
+TICKS_PER_MS = 1_000_000
+US_PER_MS = 1000.0
+
+_BACKWARD_OP = "autograd::engine::evaluate_function"
+_BACKWARD_NODE = re.compile(r"\w+Backward\d*|(struct )?torch::autograd::\w+")
+_TRANSFER_NAMES = {"h2d": "Memcpy HtoD", "d2h": "Memcpy DtoH", "d2d": "Memcpy DtoD"}
+# Annotations that the communication library writes for itself say nothing about phases.
+_LIBRARY_ANNOTATION = re.compile(
+    r"(nccl|gloo|mpi|ucc|xccl|c10d)(:|::)|ProfilerStep|PyTorch Profiler"
+)
+_HASHES = re.compile(r"^#+\s*(.*?)\s*#*$")
+_FORWARD = re.compile(r"forward|fwd", re.IGNORECASE)
+_BACKWARD = re.compile(r"backward|bwd", re.IGNORECASE)
+_DATA_PARALLEL = re.compile(r"(Distributed|FullySharded)DataParallel\.forward")
+_DATA_PARALLEL_GROUP = re.compile(
+    r"(^|[^a-z])(dp|ddp|fsdp|data_?parallel)([^a-z]|$)", re.IGNORECASE
+)
+# An annotation around everything names no phase: what is inside it does.
+_WHOLE_STEP = 0.9
+# Backward operators less far apart than this share of a step belong to one backward pass.
+_ONE_PASS = 0.02
+# A step of a trace that is cut short is whole when its launches have their kernels.
+_WHOLE_LAUNCHES = 0.99
+
+# --- is it one? ---------------------------------------------------------------------------------
+
+_OTHERS = (b'"/host:CPU"', b'"/device:', b'"XLA Ops"', b'"XLA Modules"', b"highres-ticks")
+_KINETO_KEY = re.compile(
+    rb'"(schemaVersion|deviceProperties|computeProperties|distributedInfo|record_shapes'
+    rb"|with_stack|profile_memory|cupti_version|roctracer_version|baseTimeNanoseconds)\"\s*:"
+)
+_KINETO_EVENT = re.compile(
+    rb'"cat"\s*:\s*"(cpu_op|cuda_runtime|cuda_driver|kernel|gpu_memcpy|gpu_memset|user_annotation'
+    rb"|gpu_user_annotation|python_function|cpu_instant_event|ac2g|fwdbwd|Operator|Runtime|Kernel"
+    rb'|Memcpy|Memset|Trace)"|"ProfilerStep#|"PyTorch Profiler'
+)
+_EVENT_LIST = re.compile(rb'"traceEvents"\s*:\s*\[')
+_NO_EVENTS = re.compile(rb'^\s*\{[^{\[]*"traceEvents"\s*:\s*\[\s*(\{\s*\})?\s*\]')
+
+
+def recognises(head: bytes) -> bool:
+    """Whether a file that begins like this is a trace of the PyTorch profiler."""
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin[:1] not in (b"{", b"["):
+        return False
+    if _KINETO_EVENT.search(begin):
+        return True
+    if any(sign in begin for sign in _OTHERS):
+        return False
+    if _NO_EVENTS.match(begin):
+        return True
+    # The list of events may begin later than the head: a job of a thousand ranks lists them first.
+    return begin[:1] == b"{" and len(set(_KINETO_KEY.findall(begin))) >= (
+        1 if _EVENT_LIST.search(begin) else 2
+    )
+
+
+# --- the profile --------------------------------------------------------------------------------
+
+
+def read(source: ProfileSource) -> Profile:
+    """The profile of a trace; of one that measured nothing it says why in `unusable`."""
+    trace = read_trace(source)
+    with overflow_is_bad_input(source.name):
+        return _Draft(trace).profile()
+
+
+@dataclass(frozen=True, slots=True)
+class HostSteps:
+    """The steps as the host marked them, in microseconds, and by what."""
+
+    windows: list[Interval]
+    evidence: str
+    thread: int = NONE
+
+
+@dataclass(slots=True)
+class _Device:
+    """The device's work in the shape in which steps are counted, and which launch began it."""
+
+    events: DeviceEvents
+    names: Names
+    launch_of: array[int]
+    kernels: int
+    unmatched: int
+    graph_launched: int
+
+
+class _Draft:
+    """A profile in the making: each method adds the fields that one question answers."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.base = _first_time(trace)
+        self.steps = _marked_steps(trace)
+        self.fields: dict[str, Any] = {"tool": _tool(trace.metadata)}
+        self.sources: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.capture: dict[str, float] = {"events": float(trace.events)}
+        self.device = _device_work(trace, self.base)
+        self.autograd = _Autograd(trace)
+
+    def profile(self) -> Profile:
+        """All of it, or why there is nothing."""
+        self._note_what_was_broken()
+        self._add_environment()
+        self._add_capture()
+        reason = self._unusable()
+        if reason is None:
+            self._add_steps()
+            reason = None if self.fields.get("avg_step_ms", 0.0) > 0 else "its steps took no time"
+        return Profile(
+            **self.fields,
+            sources=self.sources,
+            notes=tuple(self.notes),
+            capture=self.capture,
+            unusable=reason,
+        )
+
+    # --- what the file is like ---
+
+    def _note_what_was_broken(self) -> None:
+        trace = self.trace
+        if trace.is_cut:
+            self.notes.append("the trace is cut short: its last events are missing")
+        if trace.dropped:
+            self.notes.append(f"dropped {_count(trace.dropped, 'event')} that could not be read")
+        if trace.mended:
+            self.notes.append(f"mended {_count(trace.mended, 'event')} with broken text")
+        if trace.impossible:
+            times = "a negative or impossible time"
+            self.notes.append(f"dropped {_count(trace.impossible, 'event')} with {times}")
+
+    def _unusable(self) -> str | None:
+        trace, steps = self.trace, self.steps.windows
+        if not trace.timed_events:
+            return "the trace has no events that take time" if trace.events else "no events"
+        if self.device.kernels:
+            return self._unusable_cut() if trace.is_cut else None
+        launched = sum(trace.launches.is_kernel)
+        if trace.is_cut and (launched or trace.metadata.get("deviceProperties") or not steps):
+            return "the trace is cut short before the device's work: no whole step was measured"
+        if launched:
+            return (
+                f"no kernels, though {_count(launched, 'call')} launched some: "
+                "the device's profiler (CUPTI, roctracer) failed"
+            )
+        if not (trace.operators.start or trace.annotations):
+            return "neither kernels nor operators were recorded"
+        return None
+
+    def _unusable_cut(self) -> str | None:
+        """Of a trace that is cut short only whole steps count."""
+        if not self.steps.windows:
+            return "the trace is cut short, and without step markers no step is known to be whole"
+        whole = _whole_steps(self.trace, self.steps, self.device)
+        left_out = len(self.steps.windows) - len(whole)
+        if left_out:
+            self.notes.append(f"left out {_count(left_out, 'step')} that the cut may have reached")
+        if not whole:
+            return "the trace is cut short and holds no whole step"
+        self.steps = HostSteps(whole, self.steps.evidence, self.steps.thread)
+        return None
+
+    def _keep_steps(self, kept: Sequence[int]) -> None:
+        if kept and self.steps.windows:
+            windows = [self.steps.windows[place] for place in kept]
+            self.steps = HostSteps(windows, self.steps.evidence, self.steps.thread)
+
+    # --- where it ran ---
+
+    def _add_environment(self) -> None:
+        metadata = self.trace.metadata
+        job = _mapping(metadata.get("distributedInfo"))
+        rank, world = _number(job.get("rank")), _number(job.get("world_size"))
+        if rank is not None and rank >= 0:
+            self._set("rank", rank, "distributedInfo")
+        if world is not None and 1 <= world <= 10**6:
+            self._set("world_size", world, "distributedInfo")
+        self._add_accelerator(metadata, world)
+        if self.trace.peak_allocated > 0:
+            self._set(
+                "peak_memory_gb",
+                self.trace.peak_allocated / 1e9,
+                "the largest Total Allocated of the [memory] events",
+            )
+
+    def _add_accelerator(self, metadata: Mapping[str, Any], world: int | None) -> None:
+        listed = metadata.get("deviceProperties") or metadata.get("computeProperties") or []
+        cards = [_mapping(each) for each in listed] if isinstance(listed, list) else []
+        devices = {str(device) for device in self.trace.devices}
+        used = [card for card in cards if str(card.get("id")) in devices]
+        names = {str(card["name"]) for card in used or cards if card.get("name")}
+        if len(names) == 1 and (self.trace.devices or used or not self.device.kernels):
+            self._set("accelerator", names.pop(), "deviceProperties")
+        bandwidth = _peak_bandwidth(used)
+        if bandwidth is not None:
+            self._set("peak_bandwidth_gb_s", bandwidth, "deviceProperties")
+        if world is not None and 1 <= world <= 10**6 and len(devices) == 1:
+            self._set(
+                "accelerator_count", world, "world_size of distributedInfo, one device a rank"
+            )
+        elif devices:
+            self._set("accelerator_count", len(devices), "devices that ran something in this trace")
+        if len(devices) > 1:
+            self.notes.append(
+                f"{len(devices)} devices in one trace: their work is counted together"
+            )
+
+    # --- the whole capture ---
+
+    def _add_capture(self) -> None:
+        device = self.device
+        self.capture["kernels"] = float(device.kernels)
+        host = _host_period_ms(self.steps.windows)
+        if host:
+            self.capture["host_step_ms"] = host
+        if not len(device.events):
+            return
+        self.capture |= capture_sums(device.events, device.names, TICKS_PER_MS)
+        totals: Counter[str] = Counter()
+        columns = zip(device.events.names, device.events.starts, device.events.ends, strict=True)
+        for name, start, end in columns:
+            totals[device.names.categories[name]] += end - start
+        for category, ticks in totals.most_common():
+            self.capture[f"ops_ms_total.{category}"] = ticks / TICKS_PER_MS
+        self.capture["graph_launched_kernels"] = float(device.graph_launched)
+
+    # --- what a step costs ---
+
+    def _add_steps(self) -> None:
+        works, steps, phases = self._attributed()
+        if works:
+            self._take(step_fields(works, self.device.names, steps, TICKS_PER_MS))
+            self._mend_host_times(works, steps)
+        else:
+            self._add_host_steps()
+        windows = [(begin, end) for begin, end in self.steps.windows] or [self._everything()]
+        if works:
+            self.sources["phases"] = f"{phases.evidence}; busy time of the device, by launch"
+        else:
+            self._add_host_phases(phases, windows)
+            self._add_host_ops(windows)
+        self._add_wall_coverage(phases, windows)
+        if len(windows) != self.fields["steps"]:
+            self.notes.append("no layers, no tokens: the host's part of each step is not known")
+            return
+        self._add_layers(windows, bool(works))
+        self._add_tokens(windows)
+
+    def _attributed(self) -> tuple[list[StepWork], Steps, _PhaseWindows]:
+        """The device's work of each step, where its work can be told apart by steps."""
+        device = self.device
+        steps = self._device_steps()
+        host_windows = self.steps.windows or [self._everything()]
+        backward = self.autograd.windows(host_windows)
+        phases = _phase_windows(self.trace, host_windows, self.steps.thread, backward)
+        if not device.kernels:
+            return [], steps, phases
+        ticks = Phases([self._ticks(window) for window in phases.windows], phases.names)
+        works, unattributed = work_per_step(device.events, device.names, steps, ticks)
+        self.capture["unattributed_gpu_events"] = float(unattributed)
+        if unattributed:
+            self.notes.append(
+                f"{_count(unattributed, 'device event')} of {len(device.events)} belong to no step"
+                f" ({device.unmatched} without the call that launched them): not counted"
+            )
+        kept = [place for place, work in enumerate(works) if work.kernels]
+        if len(kept) == 1:
+            return works, steps, phases
+        if len(kept) < len(works):
+            missing = len(works) - len(kept)
+            self.notes.append(f"{_count(missing, 'step')} without kernels left out")
+            self._keep_steps(kept)
+        return [works[place] for place in kept], steps.only(kept), phases
+
+    def _device_steps(self) -> Steps:
+        """Where the steps are, for the device's events."""
+        if self.steps.windows:
+            windows = [self._ticks(window) for window in self.steps.windows]
+            return Steps(windows, self.steps.evidence, by_launch=True, host_times=True)
+        repeated = repeated_steps(self.device.events) if self.device.kernels else None
+        if repeated is not None and _is_all_there_is(repeated, self.device):
+            self.notes.append(f"no step markers: steps are {repeated.evidence}")
+            self.steps = HostSteps(self._launch_windows(repeated), repeated.evidence)
+            return repeated
+        self.notes.append("no step markers, no repeated sequence: the capture counts as one step")
+        ends = self.device.events.ends or [1]
+        starts = self.device.events.starts or [0]
+        whole = (min(starts), max(ends) + 1)
+        return Steps([whole], "no step marker, the whole capture")
+
+    def _launch_windows(self, steps: Steps) -> list[Interval]:
+        """When the host launched the units of repeated work: none where not all are known."""
+        events = self.device.events
+        first: dict[int, int] = {}
+        places = window_of(events.starts, steps.windows)
+        for place, at in zip(places, events.launched_at, strict=True):
+            if place >= 0 and at != UNKNOWN:
+                first[place] = min(at, first.get(place, at))
+        begins = [self.base + first[place] / TICKS_PER_US for place in sorted(first)]
+        if len(begins) < len(steps.windows) or sorted(begins) != begins:
+            return []
+        return list(pairwise([*begins, max(self._everything()[1], begins[-1])]))
+
+    def _mend_host_times(self, works: Sequence[StepWork], steps: Steps) -> None:
+        """Where but one step ran kernels there is no period of the device's, only the host's."""
+        ran = [work for work in works if work.kernels]
+        if not steps.host_times or len(ran) > 1:
+            return
+        self.notes.append(
+            "only one step ran kernels: the step time is the host's, which may be short where the"
+            " device lags behind"
+        )
+        self._add_host_period()
+        period, time = self.fields["avg_step_ms"], ran[0].time
+        for phase in self.fields["phases"].values():
+            phase["pct"] = 100 * phase["total_ms"] / period if period > 0 else 0.0
+        self.fields["device_idle_share"] = 1 - time.busy / time.span if time.span > 0 else 0.0
+
+    def _add_host_steps(self) -> None:
+        """Steps by the host's clock, where no device's work belongs to any."""
+        windows = self.steps.windows
+        if self.device.kernels:
+            self.notes.append("no device work could be told apart by steps: host times only")
+        else:
+            self.notes.append("no kernels: times are those of the host")
+        if windows:
+            self.fields["steps"] = len(windows)
+            self._add_host_period()
+            return
+        begin, end = self._everything()
+        self.fields["steps"] = 1
+        self._set(
+            "avg_step_ms", (end - begin) / US_PER_MS, "no step marker: the span of all host events"
+        )
+
+    def _add_host_period(self) -> None:
+        windows = self.steps.windows
+        self._set("avg_step_ms", _host_period_ms(windows), _host_source(self.steps))
+        starts = [begin for begin, _ in windows]
+        periods = [(after - begin) / US_PER_MS for begin, after in pairwise(starts)]
+        self.fields["step_times_ms"] = tuple(periods)
+
+    # --- phases ---
+
+    def _add_host_phases(self, phases: _PhaseWindows, windows: Sequence[Interval]) -> None:
+        times: dict[str, list[Interval]] = defaultdict(list)
+        for name, window in zip(phases.names, phases.windows, strict=True):
+            times[name].append(window)
+        period = self.fields["avg_step_ms"]
+        means = {
+            name: length(union(spans)) / US_PER_MS / len(windows) for name, spans in times.items()
+        }
+        self.fields["phases"] = {
+            name: Phase(total_ms=mean, avg_ms=mean, pct=100 * mean / period if period else 0.0)
+            for name, mean in means.items()
+        }
+        if means:
+            self.sources["phases"] = f"{phases.evidence}; host time"
+
+    def _add_wall_coverage(self, phases: _PhaseWindows, windows: Sequence[Interval]) -> None:
+        wall = length(windows)
+        if phases.annotated and wall > 0:
+            covered = length(intersection(union(phases.annotated), union(windows)))
+            what = "annotated phases / host time of the steps"
+            self._set("wall_coverage", min(covered / wall, 1.0), what)
+        elif self.fields.get("device_busy_ms") and self.fields["avg_step_ms"] > 0:
+            share = self.fields["device_busy_ms"] / self.fields["avg_step_ms"]
+            self._set("wall_coverage", min(share, 1.0), "device busy time / step time")
+
+    # --- ops of the host ---
+
+    def _add_host_ops(self, windows: Sequence[Interval]) -> None:
+        """Without kernels the operators' own time, without that of the operators they called."""
+        names = list(self.trace.names)
+        own = _own_times(self.trace.operators, windows)
+        ops = {names[name]: time / US_PER_MS / len(windows) for name, time in own.most_common()}
+        kept = {name: ms for name, ms in ops.items() if not OLD_ANNOTATION.match(name)}
+        self.fields["ops"] = dict(list(kept.items())[:MOST_OPS])
+        if kept:
+            self.sources["ops"] = "operators on the host, without those they called"
+
+    # --- layers ---
+
+    def _add_layers(self, windows: Sequence[Interval], on_device: bool) -> None:
+        layers = _find_layers(self.trace, windows)
+        if layers is None:
+            self.notes.append("no layers: no repeated nn.Module was recorded (with_stack, modules)")
+            return
+        if on_device:
+            times = _device_layer_times(self.trace, self.device, layers, self.autograd, windows)
+        else:
+            times = _host_layer_times(self.trace, layers, self.autograd)
+        self.fields["per_layer"] = tuple(
+            _layer(number, each, len(windows)) for number, each in times
+        )
+        clock = "kernels by launch" if on_device else "host time"
+        self.sources["per_layer"] = f"nn.Module {layers.container}, {clock}; backward by sequence"
+
+    # --- tokens ---
+
+    def _add_tokens(self, windows: Sequence[Interval]) -> None:
+        inside = Windows(windows)
+        calls = [call for call in self.trace.embeddings if inside.at(call.time) >= 0]
+        if not calls:
+            return
+        largest = max(call.vocabulary for call in calls)
+        mine = sum(call.tokens for call in calls if call.vocabulary == largest) / len(windows)
+        world = self.fields.get("world_size", 1)
+        degree = 1 if world == 1 else self._data_parallel_degree(world)
+        inferred = f"inferred from the shapes of aten::embedding, vocabulary {largest}"
+        if degree is None:
+            self.notes.append(
+                f"tokens: {mine:g} a step on this rank ({inferred}); of {world} ranks it is not"
+                " known how many saw other data, so the job's are not derived"
+            )
+            return
+        self._set("tokens_per_step", mine * degree, f"{inferred}, × {degree} data-parallel ranks")
+        self.notes.append(f"tokens per step are {inferred}")
+
+    def _data_parallel_degree(self, world: int) -> int | None:
+        """How many ranks see different data, where the trace tells."""
+        job = _mapping(self.trace.metadata.get("distributedInfo"))
+        groups = job.get("pg_config")
+        groups = [_mapping(each) for each in groups] if isinstance(groups, list) else []
+        sizes = [
+            _number(group.get("pg_size"))
+            for group in groups
+            if _DATA_PARALLEL_GROUP.search(str(group.get("pg_desc", "")))
+        ]
+        known = [size for size in sizes if size is not None and 1 <= size <= world]
+        if known:
+            return max(known)
+        wrapped = any(_DATA_PARALLEL.search(each.name) for each in self.trace.annotations)
+        return world if wrapped and len(groups) == 1 else None
+
+    # --- small things ---
+
+    def _set(self, name: str, value: Any, source: str) -> None:
+        self.fields[name] = value
+        self.sources[name] = source
+
+    def _take(self, fields: dict[str, Any]) -> None:
+        self.sources |= fields.pop("sources", {})
+        self.fields |= fields
+
+    def _ticks(self, window: Interval) -> tuple[int, int]:
+        return _tick(window[0], self.base), _tick(window[1], self.base)
+
+    def _everything(self) -> Interval:
+        """From the first event of the host to the last."""
+        trace = self.trace
+        begins = [trace.operators.start, trace.launches.start]
+        ends = [trace.operators.end, trace.launches.start]
+        spans = [(min(begin), max(end)) for begin, end in zip(begins, ends, strict=True) if begin]
+        spans += [(each.start, each.end) for each in trace.annotations]
+        if not spans and trace.device.start:
+            spans = [(min(trace.device.start), max(trace.device.end))]
+        if not spans:
+            return 0.0, 0.0
+        return min(begin for begin, _ in spans), max(end for _, end in spans)
+
+
+def _tool(metadata: Mapping[str, Any]) -> str:
+    version = metadata.get("schemaVersion")
+    return f"{TOOL}, schema {version}" if isinstance(version, int) else TOOL
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value[:18])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _peak_bandwidth(cards: Sequence[Mapping[str, Any]]) -> float | None:
+    """Twice the memory's clock (kHz) times the width of its bus (bits), where they are written."""
+    for card in cards:
+        clock, width = _number(card.get("memoryClockRate")), _number(card.get("memoryBusWidth"))
+        if clock and width and clock > 0 < width:
+            return 2.0 * clock * 1e3 * width / 8 / 1e9
+    return None
+
+
+def _first_time(trace: Trace) -> float:
+    """What nanoseconds are counted from: the epoch's would not fit a double."""
+    columns = (trace.device.start, trace.launches.start, trace.operators.start)
+    return min((column[0] for column in columns if column), default=0.0)
+
+
+def _tick(time: float, base: float) -> int:
+    return round((time - base) * TICKS_PER_US)
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+def _marked_steps(trace: Trace) -> HostSteps:
+    """The steps by the best mark that there is."""
+    profiler = [each for each in trace.annotations if each.name.startswith("ProfilerStep")]
+    if profiler:
+        return _steps_of_marks(profiler, "ProfilerStep#")
+    optimizer = [each for each in trace.annotations if each.name.startswith("Optimizer.step#")]
+    if optimizer:
+        return _steps_between(optimizer, trace)
+    numbered = [each for each in trace.annotations if each.step is not None]
+    if numbered:
+        return _steps_of_marks(numbered, "annotations with step_num")
+    return HostSteps([], "")
+
+
+def _steps_of_marks(marks: Sequence[Annotation], evidence: str) -> HostSteps:
+    """One step a mark, on the thread that has most of them; one mark within another is none."""
+    thread = Counter(each.thread for each in marks).most_common(1)[0][0]
+    mine = sorted((each.start, each.end) for each in marks if each.thread == thread)
+    windows: list[Interval] = []
+    for begin, end in mine:
+        if windows and (end <= windows[-1][1] or begin <= windows[-1][0]):
+            continue
+        if windows and begin < windows[-1][1]:
+            windows[-1] = (windows[-1][0], begin)
+        windows.append((begin, end))
+    return HostSteps(windows, evidence, thread)
+
+
+def _steps_between(marks: Sequence[Annotation], trace: Trace) -> HostSteps:
+    """From the end of one optimizer's step to the end of the next: the first step began unseen."""
+    thread = Counter(each.thread for each in marks).most_common(1)[0][0]
+    mine = [each for each in marks if each.thread == thread]
+    name = Counter(each.name for each in mine).most_common(1)[0][0]
+    ends = sorted(each.end for each in mine if each.name == name)
+    if len(ends) > 1:
+        windows = [(begin, end) for begin, end in pairwise(ends) if begin < end]
+        return HostSteps(windows, f"from {name} to {name}", thread)
+    columns = (trace.operators.start, trace.launches.start)
+    begin = min([mine[0].start, *(min(column) for column in columns if column)])
+    return HostSteps([(begin, ends[0])], f"up to the only {name}", thread)
+
+
+def _host_period_ms(windows: Sequence[Interval]) -> float:
+    """From start to start, or of one step its span."""
+    if not windows:
+        return 0.0
+    if len(windows) == 1:
+        return (windows[0][1] - windows[0][0]) / US_PER_MS
+    return (windows[-1][0] - windows[0][0]) / US_PER_MS / (len(windows) - 1)
+
+
+def _host_source(steps: HostSteps) -> str:
+    count = len(steps.windows)
+    if count == 1:
+        return f"host span of one step ({steps.evidence})"
+    return f"host period of {count} steps ({steps.evidence})"
+
+
+def _is_all_there_is(steps: Steps, device: _Device) -> bool:
+    """Whether the repeated units are steps: layers repeat as well, but between others' kernels."""
+    inside: set[int] = set()
+    outside: set[int] = set()
+    events = device.events
+    places = window_of(events.starts, steps.windows)
+    for name, place in zip(events.names, places, strict=True):
+        (inside if place >= 0 else outside).add(name)
+    return not any(device.names.is_kernel(name) for name in outside - inside)
+
+
+def _whole_steps(trace: Trace, steps: HostSteps, device: _Device) -> list[Interval]:
+    """The steps that the cut did not reach.
+
+    Their launches have their kernels, and either work of a later step is there, too, or as much
+    work as in the fullest.
+    """
+    windows = steps.windows
+    matched = set(device.launch_of)
+    launched = [0] * len(windows)
+    found = [0] * len(windows)
+    launches = trace.launches
+    places = Windows(windows).places(launches.start)
+    for launch, (place, is_kernel) in enumerate(zip(places, launches.is_kernel, strict=True)):
+        if place >= 0 and is_kernel:
+            launched[place] += 1
+            found[place] += launch in matched
+    most = max(found, default=0)
+    whole = []
+    for place, window in enumerate(windows):
+        complete = found[place] > 0 and found[place] >= _WHOLE_LAUNCHES * launched[place]
+        went_on = any(found[place + 1 :]) or (place > 0 and found[place] >= most)
+        if complete and went_on:
+            whole.append(window)
+    return whole
+
+
+# --- the device's work --------------------------------------------------------------------------
+
+
+def _device_work(trace: Trace, base: float) -> _Device:
+    """The device's columns in nanoseconds, each event with the launch that it came from."""
+    columns, names = trace.device, Names()
+    texts = list(trace.names)
+    places: dict[tuple[int, int], int] = {}
+    for name, kind in set(zip(columns.name, columns.kind, strict=True)):
+        places[name, kind] = _place(names, texts[name], kind)
+    launch_of = _launches_of(trace)
+    begun = trace.launches.start
+    events = DeviceEvents()
+    # Generators: a list of ten million numbers would be half a gigabyte.
+    events.extend(
+        (round((time - base) * TICKS_PER_US) for time in columns.start),
+        (round((time - base) * TICKS_PER_US) for time in columns.end),
+        (places[key] for key in zip(columns.name, columns.kind, strict=True)),
+        iter(columns.stream),
+        (UNKNOWN if each == NONE else each for each in columns.correlation),
+        (UNKNOWN if each < 0 else _tick(begun[each], base) for each in launch_of),
+    )
+    kernels = columns.kind.tobytes().count(bytes([KERNEL]))
+    launched = Counter(
+        correlation
+        for correlation, kind in zip(columns.correlation, columns.kind, strict=True)
+        if kind == KERNEL and correlation != NONE
+    )
+    from_graphs = sum(count for count in launched.values() if count > 1)
+    unmatched = launch_of.count(NONE)
+    return _Device(events.tidied()[0], names, launch_of, kernels, unmatched, from_graphs)
+
+
+def _place(names: Names, text: str, kind: int) -> int:
+    if kind == KERNEL:
+        return names.place(text, category_of(text))
+    if kind == MEMCPY:
+        return names.place(_TRANSFER_NAMES.get(memcpy_direction(text) or "", text), "memcpy")
+    return names.place(text, "memset")
+
+
+def _launches_of(trace: Trace) -> array[int]:
+    """For each device event the call that launched it: by correlation, else by External id."""
+    launches, device = trace.launches, trace.device
+    by_correlation = {each: place for place, each in enumerate(launches.correlation)}
+    by_correlation.pop(NONE, None)
+    found = array("i", (by_correlation.get(each, NONE) for each in device.correlation))
+    if NONE not in found:
+        return found
+    by_id: dict[int, int] = {}
+    for place, each in enumerate(launches.external_id):
+        by_id.setdefault(each, place)
+    by_id.pop(NONE, None)
+    ids = zip(found, device.external_id, strict=True)
+    return array("i", (by_id.get(each, NONE) if place < 0 else place for place, each in ids))
+
+
+# --- phases -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _PhaseWindows:
+    """Named windows of the host's time, sorted and disjoint."""
+
+    windows: list[Interval] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    annotated: list[Interval] = field(default_factory=list)
+    evidence: str = ""
+
+
+def _phase_windows(
+    trace: Trace, steps: Sequence[Interval], thread: int, backward: Sequence[Interval]
+) -> _PhaseWindows:
+    """The phases of the steps: the program's annotations, else what autograd's operators tell."""
+    named = _annotated_phases(trace, steps, thread)
+    annotated = [window for _, window in named]
+    knows_forward = any(_FORWARD.search(name) for name, _ in named)
+    knows_backward = any(_BACKWARD.search(name) for name, _ in named)
+    evidence = ["annotations"] if named else []
+    if backward and not knows_backward:
+        evidence.append("backward by autograd's operators")
+        free = subtract(backward, union(annotated))
+        named += [("backward", window) for window in free]
+        if not knows_forward:
+            evidence.append("forward is what came before")
+            taken = union([*annotated, *backward])
+            named += [("forward", each) for each in subtract(_before(backward, steps), taken)]
+    named.sort(key=lambda item: item[1])
+    return _PhaseWindows(
+        [window for _, window in named],
+        [name for name, _ in named],
+        annotated,
+        ", ".join(evidence) or "neither annotations nor autograd's operators",
+    )
+
+
+def _annotated_phases(
+    trace: Trace, steps: Sequence[Interval], thread: int
+) -> list[tuple[str, Interval]]:
+    """The outermost annotations of each step on the thread that steps, with what they contain."""
+    mine = [
+        each
+        for each in trace.annotations
+        if not _LIBRARY_ANNOTATION.match(each.name) and each.step is None
+    ]
+    if thread == NONE and mine:
+        thread = Counter(each.thread for each in mine).most_common(1)[0][0]
+    mine = [each for each in mine if each.thread == thread]
+    mine.sort(key=lambda each: (each.start, -each.end))
+    by_step: dict[int, list[Annotation]] = defaultdict(list)
+    for each, place in zip(mine, Windows(steps).places(each.start for each in mine), strict=True):
+        if place >= 0:
+            by_step[place].append(each)
+    return [
+        (_phase_name(each.name), (each.start, min(each.end, steps[place][1])))
+        for place, inside in by_step.items()
+        for each in _outermost(inside, steps[place])
+    ]
+
+
+def _outermost(annotations: Sequence[Annotation], step: Interval) -> list[Annotation]:
+    """Those that lie in no other, unless one lies around nearly all of the step."""
+    outer: list[Annotation] = []
+    end = float("-inf")
+    for each in annotations:
+        if each.start >= end:
+            outer.append(each)
+            end = each.end
+    around = max(outer, key=lambda each: each.end - each.start)
+    inside = [each for each in annotations if each is not around and _contains(around, each)]
+    if inside and around.end - around.start > _WHOLE_STEP * (step[1] - step[0]):
+        rest = [each for each in outer if each is not around]
+        return sorted([*rest, *_outermost(inside, step)], key=lambda each: each.start)
+    return outer
+
+
+def _contains(outer: Annotation, inner: Annotation) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _phase_name(name: str) -> str:
+    """`## forward ##` is `forward`."""
+    match = _HASHES.match(name)
+    return (match.group(1) if match else name) or name
+
+
+class _Autograd:
+    """When autograd ran, by its operators."""
+
+    def __init__(self, trace: Trace) -> None:
+        operators = trace.operators
+        names = _backward_names(trace)
+        self.calls = [call for call, name in enumerate(operators.name) if name in names]
+        self.spans = sorted((operators.start[call], operators.end[call]) for call in self.calls)
+
+    def windows(self, steps: Sequence[Interval]) -> list[Interval]:
+        """Its passes within the steps: its operators, with the pauses between them closed."""
+        windows: list[Interval] = []
+        places = Windows(steps).places(start for start, _ in self.spans)
+        for place, (start, end) in zip(places, self.spans, strict=True):
+            if place < 0:
+                continue
+            step = steps[place]
+            stop = min(end, step[1])
+            pause = _ONE_PASS * (step[1] - step[0])
+            if windows and step[0] <= windows[-1][0] and start - windows[-1][1] <= pause:
+                windows[-1] = (windows[-1][0], max(windows[-1][1], stop))
+            else:
+                windows.append((start, stop))
+        return union(windows)
+
+
+def _backward_names(trace: Trace) -> set[int]:
+    """Autograd's operators: the engine's, or where an old profiler knew none, the nodes'."""
+    engine = {number for name, number in trace.names.items() if name.startswith(_BACKWARD_OP)}
+    return engine or {
+        number for name, number in trace.names.items() if _BACKWARD_NODE.fullmatch(name)
+    }
+
+
+def _before(backward: Sequence[Interval], steps: Sequence[Interval]) -> list[Interval]:
+    """Of each step what comes before the end of its last backward pass."""
+    last: dict[int, float] = {}
+    places = Windows(steps).places(start for start, _ in backward)
+    for place, (_, end) in zip(places, backward, strict=True):
+        last[place] = max(end, last.get(place, end))
+    return [(steps[place][0], end) for place, end in sorted(last.items()) if place >= 0]
+
+
+# --- operators on the host ----------------------------------------------------------------------
+
+
+def _own_times(columns: HostWork, windows: Sequence[Interval]) -> Counter[int]:
+    """For each name the time of its calls without that of the calls within them."""
+    by_thread: dict[int, list[int]] = defaultdict(list)
+    for call, place in enumerate(Windows(windows).places(columns.start)):
+        if place >= 0:
+            by_thread[columns.thread[call]].append(call)
+    own: Counter[int] = Counter()
+    for calls in by_thread.values():
+        calls.sort(key=lambda call: (columns.start[call], -columns.end[call]))
+        stack: list[int] = []
+        for call in calls:
+            start, end = columns.start[call], columns.end[call]
+            while stack and columns.end[stack[-1]] <= start:
+                stack.pop()
+            if stack:
+                own[columns.name[stack[-1]]] -= min(end, columns.end[stack[-1]]) - start  # type: ignore[assignment]
+            own[columns.name[call]] += end - start  # type: ignore[assignment]
+            stack.append(call)
+    return Counter({name: max(time, 0) for name, time in own.items()})
+
+
+# --- layers -------------------------------------------------------------------------------------
+
+
+_NOWHERE = Windows(())
+
+
+class _LayerCalls:
+    """Spans of time that belong to a layer: on each thread sorted, and one for one their layers."""
+
+    def __init__(self, calls: Iterable[tuple[int, float, float, int]]) -> None:
+        self.spans: dict[int, list[Interval]] = defaultdict(list)
+        self.layers: dict[int, list[int]] = defaultdict(list)
+        for thread, start, end, layer in sorted(calls):
+            self.spans[thread].append((start, end))
+            self.layers[thread].append(layer)
+        self._windows = {thread: Windows(spans) for thread, spans in self.spans.items()}
+
+    def layers_at(self, threads: Iterable[int], times: Iterable[float]) -> Iterator[int]:
+        """For each time the layer that its thread was in, or -1; most are where the last was."""
+        begin = end = 0.0
+        layer = last = -1
+        for thread, time in zip(threads, times, strict=True):
+            if thread != last or not begin <= time < end:
+                place, begin, end = self._windows.get(thread, _NOWHERE).around(time)
+                layer = self.layers[thread][place] if place >= 0 else -1
+                last = thread
+            yield layer
+
+    def __iter__(self) -> Iterator[tuple[int, Interval]]:
+        for thread, spans in self.spans.items():
+            yield from zip(self.layers[thread], spans, strict=True)
+
+
+@dataclass(slots=True)
+class _Layers:
+    """The class of modules that repeats, its calls, and how many different ones there are."""
+
+    container: str
+    calls: _LayerCalls
+    count: int
+
+
+@dataclass(slots=True)
+class _LayerTime:
+    forward: float = 0.0
+    backward: float = 0.0
+    ops: dict[str, float] = field(default_factory=dict)
+
+
+def _find_layers(trace: Trace, steps: Sequence[Interval]) -> _Layers | None:
+    """The class of modules that has others inside, several instances, and most of the time."""
+    modules, texts = trace.modules, list(trace.names)
+    calls = [call for call, place in enumerate(Windows(steps).places(modules.start)) if place >= 0]
+    calls.sort(key=lambda call: (modules.thread[call], modules.start[call], -modules.end[call]))
+    outermost: dict[str, list[int]] = defaultdict(list)
+    containers: set[str] = set()
+    stack: list[tuple[int, str]] = []
+    for call in calls:
+        kind = texts[modules.name[call]].removeprefix("nn.Module: ").rpartition("_")[0]
+        while stack and not _is_within(modules, call, stack[-1][0]):
+            stack.pop()
+        containers.update(kind for _, kind in stack[-1:])
+        if all(kind != outer for _, outer in stack):
+            outermost[kind].append(call)
+        stack.append((call, kind))
+    times = {
+        kind: sum_in_order(modules.end[call] - modules.start[call] for call in outermost[kind])
+        for kind in containers
+        if len({modules.name[call] for call in outermost[kind]}) > 1
+    }
+    if not times:
+        return None
+    container = max(times, key=lambda kind: (times[kind], kind))
+    return _layers_of(container, modules, outermost[container])
+
+
+def _is_within(modules: HostWork, call: int, outer: int) -> bool:
+    return modules.thread[call] == modules.thread[outer] and modules.end[call] <= modules.end[outer]
+
+
+def _layers_of(container: str, modules: HostWork, calls: Sequence[int]) -> _Layers:
+    order: dict[int, int] = {}
+    for call in sorted(calls, key=lambda call: modules.start[call]):
+        order.setdefault(modules.name[call], len(order))
+    spans = _LayerCalls(
+        (modules.thread[call], modules.start[call], modules.end[call], order[modules.name[call]])
+        for call in calls
+    )
+    return _Layers(container, spans, len(order))
+
+
+def _backward_calls(trace: Trace, layers: _Layers, autograd: _Autograd) -> _LayerCalls:
+    """Autograd's operators that belong to a layer: by their number, which its operators share.
+
+    The last operator of the forward pass with a node's number is the one that made the node.
+    """
+    operators = trace.operators
+    in_backward = Windows(union(autograd.spans))
+    made_at: dict[int, float] = {}
+    layer_of: dict[int, int] = {}
+    nodes = set(autograd.calls)
+    found = layers.calls.layers_at(operators.thread, operators.start)
+    columns = zip(operators.sequence, operators.start, found, strict=True)
+    for call, (sequence, start, layer) in enumerate(columns):
+        if sequence == NONE or call in nodes or (layer < 0 and in_backward.at(start) >= 0):
+            continue
+        if start >= made_at.get(sequence, start):
+            made_at[sequence] = start
+            layer_of[sequence] = layer
+    return _LayerCalls(
+        (operators.thread[call], operators.start[call], operators.end[call], layer)
+        for call in autograd.calls
+        if (layer := layer_of.get(operators.sequence[call], -1)) >= 0
+    )
+
+
+def _device_layer_times(
+    trace: Trace, device: _Device, layers: _Layers, autograd: _Autograd, steps: Sequence[Interval]
+) -> list[tuple[int, _LayerTime]]:
+    """Kernels launched in a layer's forward, and those launched by its nodes of autograd.
+
+    What a layer launches while autograd runs is recomputation, and counts as backward.
+    """
+    launches, columns, texts = trace.launches, trace.device, list(trace.names)
+    nodes = _backward_calls(trace, layers, autograd)
+    in_step = Windows(steps).places(launches.start)
+    in_backward = Windows(autograd.windows(steps)).places(launches.start)
+    by_module = layers.calls.layers_at(launches.thread, launches.start)
+    by_node = nodes.layers_at(launches.thread, launches.start)
+    belongs = [
+        (NONE if step < 0 else module if module >= 0 else node, module >= 0 > backward)
+        for step, backward, module, node in zip(
+            in_step, in_backward, by_module, by_node, strict=True
+        )
+    ]
+    times = [_LayerTime() for _ in range(layers.count)]
+    spans = zip(device.launch_of, columns.name, columns.start, columns.end, strict=True)
+    for launch, name, start, end in spans:
+        layer, is_forward = belongs[launch] if launch >= 0 else (NONE, False)
+        if layer >= 0:
+            _add_to(times[layer], texts[name], end - start, is_forward)
+    return list(enumerate(times))
+
+
+def _add_to(layer: _LayerTime, name: str, time: float, is_forward: bool) -> None:
+    if is_forward:
+        layer.forward += time
+    else:
+        layer.backward += time
+    layer.ops[name] = layer.ops.get(name, 0.0) + time
+
+
+def _host_layer_times(
+    trace: Trace, layers: _Layers, autograd: _Autograd
+) -> list[tuple[int, _LayerTime]]:
+    """The same by the host's clock, where there is no device."""
+    in_backward = Windows(union(autograd.spans))
+    forward: dict[int, list[Interval]] = defaultdict(list)
+    backward: dict[int, list[Interval]] = defaultdict(list)
+    for layer, span in layers.calls:
+        (forward if in_backward.at(span[0]) < 0 else backward)[layer].append(span)
+    for layer, span in _backward_calls(trace, layers, autograd):
+        backward[layer].append(span)
+    return [
+        (layer, _LayerTime(length(union(forward[layer])), length(union(backward[layer]))))
+        for layer in range(layers.count)
+    ]
+
+
+def _layer(number: int, time: _LayerTime, steps: int) -> Layer:
+    scale = 1 / US_PER_MS / steps
+    return Layer(
+        layer=number,
+        fwd_ms=time.forward * scale,
+        bwd_ms=time.backward * scale,
+        ops={name: each * scale for name, each in time.ops.items()},
+    )

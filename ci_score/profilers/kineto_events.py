@@ -1,0 +1,591 @@
+"""The events of a Kineto trace, out of a text that may be huge or broken.
+
+The text is read in small pieces. A piece is cut where one event ends and the next begins,
+decoded at once into typed events, and forgotten; what is kept of an event are numbers in columns.
+A piece that does not decode is taken apart event by event: one that can be mended is mended, one
+that cannot is dropped and counted. Nothing ever waits for the whole file.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from ci_score.errors import BadInputError
+from ci_score.profilers.source import CutShortError, ProfileSource
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+NONE = -1
+
+# What is decoded at once. The events of more would not fit the processor's cache, nor one arena of
+# Python's memory, which then goes back to the system and is fetched again: half the speed.
+PIECE_BYTES = 128 * 1024
+# The largest event that is waited for, and what may stand before and after the events.
+EVENT_LIMIT = 8 * 1024 * 1024
+METADATA_LIMIT = 64 * 1024 * 1024
+# Three hundred years after the epoch.
+LATEST_US = 1e16
+# How many pieces of a broken text are put together again in search of one event.
+JOINED_PIECES = 16
+
+_NO_SEQUENCE = 2**63
+KERNEL, MEMCPY, MEMSET = 0, 1, 2
+_DEVICE_WORK = {
+    "kernel": KERNEL,
+    "Kernel": KERNEL,
+    "gpu_memcpy": MEMCPY,
+    "Memcpy": MEMCPY,
+    "gpu_memset": MEMSET,
+    "Memset": MEMSET,
+}
+_RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
+_MODULE = "nn.Module: "
+# Up to 2021 annotations were written as operators: these names tell them apart.
+OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|## ")
+
+
+class Args(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "old_external_id": "external id",
+        "sequence": "Sequence number",
+        "dims": "Input Dims",
+        "allocated": "Total Allocated",
+        "device_type": "Device Type",
+    }.get,
+):
+    """What is read of an event's arguments."""
+
+    correlation: Int64 = NONE
+    external_id: Int64 = NONE
+    old_external_id: Int64 = NONE
+    sequence: int = NONE
+    step_num: int | float | str | None = None
+    device: int | str | None = None
+    dims: msgspec.Raw = msgspec.Raw(b"")
+    allocated: int = NONE
+    device_type: int = NONE
+
+
+class Event(msgspec.Struct, gc=False):
+    """What is read of an event; times are microseconds. Without a time they stand below zero."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str = ""
+    ts: float = -1.0
+    dur: float = -1.0
+    tid: int | str | None = None
+    args: Args = Args()
+
+
+_BATCH = msgspec.json.Decoder(list[Event])
+_EVENT = msgspec.json.Decoder(Event)
+_LAX_EVENT = msgspec.json.Decoder(Event, strict=False)
+_DIMS = msgspec.json.Decoder(list[Any])
+_ARG_NAMES = frozenset(spec.encode_name for spec in msgspec.structs.fields(Args))
+_JSON = json.JSONDecoder(strict=False)
+
+# Between two events. It cannot stand inside a string, where the quote would be escaped; in a list
+# of objects inside an event it can, and then the pieces are put together again. The second is for
+# texts in which the first is nowhere.
+_BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|ts)"\s*:)')
+_BETWEEN_ANY = re.compile(rb'\}\s*,\s*(?=\{\s*["}])')
+_EVENTS_BEGIN = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})(\\?)')
+_BLANKS_AND_COMMAS = b" \t\r\n,"
+_BETWEEN_VALUES = re.compile(r"[\s,]*")
+_TAIL = _OVERLAP = 4 * 1024
+
+
+def split_at_last_event(text: bytes, searched: int = 0) -> int:
+    """Where the last event of `text` begins that may not be whole; -1 where none is seen.
+
+    What was searched before in vain is not searched again.
+    """
+    start = max(searched - _OVERLAP, 0)
+    for pattern, first in ((_BETWEEN, len(text) - _TAIL), (_BETWEEN, start), (_BETWEEN_ANY, start)):
+        last = -1
+        for match in pattern.finditer(text, max(first, start)):
+            last = match.end()
+        if last > 0:
+            return last
+    return -1
+
+
+class EventReader:
+    """Reads the events of a source in batches, and knows afterwards what the file was like."""
+
+    def __init__(self, source: ProfileSource) -> None:
+        self._source = source
+        self.metadata: dict[str, Any] = {}
+        self.mended = 0
+        self.dropped = 0
+        self.is_cut = False
+        self.found_list = False
+        self._closed = False
+        self._trailer = b""
+
+    def batches(self) -> Iterator[list[Event]]:
+        """The events, in lists as they come; the metadata is whole when the last has been taken."""
+        pending = b""
+        searched = 0
+        for chunk in self._chunks():
+            if self._closed:
+                self._keep_trailer(chunk)
+                continue
+            pending += chunk
+            if not self.found_list:
+                pending = self._after_metadata(pending)
+                if not self.found_list:
+                    continue
+            end = split_at_last_event(pending, searched)
+            searched = len(pending) if end < 0 else 0
+            if end > 0:
+                events, rest = self._decoded(pending[:end])
+                pending = rest + pending[end:]
+                if self._closed:
+                    self._keep_trailer(pending)
+                yield events
+            elif len(pending) > EVENT_LIMIT:
+                self.dropped += 1
+                pending, searched = b"", 0
+        if not self.found_list:
+            self._read_metadata_without_events(pending)
+        elif not self._closed:
+            events, _ = self._salvaged(pending, to_the_end=True)
+            self.is_cut = self.is_cut or not self._closed
+            yield events
+        self._read_trailer()
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The source's bytes; one that ends early is cut, and what came before it counts."""
+        first = True
+        try:
+            for chunk in self._source.chunks(PIECE_BYTES):
+                yield chunk.removeprefix(b"\xef\xbb\xbf") if first else chunk
+                first = False
+        except CutShortError:
+            if first or not self.found_list:
+                raise
+            self.is_cut = True
+
+    # --- what stands around the events ---
+
+    def _after_metadata(self, text: bytes) -> bytes:
+        """What follows the opening of the event list, once it is seen."""
+        if text.lstrip()[:1] == b"[":
+            self.found_list = True
+            return text.lstrip()[1:]
+        match = _EVENTS_BEGIN.search(text)
+        if match is not None:
+            self.found_list = True
+            self._add_metadata(text[: match.start()].rstrip().rstrip(b",") + b"}")
+            return text[match.end() :]
+        if len(text) > METADATA_LIMIT:
+            raise BadInputError(
+                self._source.name,
+                found=f"no traceEvents in the first {METADATA_LIMIT // 1024**2} MiB",
+                expected="a trace of the PyTorch profiler",
+            )
+        return text
+
+    def _read_metadata_without_events(self, text: bytes) -> None:
+        self.is_cut = not text.rstrip().endswith(b"}")
+        self._add_metadata(text)
+
+    def _keep_trailer(self, chunk: bytes) -> None:
+        if len(self._trailer) < METADATA_LIMIT:
+            self._trailer += chunk
+
+    def _read_trailer(self) -> None:
+        text = self._trailer.strip().lstrip(b",").strip()
+        if len(text) > 1:
+            self._add_metadata(b"{" + text)
+
+    def _add_metadata(self, text: bytes) -> None:
+        value = _leniently(text.decode("utf-8", "replace"))
+        if isinstance(value, dict):
+            self.metadata.update(value)
+
+    # --- the events ---
+
+    def _decoded(self, text: bytes) -> tuple[list[Event], bytes]:
+        """The events of a text that was split between two, and what is left for the next."""
+        try:
+            return _BATCH.decode(b"[%b]" % text.rstrip().removesuffix(b",")), b""
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._salvaged(text)
+
+    def _salvaged(self, text: bytes, *, to_the_end: bool = False) -> tuple[list[Event], bytes]:
+        """The events of a broken text one by one, and its end where that is not whole yet."""
+        events: list[Event] = []
+        pieces = _pieces(text)
+        place = 0
+        while place < len(pieces) and not self._closed:
+            used, after = self._take_one(pieces, place, events)
+            if not used:
+                near_end = place + JOINED_PIECES >= len(pieces)
+                if near_end and not to_the_end and len(text) < EVENT_LIMIT:
+                    return events, b"".join(pieces[place:])
+                self.dropped += bool(pieces[place].strip(_BLANKS_AND_COMMAS))
+            place += used or 1
+            if after:
+                self._closed = True
+                self._trailer = after[1:].encode() + b"".join(pieces[place:])
+        return events, b""
+
+    def _take_one(self, pieces: list[bytes], place: int, events: list[Event]) -> tuple[int, str]:
+        """Takes the next event: how many pieces it had, and what closes the list behind it."""
+        piece = pieces[place].strip(_BLANKS_AND_COMMAS)
+        if piece.startswith(b"]"):
+            return 1, b"".join(pieces[place:]).decode("utf-8", "replace").lstrip(
+                _BLANKS_AND_COMMAS.decode()
+            )
+        try:
+            events.append(_EVENT.decode(piece))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        else:
+            return 1, ""
+        for count in range(1, min(JOINED_PIECES, len(pieces) - place) + 1):
+            joined = b"".join(pieces[place : place + count]).decode("utf-8", "replace")
+            for text in (joined, _without_bad_escapes(joined)):
+                event, end = self._event_at(text, _after_blanks(text, 0), text != joined)
+                if event is not None:
+                    events.append(event)
+                    return count, self._take_following(text, end, events)
+        return 0, ""
+
+    def _take_following(self, text: str, place: int, events: list[Event]) -> str:
+        """Takes what follows without a boundary, `{}` for one: what is left is the list's end."""
+        place = _after_blanks(text, place)
+        while place < len(text) and text[place] != "]":
+            event, end = self._event_at(text, place, False)
+            if event is None:
+                self.dropped += 1
+            else:
+                events.append(event)
+            if end == place:
+                return ""
+            place = _after_blanks(text, end)
+        return text[place:]
+
+    def _event_at(self, text: str, start: int, changed: bool) -> tuple[Event | None, int]:
+        """The event that begins at a place of a text, and where it ends; nothing ends at once."""
+        try:
+            value, end = _JSON.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return None, start
+        raw = text[start:end]
+        try:
+            if not changed and "\ufffd" not in raw:
+                return _EVENT.decode(raw), end
+        except (msgspec.DecodeError, UnicodeError):
+            pass
+        event = _event_of(value)
+        self.mended += event is not None
+        return event, end
+
+
+def _after_blanks(text: str, place: int) -> int:
+    match = _BETWEEN_VALUES.match(text, place)
+    return match.end() if match else place
+
+
+def _without_bad_escapes(text: str) -> str:
+    """A backslash that escapes nothing JSON knows stands for itself."""
+    return _BAD_ESCAPE.sub(r"\\\\\1", text)
+
+
+def _pieces(text: bytes) -> list[bytes]:
+    starts = [0, *(match.end() for match in _BETWEEN.finditer(text)), len(text)]
+    return [text[start:end] for start, end in pairwise(starts) if start < end]
+
+
+def _leniently(text: str) -> Any:
+    """The JSON that a text begins with, where NaN and control characters may be; None of others."""
+    for attempt in (text, _without_bad_escapes(text)):
+        try:
+            value, _ = _JSON.raw_decode(attempt, _after_blanks(attempt, 0))
+        except (ValueError, RecursionError):
+            continue
+        return value
+    return None
+
+
+def _event_of(value: Any) -> Event | None:
+    """The event of decoded JSON, without what is not a number though it should be."""
+    if not isinstance(value, dict):
+        return None
+    known = {key: item for key, item in value.items() if key in Event.__struct_fields__}
+    args = known.pop("args", None)
+    if isinstance(args, dict):
+        known["args"] = {key: item for key, item in args.items() if key in _ARG_NAMES}
+        _drop_nothings(known["args"])
+    _drop_nothings(known)
+    if known.get("ph") == "X" and not {"ts", "dur"} <= known.keys():
+        return None
+    try:
+        return _LAX_EVENT.decode(msgspec.json.encode(known))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def _drop_nothings(values: dict[str, Any]) -> None:
+    for key, value in list(values.items()):
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            del values[key]
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+Name = TypeVar("Name")
+
+
+class Numbers(dict[Name, int]):
+    """A number for each name, in the order of their first appearance."""
+
+    def __missing__(self, name: Name) -> int:
+        self[name] = number = len(self)
+        return number
+
+
+@dataclass(slots=True)
+class DeviceWork:
+    """Kernels, copies and fills, a column each; times are microseconds."""
+
+    start: array[float] = field(default_factory=lambda: array("d"))
+    end: array[float] = field(default_factory=lambda: array("d"))
+    name: array[int] = field(default_factory=lambda: array("i"))
+    kind: array[int] = field(default_factory=lambda: array("b"))
+    stream: array[int] = field(default_factory=lambda: array("i"))
+    correlation: array[int] = field(default_factory=lambda: array("q"))
+    external_id: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(slots=True)
+class Launches:
+    """Calls of the runtime or driver, by which the host starts work on the device."""
+
+    start: array[float] = field(default_factory=lambda: array("d"))
+    thread: array[int] = field(default_factory=lambda: array("i"))
+    correlation: array[int] = field(default_factory=lambda: array("q"))
+    external_id: array[int] = field(default_factory=lambda: array("q"))
+    is_kernel: array[int] = field(default_factory=lambda: array("b"))
+
+
+@dataclass(slots=True)
+class HostWork:
+    """Operators or modules, as the host ran them."""
+
+    start: array[float] = field(default_factory=lambda: array("d"))
+    end: array[float] = field(default_factory=lambda: array("d"))
+    name: array[int] = field(default_factory=lambda: array("i"))
+    thread: array[int] = field(default_factory=lambda: array("i"))
+    sequence: array[int] = field(default_factory=lambda: array("q"))
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A span that the program named, or the profiler for it."""
+
+    name: str
+    start: float
+    end: float
+    thread: int
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingCall:
+    """A lookup of tokens, by the shapes of its inputs."""
+
+    time: float
+    vocabulary: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a trace says, in columns, and what its file was like."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)
+    names: Numbers[str] = field(default_factory=Numbers)
+    threads: Numbers[int | str | None] = field(default_factory=Numbers)
+    device: DeviceWork = field(default_factory=DeviceWork)
+    launches: Launches = field(default_factory=Launches)
+    operators: HostWork = field(default_factory=HostWork)
+    modules: HostWork = field(default_factory=HostWork)
+    annotations: list[Annotation] = field(default_factory=list)
+    embeddings: list[EmbeddingCall] = field(default_factory=list)
+    devices: set[int | str | None] = field(default_factory=set)
+    peak_allocated: int = NONE
+    events: int = 0
+    timed_events: int = 0
+    impossible: int = 0
+    mended: int = 0
+    dropped: int = 0
+    is_cut: bool = False
+
+
+def read_trace(source: ProfileSource) -> Trace:
+    """All that a profile needs of a trace, in one pass."""
+    reader = EventReader(source)
+    trace = Trace()
+    with _without_collector():
+        for events in reader.batches():
+            _add(trace, events)
+            # Freed before the next are made, they leave them memory that is in the cache.
+            events.clear()
+    trace.metadata = reader.metadata
+    trace.devices.discard(None)
+    trace.mended, trace.dropped, trace.is_cut = reader.mended, reader.dropped, reader.is_cut
+    return trace
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Events hold no cycles: looking for some among a million of them is half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _add(trace: Trace, events: list[Event]) -> None:
+    """One batch, sorted by kind and taken into the columns kind by kind."""
+    trace.events += len(events)
+    by_kind: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_kind[event.cat if event.ph == "X" else event.name].append(event)
+    for kind, group in by_kind.items():
+        _add_kind(trace, kind, group)
+
+
+def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
+    if kind == "[memory]":
+        _add_memory(trace, group)
+        return
+    if group[0].ph != "X":
+        return
+    trace.timed_events += len(group)
+    if kind == "python_function":
+        modules = [event for event in group if event.name.startswith(_MODULE)]
+        _add_host_work(trace, trace.modules, _possible(trace, modules))
+    elif kind in _DEVICE_WORK:
+        _add_device_work(trace, _DEVICE_WORK[kind], _possible(trace, group))
+    elif kind in _RUNTIME:
+        _add_launches(trace, _possible(trace, group))
+    elif kind == "cpu_op":
+        _add_operators(trace, _possible(trace, group))
+    elif kind == "Operator":
+        operators = _possible(trace, group)
+        _add_operators(trace, operators)
+        named = [event for event in operators if OLD_ANNOTATION.match(event.name)]
+        _add_annotations(trace, named)
+    elif kind == "user_annotation":
+        _add_annotations(trace, _possible(trace, group))
+
+
+def _possible(trace: Trace, group: list[Event]) -> list[Event]:
+    """Without what ends before it begins, or lies beyond all calendars."""
+    possible = [
+        event for event in group if 0.0 <= event.ts < LATEST_US and 0.0 <= event.dur < LATEST_US
+    ]
+    trace.impossible += len(group) - len(possible)
+    return possible
+
+
+def _external_id(args: Args) -> int:
+    return args.external_id if args.external_id != NONE else args.old_external_id
+
+
+def _add_device_work(trace: Trace, kind: int, group: list[Event]) -> None:
+    columns, names, threads = trace.device, trace.names, trace.threads
+    columns.start.extend([event.ts for event in group])
+    columns.end.extend([event.ts + event.dur for event in group])
+    columns.name.extend([names[event.name] for event in group])
+    columns.kind.extend([kind] * len(group))
+    columns.stream.extend([threads[event.tid] for event in group])
+    columns.correlation.extend([event.args.correlation for event in group])
+    columns.external_id.extend([_external_id(event.args) for event in group])
+    trace.devices.update([event.args.device for event in group])
+
+
+def _add_launches(trace: Trace, group: list[Event]) -> None:
+    columns, threads = trace.launches, trace.threads
+    columns.start.extend([event.ts for event in group])
+    columns.thread.extend([threads[event.tid] for event in group])
+    columns.correlation.extend([event.args.correlation for event in group])
+    columns.external_id.extend([_external_id(event.args) for event in group])
+    columns.is_kernel.extend(["aunch" in event.name for event in group])
+
+
+def _add_operators(trace: Trace, group: list[Event]) -> None:
+    _add_host_work(trace, trace.operators, group)
+    for event in group:
+        if event.name == "aten::embedding":
+            _add_embedding(trace, event.ts, event.args.dims)
+
+
+def _add_host_work(trace: Trace, columns: HostWork, group: list[Event]) -> None:
+    names, threads = trace.names, trace.threads
+    columns.start.extend([event.ts for event in group])
+    columns.end.extend([event.ts + event.dur for event in group])
+    columns.name.extend([names[event.name] for event in group])
+    columns.thread.extend([threads[event.tid] for event in group])
+    # No number is written as -1, or as the 64 bits of it.
+    numbers = [event.args.sequence for event in group]
+    if numbers and not NONE <= min(numbers) <= max(numbers) < _NO_SEQUENCE:
+        numbers = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
+    columns.sequence.extend(numbers)
+
+
+def _add_annotations(trace: Trace, group: Iterable[Event]) -> None:
+    for event in group:
+        step = event.args.step_num
+        trace.annotations.append(
+            Annotation(
+                event.name,
+                event.ts,
+                event.ts + event.dur,
+                trace.threads[event.tid],
+                None if step is None else str(step),
+            )
+        )
+
+
+def _add_memory(trace: Trace, group: list[Event]) -> None:
+    """Device type 0 is the host."""
+    allocated = [event.args.allocated for event in group if event.args.device_type > 0]
+    trace.peak_allocated = max([trace.peak_allocated, *allocated])
+
+
+def _add_embedding(trace: Trace, time: float, dims: msgspec.Raw) -> None:
+    """Of [[vocabulary, width], [batch, tokens], …]; other shapes say nothing."""
+    try:
+        shapes = _DIMS.decode(dims)
+        (vocabulary, _), places = shapes[0], shapes[1]
+        tokens = math.prod(places)
+    except (msgspec.DecodeError, ValueError, TypeError, IndexError):
+        return
+    if places and isinstance(vocabulary, int) and isinstance(tokens, int) and tokens > 0:
+        trace.embeddings.append(EmbeddingCall(time, vocabulary, tokens))

@@ -1,0 +1,81 @@
+"""Profile → text for a terminal: what was read of a trace, and where each number comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ci_score.models import Profile
+from ci_score.report.escape import log_line
+from ci_score.report.terminal import table
+from ci_score.report.words import milliseconds
+
+SHOWN_OPS = 12
+
+
+def profile_text(profile: Profile) -> str:
+    """Every number that was measured, its source, and what could not be derived."""
+    blocks = []
+    if profile.unusable:
+        blocks.append(f"Not usable: {log_line(profile.unusable)}")
+    rows = list(_rows(profile))
+    if rows:
+        blocks.append(table(rows))
+    if profile.phases:
+        times = {name: phase.total_ms for name, phase in profile.phases.items()}
+        blocks.append("Phases\n" + _times(times, profile.avg_step_ms))
+    if profile.op_categories:
+        blocks.append("By kind\n" + _times(profile.op_categories, profile.avg_step_ms))
+    if profile.ops:
+        blocks.append("Ops\n" + _times(profile.ops, profile.avg_step_ms))
+    if profile.notes:
+        notes = "\n".join(f"  - {log_line(note)}" for note in profile.notes)
+        blocks.append(f"Notes\n{notes}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
+    for name, value, field in (
+        ("Tool", profile.tool, "tool"),
+        ("Steps", str(profile.steps) if profile.steps else None, "steps"),
+        ("Step time", _ms(profile.avg_step_ms or None), "avg_step_ms"),
+        ("Tokens a step", _number(profile.tokens_per_step), "tokens_per_step"),
+        ("Throughput", _number(profile.throughput_tok_s, " tok/s"), "throughput_tok_s"),
+        ("Wall coverage", _share(profile.wall_coverage or None), "wall_coverage"),
+        ("Device busy", _ms(profile.device_busy_ms), "device_busy_ms"),
+        ("Device idle", _share(profile.device_idle_share), "device_idle_share"),
+        ("Compute", _ms(profile.compute_ms), "compute_ms"),
+        ("Communication", _ms(profile.communication_ms), "communication_ms"),
+        ("  exposed", _ms(profile.exposed_communication_ms), "exposed_communication_ms"),
+        ("Kernels a step", _number(profile.device_kernels_per_step), "device_kernels_per_step"),
+        ("Launches a step", _number(profile.kernel_launches_per_step), "kernel_launches_per_step"),
+        ("Layers", str(len(profile.per_layer)) if profile.per_layer else None, "per_layer"),
+        ("Accelerator", profile.accelerator, "accelerator"),
+        ("Devices", _number(profile.accelerator_count), "accelerator_count"),
+        ("Peak bandwidth", _number(profile.peak_bandwidth_gb_s, " GB/s"), "peak_bandwidth_gb_s"),
+        ("Peak memory", _number(profile.peak_memory_gb, " GB"), "peak_memory_gb"),
+        ("Ranks", _number(profile.world_size), "world_size"),
+        ("Rank", _number(profile.rank), "rank"),
+    ):
+        if value is not None:
+            yield name, value, profile.sources.get(field, "")
+
+
+def _times(times: Mapping[str, float], step_ms: float) -> str:
+    largest = sorted(times, key=lambda name: (-times[name], name))[:SHOWN_OPS]
+    rows = [
+        (name, milliseconds(times[name]), _share(times[name] / step_ms) or "" if step_ms else "")
+        for name in largest
+    ]
+    return table(rows)
+
+
+def _ms(value: float | None) -> str | None:
+    return None if value is None else milliseconds(value)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value * 100:.1f} %"
+
+
+def _number(value: float | None, unit: str = "") -> str | None:
+    return None if value is None else f"{value:,.6g}{unit}"
