@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_samples__are_read(name: str, steps: int, step_ms: float, accelerator: s
 
 def nsight(path: Path, kernels: int) -> ProfileSource:
     """A database with one kernel a millisecond, each launched by a call of its own."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as connection, connection as database:
         database.executescript(
             "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
             "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT,"
@@ -77,7 +78,7 @@ def test_nsight__steps_by_ranges_and_kernels_by_launch(tmp_path: Path) -> None:
 
 def test_nsight__another_database_is_refused(tmp_path: Path) -> None:
     """An sqlite file is not yet a profile."""
-    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "x.sqlite")) as connection, connection as database:
         database.execute('CREATE TABLE "users; DROP TABLE x" (id INT)')
     with pytest.raises(BadInputError):
         read_profile(ProfileSource("x", tmp_path / "x.sqlite"))

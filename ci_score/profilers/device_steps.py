@@ -102,6 +102,11 @@ class DeviceEvents:
         for column, value in zip(self.columns, values, strict=True):
             column.append(value)
 
+    def has_kernels(self, names: Names) -> bool:
+        """Whether there is a kernel at all, that does not end before it starts."""
+        columns = zip(self.names, self.starts, self.ends, strict=True)
+        return any(names.is_kernel(name) and start <= end for name, start, end in columns)
+
     def tidied(self) -> tuple[DeviceEvents, int]:
         """The same events by start, without those that end before they start, and their number."""
         backwards = sum(map(operator.gt, self.starts, self.ends))
@@ -516,7 +521,12 @@ def derive(
         and all(before.time.last <= after.time.first for before, after in pairwise(works))
     )
     time = _sum_of(works) if is_all else _busy_time_of(tidy, names)
-    fields["capture"] = _capture_values(time, ticks_per_ms)
+    kernels = sum(n for name, n in Counter(tidy.names).items() if names.is_kernel(name))
+    fields["capture"] = {
+        "kernels": float(kernels),
+        "unattributed_gpu_events": float(unattributed),
+        **_capture_values(time, ticks_per_ms),
+    }
     return Derived(label, fields, tuple(notes), rank)
 
 
@@ -731,14 +741,22 @@ def repeated_steps(events: DeviceEvents) -> Steps | None:
     if not units:
         return None
     # A unit lasts until the next kernel of its stream, so that nothing falls between two.
-    after = events.ends[-1] + max(events.ends[place] - events.starts[place] for place in places)
-    begins = [events.starts[place] for place in places] + [after]
+    begins = [events.starts[place] for place in places] + [max(events.ends) + 1]
     windows = [(begins[first], begins[end]) for first, end in units]
     follows = [place > 0 and units[place - 1][1] == first for place, (first, _) in enumerate(units)]
     kernels = units[0][1] - units[0][0]
     evidence = f"a sequence of {kernels} device events that repeats {len(units)} times"
-    steps = Steps(windows, evidence, follows=follows, marked=False)
-    return _without_warm_up(steps)
+    steps = _without_warm_up(Steps(windows, evidence, follows=follows, marked=False))
+    is_last = units[-1][1] == len(places)
+    return _without_open_end(steps) if is_last and places[-1] < len(events) - 1 else steps
+
+
+def _without_open_end(steps: Steps) -> Steps:
+    """Without a last unit after which other streams ran on: what of that is its, nobody knows."""
+    if len(steps.windows) <= _LEAST_UNITS:
+        return steps
+    closed = steps.only(range(len(steps.windows) - 1))
+    return replace(closed, evidence=f"{steps.evidence}, without the last (other work follows)")
 
 
 def _without_warm_up(steps: Steps) -> Steps:

@@ -138,7 +138,7 @@ class JaxCapture:
         busy = {
             device: events
             for device, events in sorted(self.devices.items())
-            if any(map(self.names.is_kernel, set(events.names)))
+            if events.has_kernels(self.names)
         }
         if busy:
             return self._of_devices(busy, known)

@@ -518,7 +518,7 @@ def _lanes_with_kernels(capture: Capture, names: Names) -> dict[Lane, DeviceEven
     return {
         Lane.of(lane): capture.lanes[lane]
         for lane in sorted(capture.lanes)
-        if any(names.is_kernel(name) for name in set(capture.lanes[lane].names))
+        if capture.lanes[lane].has_kernels(names)
     }
 
 

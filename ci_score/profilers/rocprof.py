@@ -189,7 +189,7 @@ def _profile(processes: Sequence[_Process], step_name: re.Pattern[str]) -> Profi
     lanes = {
         lane: events
         for lane, events in sorted(capture.lanes.items())
-        if any(map(capture.names.is_kernel, set(events.names)))
+        if events.has_kernels(capture.names)
     }
     notes = [f"{capture.broken} records without times; left out"] if capture.broken else []
     if not lanes:
