@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import add, attrgetter
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -52,7 +51,6 @@ _DEVICE_WORK = {
 }
 _RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
 _MODULE = "nn.Module: "
-_EMBEDDING = "aten::embedding"
 # Up to 2021 annotations were written as operators: these names tell them apart.
 OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|## ")
 
@@ -543,9 +541,6 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
 
 def _possible(trace: Trace, group: list[Event]) -> list[Event]:
     """Without what ends before it begins, or lies beyond all calendars."""
-    starts, durations = list(map(_START, group)), list(map(_DURATION, group))
-    if not group or (0.0 <= min(starts + durations) and max(starts + durations) < LATEST_US):
-        return group
     possible = [
         event for event in group if 0.0 <= event.ts < LATEST_US and 0.0 <= event.dur < LATEST_US
     ]
@@ -553,57 +548,46 @@ def _possible(trace: Trace, group: list[Event]) -> list[Event]:
     return possible
 
 
-# Columns of a group of events are filled by loops within C, which is half of the time.
-_START, _DURATION = attrgetter("ts"), attrgetter("dur")
-_NAME, _THREAD = attrgetter("name"), attrgetter("tid")
-_CORRELATION, _SEQUENCE = attrgetter("args.correlation"), attrgetter("args.sequence")
-
-
-def _external_id(event: Event) -> int:
-    args = event.args
+def _external_id(args: Args) -> int:
     return args.external_id if args.external_id != NONE else args.old_external_id
 
 
-def _add_span(columns: DeviceWork | HostWork, group: list[Event]) -> None:
-    starts = array("d", map(_START, group))
-    columns.start.extend(starts)
-    columns.end.extend(map(add, starts, map(_DURATION, group)))
-
-
 def _add_device_work(trace: Trace, kind: int, group: list[Event]) -> None:
-    columns = trace.device
-    _add_span(columns, group)
-    columns.name.extend(map(trace.names.__getitem__, map(_NAME, group)))
+    columns, names, threads = trace.device, trace.names, trace.threads
+    columns.start.extend([event.ts for event in group])
+    columns.end.extend([event.ts + event.dur for event in group])
+    columns.name.extend([names[event.name] for event in group])
     columns.kind.extend([kind] * len(group))
-    columns.stream.extend(map(trace.threads.__getitem__, map(_THREAD, group)))
-    columns.correlation.extend(map(_CORRELATION, group))
-    columns.external_id.extend(map(_external_id, group))
+    columns.stream.extend([threads[event.tid] for event in group])
+    columns.correlation.extend([event.args.correlation for event in group])
+    columns.external_id.extend([_external_id(event.args) for event in group])
     trace.devices.update([event.args.device for event in group])
 
 
 def _add_launches(trace: Trace, group: list[Event]) -> None:
-    columns = trace.launches
-    columns.start.extend(map(_START, group))
-    columns.thread.extend(map(trace.threads.__getitem__, map(_THREAD, group)))
-    columns.correlation.extend(map(_CORRELATION, group))
-    columns.external_id.extend(map(_external_id, group))
+    columns, threads = trace.launches, trace.threads
+    columns.start.extend([event.ts for event in group])
+    columns.thread.extend([threads[event.tid] for event in group])
+    columns.correlation.extend([event.args.correlation for event in group])
+    columns.external_id.extend([_external_id(event.args) for event in group])
     columns.is_kernel.extend(["aunch" in event.name for event in group])
 
 
 def _add_operators(trace: Trace, group: list[Event]) -> None:
     _add_host_work(trace, trace.operators, group)
-    if _EMBEDDING in set(map(_NAME, group)):
-        for event in group:
-            if event.name == _EMBEDDING:
-                _add_embedding(trace, event.ts, event.args.dims)
+    for event in group:
+        if event.name == "aten::embedding":
+            _add_embedding(trace, event.ts, event.args.dims)
 
 
 def _add_host_work(trace: Trace, columns: HostWork, group: list[Event]) -> None:
-    _add_span(columns, group)
-    columns.name.extend(map(trace.names.__getitem__, map(_NAME, group)))
-    columns.thread.extend(map(trace.threads.__getitem__, map(_THREAD, group)))
+    names, threads = trace.names, trace.threads
+    columns.start.extend([event.ts for event in group])
+    columns.end.extend([event.ts + event.dur for event in group])
+    columns.name.extend([names[event.name] for event in group])
+    columns.thread.extend([threads[event.tid] for event in group])
     # No number is written as -1, or as the 64 bits of it.
-    numbers = list(map(_SEQUENCE, group))
+    numbers = [event.args.sequence for event in group]
     if numbers and not NONE <= min(numbers) <= max(numbers) < _NO_SEQUENCE:
         numbers = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
     columns.sequence.extend(numbers)

@@ -135,7 +135,8 @@ def _opened(path: Path, name: str) -> Iterator[Database]:
             _guard(connection, before[0])
             columns, strangers = _tables(connection)
             yield Database(name, connection, columns, strangers)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # The message of an error may itself quote the bytes of a damaged file.
         raise _unreadable(name, error) from None
     if _state(path) != before:
         raise BadInputError(
@@ -225,8 +226,8 @@ def _refuse_others(database: Database) -> None:
     raise BadInputError(database.name, found=found, expected=expected)
 
 
-def _unreadable(name: str, error: sqlite3.Error) -> BadInputError:
-    text = str(error)
+def _unreadable(name: str, error: Exception) -> BadInputError:
+    text = ascii(str(error))[1:100]
     if "locked" in text or "busy" in text or "readonly" in text or "unable to open" in text:
         found = "a database that is being written, or was never closed"
     elif "interrupted" in text:
