@@ -102,7 +102,6 @@ def test_samples__each_has_one_reader() -> None:
         assert knows or path.name in {
             "apr-stderr-with-embedded-profile.log",
             "baselines.json",
-            "908_results.json.gz",
         }, path
 
 

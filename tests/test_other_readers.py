@@ -1,4 +1,4 @@
-"""Nsight Systems and JAX: what is read of the samples; a stranger's bytes crash nothing."""
+"""Nsight Systems, rocprofv3, JAX: what is read of the samples; a stranger's bytes crash nothing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ SAMPLES = [
     ("nsight/minimal_schema.sqlite.gz", 200, 2.02, "NVIDIA H100 80GB HBM3"),
     ("nsight/rtx3080_mock.sqlite.gz", 1, 22.453, "NVIDIA GeForce RTX 3080"),
     ("jax/jax010_cpu.trace.json.gz", 10, 6.974, None),
+    ("rocprof/908_results.json.gz", 48, 47.8377, "AMD Instinct MI350X"),
     ("jax/mi300_conv.xplane.pb", 5, 27.809, None),
 ]
 

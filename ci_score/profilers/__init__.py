@@ -88,6 +88,12 @@ FORMATS: tuple[Format, ...] = (
         "trainer_state",
     ),
     Format(
+        "rocprof",
+        "rocprofv3 JSON",
+        "a training run on an MI350X",
+        "rocprof",
+    ),
+    Format(
         "jax-trace",
         "JAX trace (trace.json.gz)",
         "JAX 0.10 on a CPU",
