@@ -866,11 +866,12 @@ def _units_by(marker: Sequence[int], names: Sequence[int]) -> list[tuple[int, in
     unit, _ = max(cuts.items(), key=lambda item: len(item[0]) * item[1])
     # Between two units there may be more that is part of none: an evaluation, a checkpoint.
     size = array("q").itemsize
-    return [
-        (begin // size, (begin + len(unit)) // size)
-        for begin in begins
-        if text.startswith(unit, begin)
-    ]
+    units: list[tuple[int, int]] = []
+    for begin in begins:
+        follows = not units or begin // size >= units[-1][1]
+        if follows and text.startswith(unit, begin):
+            units.append((begin // size, (begin + len(unit)) // size))
+    return units
 
 
 def _occurrences(needle: bytes, text: bytes) -> Iterator[int]:
