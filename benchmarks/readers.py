@@ -86,9 +86,9 @@ def decode_alone(path: str, piece: str) -> None:
         pending = pending[pending.index(b'"traceEvents": [') + len(b'"traceEvents": [') :]
         while chunk := stream.read(int(piece)):
             pending += chunk
-            end = split_at_last_event(pending)
-            decode(b"[%b]" % pending[:end].rstrip().removesuffix(b","))
-            pending = pending[end:]
+            end, next_one = split_at_last_event(pending)
+            decode(b"[" + pending[:end] + b"]")
+            pending = pending[next_one:]
     _print_cost(begin)
 
 

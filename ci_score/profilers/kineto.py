@@ -190,8 +190,8 @@ class _Draft:
 
     def _unusable(self) -> str | None:
         trace, steps = self.trace, self.steps.windows
-        if not trace.timed_events:
-            return "the trace has no events that take time" if trace.events else "no events"
+        if not trace.events:
+            return "no events"
         if self.device.kernels:
             return self._unusable_cut() if trace.is_cut else None
         launched = sum(trace.launches.is_kernel)
@@ -662,9 +662,8 @@ def _device_work(trace: Trace, base: float) -> _Device:
     """The device's columns in nanoseconds, each event with the launch that it came from."""
     columns, names = trace.device, Names()
     texts = list(trace.names)
-    places: dict[tuple[int, int], int] = {}
-    for name, kind in set(zip(columns.name, columns.kind, strict=True)):
-        places[name, kind] = _place(names, texts[name], kind)
+    keys = set(zip(columns.name, columns.kind, strict=True))
+    places = {key: _place(names, texts[key[0]], key[1]) for key in sorted(keys)}
     launch_of = _launches_of(trace)
     begun = trace.launches.start
     events = DeviceEvents()
@@ -678,12 +677,14 @@ def _device_work(trace: Trace, base: float) -> _Device:
         (UNKNOWN if each < 0 else _tick(begun[each], base) for each in launch_of),
     )
     kernels = columns.kind.tobytes().count(bytes([KERNEL]))
-    launched = Counter(
-        correlation
-        for correlation, kind in zip(columns.correlation, columns.kind, strict=True)
-        if kind == KERNEL and correlation != NONE
-    )
-    from_graphs = sum(count for count in launched.values() if count > 1)
+    from_graphs = 0
+    if len(set(columns.correlation)) < len(columns.correlation):
+        launched = Counter(
+            correlation
+            for correlation, kind in zip(columns.correlation, columns.kind, strict=True)
+            if kind == KERNEL and correlation != NONE
+        )
+        from_graphs = sum(count for count in launched.values() if count > 1)
     unmatched = launch_of.count(NONE)
     return _Device(events.tidied()[0], names, launch_of, kernels, unmatched, from_graphs)
 
@@ -806,8 +807,8 @@ class _Autograd:
 
     def __init__(self, trace: Trace) -> None:
         operators = trace.operators
-        names = _backward_names(trace)
-        self.calls = [call for call, name in enumerate(operators.name) if name in names]
+        self.names = _backward_names(trace)
+        self.calls = [call for call, name in enumerate(operators.name) if name in self.names]
         self.spans = sorted((operators.start[call], operators.end[call]) for call in self.calls)
 
     def windows(self, steps: Sequence[Interval]) -> list[Interval]:
@@ -920,19 +921,26 @@ class _LayerTime:
 def _find_layers(trace: Trace, steps: Sequence[Interval]) -> _Layers | None:
     """The class of modules that has others inside, several instances, and most of the time."""
     modules, texts = trace.modules, list(trace.names)
-    calls = [call for call, place in enumerate(Windows(steps).places(modules.start)) if place >= 0]
-    calls.sort(key=lambda call: (modules.thread[call], modules.start[call], -modules.end[call]))
+    kinds = [name.removeprefix("nn.Module: ").rpartition("_")[0] for name in texts]
+    columns = zip(modules.thread, modules.start, modules.end, modules.name, strict=True)
+    calls = sorted(
+        (thread, start, -end, call, kinds[name])
+        for call, (place, (thread, start, end, name)) in enumerate(
+            zip(Windows(steps).places(modules.start), columns, strict=True)
+        )
+        if place >= 0
+    )
     outermost: dict[str, list[int]] = defaultdict(list)
     containers: set[str] = set()
-    stack: list[tuple[int, str]] = []
-    for call in calls:
-        kind = texts[modules.name[call]].removeprefix("nn.Module: ").rpartition("_")[0]
-        while stack and not _is_within(modules, call, stack[-1][0]):
+    stack: list[tuple[int, float, str]] = []
+    for thread, _, end, call, kind in calls:
+        while stack and (stack[-1][0] != thread or stack[-1][1] > end):
             stack.pop()
-        containers.update(kind for _, kind in stack[-1:])
-        if all(kind != outer for _, outer in stack):
+        if stack:
+            containers.add(stack[-1][2])
+        if all(kind != outer for _, _, outer in stack):
             outermost[kind].append(call)
-        stack.append((call, kind))
+        stack.append((thread, end, kind))
     times = {
         kind: sum_in_order(modules.end[call] - modules.start[call] for call in outermost[kind])
         for kind in containers
@@ -942,10 +950,6 @@ def _find_layers(trace: Trace, steps: Sequence[Interval]) -> _Layers | None:
         return None
     container = max(times, key=lambda kind: (times[kind], kind))
     return _layers_of(container, modules, outermost[container])
-
-
-def _is_within(modules: HostWork, call: int, outer: int) -> bool:
-    return modules.thread[call] == modules.thread[outer] and modules.end[call] <= modules.end[outer]
 
 
 def _layers_of(container: str, modules: HostWork, calls: Sequence[int]) -> _Layers:
@@ -968,15 +972,21 @@ def _backward_calls(trace: Trace, layers: _Layers, autograd: _Autograd) -> _Laye
     in_backward = Windows(union(autograd.spans))
     made_at: dict[int, float] = {}
     layer_of: dict[int, int] = {}
-    nodes = set(autograd.calls)
-    found = layers.calls.layers_at(operators.thread, operators.start)
-    columns = zip(operators.sequence, operators.start, found, strict=True)
-    for call, (sequence, start, layer) in enumerate(columns):
-        if sequence == NONE or call in nodes or (layer < 0 and in_backward.at(start) >= 0):
+    forward = [
+        call
+        for call, (sequence, thread, name) in enumerate(
+            zip(operators.sequence, operators.thread, operators.name, strict=True)
+        )
+        if sequence != NONE and thread in layers.calls.spans and name not in autograd.names
+    ]
+    starts = [operators.start[call] for call in forward]
+    found = layers.calls.layers_at([operators.thread[call] for call in forward], starts)
+    for call, start, layer in zip(forward, starts, found, strict=True):
+        sequence = operators.sequence[call]
+        if start < made_at.get(sequence, start) or (layer < 0 and in_backward.at(start) >= 0):
             continue
-        if start >= made_at.get(sequence, start):
-            made_at[sequence] = start
-            layer_of[sequence] = layer
+        made_at[sequence] = start
+        layer_of[sequence] = layer
     return _LayerCalls(
         (operators.thread[call], operators.start[call], operators.end[call], layer)
         for call in autograd.calls

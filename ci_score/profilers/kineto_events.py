@@ -14,13 +14,15 @@ import math
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar
+from operator import add
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from ci_score.errors import BadInputError
 from ci_score.profilers.source import CutShortError, ProfileSource
@@ -50,7 +52,10 @@ _DEVICE_WORK = {
     "Memset": MEMSET,
 }
 _RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
+# Old ones have no kind.
+_INSTANTS = ("cpu_instant_event", "")
 _MODULE = "nn.Module: "
+_EMBEDDING = "aten::embedding"
 # Up to 2021 annotations were written as operators: these names tell them apart.
 OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|## ")
 
@@ -84,7 +89,6 @@ class Args(
 class Event(msgspec.Struct, gc=False):
     """What is read of an event; times are microseconds. Without a time they stand below zero."""
 
-    ph: str = ""
     name: str = ""
     cat: str = ""
     ts: float = -1.0
@@ -112,19 +116,19 @@ _BETWEEN_VALUES = re.compile(r"[\s,]*")
 _TAIL = _OVERLAP = 4 * 1024
 
 
-def split_at_last_event(text: bytes, searched: int = 0) -> int:
-    """Where the last event of `text` begins that may not be whole; -1 where none is seen.
+def split_at_last_event(text: bytes, searched: int = 0) -> tuple[int, int]:
+    """Where the last but one event of `text` ends, and the last begins, which may not be whole.
 
-    What was searched before in vain is not searched again.
+    Zeros where no boundary is seen. What was searched before in vain is not searched again.
     """
     start = max(searched - _OVERLAP, 0)
     for pattern, first in ((_BETWEEN, len(text) - _TAIL), (_BETWEEN, start), (_BETWEEN_ANY, start)):
-        last = -1
+        last = None
         for match in pattern.finditer(text, max(first, start)):
-            last = match.end()
-        if last > 0:
-            return last
-    return -1
+            last = match
+        if last is not None:
+            return last.start() + 1, last.end()
+    return 0, 0
 
 
 class EventReader:
@@ -152,11 +156,11 @@ class EventReader:
                 self._keep_trailer(chunk)
                 continue
             pending += chunk
-            end = split_at_last_event(pending, searched)
-            searched = len(pending) if end < 0 else 0
-            if end > 0:
-                events, rest = self._decoded(pending[:end])
-                pending = rest + pending[end:]
+            end, begin = split_at_last_event(pending, searched)
+            searched = 0 if end else len(pending)
+            if end:
+                events, rest = self._decoded(pending, end, begin)
+                pending = rest + pending[begin:]
                 if self._closed:
                     self._keep_trailer(pending)
                 yield events
@@ -223,12 +227,12 @@ class EventReader:
 
     # --- the events ---
 
-    def _decoded(self, text: bytes) -> tuple[list[Event], bytes]:
-        """The events of a text that was split between two, and what is left for the next."""
+    def _decoded(self, text: bytes, end: int, begin: int) -> tuple[list[Event], bytes]:
+        """The events up to where one ends and the next begins, and what is left for later."""
         try:
-            return _BATCH.decode(b"[%b]" % text.rstrip().removesuffix(b",")), b""
+            return _BATCH.decode(b"".join((b"[", memoryview(text)[:end], b"]"))), b""
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._salvaged(text)
+            return self._salvaged(text[:begin])
 
     def _salvaged(self, text: bytes, *, to_the_end: bool = False) -> tuple[list[Event], bytes]:
         """The events of a broken text one by one, and its end where that is not whole yet."""
@@ -372,7 +376,7 @@ def _event_of(value: Any) -> Event | None:
         known["args"] = {key: item for key, item in args.items() if key in _ARG_NAMES}
         _drop_nothings(known["args"])
     _drop_nothings(known)
-    if known.get("ph") == "X" and not {"ts", "dur"} <= known.keys():
+    if value.get("ph") == "X" and not {"ts", "dur"} <= known.keys():
         return None
     try:
         return _LAX_EVENT.decode(msgspec.json.encode(known))
@@ -470,7 +474,6 @@ class Trace:
     devices: set[int | str | None] = field(default_factory=set)
     peak_allocated: int = NONE
     events: int = 0
-    timed_events: int = 0
     impossible: int = 0
     mended: int = 0
     dropped: int = 0
@@ -509,92 +512,107 @@ def _add(trace: Trace, events: list[Event]) -> None:
     trace.events += len(events)
     by_kind: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        by_kind[event.cat if event.ph == "X" else event.name].append(event)
+        by_kind[event.cat].append(event)
     for kind, group in by_kind.items():
         _add_kind(trace, kind, group)
 
 
 def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
-    if kind == "[memory]":
-        _add_memory(trace, group)
-        return
-    if group[0].ph != "X":
-        return
-    trace.timed_events += len(group)
     if kind == "python_function":
         modules = [event for event in group if event.name.startswith(_MODULE)]
-        _add_host_work(trace, trace.modules, _possible(trace, modules))
+        _add_host_work(trace, trace.modules, _columns(trace, modules))
     elif kind in _DEVICE_WORK:
-        _add_device_work(trace, _DEVICE_WORK[kind], _possible(trace, group))
+        _add_device_work(trace, _DEVICE_WORK[kind], _columns(trace, group))
     elif kind in _RUNTIME:
-        _add_launches(trace, _possible(trace, group))
+        _add_launches(trace, _columns(trace, group))
     elif kind == "cpu_op":
-        _add_operators(trace, _possible(trace, group))
+        _add_operators(trace, _columns(trace, group))
     elif kind == "Operator":
-        operators = _possible(trace, group)
-        _add_operators(trace, operators)
-        named = [event for event in operators if OLD_ANNOTATION.match(event.name)]
+        _add_operators(trace, _columns(trace, group))
+        named = [event for event in group if OLD_ANNOTATION.match(event.name)]
         _add_annotations(trace, named)
     elif kind == "user_annotation":
-        _add_annotations(trace, _possible(trace, group))
+        _add_annotations(trace, group)
+    elif kind in _INSTANTS:
+        _add_memory(trace, group)
 
 
-def _possible(trace: Trace, group: list[Event]) -> list[Event]:
-    """Without what ends before it begins, or lies beyond all calendars."""
-    possible = [
-        event for event in group if 0.0 <= event.ts < LATEST_US and 0.0 <= event.dur < LATEST_US
-    ]
+class _Columns(NamedTuple):
+    """A group of events, field by field."""
+
+    names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    starts: tuple[float, ...] = ()
+    durations: tuple[float, ...] = ()
+    threads: tuple[int | str | None, ...] = ()
+    args: tuple[Args, ...] = ()
+
+
+def _columns(trace: Trace, group: list[Event]) -> _Columns:
+    """The fields of those that are possible: they end after they begin, within all calendars."""
+    columns = _Columns(*zip(*map(astuple, group), strict=True))
+    if not group or (
+        min(columns.starts) >= 0.0 <= min(columns.durations)
+        and max(columns.starts) < LATEST_US > max(columns.durations)
+    ):
+        return columns
+    possible = [event for event in group if _is_possible(event)]
     trace.impossible += len(group) - len(possible)
-    return possible
+    return _Columns(*zip(*map(astuple, possible), strict=True))
 
 
-def _external_id(args: Args) -> int:
-    return args.external_id if args.external_id != NONE else args.old_external_id
+def _is_possible(event: Event) -> bool:
+    return 0.0 <= event.ts < LATEST_US and 0.0 <= event.dur < LATEST_US
 
 
-def _add_device_work(trace: Trace, kind: int, group: list[Event]) -> None:
-    columns, names, threads = trace.device, trace.names, trace.threads
-    columns.start.extend([event.ts for event in group])
-    columns.end.extend([event.ts + event.dur for event in group])
-    columns.name.extend([names[event.name] for event in group])
-    columns.kind.extend([kind] * len(group))
-    columns.stream.extend([threads[event.tid] for event in group])
-    columns.correlation.extend([event.args.correlation for event in group])
-    columns.external_id.extend([_external_id(event.args) for event in group])
-    trace.devices.update([event.args.device for event in group])
+def _external_ids(group: _Columns) -> list[int]:
+    ids = [args.external_id for args in group.args]
+    return [args.old_external_id for args in group.args] if ids == [NONE] * len(ids) else ids
 
 
-def _add_launches(trace: Trace, group: list[Event]) -> None:
-    columns, threads = trace.launches, trace.threads
-    columns.start.extend([event.ts for event in group])
-    columns.thread.extend([threads[event.tid] for event in group])
-    columns.correlation.extend([event.args.correlation for event in group])
-    columns.external_id.extend([_external_id(event.args) for event in group])
-    columns.is_kernel.extend(["aunch" in event.name for event in group])
+def _add_device_work(trace: Trace, kind: int, group: _Columns) -> None:
+    columns = trace.device
+    columns.start.extend(group.starts)
+    columns.end.extend(map(add, group.starts, group.durations))
+    columns.name.extend(map(trace.names.__getitem__, group.names))
+    columns.kind.extend([kind] * len(group.names))
+    columns.stream.extend(map(trace.threads.__getitem__, group.threads))
+    columns.correlation.extend([args.correlation for args in group.args])
+    columns.external_id.extend(_external_ids(group))
+    trace.devices.update([args.device for args in group.args])
 
 
-def _add_operators(trace: Trace, group: list[Event]) -> None:
+def _add_launches(trace: Trace, group: _Columns) -> None:
+    columns = trace.launches
+    columns.start.extend(group.starts)
+    columns.thread.extend(map(trace.threads.__getitem__, group.threads))
+    columns.correlation.extend([args.correlation for args in group.args])
+    columns.external_id.extend(_external_ids(group))
+    columns.is_kernel.extend(["aunch" in name for name in group.names])
+
+
+def _add_operators(trace: Trace, group: _Columns) -> None:
     _add_host_work(trace, trace.operators, group)
-    for event in group:
-        if event.name == "aten::embedding":
-            _add_embedding(trace, event.ts, event.args.dims)
+    if _EMBEDDING in group.names:
+        for name, start, args in zip(group.names, group.starts, group.args, strict=True):
+            if name == _EMBEDDING:
+                _add_embedding(trace, start, args.dims)
 
 
-def _add_host_work(trace: Trace, columns: HostWork, group: list[Event]) -> None:
-    names, threads = trace.names, trace.threads
-    columns.start.extend([event.ts for event in group])
-    columns.end.extend([event.ts + event.dur for event in group])
-    columns.name.extend([names[event.name] for event in group])
-    columns.thread.extend([threads[event.tid] for event in group])
+def _add_host_work(trace: Trace, columns: HostWork, group: _Columns) -> None:
+    columns.start.extend(group.starts)
+    columns.end.extend(map(add, group.starts, group.durations))
+    columns.name.extend(map(trace.names.__getitem__, group.names))
+    columns.thread.extend(map(trace.threads.__getitem__, group.threads))
     # No number is written as -1, or as the 64 bits of it.
-    numbers = [event.args.sequence for event in group]
-    if numbers and not NONE <= min(numbers) <= max(numbers) < _NO_SEQUENCE:
+    numbers = [args.sequence for args in group.args]
+    if numbers and not (min(numbers) >= NONE and max(numbers) < _NO_SEQUENCE):
         numbers = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
     columns.sequence.extend(numbers)
 
 
-def _add_annotations(trace: Trace, group: Iterable[Event]) -> None:
-    for event in group:
+def _add_annotations(trace: Trace, group: list[Event]) -> None:
+    for event in filter(_is_possible, group):
         step = event.args.step_num
         trace.annotations.append(
             Annotation(
@@ -609,7 +627,11 @@ def _add_annotations(trace: Trace, group: Iterable[Event]) -> None:
 
 def _add_memory(trace: Trace, group: list[Event]) -> None:
     """Device type 0 is the host."""
-    allocated = [event.args.allocated for event in group if event.args.device_type > 0]
+    allocated = [
+        event.args.allocated
+        for event in group
+        if event.args.device_type > 0 and event.name == "[memory]"
+    ]
     trace.peak_allocated = max([trace.peak_allocated, *allocated])
 
 
