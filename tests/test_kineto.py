@@ -271,6 +271,92 @@ def test_device__parallel_work_counts_once() -> None:
     assert profile.ops == {GEMM: 0.04, NCCL: 0.03}
 
 
+def on_device(device: int, events: list[Json]) -> list[Json]:
+    """The same, with the device's work on another one."""
+    for event in events:
+        if "device" in event["args"]:
+            event["args"]["device"] = device
+    return events
+
+
+def data_parallel_steps() -> list[Json]:
+    """Two devices in one process: 30 us of work a step on the first, 50 us on the second."""
+    events = []
+    for number in range(3):
+        at, first = 1000.0 + 100 * number, 3 * number
+        events.append(step(number, at, 100))
+        events += on_device(0, work(first + 1, at + 10, at + 20, 30, ADD))
+        events += on_device(1, work(first + 2, at + 12, at + 25, 40))
+        events += on_device(1, work(first + 3, at + 14, at + 65, 10 + number, NCCL))
+    return events
+
+
+def test_device__of_several_in_one_process_the_slowest_speaks() -> None:
+    """Busy time, kernels, launches, ops and the capture are one device's, not all devices' sum."""
+    profile = read(data_parallel_steps())
+    assert profile.avg_step_ms == pytest.approx(0.101)
+    assert ms(profile.device_busy_ms) == 0.051
+    assert (profile.device_kernels_per_step, profile.kernel_launches_per_step) == (2, 2)
+    assert set(profile.ops) == {GEMM, NCCL}
+    assert ms(profile.compute_ms) == 0.04
+    assert profile.capture["kernels"] == 6
+    assert profile.capture["gpu_busy_ms"] == pytest.approx(0.153)
+    assert profile.accelerator_count == 2
+    assert any("2 devices: these are the numbers of device 1" in each for each in profile.notes)
+
+
+def test_device__one_of_several_that_hardly_works_says_nothing() -> None:
+    """A forgotten tensor on another device makes no slow device."""
+    events = data_parallel_steps()
+    for number in (0, 2):
+        ts = 1030.0 + 130 * number
+        events += on_device(5, work(20 + number, 1030.0 + 100 * number, ts, 1))
+    profile = read(events)
+    assert profile.avg_step_ms == pytest.approx(0.101)
+    assert any("numbers of device 1" in each for each in profile.notes)
+
+
+def test_device__copies_alone_make_no_second_one() -> None:
+    """A device that ran no kernel is none of those that computed; its copies count nowhere."""
+    events = three_steps()
+    events += on_device(1, [call(9, 1030), copy(9, 1040, 10)])
+    events += on_device(1, [call(10, 1040), copy(10, 1060, 10)])
+    profile = read(events)
+    assert profile.accelerator_count == 1
+    assert set(profile.ops) == {GEMM}
+    assert any("2 device events on a device without kernels" in each for each in profile.notes)
+
+
+def test_device__of_several_a_cut_counts_whole_steps_of_all() -> None:
+    """A step is whole when the launches for every device have their kernels."""
+    data = text(data_parallel_steps())
+    cut = data[: data.rindex(b'{"ph"')]
+    profile = kineto.read(source(cut))
+    assert profile.unusable is None
+    assert profile.steps == 2
+
+
+def test_device__several_of_one_rank_leave_the_jobs_number_open() -> None:
+    """What the other ranks used is not in this trace."""
+    profile = read(data_parallel_steps(), distributedInfo={"rank": 0, "world_size": 4})
+    assert profile.accelerator_count is None
+    assert any("this rank used 2 devices" in each for each in profile.notes)
+
+
+def test_device__layers_of_several_are_those_of_the_one_that_speaks() -> None:
+    """Modules run on all devices; the work of a layer is that of one."""
+    events = data_parallel_steps()
+    for number in range(3):
+        at = 1000.0 + 100 * number
+        events.append(module("Block_0", at + 9, 4))
+        events.append(module("Linear_0", at + 9.5, 3))
+        events.append(module("Block_1", at + 13.5, 4))
+        events.append(module("Linear_1", at + 13.6, 3))
+    layers = read(events).per_layer
+    assert [set(layer.ops) for layer in layers] == [{GEMM}, {NCCL}]
+    assert ms(layers[0].fwd_ms) == 0.04
+
+
 def test_device__sums_over_the_capture_stand_apart() -> None:
     """They count what belongs to no step, too."""
     profile = read([*three_steps(), kernel(77, 2000, 50, ADD)])

@@ -32,6 +32,8 @@ REST = "unannotated"
 UNKNOWN = -(2**62)
 LONGEST_NAME = 400
 MOST_OPS = 10_000
+# A step costs a kilobyte; a capture has hundreds, and ten million kernels that are alike are none.
+MOST_STEPS = 100_000
 _LEAST_SHARE_OF_BUSIEST = 0.1
 _FEW_BEHIND = 8
 
@@ -348,9 +350,6 @@ def _step_work(
     starts, ends = _taken(events.starts, places), _taken(events.ends, places)
     ids, launches = _taken(events.names, places), _taken(events.launches, places)
     kinds = bytes(map(names.kinds.__getitem__, ids))
-    ops = dict.fromkeys(ids, 0)
-    for name, start, end in zip(ids, starts, ends, strict=True):
-        ops[name] += end - start
     is_kernel = [kind != TRANSFER for kind in kinds]
     time = busy_time(starts, ends, kinds)
     columns = (starts, ends, ids, _taken(events.launched_at, places))
@@ -358,9 +357,19 @@ def _step_work(
         time=time,
         kernels=sum(is_kernel),
         launches=len(set(compress(launches, is_kernel)) - {UNKNOWN}),
-        ops=ops,
+        ops=times_by_name(ids, starts, ends),
         phases=_phase_times(names, columns, phases, time.busy),
     )
+
+
+def times_by_name(
+    names: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+) -> dict[int, int]:
+    """The sum of the times of each name's events, in the order of their first appearance."""
+    times = dict.fromkeys(names, 0)
+    for name, start, end in zip(names, starts, ends, strict=True):
+        times[name] += end - start
+    return times
 
 
 def _phase_times(
@@ -498,6 +507,9 @@ def derive(
         steps, phases = way(tidy)
         if steps is None:
             continue
+        if len(steps.windows) > MOST_STEPS:
+            notes.append(f"of {len(steps.windows)} steps the first {MOST_STEPS} count")
+            steps = steps.only(range(MOST_STEPS))
         works, unattributed = work_per_step(tidy, names, steps, phases)
         kept = [place for place, work in enumerate(works) if work.kernels]
         if kept:
@@ -515,17 +527,12 @@ def derive(
         notes.append(f"no phase is annotated: the kernels of a step are one, '{REST}'")
     if not steps.marked:
         notes.append(f"nothing marks a step: what counts as one is {steps.evidence}")
-    is_all = (
-        not unattributed
-        and len(kept) == len(works)
-        and all(before.time.last <= after.time.first for before, after in pairwise(works))
-    )
-    time = _sum_of(works) if is_all else _busy_time_of(tidy, names)
+    is_all = not unattributed and len(kept) == len(works)
     kernels = sum(n for name, n in Counter(tidy.names).items() if names.is_kernel(name))
     fields["capture"] = {
         "kernels": float(kernels),
         "unattributed_gpu_events": float(unattributed),
-        **_capture_values(time, ticks_per_ms),
+        **capture_sums(tidy, names, ticks_per_ms, works if is_all else ()),
     }
     return Derived(label, fields, tuple(notes), rank)
 
@@ -677,9 +684,16 @@ def _phase_values(
     }
 
 
-def capture_sums(events: DeviceEvents, names: Names, ticks_per_ms: float) -> dict[str, float]:
-    """What the device did from the first event to the last, attributed to a step or not."""
-    return _capture_values(_busy_time_of(events, names), ticks_per_ms)
+def capture_sums(
+    events: DeviceEvents, names: Names, ticks_per_ms: float, all_work: Sequence[StepWork] = ()
+) -> dict[str, float]:
+    """What the device did from the first event to the last, attributed to a step or not.
+
+    Where steps hold every event and come one after the other, `all_work` of them is added up.
+    """
+    follow = all(before.time.last <= after.time.first for before, after in pairwise(all_work))
+    time = _sum_of(all_work) if all_work and follow else _busy_time_of(events, names)
+    return _capture_values(time, ticks_per_ms)
 
 
 def _busy_time_of(events: DeviceEvents, names: Names) -> Busy:

@@ -11,8 +11,8 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import compress, pairwise
 from typing import Any
 
 from ci_score.models import Layer, Phase, Profile
@@ -25,10 +25,15 @@ from ci_score.profilers.device_steps import (
     Phases,
     Steps,
     StepWork,
+    Way,
     capture_sums,
+    derive,
+    one_step,
     repeated_steps,
+    slowest,
     step_fields,
     sum_in_order,
+    times_by_name,
     window_of,
     work_per_step,
 )
@@ -78,6 +83,7 @@ _WHOLE_STEP = 0.9
 _ONE_PASS = 0.02
 # A step of a trace that is cut short is whole when its launches have their kernels.
 _WHOLE_LAUNCHES = 0.99
+_AT_ONCE = 65_536
 
 # --- is it one? ---------------------------------------------------------------------------------
 
@@ -161,11 +167,13 @@ class _Draft:
         """All of it, or why there is nothing."""
         self._note_what_was_broken()
         self._add_environment()
-        self._add_capture()
         reason = self._unusable()
+        self._let_the_slowest_device_speak()
         if reason is None:
             self._add_steps()
             reason = None if self.fields.get("avg_step_ms", 0.0) > 0 else "its steps took no time"
+        else:
+            self._add_capture()
         return Profile(
             **self.fields,
             sources=self.sources,
@@ -241,15 +249,20 @@ class _Draft:
                 self.trace.peak_allocated / 1e9,
                 "the largest Total Allocated of the [memory] events",
             )
+        elif self.trace.devices:
+            self.notes.append("no peak memory: profile_memory=True records it")
 
     def _add_accelerator(self, metadata: Mapping[str, Any], world: int | None) -> None:
         listed = metadata.get("deviceProperties") or metadata.get("computeProperties") or []
         cards = [_mapping(each) for each in listed] if isinstance(listed, list) else []
-        devices = {str(device) for device in self.trace.devices}
+        devices = {str(name) for name in _busy_devices(self.trace).values()}
         used = [card for card in cards if str(card.get("id")) in devices]
         names = {str(card["name"]) for card in used or cards if card.get("name")}
-        if len(names) == 1 and (self.trace.devices or used or not self.device.kernels):
+        if len(names) == 1 and (devices or used or not self.device.kernels):
             self._set("accelerator", names.pop(), "deviceProperties")
+        sizes = {_number(card.get("totalGlobalMem")) for card in used}
+        if len(sizes) == 1 and (size := sizes.pop()) is not None and size > 0:
+            self._set("accelerator_memory_gb", size / 1e9, "totalGlobalMem of deviceProperties")
         bandwidth = _peak_bandwidth(used)
         if bandwidth is not None:
             self._set("peak_bandwidth_gb_s", bandwidth, "deviceProperties")
@@ -257,16 +270,45 @@ class _Draft:
             self._set(
                 "accelerator_count", world, "world_size of distributedInfo, one device a rank"
             )
+        elif devices and (world is None or world == 1):
+            self._set("accelerator_count", len(devices), "devices on which kernels ran")
         elif devices:
-            self._set("accelerator_count", len(devices), "devices that ran something in this trace")
-        if len(devices) > 1:
             self.notes.append(
-                f"{len(devices)} devices in one trace: their work is counted together"
+                f"this rank used {len(devices)} devices; how many the others did is not known"
+            )
+
+    def _let_the_slowest_device_speak(self) -> None:
+        """Of several devices in one process each has its own numbers; steps are theirs together."""
+        if len(self.trace.devices.keys() - {None}) < 2 or not self.device.kernels:
+            return
+        busy = _busy_devices(self.trace)
+        if not busy:
+            return
+        ways: list[Way] = [lambda events: (repeated_steps(events), Phases()), _as_one_step]
+        if self.steps.windows:
+            marked = self._device_steps()
+            ways.insert(0, lambda _: (marked, Phases()))
+        traces = [replace(self.trace, device=self.trace.device.only(place)) for place in busy]
+        devices = [_device_work(trace, self.base) for trace in traces]
+        derived = [
+            derive(f"device {name}", device.events, device.names, ways, TICKS_PER_MS)
+            for name, device in zip(busy.values(), devices, strict=True)
+        ]
+        chosen, spread = slowest(derived)
+        place = derived.index(chosen)
+        others = len(self.device.events) - sum(len(device.events) for device in devices)
+        self.trace, self.device = traces[place], devices[place]
+        self.notes += spread
+        if others:
+            self.notes.append(
+                f"{_count(others, 'device event')} on a device without kernels, or of which no"
+                " device is told: not counted"
             )
 
     # --- the whole capture ---
 
-    def _add_capture(self) -> None:
+    def _add_capture(self, all_work: Sequence[StepWork] = ()) -> None:
+        """The sums over it; `all_work` are the steps where they hold every event of the device."""
         device = self.device
         self.capture["kernels"] = float(device.kernels)
         host = _host_period_ms(self.steps.windows)
@@ -274,11 +316,13 @@ class _Draft:
             self.capture["host_step_ms"] = host
         if not len(device.events):
             return
-        self.capture |= capture_sums(device.events, device.names, TICKS_PER_MS)
+        self.capture |= capture_sums(device.events, device.names, TICKS_PER_MS, all_work)
         totals: Counter[str] = Counter()
-        columns = zip(device.events.names, device.events.starts, device.events.ends, strict=True)
-        for name, start, end in columns:
-            totals[device.names.categories[name]] += end - start
+        events = device.events
+        everything = times_by_name(events.names, events.starts, events.ends) if not all_work else {}
+        for ops in (everything, *(work.ops for work in all_work)):
+            for name, ticks in ops.items():
+                totals[device.names.categories[name]] += ticks
         for category, ticks in totals.most_common():
             self.capture[f"ops_ms_total.{category}"] = ticks / TICKS_PER_MS
         self.capture["graph_launched_kernels"] = float(device.graph_launched)
@@ -313,6 +357,7 @@ class _Draft:
         backward = self.autograd.windows(host_windows)
         phases = _phase_windows(self.trace, host_windows, self.steps.thread, backward)
         if not device.kernels:
+            self._add_capture()
             return [], steps, phases
         ticks = Phases([self._ticks(window) for window in phases.windows], phases.names)
         works, unattributed = work_per_step(device.events, device.names, steps, ticks)
@@ -323,6 +368,7 @@ class _Draft:
                 f" ({device.unmatched} without the call that launched them): not counted"
             )
         kept = [place for place, work in enumerate(works) if work.kernels]
+        self._add_capture(works if not unattributed and len(kept) == len(works) else ())
         if len(kept) == 1:
             return works, steps, phases
         if len(kept) < len(works):
@@ -547,6 +593,21 @@ def _peak_bandwidth(cards: Sequence[Mapping[str, Any]]) -> float | None:
     return None
 
 
+def _busy_devices(trace: Trace) -> dict[int, int | str | None]:
+    """The places and names of the devices that ran kernels, or where none did, did anything."""
+    work = trace.device
+    ran: set[int] = set()
+    if len(trace.devices) > 1:
+        ran.update(compress(work.device, [kind == KERNEL for kind in work.kind]))
+    names = {place: name for name, place in trace.devices.items()}
+    known = {place: names[place] for place in sorted(ran or trace.devices.values())}
+    return {place: name for place, name in known.items() if name is not None}
+
+
+def _as_one_step(events: DeviceEvents) -> tuple[Steps | None, Phases]:
+    return one_step(events), Phases()
+
+
 def _first_time(trace: Trace) -> float:
     """What nanoseconds are counted from: the epoch's would not fit a double."""
     columns = (trace.device.start, trace.launches.start, trace.operators.start)
@@ -555,6 +616,15 @@ def _first_time(trace: Trace) -> float:
 
 def _tick(time: float, base: float) -> int:
     return round((time - base) * TICKS_PER_US)
+
+
+def _ticks(times: array[float], base: float) -> array[int]:
+    """All of a column. By the piece: a list of ten million numbers would be half a gigabyte."""
+    ticks = array("q")
+    for first in range(0, len(times), _AT_ONCE):
+        piece = times[first : first + _AT_ONCE]
+        ticks.fromlist([round((time - base) * TICKS_PER_US) for time in piece])
+    return ticks
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -665,16 +735,17 @@ def _device_work(trace: Trace, base: float) -> _Device:
     keys = set(zip(columns.name, columns.kind, strict=True))
     places = {key: _place(names, texts[key[0]], key[1]) for key in sorted(keys)}
     launch_of = _launches_of(trace)
-    begun = trace.launches.start
+    # The last is for those without a launch, whose place is -1.
+    begun = _ticks(trace.launches.start, base)
+    begun.append(UNKNOWN)
     events = DeviceEvents()
-    # Generators: a list of ten million numbers would be half a gigabyte.
     events.extend(
-        (round((time - base) * TICKS_PER_US) for time in columns.start),
-        (round((time - base) * TICKS_PER_US) for time in columns.end),
+        _ticks(columns.start, base),
+        _ticks(columns.end, base),
         (places[key] for key in zip(columns.name, columns.kind, strict=True)),
         iter(columns.stream),
         (UNKNOWN if each == NONE else each for each in columns.correlation),
-        (UNKNOWN if each < 0 else _tick(begun[each], base) for each in launch_of),
+        map(begun.__getitem__, launch_of),
     )
     kernels = columns.kind.tobytes().count(bytes([KERNEL]))
     from_graphs = 0
@@ -808,11 +879,21 @@ class _Autograd:
     def __init__(self, trace: Trace) -> None:
         operators = trace.operators
         self.names = _backward_names(trace)
-        self.calls = [call for call, name in enumerate(operators.name) if name in self.names]
-        self.spans = sorted((operators.start[call], operators.end[call]) for call in self.calls)
+        is_mine = bytes(name in self.names for name in range(len(trace.names)))
+        self.calls = list(
+            compress(range(len(operators.name)), map(is_mine.__getitem__, operators.name))
+        )
+        self.spans = sorted([(operators.start[call], operators.end[call]) for call in self.calls])
+        self._passes: tuple[Sequence[Interval], list[Interval]] = ((), [])
 
     def windows(self, steps: Sequence[Interval]) -> list[Interval]:
-        """Its passes within the steps: its operators, with the pauses between them closed."""
+        """Its passes within the steps, which are asked for again and again."""
+        if self._passes[0] != steps:
+            self._passes = steps, self._find_passes(steps)
+        return self._passes[1]
+
+    def _find_passes(self, steps: Sequence[Interval]) -> list[Interval]:
+        """Its operators, with the pauses between them closed."""
         windows: list[Interval] = []
         places = Windows(steps).places(start for start, _ in self.spans)
         for place, (start, end) in zip(places, self.spans, strict=True):
@@ -917,6 +998,14 @@ class _LayerTime:
     backward: float = 0.0
     ops: dict[str, float] = field(default_factory=dict)
 
+    def add(self, name: str, time: float, is_forward: bool) -> None:
+        """More of the time of an op."""
+        if is_forward:
+            self.forward += time
+        else:
+            self.backward += time
+        self.ops[name] = self.ops.get(name, 0.0) + time
+
 
 def _find_layers(trace: Trace, steps: Sequence[Interval]) -> _Layers | None:
     """The class of modules that has others inside, several instances, and most of the time."""
@@ -977,7 +1066,7 @@ def _backward_calls(trace: Trace, layers: _Layers, autograd: _Autograd) -> _Laye
         for call, (sequence, thread, name) in enumerate(
             zip(operators.sequence, operators.thread, operators.name, strict=True)
         )
-        if sequence != NONE and thread in layers.calls.spans and name not in autograd.names
+        if sequence >= 0 and thread in layers.calls.spans and name not in autograd.names
     ]
     starts = [operators.start[call] for call in forward]
     found = layers.calls.layers_at([operators.thread[call] for call in forward], starts)
@@ -1013,21 +1102,18 @@ def _device_layer_times(
             in_step, in_backward, by_module, by_node, strict=True
         )
     ]
-    times = [_LayerTime() for _ in range(layers.count)]
+    belongs.append((NONE, False))
+    totals: dict[tuple[tuple[int, bool], int], float] = {}
     spans = zip(device.launch_of, columns.name, columns.start, columns.end, strict=True)
+    # What no launch is known of has the last place, -1.
     for launch, name, start, end in spans:
-        layer, is_forward = belongs[launch] if launch >= 0 else (NONE, False)
+        key = belongs[launch], name
+        totals[key] = totals.get(key, 0.0) + (end - start)
+    times = [_LayerTime() for _ in range(layers.count)]
+    for ((layer, is_forward), name), time in totals.items():
         if layer >= 0:
-            _add_to(times[layer], texts[name], end - start, is_forward)
+            times[layer].add(texts[name], time, is_forward)
     return list(enumerate(times))
-
-
-def _add_to(layer: _LayerTime, name: str, time: float, is_forward: bool) -> None:
-    if is_forward:
-        layer.forward += time
-    else:
-        layer.backward += time
-    layer.ops[name] = layer.ops.get(name, 0.0) + time
 
 
 def _host_layer_times(

@@ -16,13 +16,12 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, fields
+from itertools import compress, pairwise
 from operator import add
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec.structs import astuple
 
 from ci_score.errors import BadInputError
 from ci_score.profilers.source import CutShortError, ProfileSource
@@ -405,7 +404,10 @@ class Numbers(dict[Name, int]):
 
 @dataclass(slots=True)
 class DeviceWork:
-    """Kernels, copies and fills, a column each; times are microseconds."""
+    """Kernels, copies and fills, a column each; times are microseconds.
+
+    A device is a place in Trace.devices.
+    """
 
     start: array[float] = field(default_factory=lambda: array("d"))
     end: array[float] = field(default_factory=lambda: array("d"))
@@ -414,6 +416,13 @@ class DeviceWork:
     stream: array[int] = field(default_factory=lambda: array("i"))
     correlation: array[int] = field(default_factory=lambda: array("q"))
     external_id: array[int] = field(default_factory=lambda: array("q"))
+    device: array[int] = field(default_factory=lambda: array("i"))
+
+    def only(self, device: int) -> DeviceWork:
+        """The work of one device."""
+        is_its = [each == device for each in self.device]
+        columns = (getattr(self, each.name) for each in fields(self))
+        return DeviceWork(*(array(each.typecode, compress(each, is_its)) for each in columns))
 
 
 @dataclass(slots=True)
@@ -471,7 +480,7 @@ class Trace:
     modules: HostWork = field(default_factory=HostWork)
     annotations: list[Annotation] = field(default_factory=list)
     embeddings: list[EmbeddingCall] = field(default_factory=list)
-    devices: set[int | str | None] = field(default_factory=set)
+    devices: Numbers[int | str | None] = field(default_factory=Numbers)
     peak_allocated: int = NONE
     events: int = 0
     impossible: int = 0
@@ -490,7 +499,6 @@ def read_trace(source: ProfileSource) -> Trace:
             # Freed before the next are made, they leave them memory that is in the cache.
             events.clear()
     trace.metadata = reader.metadata
-    trace.devices.discard(None)
     trace.mended, trace.dropped, trace.is_cut = reader.mended, reader.dropped, reader.is_cut
     return trace
 
@@ -538,31 +546,43 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
 
 
 class _Columns(NamedTuple):
-    """A group of events, field by field."""
+    """A group of events, field by field: an array takes lists at half the price of others."""
 
-    names: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    starts: tuple[float, ...] = ()
-    durations: tuple[float, ...] = ()
-    threads: tuple[int | str | None, ...] = ()
-    args: tuple[Args, ...] = ()
+    names: list[str]
+    starts: list[float]
+    durations: list[float]
+    threads: list[int | str | None]
+    args: list[Args]
 
 
 def _columns(trace: Trace, group: list[Event]) -> _Columns:
     """The fields of those that are possible: they end after they begin, within all calendars."""
-    columns = _Columns(*zip(*map(astuple, group), strict=True))
-    if not group or (
-        min(columns.starts) >= 0.0 <= min(columns.durations)
-        and max(columns.starts) < LATEST_US > max(columns.durations)
+    starts = [event.ts for event in group]
+    durations = [event.dur for event in group]
+    if group and not (
+        min(starts) >= 0.0 <= min(durations) and max(starts) < LATEST_US > max(durations)
     ):
-        return columns
-    possible = [event for event in group if _is_possible(event)]
-    trace.impossible += len(group) - len(possible)
-    return _Columns(*zip(*map(astuple, possible), strict=True))
+        possible = [event for event in group if _is_possible(event)]
+        trace.impossible += len(group) - len(possible)
+        return _columns(trace, possible)
+    return _Columns(
+        [event.name for event in group],
+        starts,
+        durations,
+        [event.tid for event in group],
+        [event.args for event in group],
+    )
 
 
 def _is_possible(event: Event) -> bool:
     return 0.0 <= event.ts < LATEST_US and 0.0 <= event.dur < LATEST_US
+
+
+def _numbered(places: list[int | str | None], numbers: Numbers[int | str | None]) -> array[int]:
+    """The numbers of threads, streams or devices; mostly all of a group are the same."""
+    if places and places.count(places[0]) == len(places):
+        return array("i", [numbers[places[0]]]) * len(places)
+    return array("i", [numbers[place] for place in places])
 
 
 def _external_ids(group: _Columns) -> list[int]:
@@ -572,23 +592,23 @@ def _external_ids(group: _Columns) -> list[int]:
 
 def _add_device_work(trace: Trace, kind: int, group: _Columns) -> None:
     columns = trace.device
-    columns.start.extend(group.starts)
-    columns.end.extend(map(add, group.starts, group.durations))
-    columns.name.extend(map(trace.names.__getitem__, group.names))
-    columns.kind.extend([kind] * len(group.names))
-    columns.stream.extend(map(trace.threads.__getitem__, group.threads))
-    columns.correlation.extend([args.correlation for args in group.args])
-    columns.external_id.extend(_external_ids(group))
-    trace.devices.update([args.device for args in group.args])
+    columns.start.fromlist(group.starts)
+    columns.end.fromlist(list(map(add, group.starts, group.durations)))
+    columns.name.fromlist(list(map(trace.names.__getitem__, group.names)))
+    columns.kind.extend(array("b", [kind]) * len(group.names))
+    columns.stream.extend(_numbered(group.threads, trace.threads))
+    columns.correlation.fromlist([args.correlation for args in group.args])
+    columns.external_id.fromlist(_external_ids(group))
+    columns.device.extend(_numbered([args.device for args in group.args], trace.devices))
 
 
 def _add_launches(trace: Trace, group: _Columns) -> None:
     columns = trace.launches
-    columns.start.extend(group.starts)
-    columns.thread.extend(map(trace.threads.__getitem__, group.threads))
-    columns.correlation.extend([args.correlation for args in group.args])
-    columns.external_id.extend(_external_ids(group))
-    columns.is_kernel.extend(["aunch" in name for name in group.names])
+    columns.start.fromlist(group.starts)
+    columns.thread.extend(_numbered(group.threads, trace.threads))
+    columns.correlation.fromlist([args.correlation for args in group.args])
+    columns.external_id.fromlist(_external_ids(group))
+    columns.is_kernel.fromlist(["aunch" in name for name in group.names])
 
 
 def _add_operators(trace: Trace, group: _Columns) -> None:
@@ -600,15 +620,17 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
 
 
 def _add_host_work(trace: Trace, columns: HostWork, group: _Columns) -> None:
-    columns.start.extend(group.starts)
-    columns.end.extend(map(add, group.starts, group.durations))
-    columns.name.extend(map(trace.names.__getitem__, group.names))
-    columns.thread.extend(map(trace.threads.__getitem__, group.threads))
-    # No number is written as -1, or as the 64 bits of it.
+    columns.start.fromlist(group.starts)
+    columns.end.fromlist(list(map(add, group.starts, group.durations)))
+    columns.name.fromlist(list(map(trace.names.__getitem__, group.names)))
+    columns.thread.extend(_numbered(group.threads, trace.threads))
     numbers = [args.sequence for args in group.args]
-    if numbers and not (min(numbers) >= NONE and max(numbers) < _NO_SEQUENCE):
-        numbers = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
-    columns.sequence.extend(numbers)
+    try:
+        columns.sequence.fromlist(numbers)
+    except OverflowError:
+        # No number is written as -1, or as the 64 bits of it.
+        known = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
+        columns.sequence.fromlist(known)
 
 
 def _add_annotations(trace: Trace, group: list[Event]) -> None:
