@@ -43,7 +43,7 @@ def training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
 
 def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
     preset = find_preset(workload.hardware) if workload.hardware else None
-    measured_on = find_accelerator(profile.accelerator) if profile.accelerator else None
+    measured_on = _measured_on(profile)
     named = _named_accelerator(workload.hardware) if workload.hardware and not preset else None
     roofline = named or measured_on
     count = workload.accelerator_count or profile.accelerator_count
@@ -106,6 +106,13 @@ def _accelerator_name(
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
+
+
+def _measured_on(profile: Profile) -> Accelerator | None:
+    """The row of the device that the profile names, which may also tell its memory."""
+    if not profile.accelerator:
+        return None
+    return find_accelerator(profile.accelerator, profile.accelerator_memory_gb)
 
 
 def _named_accelerator(name: str) -> Accelerator:

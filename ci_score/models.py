@@ -95,6 +95,8 @@ class Profile(Value):
     tokens_per_step: NotNegative | None = None
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
+    # What the device reports, which settles a name that cards of several sizes share.
+    accelerator_memory_gb: NotNegative | None = None
     peak_bandwidth_gb_s: NotNegative | None = None
 
     step_times_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()

@@ -128,6 +128,7 @@ def _same_machine(profile: Profile) -> Profile:
     return Profile(
         accelerator=profile.accelerator,
         accelerator_count=profile.accelerator_count,
+        accelerator_memory_gb=profile.accelerator_memory_gb,
         peak_bandwidth_gb_s=profile.peak_bandwidth_gb_s,
         tokens_per_step=profile.tokens_per_step,
     )

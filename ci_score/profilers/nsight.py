@@ -227,7 +227,7 @@ def _refuse_others(database: Database) -> None:
 
 
 def _unreadable(name: str, error: Exception) -> BadInputError:
-    text = ascii(str(error))[1:100]
+    text = ascii(str(error))[1:-1][:99]
     if "locked" in text or "busy" in text or "readonly" in text or "unable to open" in text:
         found = "a database that is being written, or was never closed"
     elif "interrupted" in text:
@@ -576,9 +576,12 @@ def _gpus(
         used = {rows[physical[chosen]]} if physical[chosen] in rows else set()
     if not used:
         return fields, [*notes, "the export does not name the GPU"]
-    name, bandwidth = used.pop()
+    name, bandwidth, memory = used.pop()
     fields["accelerator"] = name
     fields["sources"]["accelerator"] = GPUS
+    if memory:
+        fields["accelerator_memory_gb"] = memory / 1e9
+        fields["sources"]["accelerator_memory_gb"] = f"{GPUS}.totalMemory"
     if bandwidth:
         fields["peak_bandwidth_gb_s"] = bandwidth / 1e9
         fields["sources"]["peak_bandwidth_gb_s"] = f"{GPUS}.memoryBandwidth"
@@ -594,21 +597,26 @@ def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane
     """
     table: dict[tuple[int, int], int] = {}
     if database.has(DEVICES_OF_PROCESSES, "gpuId", "cudaId", "pid"):
-        query = "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE LIMIT 4096"
-        table = {(int(pid), int(cuda)): int(gpu) for pid, cuda, gpu in database.rows(query)}
+        numbers = ", ".join(f"CAST({column} AS INTEGER)" for column in ("pid", "cudaId", "gpuId"))
+        query = f"SELECT {numbers} FROM {DEVICES_OF_PROCESSES} LIMIT 4096"  # noqa: S608 - our names
+        table = {(pid, cuda): gpu for pid, cuda, gpu in database.rows(query) if gpu is not None}
     physical = {lane: table.get((lane.pid, lane.device), lane.device) for lane in lanes}
     in_table = all((lane.pid, lane.device) in table for lane in lanes)
     return physical, in_table or len(set(physical.values())) == len(lanes)
 
 
-def _gpu_rows(database: Database) -> dict[int, tuple[str, int]]:
+def _gpu_rows(database: Database) -> dict[int, tuple[str, int, int]]:
+    """Of each GPU its name, bytes a second and bytes; 0 where those are not known."""
     if not database.has(GPUS, "name"):
         return {}
     number = database.column(GPUS, "id", otherwise="t.rowid")
-    bandwidth = database.column(GPUS, "memoryBandwidth", otherwise="0")
-    query = f"SELECT {number}, t.name, COALESCE({bandwidth}, 0) FROM {GPUS} t LIMIT 4096"  # noqa: S608
+    sizes = (database.column(GPUS, name) for name in ("memoryBandwidth", "totalMemory"))
+    query = ", ".join(f"CAST({column} AS INTEGER)" for column in (number, *sizes))
     return {
-        int(gpu): (str(name)[:200], max(int(width), 0)) for gpu, name, width in database.rows(query)
+        gpu: (str(name)[:200], max(bandwidth or 0, 0), max(memory or 0, 0))
+        for gpu, bandwidth, memory, name in database.rows(
+            f"SELECT {query}, t.name FROM {GPUS} t LIMIT 4096"  # noqa: S608 - our names
+        )
     }
 
 

@@ -51,6 +51,11 @@ def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
         ("Layers", str(len(profile.per_layer)) if profile.per_layer else None, "per_layer"),
         ("Accelerator", profile.accelerator, "accelerator"),
         ("Devices", _number(profile.accelerator_count), "accelerator_count"),
+        (
+            "Memory of a device",
+            _number(profile.accelerator_memory_gb, " GB"),
+            "accelerator_memory_gb",
+        ),
         ("Peak bandwidth", _number(profile.peak_bandwidth_gb_s, " GB/s"), "peak_bandwidth_gb_s"),
         ("Peak memory", _number(profile.peak_memory_gb, " GB"), "peak_memory_gb"),
         ("Ranks", _number(profile.world_size), "world_size"),
