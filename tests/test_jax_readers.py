@@ -160,9 +160,8 @@ def test_jax__impossible_times_are_counted() -> None:
     "text",
     [
         '{"traceEvents": [',
-        '{"traceEvents": []}',
-        '{"traceEvents": [3]}',
-        '{"traceEvents": [{"ph": "X", "ts": NaN}]}',
+        '{"traceEvents": 3}',
+        '{"traceEvents": [{}}',
         "[" * 100_000,
     ],
 )
@@ -328,7 +327,7 @@ def test_xplane__many_devices() -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(space(*planes())[:-20], id="cut short"),
+        pytest.param(space(planes()[0])[:-20], id="cut short"),
         pytest.param(field(1, b"\xff" * 11), id="a number without end"),
         pytest.param(field(1, field(3, 7)), id="a number for a line"),
         pytest.param(varint(1 << 3 | 2) + varint(2**62), id="a length beyond the end"),

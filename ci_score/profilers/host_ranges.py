@@ -19,8 +19,10 @@ STEP_NAME = re.compile(
     r"[\s_#:=-]*\d*(?:\s*/\s*\d+)?",
     re.IGNORECASE,
 )
-_NUMBER_AT_THE_END = re.compile(r"[\s_#:=-]*\d+(?:\s*/\s*\d+)?\s*$")
+# Possessive, because a name may be made to be searched for long.
+_NUMBER_AT_THE_END = re.compile(r"[\s_#:=-]*+\d++(?:\s*+/\s*+\d++)?\s*+$")
 
+LONGEST_NAME = 200
 MOST_RANGES = 1_000_000
 MOST_NAMES = 10_000
 MOST_PHASES = 64
@@ -58,7 +60,7 @@ class HostRanges:
         """One more range; False where there are too many to keep more."""
         if self._kept >= MOST_RANGES:
             return False
-        name = stem(text)
+        name = stem(text[:LONGEST_NAME])
         place = self._places.get(name)
         if place is None:
             if len(self.names) >= MOST_NAMES:
@@ -84,8 +86,12 @@ class HostRanges:
         best_rank = (False, 0)
         is_step = [bool(step_name.fullmatch(name)) for name in self.names]
         for ranges in self._threads.get(process, {}).values():
-            for place in sorted({name for name in ranges.names if is_step[name]}):
-                windows = outermost((start, end) for start, end, name in ranges if name == place)
+            named: dict[int, list[tuple[int, int]]] = defaultdict(list)
+            for start, end, name in ranges:
+                if is_step[name]:
+                    named[name].append((start, end))
+            for place in sorted(named):
+                windows = outermost(named[place])
                 rank = (len(windows) > 1, sum(end - start for start, end in windows))
                 if best is None or rank > best_rank:
                     best, best_rank = MarkedSteps(self.names, place, windows, ranges), rank

@@ -14,13 +14,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import nan
 from typing import Any
 
 import msgspec
 
-from ci_score.errors import BadInputError
 from ci_score.models import Profile
 from ci_score.profilers.categories import category_of, memcpy_direction
+from ci_score.profilers.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
 from ci_score.profilers.device_steps import (
     MOST_OPS,
     UNKNOWN,
@@ -60,7 +61,9 @@ _MARKS = (b'"/host:CPU"', b'"/device:', b'"XLA Ops"', b'"XLA Modules"', b'"highr
 def recognises(head: bytes) -> bool:
     """Whether a file that begins like this is a trace of JAX."""
     begin = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return begin.startswith(b"{") and b'"traceEvents"' in begin and any(m in begin for m in _MARKS)
+    if not (begin.startswith(b"[") or (begin.startswith(b"{") and b'"traceEvents"' in begin)):
+        return False
+    return b'"ph"' in begin and any(mark in begin for mark in _MARKS)
 
 
 def read(source: ProfileSource) -> Profile:
@@ -96,11 +99,14 @@ class JaxCapture:
     launched_at: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     impossible: int = 0
+    events: int = 0
+    is_cut: bool = False
 
     def add_device_event(
         self, device: str, line: str, name: str, window: Window, correlation: int | None
     ) -> None:
         """An event of a device's line: of a stream, of the ops, or of the steps."""
+        self.events += 1
         if line == "Steps":
             self.step_lines[device].append(window)
             return
@@ -116,6 +122,7 @@ class JaxCapture:
         self, name: str, window: Window, correlation: int | None, is_step: bool, is_op: bool
     ) -> None:
         """An event of a thread of the host."""
+        self.events += 1
         if correlation is not None:
             self.launched_at.setdefault(correlation, window[0])
         if is_step:
@@ -128,7 +135,17 @@ class JaxCapture:
             self.host_ops.names.append(self.names.place(name))
 
     def profile(self, **known: Any) -> Profile:
-        """The profile, with what else the format knows."""
+        """The profile, with what else the format knows.
+
+        What was read of a file that is cut short is shown, and not used: events do not come in the
+        order of time, so the cut may have taken a part of any step.
+        """
+        profile = self._profile(known)
+        if not self.is_cut:
+            return profile
+        return profile.model_copy(update={"unusable": CUT_SHORT})
+
+    def _profile(self, known: dict[str, Any]) -> Profile:
         if self.impossible:
             self.notes.append(f"{self.impossible} events with a negative or impossible time")
         for events in self.devices.values():
@@ -142,7 +159,10 @@ class JaxCapture:
         }
         if busy:
             return self._of_devices(busy, known)
-        return self._of_host(known)
+        return self._of_host(known) if self.events else self._of_nothing("no events")
+
+    def _of_nothing(self, reason: str) -> Profile:
+        return Profile(tool=self.tool, notes=tuple(self.notes), unusable=reason)
 
     def _of_devices(self, devices: dict[str, DeviceEvents], known: dict[str, Any]) -> Profile:
         derived = [self._derive(device, events) for device, events in devices.items()]
@@ -183,11 +203,7 @@ class JaxCapture:
     def _of_host(self, known: dict[str, Any]) -> Profile:
         steps = self._annotated_steps() or self._calls()
         if steps is None:
-            return Profile(
-                tool=self.tool,
-                notes=tuple(self.notes),
-                unusable="the trace has neither device work nor a step on the host",
-            )
+            return self._of_nothing("the trace has neither device work nor a step on the host")
         starts = [begin for begin, _ in steps.windows]
         periods = tuple((after - begin) / self.ticks_per_ms for begin, after in pairwise(starts))
         if periods:
@@ -254,19 +270,23 @@ def _by_launch(steps: Steps, events: DeviceEvents) -> Steps:
 # --- the JSON -----------------------------------------------------------------------------------
 
 
+# No list and no object: those would be kept whole, however large.
+_Plain = int | float | str | bool | None
+
+
 class _Args(msgspec.Struct, gc=False):
-    name: Any = None
-    step_num: Any = None
-    correlation_id: Any = None
-    hlo_op: Any = None
+    name: _Plain = None
+    step_num: _Plain = None
+    correlation_id: _Plain = None
+    hlo_op: _Plain = None
 
 
 class _Event(msgspec.Struct, gc=False):
     ph: str = ""
     pid: int | str = 0
     tid: int | str = 0
-    ts: float = 0.0
-    dur: float = 0.0
+    ts: float = nan
+    dur: float = nan
     name: str = ""
     args: _Args | None = None
 
@@ -274,6 +294,12 @@ class _Event(msgspec.Struct, gc=False):
 class _Trace(msgspec.Struct):
     events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
 
+
+class _RawTrace(msgspec.Struct):
+    events: list[msgspec.Raw] = msgspec.field(name="traceEvents", default_factory=list)
+
+
+_LAX_EVENT = msgspec.json.Decoder(_Event, strict=False)
 
 Thread = tuple[int | str, int | str]
 
@@ -299,32 +325,41 @@ class _Lines:
 
 
 def _capture(source: ProfileSource) -> JaxCapture:
-    events = _decoded(source)
-    timed = [event for event in events if event.ph == "X"]
-    if not timed:
-        raise BadInputError(source.name, found="a trace without timed events", expected="events")
+    file = ProfilerJson(source, "a whole trace.json of JAX")
     capture = JaxCapture("JAX profiler (trace.json)", _NANOSECONDS_PER_MS)
+    events = _decoded(file, capture)
+    capture.is_cut = file.is_cut
+    capture.notes += file.notes
     if len(events) >= _NEARLY_CAPPED * CAPPED_AT:
         capture.notes.append(
             f"{len(events)} events: JAX writes a million at most, and leaves out what comes after;"
             " the .xplane.pb beside it has all"
         )
     lines = _Lines.of(events)
-    for event in timed:
-        _add(capture, event, lines)
+    for event in events:
+        if event.ph == "X":
+            _add(capture, event, lines)
     return capture
 
 
-def _decoded(source: ProfileSource) -> Sequence[_Event]:
+def _decoded(file: ProfilerJson, capture: JaxCapture) -> Sequence[_Event]:
+    """The events; where some have something else where a number belongs, without those."""
     try:
-        trace = msgspec.json.decode(source.whole(), type=_Trace, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInputError(
-            source.name,
-            found=f"JSON that is broken or no trace ({str(error)[:100]})",
-            expected="a whole trace.json of JAX",
-        ) from None
-    return trace.events
+        if file.is_list:
+            return file.decode(list[_Event], strict=False)
+        return file.decode(_Trace, strict=False).events
+    except WrongTypeError:
+        pass
+    raw = file.decode(list[msgspec.Raw]) if file.is_list else file.decode(_RawTrace).events
+    events = []
+    for text in raw:
+        try:
+            events.append(_LAX_EVENT.decode(text))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    if len(events) < len(raw):
+        capture.notes.append(f"dropped {len(raw) - len(events)} events that are none")
+    return events
 
 
 def _add(capture: JaxCapture, event: _Event, lines: _Lines) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.profilers.source import CutShortError, ProfileSource
+from ci_score.profilers.source import ProfileSource
 from ci_score.strict_json import parse
 
 LARGEST_OBJECT = 4 * 1024**2
@@ -69,12 +68,9 @@ def profiler_start(*names: str) -> re.Pattern[bytes]:
 
 def text_of(source: ProfileSource) -> tuple[bytes, tuple[str, ...]]:
     """All of a file, or what there is of a gzip that was cut short, which is then noted."""
-    try:
-        return source.whole(), ()
-    except CutShortError:
-        return b"".join(_until_the_cut(source)), (
-            "The gzip is cut short or damaged: what was printed after that is missing.",
-        )
+    data, is_cut = source.whole_or_cut()
+    note = "The gzip is cut short or damaged: what was printed after that is missing."
+    return data, (note,) if is_cut else ()
 
 
 def read_object(source: ProfileSource, start: re.Pattern[bytes]) -> Excerpt:
@@ -145,11 +141,6 @@ def without_nan(data: bytes) -> tuple[bytes, int]:
         return b"null"
 
     return _NOT_A_NUMBER.sub(null_for, data), count
-
-
-def _until_the_cut(source: ProfileSource) -> Iterator[bytes]:
-    with suppress(CutShortError):
-        yield from source.chunks()
 
 
 def _is_one_object(data: bytes) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ci_score.errors import BadInputError
 from ci_score.models import Profile
+from ci_score.profilers.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.profilers.device_steps import (
     UNKNOWN,
     Derived,
@@ -51,21 +51,18 @@ def recognises(head: bytes) -> bool:
 
 def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profile:
     """The profile of a rocprofv3 file; `step_name` is what the ranges of steps match."""
-    try:
-        file = msgspec.json.decode(source.whole(), type=_File)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInputError(
-            source.name,
-            found=f"JSON that is broken or not rocprofv3's ({str(error)[:100]})",
-            expected="a whole JSON of rocprofv3",
-        ) from None
+    text = ProfilerJson(source, "a whole JSON of rocprofv3")
+    processes = text.decode(_File).processes
     with overflow_is_bad_input(source.name):
-        return _profile(file.processes, step_name)
+        profile = _profile(processes, step_name, text.notes)
+    # Kernels come first, then the calls and ranges that tell their steps.
+    return profile.model_copy(update={"unusable": CUT_SHORT}) if text.is_cut else profile
 
 
 # --- what of the file is looked at --------------------------------------------------------------
 
-Time = Any  # checked where it is used: a wrong one costs its record, not the file
+# Checked where it is used: a wrong one costs its record, not the file.
+Time = int | float | str | bool | None
 
 
 class _Handle(msgspec.Struct, gc=False, frozen=True):
@@ -180,7 +177,9 @@ class _Capture:
         self.lanes.setdefault(lane, DeviceEvents()).add(*window, name, *numbers, launched_at)
 
 
-def _profile(processes: Sequence[_Process], step_name: re.Pattern[str]) -> Profile:
+def _profile(
+    processes: Sequence[_Process], step_name: re.Pattern[str], notes: list[str]
+) -> Profile:
     capture = _Capture(Names(), {})
     ranges = HostRanges()
     for number, process in enumerate(processes):
@@ -191,7 +190,8 @@ def _profile(processes: Sequence[_Process], step_name: re.Pattern[str]) -> Profi
         for lane, events in sorted(capture.lanes.items())
         if events.has_kernels(capture.names)
     }
-    notes = [f"{capture.broken} records without times; left out"] if capture.broken else []
+    if capture.broken:
+        notes.append(f"{capture.broken} records without times; left out")
     if not lanes:
         return Profile(
             tool="rocprofv3",

@@ -69,17 +69,27 @@ class ProfileSource:
 
     def whole(self, limit: int = WHOLE_LIMIT) -> bytes:
         """All of it, for formats that cannot be read in pieces."""
+        data, is_cut = self.whole_or_cut(limit)
+        if is_cut:
+            raise CutShortError(self.name)
+        return data
+
+    def whole_or_cut(self, limit: int = WHOLE_LIMIT) -> tuple[bytes, bool]:
+        """All of it, or all there is of a gzip that is cut short or damaged; and which it is."""
         chunks, total = [], 0
-        for chunk in self.chunks():
-            total += len(chunk)
-            if total > limit:
-                raise BadInputError(
-                    self.name,
-                    found=f"more than {limit // 1024**2} MiB",
-                    expected=f"at most {limit // 1024**2} MiB of this format",
-                )
-            chunks.append(chunk)
-        return b"".join(chunks)
+        try:
+            for chunk in self.chunks():
+                total += len(chunk)
+                if total > limit:
+                    raise BadInputError(
+                        self.name,
+                        found=f"more than {limit // 1024**2} MiB",
+                        expected=f"at most {limit // 1024**2} MiB of this format",
+                    )
+                chunks.append(chunk)
+        except CutShortError:
+            return b"".join(chunks), True
+        return b"".join(chunks), False
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:

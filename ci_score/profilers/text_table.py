@@ -37,6 +37,8 @@ _LATENCY = re.compile(
     r"Step latency: p50=([0-9.]{1,20})ms p95=([0-9.]{1,20})ms p99=([0-9.]{1,20})ms"
 )
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?%?")
+# The TOTAL of layers has four numbers, that of phases three.
+_WHOLE_LAYERS = re.compile(r"\s*│\s*TOTAL\s*│(?:[^│]*+│){4}\s*$")
 _TABLE_END = "└"
 _HEADINGS = frozenset({"phase", "layer"})
 
@@ -95,6 +97,7 @@ def _profile(
     phases = {name: _run_phase(row) for name, row in rows.items()}
     named_ms = plain_sum(phase.total_ms for phase in phases.values())
     layers = tuple(_layers(lines, steps, place))
+    all_layers = not layers or any(_WHOLE_LAYERS.match(line) for line in lines)
     return Profile(
         steps=steps,
         avg_step_ms=wall_ms / steps,
@@ -103,7 +106,10 @@ def _profile(
         per_layer=layers,
         tool=TOOL,
         sources=_sources(steps, whole=total is not None, layers=bool(layers)),
-        notes=(*notes, *_notes(whole=total is not None, layers=bool(layers))),
+        notes=(
+            *notes,
+            *_notes(whole=total is not None, layers=bool(layers), all_layers=all_layers),
+        ),
         capture=_capture(lines, other, place),
     )
 
@@ -191,8 +197,10 @@ def _sources(steps: int, *, whole: bool, layers: bool) -> dict[str, str]:
     return sources
 
 
-def _notes(*, whole: bool, layers: bool) -> Iterator[str]:
+def _notes(*, whole: bool, layers: bool, all_layers: bool) -> Iterator[str]:
     if not whole:
         yield "The table ends before its TOTAL, so phases may be missing."
+    if not all_layers:
+        yield "The table of layers ends before its TOTAL, so layers may be missing."
     if not layers:
         yield "The table has neither layers nor ops."

@@ -36,15 +36,18 @@ _BEGIN = re.compile(rb"\n[\x00-\xff]{1,10}?(?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\
 _PLANE_NAMES = (b"/device:", b"/host:", b"Task Environment", b"#Chip")
 
 MOST_EVENTS = 10_000_000
-# Of a plane's lines, and of the entries in its tables: two bytes of a file can ask for an object.
+# Planes, their lines and the entries of their tables: two bytes can ask for an object of a hundred.
 MOST_ENTRIES = 1_000_000
-MOST_PLANES = 10_000
 
 Value = int | memoryview
 
 
 class _BrokenError(Exception):
     """The bytes are no message; what is wrong with them."""
+
+
+class _EndsEarlyError(_BrokenError):
+    """The bytes end within a message that began."""
 
 
 def recognises(head: bytes) -> bool:
@@ -55,10 +58,10 @@ def recognises(head: bytes) -> bool:
 
 def read(source: ProfileSource) -> Profile:
     """The profile of an `.xplane.pb`, plain or gzipped."""
-    data = memoryview(source.whole())
+    data, is_cut = source.whole_or_cut()
     try:
         with overflow_is_bad_input(source.name):
-            return _profile(data)
+            return _profile(memoryview(data), is_cut)
     except _BrokenError as error:
         raise BadInputError(
             source.name,
@@ -87,7 +90,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         else:
             raise _BrokenError(f"wire type {kind}")
         if size > end - place:
-            raise _BrokenError("a length beyond the end")
+            raise _EndsEarlyError("a length beyond the end")
         if kind == _BYTES:
             yield number, message[place : place + size]
         place += size
@@ -101,6 +104,8 @@ def _varint(message: memoryview, place: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + 1
         shift += 7
+    if place + _LONGEST_VARINT > len(message):
+        raise _EndsEarlyError("a number beyond the end")
     raise _BrokenError("a number without end")
 
 
@@ -158,19 +163,41 @@ class _Plane:
         return name, value
 
 
-def _planes(space: memoryview) -> Iterator[_Plane]:
-    for entry, (number, value) in enumerate(fields(space)):
-        if entry > MOST_PLANES:
-            raise _BrokenError(f"more than {MOST_PLANES} planes")
-        if number == _SPACE_PLANES:
-            yield _plane(_message(value))
+@dataclass(slots=True)
+class _Space:
+    """The planes that are whole, and whether the file ends within another."""
+
+    planes: list[_Plane] = field(default_factory=list)
+    is_cut: bool = False
+    entries: int = 0
+
+    @classmethod
+    def of(cls, message: memoryview) -> _Space:
+        """What there is of a space; of a plane that ends early not even the names are there."""
+        space = cls()
+        try:
+            for number, value in fields(message):
+                space.count()
+                if number == _SPACE_PLANES:
+                    space.planes.append(_plane(_message(value), space))
+        except _EndsEarlyError:
+            # Of a length that is wrong within a plane it is not known where the next would begin.
+            if not space.planes:
+                raise
+            space.is_cut = True
+        return space
+
+    def count(self) -> None:
+        """One more object that is kept."""
+        self.entries += 1
+        if self.entries > MOST_ENTRIES:
+            raise _BrokenError(f"more than {MOST_ENTRIES} entries")
 
 
-def _plane(message: memoryview) -> _Plane:
+def _plane(message: memoryview, space: _Space) -> _Plane:
     plane = _Plane()
-    for entry, (number, value) in enumerate(fields(message)):
-        if entry > MOST_ENTRIES:
-            raise _BrokenError(f"a plane of more than {MOST_ENTRIES} entries")
+    for number, value in fields(message):
+        space.count()
         if number == _PLANE_NAME:
             plane.name = _text(value)
         elif number == _PLANE_LINES:
@@ -228,13 +255,15 @@ def _line(message: memoryview) -> _Line:
 # --- the profile --------------------------------------------------------------------------------
 
 
-def _profile(space: memoryview) -> Profile:
-    planes = [(plane, list(map(_line, plane.lines))) for plane in _planes(space)]
+def _profile(message: memoryview, is_cut: bool) -> Profile:
+    space = _Space.of(message)
+    planes = [(plane, list(map(_line, plane.lines))) for plane in space.planes]
     lines = [line for _, lines in planes for line in lines if line.count]
     if sum(line.count for line in lines) > MOST_EVENTS:
         raise _BrokenError(f"more than {MOST_EVENTS} events")
     base = min((line.begin_ns for line in lines), default=0)
     capture = JaxCapture("JAX profiler (xplane)", _PICOSECONDS_PER_MS)
+    capture.is_cut = is_cut or space.is_cut
     for plane, its_lines in planes:
         for line in its_lines:
             for event in line.events():

@@ -1,0 +1,65 @@
+"""One small, valid file of each format that is read: what tests damage."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from ci_score.profilers.reference import normalised
+from tests.builders import profile
+from tests.test_jax_readers import event, planes, space, work
+from tests.test_jax_readers import source as jax_source
+from tests.test_kineto import step
+from tests.test_kineto import text as kineto_text
+from tests.test_kineto import work as kineto_work
+from tests.test_nsight import training
+from tests.test_rocprof import marked
+from tests.test_rocprof import source as rocprof_source
+from tests.test_trainer_state import STATE
+from tests.test_upstream_readers import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
+
+
+def kineto() -> bytes:
+    """Four steps of two kernels."""
+    events = []
+    for number in range(4):
+        events.append(step(number, 1000 + 100 * number, 100))
+        events += kineto_work(2 * number + 1, 1010 + 100 * number, 1020 + 150 * number, 60)
+        events += kineto_work(2 * number + 2, 1020 + 100 * number, 1080 + 150 * number, 60)
+    return kineto_text(events)
+
+
+def jax() -> bytes:
+    """Three steps that the host marks."""
+    steps = [event("train", step * 4, 3, 1, 1, step_num=str(step)) for step in range(3)]
+    return jax_source(*work(), *steps).data or b""
+
+
+def nsight() -> bytes:
+    """Three steps that the host marks."""
+    with tempfile.TemporaryDirectory() as folder:
+        return training().write(Path(folder) / "capture.sqlite").read_bytes()
+
+
+@cache
+def valid_files() -> dict[str, bytes]:
+    """Of each row of FORMATS, by its name, a file."""
+    reference = {"steps": 10, "avg_step_ms": 50.0, "phases": V2["phases"], "wall_coverage": 0.9}
+    return {
+        "normalised": normalised(profile(tool="x", ops={"gemm": 1.0})).encode(),
+        "nsight": nsight(),
+        "canary": json.dumps(RESULT).encode(),
+        "parity-profile": json.dumps(PARITY).encode(),
+        "apr": json.dumps(APR, indent=1).encode(),
+        "step-profiler": (LINES + json.dumps(V2) + "\n").encode(),
+        "trainer-state": json.dumps(STATE).encode(),
+        "rocprof": rocprof_source(marked()).data or b"",
+        "jax-trace": jax(),
+        "kineto": kineto(),
+        "reference": json.dumps(reference).encode(),
+        "text-table": (TABLE + LAYER_TABLE).encode(),
+        "xplane": space(*planes()),
+        "log": (LINES * 1500 + json.dumps(V2) + "\n").encode(),
+    }
