@@ -20,6 +20,7 @@ from ci_score.github.event import Event, Kind, ProducerRun, read_event, workflow
 from ci_score.github.pulls import FoundPull, pulls_of_producer
 from ci_score.models import Record, Unjudged, Verdict
 from ci_score.pipeline import Job, run
+from ci_score.policy import LARGEST_POLICY, PolicyTable, policy_table
 from ci_score.posting import judged_anew
 from ci_score.publishing import RunnerFiles, post_comment, publish
 from ci_score.reading import read_cases
@@ -99,9 +100,10 @@ class Profiles:
 
 def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
     """What there is to judge: a producer that failed has measured nothing, whatever it left."""
+    policy = _policy(settings.config)
     if settings.producer is not None and settings.producer.failed:
         words = f"the job {settings.producer.name} ended with {settings.producer.result}"
-        return Job(cases=(), unjudged=unjudged(Unjudged.NOTHING_MEASURED, words))
+        return Job((), policy=policy, unjudged=unjudged(Unjudged.NOTHING_MEASURED, words))
     found, workspace = profiles(), settings.workspace
     asked = settings.measurements
     cases = read_cases(
@@ -115,7 +117,14 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
         looked = [source.pattern for source in (*settings.profiles, *asked)]
         where = settings.profile_artifact or ", ".join(looked) or "no profiles"
         problem = unjudged(Unjudged.NOTHING_MEASURED, f"nothing was found at {where}")
-    return Job(cases=cases, workload=settings.workload, unjudged=problem)
+    return Job(cases, settings.workload, policy, unjudged=problem)
+
+
+def _policy(path: Path | None) -> PolicyTable | None:
+    """The workspace's rules, where it has a file of them."""
+    if path is None:
+        return None
+    return policy_table(read_bytes(str(path), LARGEST_POLICY), path.name)
 
 
 def profiles_in_workspace(settings: Settings) -> Profiles:

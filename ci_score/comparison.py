@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ci_score.metrics import METRICS, STEP_TIME, THROUGHPUT
+from ci_score.metrics import MEMORY, REFERENCE_METRICS, STEP_TIME, THROUGHPUT, Metric
 from ci_score.models import CaseRecord, Change, Contribution
 from ci_score.scoring import find_regressions
 from ci_score.sums import plain_sum
@@ -18,26 +18,31 @@ SAME_TOKENS = 0.02
 Kind = Literal["phase", "op", "layer"]
 
 
-def compare(head: CaseRecord, base: CaseRecord) -> tuple[Change, ...]:
-    """Every metric on both sides, in the metrics' order, with the reference's severity.
+def compare(
+    head: CaseRecord, base: CaseRecord, metrics: Iterable[Metric] = REFERENCE_METRICS
+) -> tuple[Change, ...]:
+    """Each metric that either side knows, in the given order, with the reference's severity.
 
-    A metric whose two numbers do not mean the same is not compared: per-device throughput where
-    only one side knows its devices, step time where the step is of another size.
+    The reference's metrics are there in any case. A metric whose two numbers do not mean the same
+    is not compared: per-device throughput where only one side knows its devices, step time where
+    the step is of another size.
     """
     found = find_regressions(head.scorecard, base.scorecard)
     severities = {regression.metric: regression.severity for regression in found}
     blind = _incomparable(head, base)
     changes = []
-    for metric in METRICS:
-        before, now = metric.value(base.scorecard), metric.value(head.scorecard)
-        compared = metric.name not in blind
+    for metric in metrics:
+        before, now = metric.value(base), metric.value(head)
+        if before is None and now is None and metric.card_value is None:
+            continue
+        known = before is not None and now is not None and metric.name not in blind
         changes.append(
             Change(
                 metric=metric.name,
-                base=before,
-                head=now,
-                delta=metric.delta(before, now) if compared else None,
-                severity=severities.get(metric.name) if compared else None,
+                base=before or 0.0,
+                head=now or 0.0,
+                delta=metric.delta(before or 0.0, now or 0.0) if known else None,
+                severity=severities.get(metric.name) if known else None,
                 not_compared=blind.get(metric.name),
             )
         )
@@ -51,7 +56,8 @@ def _incomparable(head: CaseRecord, base: CaseRecord) -> dict[str, str]:
     if (counts[0] is None) != (counts[1] is None):
         blind[THROUGHPUT] = "only one side knows how many devices it ran on"
     if tokens[0] and tokens[1] and abs(tokens[0] / tokens[1] - 1) > SAME_TOKENS:
-        blind[STEP_TIME] = f"{tokens[0]:g} tokens a step here, {tokens[1]:g} there"
+        words = f"{tokens[0]:g} tokens a step here, {tokens[1]:g} there"
+        blind |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), words)
     return blind
 
 

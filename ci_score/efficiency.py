@@ -6,12 +6,13 @@ and the scorecard says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ci_score.errors import WrongUseError
 from ci_score.hardware import Accelerator, Preset, find_accelerator, find_preset, suggestions
 from ci_score.models import Hardware, Profile, Scorecard
+from ci_score.policy import Model
 from ci_score.scoring import compute_scorecard
 from ci_score.strict_json import overflow_is_bad_input
 
@@ -31,6 +32,33 @@ class Workload:
     bytes_per_step: float | None = None
     flops_per_token: float | None = None
     precision: str | None = None
+    recomputed_flops_per_token: float | None = None
+
+    def with_model(self, model: Model) -> Workload:
+        """What the policy knows of the model, where the user said nothing."""
+        return replace(
+            self,
+            flops_per_token=_first(self.flops_per_token, flops_per_token(model)),
+            precision=self.precision or model.precision,
+            recomputed_flops_per_token=_first(
+                self.recomputed_flops_per_token, model.recomputed_flops_per_token
+            ),
+        )
+
+
+def flops_per_token(model: Model) -> float | None:
+    """The work of a token, forward and backward: 6 for each active parameter, and attention.
+
+    Attention's share grows with the sequence: 12 · layers · hidden · sequence, without the halving
+    that a causal mask allows, as MFU is usually quoted.
+    """
+    if model.flops_per_token is not None:
+        return model.flops_per_token
+    active = _first(model.active_parameters, model.parameters)
+    if active is None:
+        return None
+    attention = 12.0 * (model.layers or 0) * (model.hidden or 0) * (model.sequence or 0)
+    return 6.0 * active + attention
 
 
 def training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
@@ -84,7 +112,16 @@ def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
         accelerator_count=count,
         mfu=mfu,
         mfu_basis=mfu_words if mfu is not None else None,
+        hfu=_hfu(mfu, workload),
     )
+
+
+def _hfu(mfu: float | None, workload: Workload) -> float | None:
+    """Hardware FLOP/s utilisation: what is computed a second time keeps the device busy, too."""
+    again, once = workload.recomputed_flops_per_token, workload.flops_per_token
+    if mfu is None or again is None or not once:
+        return None
+    return mfu * (once + again) / once
 
 
 def _with(card: Scorecard, **fields: Any) -> Scorecard:

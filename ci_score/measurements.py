@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ci_score.errors import BadInputError
-from ci_score.models import CaseName, Count, Lax, Milliseconds, NotNegative, Profile, Value
+from ci_score.models import (
+    MOST_LAUNCHES,
+    CaseName,
+    Count,
+    LaunchNumbers,
+    Lax,
+    Milliseconds,
+    NotNegative,
+    Profile,
+    ShortText,
+    Value,
+)
 from ci_score.strict_json import parse, validate
 
 Side = Literal["head", "base"]
-MOST_LAUNCHES = 10_000
 MOST_LINES = 100_000
 
 
@@ -31,7 +41,7 @@ class Launch(Value):
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
     final_loss: float | None = None
-    metrics: Mapping[str, float] = {}
+    metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
 
     @property
     def timed_ms(self) -> tuple[float, ...]:
@@ -43,6 +53,19 @@ class Launch(Value):
         """The launch in one number: its median step, which a compile or a hiccup does not move."""
         return statistics.median(self.timed_ms)
 
+    def numbers(self) -> LaunchNumbers:
+        """The launch as one number a metric; its throughput is the whole job's."""
+        known: dict[str, float | None] = {
+            **self.metrics,
+            "step_time_ms": self.typical_ms,
+            "peak_memory_gb": self.peak_memory_gb,
+            "final_loss": self.final_loss,
+        }
+        if self.tokens_per_step and self.typical_ms > 0:
+            known["throughput_tok_s"] = self.tokens_per_step / self.typical_ms * 1000.0
+        values = {name: value for name, value in known.items() if value is not None}
+        return LaunchNumbers(side=self.side, launch=self.launch, values=values)
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -50,17 +73,18 @@ class Measured:
 
     launches: tuple[Launch, ...]
 
-    @property
-    def launch_step_ms(self) -> tuple[float, ...]:
-        """One number a launch: launches are the unit of evidence."""
-        return tuple(launch.typical_ms for launch in self.launches)
+    def numbers(self) -> tuple[LaunchNumbers, ...]:
+        """What each launch measured: launches are the unit of evidence."""
+        return tuple(launch.numbers() for launch in self.launches)
 
     def applied_to(self, profile: Profile) -> Profile:
         """The profile with the measured numbers in place of those taken under the profiler."""
         tokens = self.launches[-1].tokens_per_step
+        memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
         return profile.model_copy(
             update={
-                "avg_step_ms": statistics.median(self.launch_step_ms),
+                "avg_step_ms": statistics.median(one.typical_ms for one in self.launches),
+                "peak_memory_gb": max(memory, default=profile.peak_memory_gb),
                 "steps": sum(len(launch.timed_ms) for launch in self.launches),
                 "tokens_per_step": tokens if tokens is not None else profile.tokens_per_step,
             }

@@ -2,51 +2,121 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Literal
 
-from ci_score.models import Scorecard
+from ci_score.models import CaseRecord, Scorecard
 
-THROUGHPUT, STEP_TIME = "throughput_tok_s", "step_time_ms"
+THROUGHPUT, STEP_TIME, MEMORY = "throughput_tok_s", "step_time_ms", "peak_memory_gb"
+LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
 MINUS = "\u2212"
+
+
+class Kind(Enum):
+    """What a change of a metric means.
+
+    Two runs of the same program differ in a NOISY one, never in an EXACT one, so the latter needs
+    no statistics.
+    """
+
+    NOISY = auto()
+    EXACT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From where on a worsening is worth a warning, and from where on it fails."""
+
+    warn: float
+    fail: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. `warning` and `critical` are limits on the delta, in the direction that is worse.
+    """One row. The limits are on the delta, in the direction that is worse.
 
-    Only rows marked `in_reference` take part in the reference model, which is frozen.
+    `card_value` stands in the rows of the reference model, which is frozen; `reference` and
+    `training` are the limits under the rules of that name, None where it is not gated by default.
     """
 
     name: str
     label: str
-    value: Callable[[Scorecard], float]
     show: Callable[[float], str]
-    higher_is_better: bool
-    relative: bool
-    warning: float
-    critical: float | None
-    in_reference: bool = False
+    higher_is_better: bool = False
+    relative: bool = True
+    kind: Kind = Kind.NOISY
+    card_value: Callable[[Scorecard], float] | None = None
+    reference: Limits | None = None
+    training: Limits | None = None
+    suggested: Limits = Limits(0.05, 0.10)
+
+    def value(self, case: CaseRecord) -> float | None:
+        """The case's number, or None where it was not measured."""
+        if self.card_value is not None:
+            return self.card_value(case.scorecard) or None
+        return case.metrics.get(self.name)
 
     def delta(self, base: float, head: float) -> float | None:
-        """Head's change against base, or None where a side is 0: nothing was measured there."""
+        """Head's change against base, or None where a side is 0: nothing was measured there.
+
+        A counter may well be 0: then only the way there is absolute, and not relative.
+        """
         if base <= 0 or head <= 0:
-            return None
+            return None if self.kind is Kind.NOISY or self.relative else head - base
         return (head - base) / base if self.relative else head - base
 
     def worsening(self, delta: float) -> float:
         """The delta with its sign turned so that more is worse."""
         return -delta if self.higher_is_better else delta
 
-    def show_or_dash(self, value: float) -> str:
+    def score(self, value: float) -> float:
+        """The value on the scale on which evidence is gathered: more is worse, ratios add up."""
+        scaled = math.log(value) if self.relative else value
+        return -scaled if self.higher_is_better else scaled
+
+    def limit_score(self, limit: float) -> float:
+        """A limit on the delta as a difference of scores."""
+        if not self.relative:
+            return limit
+        return -math.log1p(-min(limit, 0.999)) if self.higher_is_better else math.log1p(limit)
+
+    def delta_of_score(self, difference: float) -> float:
+        """A difference of scores as the delta that people read, in the metric's own direction."""
+        if not self.relative:
+            return -difference if self.higher_is_better else difference
+        return math.expm1(min(-difference if self.higher_is_better else difference, 700.0))
+
+    def turned(
+        self,
+        direction: Literal["higher", "lower"] | None,
+        scale: Literal["relative", "absolute"] | None,
+    ) -> Metric:
+        """The row with what a policy says of its direction and scale."""
+        return replace(
+            self,
+            higher_is_better=direction == "higher" if direction else self.higher_is_better,
+            relative=scale == "relative" if scale else self.relative,
+        )
+
+    def show_or_dash(self, value: float | None) -> str:
         """The value, or a dash where nothing was measured."""
         return self.show(value) if value else "–"
 
     def show_delta(self, delta: float) -> str:
-        """The change in the metric's own way: per cent, or points for an absolute one."""
+        """The change in the metric's own way: per cent, or points for an absolute share."""
+        if not self.relative and self.show is not _percent:
+            shown = self.show(abs(delta))
+            return f"{'+' if delta >= 0 else MINUS}{shown}"
         unit = "%" if self.relative else "points"
         shown = f"{delta * 100:+.1f}" if abs(delta) < 1000 else f"{delta * 100:+.2e}"
         return f"{shown} {unit}".replace("-", MINUS)
+
+    def show_limit(self, limit: float) -> str:
+        """A limit in the direction that is worse: `+10 %`, `−5 points`."""
+        return self.show_delta(-limit if self.higher_is_better else limit).replace(".0 ", " ")
 
 
 def significant(value: float, unit: str) -> str:
@@ -72,45 +142,117 @@ def three_digits(value: float) -> str:
 
 _DECIMALS = ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4), (0, 5))
 
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.1f} %"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:,.1f}"
+
+
+def _in(unit: str) -> Callable[[float], str]:
+    return lambda value: significant(value, unit) if unit else three_digits(value)
+
+
 METRICS: tuple[Metric, ...] = (
     Metric(
-        name=THROUGHPUT,
-        label="Throughput per device",
-        value=lambda card: card.throughput_tok_s,
-        show=lambda value: significant(value, "tok/s"),
+        THROUGHPUT,
+        "Throughput per device",
+        _in("tok/s"),
         higher_is_better=True,
-        relative=True,
-        warning=0.10,
-        critical=0.20,
-        in_reference=True,
+        card_value=lambda card: card.throughput_tok_s,
+        reference=Limits(0.10, 0.20),
+        training=Limits(0.03, 0.05),
     ),
     Metric(
-        name=STEP_TIME,
-        label="Step time",
-        value=lambda card: card.step_time_ms,
-        show=lambda value: significant(value, "ms"),
-        higher_is_better=False,
-        relative=True,
-        warning=0.10,
-        critical=0.20,
-        in_reference=True,
+        STEP_TIME,
+        "Step time",
+        _in("ms"),
+        card_value=lambda card: card.step_time_ms,
+        reference=Limits(0.10, 0.20),
+        suggested=Limits(0.03, 0.05),
     ),
     Metric(
-        name="wall_coverage",
-        label="Wall coverage",
-        value=lambda card: card.wall_coverage,
-        show=lambda value: f"{value * 100:.1f} %",
+        "wall_coverage",
+        "Wall coverage",
+        _percent,
         higher_is_better=True,
         relative=False,
-        warning=0.05,
-        critical=None,
-        in_reference=True,
+        card_value=lambda card: card.wall_coverage,
+        reference=Limits(0.05, None),
     ),
+    Metric("mfu", "MFU", _percent, higher_is_better=True, suggested=Limits(0.03, 0.05)),
+    Metric("hfu", "HFU", _percent, higher_is_better=True, suggested=Limits(0.03, 0.05)),
+    Metric(
+        MEMORY,
+        "Peak memory",
+        _in("GB"),
+        kind=Kind.EXACT,
+        training=Limits(0.02, 0.05),
+    ),
+    Metric(
+        LAUNCHES,
+        "Kernel launches per step",
+        _count,
+        kind=Kind.EXACT,
+        training=Limits(0.02, 0.10),
+    ),
+    Metric(
+        KERNELS,
+        "Device kernels per step",
+        _count,
+        kind=Kind.EXACT,
+        training=Limits(0.02, 0.10),
+    ),
+    Metric(
+        "recompiles",
+        "Recompiles",
+        _count,
+        kind=Kind.EXACT,
+        relative=False,
+        suggested=Limits(1, 1),
+    ),
+    Metric(
+        "graph_breaks",
+        "Graph breaks",
+        _count,
+        kind=Kind.EXACT,
+        relative=False,
+        suggested=Limits(1, 1),
+    ),
+    Metric("device_busy_ms", "Device busy", _in("ms")),
+    Metric(
+        "device_idle_share", "Device idle", _percent, relative=False, suggested=Limits(0.05, 0.10)
+    ),
+    Metric("exposed_communication_ms", "Exposed communication", _in("ms")),
+    Metric("forward_backward_ratio", "Backward / forward", _in("")),
 )
 
-REFERENCE_METRICS = tuple(row for row in METRICS if row.in_reference)
+REFERENCE_METRICS = tuple(row for row in METRICS if row.card_value is not None)
+
+
+def find_metric(name: str) -> Metric | None:
+    """The row of that name, where there is one."""
+    return next((row for row in METRICS if row.name == name), None)
 
 
 def metric_named(name: str) -> Metric:
-    """The row of that name."""
-    return next(row for row in METRICS if row.name == name)
+    """The row of that name; a metric of the user's own is shown as a bare number."""
+    return find_metric(name) or user_metric(name, None, None, None)
+
+
+def user_metric(
+    name: str,
+    direction: Literal["higher", "lower"] | None,
+    scale: Literal["relative", "absolute"] | None,
+    unit: str | None,
+) -> Metric:
+    """A metric that only the user's measurements and policy know."""
+    return Metric(
+        name,
+        name,
+        _in(unit or ""),
+        higher_is_better=direction == "higher",
+        relative=scale != "absolute",
+    )

@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     Strict,
     StringConstraints,
     computed_field,
@@ -26,6 +27,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 MOST_CASES = 256
+MOST_LAUNCHES = 2_000
 
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 Milliseconds = Annotated[float, Field(ge=0)]
@@ -199,6 +201,7 @@ class Scorecard(Value):
     accelerator_count: DeviceCount | None = None
     mfu: NotNegative | None = None
     mfu_basis: str | None = None
+    hfu: NotNegative | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -243,11 +246,14 @@ class Parity(Value):
     compared_ops: Count = 0
     apr_share_compared: NotNegative | None = None
     baseline_share_compared: NotNegative | None = None
+    step_time_ratio: NotNegative = 0.0
+    throughput_inferred: bool = False
+    unjudged_reason: str | None = None
 
     @property
     def judged(self) -> bool:
-        """Whether anything was compared: the reference calls an empty parity achieved."""
-        return self.compared_ops > 0
+        """Whether enough was compared: the reference calls an empty parity achieved."""
+        return self.compared_ops > 0 and self.unjudged_reason is None
 
 
 # --- baseline, verdict, record ------------------------------------------------------------------
@@ -278,25 +284,49 @@ class Unjudged(StrEnum):
     NOTHING_MEASURED = "nothing measured"
     CRASHED_RUN = "crashed run"
     REQUIRED_CASE_MISSING = "a required case missing"
+    KNOWN_CASE_MISSING = "a known case missing"
+    INVALID_MEASUREMENT = "a disturbed measurement"
+    OTHER_WORK = "not the same work"
+    NOT_AS_DESIGNED = "not measured as the policy demands"
+    NOT_QUALIFIED = "the machine is not qualified"
+    TOO_NOISY = "too noisy to tell"
     NO_PERMISSION = "no permission to read baselines"
     API_DOWN = "API down"
     ALL_UNUSABLE = "every candidate unusable"
 
 
+MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
+ShortText = Annotated[str, StringConstraints(max_length=200)]
+
+
 class Environment(Value):
-    """What two measurements must share to be comparable; None is not known and matches anything."""
+    """Where and how something was measured.
+
+    The first four decide whether two measurements can be compared; None is not known and matches
+    anything. `versions` inform: they may be the very subject of a change. `disturbances` make a
+    measurement worthless: what happened -> in which words.
+    """
 
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
+    precision: ShortText | None = None
     timing: Literal["under a profiler", "unprofiled"] | None = None
+    versions: dict[ShortText, ShortText] = {}
+    disturbances: dict[ShortText, ShortText] = {}
 
-    def mismatch(self, other: Environment) -> str | None:
+    def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> str | None:
         """The key that differs with both its values, or None where the two can be compared."""
-        for key in type(self).model_fields:
+        for key in keys:
             mine, theirs = getattr(self, key), getattr(other, key)
             if mine is not None and theirs is not None and mine != theirs:
                 return f"{key}: {mine} here, {theirs} there"
         return None
+
+    def unknown_beside(self, other: Environment, keys: Iterable[str] = MATCHING) -> list[str]:
+        """The keys that only one of the two knows."""
+        return [
+            key for key in keys if (getattr(self, key) is None) != (getattr(other, key) is None)
+        ]
 
 
 class Verdict(Value):
@@ -310,15 +340,39 @@ class Verdict(Value):
     smallest_visible_slowdown: NotNegative | None = None
 
 
+class JudgedBy(StrEnum):
+    """What a metric's change was judged by."""
+
+    PAIRED = "pairs of launches"
+    HISTORY = "the branch's history"
+    EXACT = "a count, which needs no statistics"
+    UNVERIFIED = "one number a side"
+    BUDGET = "an absolute limit"
+
+
 class Change(Value):
-    """A metric on both sides; `delta` is None where a side was not measured."""
+    """A metric on both sides; `delta` is None where a side was not measured.
+
+    `low` and `high` are the delta's 95 % interval, `outcome` what the policy makes of it and
+    `accepted` the reason why somebody with write access lets it pass.
+    """
 
     metric: str
-    base: NotNegative
-    head: NotNegative
+    base: float
+    head: float
     delta: float | None = None
     severity: Annotated[Severity | None, Lax] = None
     not_compared: str | None = None
+    gated: bool = False
+    warn_limit: NotNegative | None = None
+    fail_limit: NotNegative | None = None
+    low: float | None = None
+    high: float | None = None
+    judged_by: Annotated[JudgedBy | None, Lax] = None
+    samples: Count = 0
+    outcome: Annotated[Outcome | None, Lax] = None
+    reason: str | None = None
+    accepted: str | None = None
 
 
 class Contribution(Value):
@@ -353,6 +407,14 @@ class BaselineUsed(Value):
     skipped: Annotated[tuple[str, ...], Lax] = ()
 
 
+class LaunchNumbers(Value):
+    """What one process launch measured: its typical step, and whatever else it said."""
+
+    side: Literal["head", "base"] = "head"
+    launch: Count = 0
+    values: Annotated[dict[ShortText, float], Field(max_length=64)]
+
+
 class CaseRecord(Value):
     """One tracked thing: its numbers, what explains them, and the verdict on it."""
 
@@ -361,11 +423,13 @@ class CaseRecord(Value):
     unmeasured: str | None = None
     crashed: bool = False
     scorecard: Scorecard
+    metrics: dict[ShortText, float] = {}
+    launches: Annotated[tuple[LaunchNumbers, ...], Lax, Field(max_length=MOST_LAUNCHES)] = ()
+    measurement: ShortText | None = None
     tokens_per_step: NotNegative | None = None
     phases: dict[str, Milliseconds] = {}
     ops: dict[str, Milliseconds] = {}
     ops_left_out: Count = 0
-    launch_step_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
     parity: Parity | None = None
     baseline: BaselineUsed | None = None
     changes: Annotated[tuple[Change, ...], Lax] = ()
@@ -388,6 +452,9 @@ class HistoryPoint(Value):
     created_at: Timestamp
     step_time_ms: Milliseconds
     throughput_tok_s: NotNegative
+    metrics: dict[ShortText, float] = {}
+    environment: Environment = Environment()
+    tokens_per_step: NotNegative | None = None
     outcome: Annotated[Outcome | None, Lax] = None
 
 
@@ -399,7 +466,8 @@ class Record(Value):
     created_at: Timestamp
     commit: Sha | None = None
     run: RunIdentity | None = None
-    rules: Literal["reference"] = "reference"
+    rules: Literal["reference", "training"] = "reference"
+    policy: dict[str, JsonValue] | None = None
     cases: Annotated[tuple[CaseRecord, ...], Lax, Field(max_length=MOST_CASES)]
     unjudged: Verdict | None = None
     notices: Annotated[tuple[str, ...], Lax] = ()
@@ -425,7 +493,9 @@ class CaseInput:
     profile: Profile = field(default_factory=Profile)
     problem: str | None = None
     notes: tuple[str, ...] = ()
-    launch_step_ms: tuple[float, ...] = ()
+    launches: tuple[LaunchNumbers, ...] = ()
+    measurement: str | None = None
+    environment: Environment | None = None
     base: CaseInput | None = None
     partner: ParityProfile | None = None
 

@@ -5,57 +5,73 @@ Every collaborator is an argument. Nothing here touches the network, the clock o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ci_score import __version__
+from ci_score.acceptance import Acceptance, accepted_for, is_accepted_loss
 from ci_score.baselines import BaselineStore
 from ci_score.comparison import compare, explain
 from ci_score.efficiency import Workload, training_scorecard
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, WrongUseError
+from ci_score.judgement import Trial, judge
+from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.models import (
     Baseline,
     BaselineFound,
-    BaselineMissing,
     BaselineUsed,
     CaseInput,
     CaseRecord,
     Change,
     Environment,
     HistoryPoint,
+    LaunchNumbers,
+    Outcome,
+    Profile,
     Record,
     Regression,
     RunIdentity,
+    Scorecard,
     Unjudged,
     Verdict,
     op_totals,
 )
 from ci_score.parity import compute_parity, side_of
+from ci_score.policy import DEFAULT_POLICY, Policy, PolicyTable, Rules, policy_of, rules_of
 from ci_score.records import join_histories
 from ci_score.strict_json import overflow_is_bad_input
-from ci_score.verdict import judge
+from ci_score.verdict import report_outcome, unjudged
 
 KEPT_OPS = 64
+OWN_BASE = "the base side of the same measurements"
 # A kernel template may be longer; a name of megabytes would be the record.
 LONGEST_NAME = 1000
-# A record that is judged anew brings what it was compared with when it was made.
-_NOT_COMPARED = {"baseline": None, "changes": (), "contributions": ()}
 # Concurrent pushes see the same record before them; the union of a few restores what each added.
 HISTORIES_JOINED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a run was asked to do: which cases, what is known about them, and who asks."""
+    """What a run was asked to do: which cases, what is known about them, and who asks.
+
+    `policy` is the workspace's file; `tracked` where the run is the baseline branch's own.
+    """
 
     cases: tuple[CaseInput, ...]
     workload: Workload = field(default_factory=Workload)
+    policy: PolicyTable | None = None
     commit: str | None = None
     run: RunIdentity | None = None
     unjudged: Verdict | None = None
     notices: tuple[str, ...] = ()
     tracked: bool = False
+
+
+def nobody_accepts() -> tuple[Acceptance, ...]:
+    """Where nobody can be asked."""
+    return ()
 
 
 def run(
@@ -64,27 +80,117 @@ def run(
     baselines: BaselineStore,
     publish: Callable[[Record], object],
     now: Callable[[], str],
+    acceptances: Callable[[], Sequence[Acceptance]] = nobody_accepts,
 ) -> Record:
     """One run, from what was read to a published record whose verdict is the exit code."""
-    measured = [_measured_or_problem(case, job.workload) for case in job.cases]
-    judged = [
-        judged_case(
-            case, _own_base(read, job.workload) or baselines.find(case.name, case.environment)
-        )
-        for case, read in zip(measured, job.cases, strict=True)
+    theirs = None if job.tracked else baselines.policy()
+    table = job.policy if theirs is None else theirs
+    policy = policy_of(table or {}, "the policy")
+    cases = [
+        _with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
+        for read in job.cases
     ]
+    found = [base or baselines.find(case.name, case.environment) for case, base in cases]
+    measured = [case for case, _ in cases]
     created_at = now()
-    record = record_of(
-        judged,
+    evidence = Evidence(measured, found, baselines.history(1))
+    record = judged_record(job, evidence, table, baselines, acceptances, created_at)
+    if theirs is not None and (job.policy or {}) != theirs:
+        record = _beside_own_policy(record, job, evidence, baselines, created_at)
+    publish(record)
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was measured, what it is compared with, and what the branch remembers."""
+
+    cases: Sequence[CaseRecord]
+    baselines: Sequence[Baseline]
+    history: tuple[HistoryPoint, ...]
+
+    def judged(self, policy: Policy, acceptances: Sequence[Acceptance] = ()) -> list[CaseRecord]:
+        """The cases with their verdicts under a policy."""
+        return judged(
+            [
+                trial_of(case, baseline, policy, self.history, accepted_for(acceptances, case.name))
+                for case, baseline in zip(self.cases, self.baselines, strict=True)
+            ]
+        )
+
+
+def judged_record(
+    job: Job,
+    evidence: Evidence,
+    table: PolicyTable | None,
+    baselines: BaselineStore,
+    acceptances: Callable[[], Sequence[Acceptance]],
+    created_at: str,
+) -> Record:
+    """The record of cases that were measured and have their baselines, judged by a policy."""
+    policy = policy_of(table or {}, "the policy")
+    _check_gates(policy, evidence.cases)
+    cases = evidence.judged(policy)
+    lost = _lost_cases(policy, cases, baselines)
+    if lost or any(case.verdict and case.verdict.outcome is Outcome.FAIL for case in cases):
+        granted = acceptances()
+        cases = evidence.judged(policy, granted) if granted else cases
+        lost = {name: why for name, why in lost.items() if not is_accepted_loss(granted, name)}
+    return record_of(
+        cases,
         created_at,
         commit=job.commit,
         run=job.run,
-        unjudged=job.unjudged,
-        notices=(*job.notices, *missing_cases(judged, baselines)),
-        history=_history(job, judged, baselines, created_at),
+        rules=policy.rules,
+        policy=table,
+        unjudged=job.unjudged or (None if job.tracked else _verdict_on(lost)),
+        notices=(*job.notices, *(_words_on(lost) if job.tracked else ()), *_moving_together(cases)),
+        history=_history(job, cases, baselines, created_at),
     )
-    publish(record)
-    return record
+
+
+def _beside_own_policy(
+    record: Record, job: Job, evidence: Evidence, baselines: BaselineStore, created_at: str
+) -> Record:
+    """A change cannot loosen its own gate; what its own rules would say is said beside."""
+    try:
+        own = judged_record(job, evidence, job.policy, baselines, nobody_accepts, created_at)
+        words = f"under its own the verdict would be {report_outcome(own).value}"
+    except WrongUseError as error:
+        words = f"its own cannot be used ({error})"
+    notice = f"The policy was changed here. The default branch's policy judges; {words}."
+    return record.model_copy(update={"notices": (*record.notices, notice)})
+
+
+def _check_gates(policy: Policy, cases: Sequence[CaseRecord]) -> None:
+    """A gate on what nobody measures would always pass."""
+    measured = [case for case in cases if case.has_a_time]
+    if not measured:
+        return
+    seen = {
+        gate.metric.name
+        for case in measured
+        for gate in rules_of(policy, case.name).gates
+        if gate.metric.value(case) is not None
+    }
+    for case in measured:
+        for gate in rules_of(policy, case.name).gates:
+            if gate.named and gate.gate and gate.metric.name not in seen:
+                raise WrongUseError(
+                    f"the policy gates {gate.metric.name}, which no case measures; measure it (in"
+                    " the profile, or as `metrics` of the measurements) or take the gate out"
+                )
+
+
+def _with_its_base(read: CaseInput, workload: Workload) -> tuple[CaseRecord, BaselineFound | None]:
+    """The case, and the base side of the same session: no history can be as comparable."""
+    case = _measured_or_problem(read, workload)
+    if read.base is None:
+        return case, None
+    base = _measured_or_problem(read.base, workload)
+    used = BaselineUsed(source=OWN_BASE)
+    both = case.model_copy(update={"launches": (*case.launches, *base.launches)})
+    return both, BaselineFound(base, used)
 
 
 def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
@@ -95,23 +201,67 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     ops = op_totals(profile.per_layer) or profile.ops
     kept = _largest(ops)
     empty = None if profile.measured_something else "the profile holds no time"
+    launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
     return CaseRecord(
         name=case.name,
-        environment=Environment(
-            accelerator=card.accelerator,
-            accelerator_count=card.accelerator_count,
-            timing=_timing(case),
-        ),
+        environment=_environment(case, card, workload),
         unmeasured=case.problem or profile.unusable or empty,
         crashed=case.problem is None and profile.unusable is not None,
         scorecard=card,
+        metrics=_metrics(profile, card, launches),
+        launches=launches,
+        measurement=case.measurement,
         tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
         phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
         ops=kept,
         ops_left_out=len(ops) - len(kept),
-        launch_step_ms=case.launch_step_ms,
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
     )
+
+
+def _environment(case: CaseInput, card: Scorecard, workload: Workload) -> Environment:
+    """What the measurement says of itself; the profile and the user fill what it leaves open."""
+    said = case.environment or Environment()
+    return said.model_copy(
+        update={
+            "accelerator": card.accelerator or said.accelerator,
+            "accelerator_count": card.accelerator_count or said.accelerator_count,
+            "precision": workload.precision or said.precision,
+            "timing": _timing(case),
+        }
+    )
+
+
+def _per_device(launch: LaunchNumbers, devices: int | None) -> LaunchNumbers:
+    job = launch.values.get(THROUGHPUT)
+    if job is None or not devices:
+        return launch
+    return launch.model_copy(update={"values": {**launch.values, THROUGHPUT: job / devices}})
+
+
+def _metrics(
+    profile: Profile, card: Scorecard, launches: tuple[LaunchNumbers, ...]
+) -> dict[str, float]:
+    """Every number that a policy can gate, beside the scorecard's own."""
+    known: dict[str, float | None] = {
+        "mfu": card.mfu,
+        "hfu": card.hfu,
+        "forward_backward_ratio": card.forward_backward_ratio or None,
+        **{
+            name: getattr(profile, name)
+            for name in (
+                MEMORY,
+                LAUNCHES,
+                KERNELS,
+                "device_busy_ms",
+                "device_idle_share",
+                "exposed_communication_ms",
+            )
+        },
+    }
+    for name in _names(launches) - {STEP_TIME, THROUGHPUT}:
+        known[name] = statistics.median(_of_all(name, launches))
+    return {name: value for name, value in sorted(known.items()) if value is not None}
 
 
 def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
@@ -124,41 +274,51 @@ def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
 
 def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None:
     """A time under a profiler is another number than one without: they are not compared."""
-    if case.launch_step_ms:
+    if case.launches:
         return "unprofiled"
     return "under a profiler" if case.profile.avg_step_ms > 0 else None
 
 
-def judged_case(case: CaseRecord, baseline: Baseline) -> CaseRecord:
-    """The case with what changed against its baseline, why, and the verdict."""
-    if isinstance(baseline, BaselineFound):
-        mismatch = case.environment.mismatch(baseline.case.environment)
-        if mismatch is None and case.has_a_time:
-            return _compared_case(case, baseline)
-        if mismatch is not None:
-            skipped = baseline.used.skipped
-            baseline = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch, skipped)
-    return case.model_copy(update={**_NOT_COMPARED, "verdict": judge(case, baseline)})
-
-
-def _compared_case(case: CaseRecord, baseline: BaselineFound) -> CaseRecord:
+def trial_of(
+    case: CaseRecord,
+    baseline: Baseline,
+    policy: Policy,
+    history: tuple[HistoryPoint, ...] = (),
+    accepted: Mapping[str, tuple[float, str]] | None = None,
+) -> Trial:
+    """The case with its rules, what changed against its baseline, and where that went."""
+    rules = rules_of(policy, case.name)
+    trial = Trial(case, rules, baseline, history=history, accepted=accepted or {})
+    if not isinstance(baseline, BaselineFound) or not case.has_a_time:
+        return trial
     try:
         with overflow_is_bad_input(f"case {case.name}"):
-            changes = compare(case, baseline.case)
+            changes = compare(case, baseline.case, [gate.metric for gate in rules.gates])
             contributions = explain(case, baseline.case)
     except BadInputError as error:
-        broken = case.model_copy(update={**_NOT_COMPARED, "unmeasured": str(error)})
-        return broken.model_copy(update={"verdict": judge(broken, baseline)})
-    regressions = _regressions(changes)
-    return case.model_copy(
-        update={
-            "scorecard": case.scorecard.model_copy(update={"regressions": regressions}),
-            "baseline": baseline.used,
-            "changes": changes,
-            "contributions": contributions if regressions else (),
-            "verdict": judge(case, baseline, changes, contributions),
-        }
-    )
+        return replace(trial, case=case.model_copy(update={"unmeasured": str(error)}))
+    return replace(trial, changes=changes, contributions=contributions)
+
+
+def judged(trials: Sequence[Trial]) -> list[CaseRecord]:
+    """The cases with their verdicts, and with the regressions in their scorecards."""
+    return [
+        case.model_copy(
+            update={
+                "scorecard": case.scorecard.model_copy(
+                    update={"regressions": _regressions(case.changes)}
+                )
+            }
+        )
+        for case in judge(trials)
+    ]
+
+
+def judged_case(
+    case: CaseRecord, baseline: Baseline, policy: Policy = DEFAULT_POLICY
+) -> CaseRecord:
+    """One case by itself, without a history."""
+    return judged([trial_of(case, baseline, policy)])[0]
 
 
 def record_of(
@@ -167,6 +327,8 @@ def record_of(
     *,
     commit: str | None = None,
     run: RunIdentity | None = None,
+    rules: Rules = "reference",
+    policy: PolicyTable | None = None,
     unjudged: Verdict | None = None,
     notices: tuple[str, ...] = (),
     history: tuple[HistoryPoint, ...] = (),
@@ -177,19 +339,13 @@ def record_of(
         created_at=created_at,
         commit=commit,
         run=run,
+        rules=rules,
+        policy=dict(policy) if policy is not None else None,
         cases=tuple(cases),
         unjudged=unjudged,
         notices=notices,
         history=history,
     )
-
-
-def _own_base(read: CaseInput, workload: Workload) -> BaselineFound | None:
-    """The base side of the same measurement session: no history can be as comparable."""
-    if read.base is None:
-        return None
-    base = measured_case(read.base, workload)
-    return BaselineFound(base, BaselineUsed(source="the base side of the same measurements"))
 
 
 def _regressions(changes: tuple[Change, ...]) -> tuple[Regression, ...]:
@@ -200,14 +356,87 @@ def _regressions(changes: tuple[Change, ...]) -> tuple[Regression, ...]:
     )
 
 
-def missing_cases(judged: list[CaseRecord], baselines: BaselineStore) -> list[str]:
-    """A case that the baseline has and this run has not: nobody may lose one unnoticed."""
-    if not judged:
+def base_of_launches(case: CaseRecord) -> BaselineFound | None:
+    """The base side of a record's own launches, where they have both sides."""
+    base = [launch for launch in case.launches if launch.side == "base"]
+    if not base:
+        return None
+    numbers = {name: statistics.median(_of_all(name, base)) for name in _names(base)}
+    card = case.scorecard.model_copy(
+        update={
+            "step_time_ms": numbers.pop(STEP_TIME, 0.0),
+            "throughput_tok_s": numbers.pop(THROUGHPUT, 0.0),
+            "wall_coverage": 0.0,
+            "per_layer_summary": (),
+            "hotspot_ops": (),
+        }
+    )
+    found = CaseRecord(
+        name=case.name,
+        environment=case.environment,
+        scorecard=card,
+        metrics=numbers,
+        tokens_per_step=case.tokens_per_step,
+    )
+    return BaselineFound(found, BaselineUsed(source=OWN_BASE))
+
+
+def _names(launches: Iterable[LaunchNumbers]) -> set[str]:
+    return {name for launch in launches for name in launch.values}
+
+
+def _of_all(name: str, launches: Iterable[LaunchNumbers]) -> list[float]:
+    return [launch.values[name] for launch in launches if name in launch.values]
+
+
+# --- over all cases -----------------------------------------------------------------------------
+
+
+def _lost_cases(
+    policy: Policy, cases: Sequence[CaseRecord], baselines: BaselineStore
+) -> dict[str, Unjudged]:
+    """The required and known cases that were not measured; without any the report says it all."""
+    if not cases:
+        return {}
+    names = {case.name for case in cases}
+    gone = sorted(baselines.known_cases() - names)
+    return dict.fromkeys(gone, Unjudged.KNOWN_CASE_MISSING) | dict.fromkeys(
+        policy.required_among(names), Unjudged.REQUIRED_CASE_MISSING
+    )
+
+
+def _verdict_on(lost: Mapping[str, Unjudged]) -> Verdict | None:
+    """Nobody may lose a case unnoticed: what is not measured any more is no pass."""
+    if not lost:
+        return None
+    required = Unjudged.REQUIRED_CASE_MISSING
+    reason = required if required in lost.values() else next(iter(lost.values()))
+    first = next(name for name, why in lost.items() if why is reason)
+    return unjudged(reason, f"the case {first} was not measured", *_words_on(lost))
+
+
+def _words_on(lost: Mapping[str, Unjudged]) -> list[str]:
+    words = {
+        Unjudged.KNOWN_CASE_MISSING: "The baseline also has the case {}, which was not measured.",
+        Unjudged.REQUIRED_CASE_MISSING: "The policy requires the case {}, which was not measured.",
+    }
+    return [words[why].format(name) for name, why in lost.items()]
+
+
+def _moving_together(cases: Sequence[CaseRecord]) -> list[str]:
+    """Where all cases became slower alike, the cause is more likely a shared one."""
+    deltas = [change.delta for case in cases for change in case.changes[:1] if change.delta]
+    if len(deltas) < 3 or len(deltas) < len(cases):
         return []
-    gone = baselines.known_cases() - {case.name for case in judged}
-    return [
-        f"The baseline also has the case {name}, which was not measured." for name in sorted(gone)
-    ]
+    middle = statistics.median(deltas)
+    alike = all(delta * middle > 0 and abs(delta - middle) < abs(middle) / 2 for delta in deltas)
+    if abs(middle) < 0.02 or not alike:
+        return []
+    words = (
+        f"All {len(deltas)} cases moved together (by about {middle:+.1%} throughput): look for a"
+        " shared cause, the machine or a common dependency, before any one of them."
+    )
+    return [words]
 
 
 def _history(
@@ -224,6 +453,9 @@ def _history(
             created_at=created_at,
             step_time_ms=case.scorecard.step_time_ms,
             throughput_tok_s=case.scorecard.throughput_tok_s,
+            metrics=case.metrics,
+            environment=case.environment.model_copy(update={"versions": {}}),
+            tokens_per_step=case.tokens_per_step,
             outcome=case.verdict.outcome if case.verdict else None,
         )
         for case in judged

@@ -1,22 +1,28 @@
 """A fork's run may not write a comment: this posts it, from the record's numbers alone.
 
 The record comes from a stranger's code. Its words, grades and verdicts are dropped; its numbers
-were validated when it was read, and are scored, compared and judged here.
+were validated when it was read, and are scored, compared and judged here, by the policy of the
+default branch.
 """
 
 from __future__ import annotations
 
 from ci_score.baselines import BaselineStore
-from ci_score.models import CaseRecord, Record, Scorecard
-from ci_score.pipeline import judged_case, missing_cases, record_of
+from ci_score.models import CaseRecord, Environment, Record, Scorecard
+from ci_score.pipeline import Evidence, Job, base_of_launches, judged_record, nobody_accepts
 from ci_score.scoring import grade_of
 
 
 def judged_anew(record: Record, baselines: BaselineStore, created_at: str) -> Record:
     """The stranger's numbers, with our verdict."""
     cases = [only_numbers(case) for case in record.cases]
-    judged = [judged_case(case, baselines.find(case.name, case.environment)) for case in cases]
-    return record_of(judged, created_at, notices=tuple(missing_cases(judged, baselines)))
+    found = [
+        base_of_launches(case) or baselines.find(case.name, case.environment) for case in cases
+    ]
+    evidence = Evidence(cases, found, baselines.history(1))
+    return judged_record(
+        Job(cases=()), evidence, baselines.policy(), baselines, nobody_accepts, created_at
+    )
 
 
 def only_numbers(case: CaseRecord) -> CaseRecord:
@@ -24,7 +30,13 @@ def only_numbers(case: CaseRecord) -> CaseRecord:
     card = case.scorecard
     return CaseRecord(
         name=case.name,
-        environment=case.environment,
+        environment=Environment(
+            accelerator=case.environment.accelerator,
+            accelerator_count=case.environment.accelerator_count,
+            precision=case.environment.precision,
+            timing=case.environment.timing,
+            disturbances=dict.fromkeys(case.environment.disturbances, "as its run says"),
+        ),
         unmeasured="the run that measured it says that nothing was" if case.unmeasured else None,
         scorecard=Scorecard(
             grade=grade_of(card.efficiency),
@@ -42,9 +54,10 @@ def only_numbers(case: CaseRecord) -> CaseRecord:
             accelerator_count=card.accelerator_count,
             job_throughput_tok_s=card.job_throughput_tok_s,
         ),
+        metrics=case.metrics,
+        launches=case.launches,
         tokens_per_step=case.tokens_per_step,
         phases=case.phases,
         ops=case.ops,
         ops_left_out=case.ops_left_out,
-        launch_step_ms=case.launch_step_ms,
     )

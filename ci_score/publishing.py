@@ -12,7 +12,6 @@ from ci_score.files import give_to_owner_of, write_atomically
 from ci_score.github import checks, comment, runner
 from ci_score.github.api import Api
 from ci_score.github.event import Event, Kind
-from ci_score.metrics import metric_named
 from ci_score.models import CaseRecord, Outcome, Record, Severity, Verdict
 from ci_score.records import RECORD_FILE, fitted
 from ci_score.report.markdown import headline_of, report_markdown, worst_first
@@ -175,7 +174,10 @@ def _parity_output(record: Record) -> str:
 def _changed(case: CaseRecord) -> bool:
     """Beyond a limit either way: also an improvement is news."""
     return any(
-        change.delta is not None and abs(change.delta) > metric_named(change.metric).warning
+        change.delta is not None
+        and change.gated
+        and change.warn_limit is not None
+        and abs(change.delta) > change.warn_limit
         for change in case.changes
     )
 

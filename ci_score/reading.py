@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import PurePosixPath
 
 from ci_score.case_files import CaseFile, CaseFiles
@@ -55,6 +56,11 @@ class _Launches:
     launches: list[Launch] = field(default_factory=list)
     problem: str | None = None
 
+    @property
+    def digest(self) -> str:
+        """Tells measurements apart: judging the same one again is no new evidence."""
+        return _digest(b"".join(each.model_dump_json().encode() for each in self.launches))
+
 
 def _case(
     name: str,
@@ -71,6 +77,7 @@ def _case(
             profile,
             problem=wrong_profile or missing,
             notes=_said(wrong_partner),
+            measurement=_digest(profile.model_dump_json().encode()) if files else None,
             partner=partner,
         )
     sides = by_side(measured.launches)
@@ -82,10 +89,15 @@ def _case(
         problem=problem,
         # Measurements judge alone: a profile that cannot be read then only explains nothing.
         notes=_said(wrong_profile, wrong_partner),
-        launch_step_ms=head.launch_step_ms if head else (),
+        launches=head.numbers() if head else (),
+        measurement=measured.digest,
         base=_base(name, base, profile) if head and base else None,
         partner=partner,
     )
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
 
 
 def _said(*notes: str | None) -> tuple[str, ...]:
@@ -118,9 +130,7 @@ def profile_of(names: Sequence[str], results: Sequence[Profile | Problem]) -> Pr
 
 def _base(name: str, measured: Measured, profile: Profile) -> CaseInput:
     """The other side of the same session."""
-    return CaseInput(
-        name, measured.applied_to(_same_machine(profile)), launch_step_ms=measured.launch_step_ms
-    )
+    return CaseInput(name, measured.applied_to(_same_machine(profile)), launches=measured.numbers())
 
 
 def _same_machine(profile: Profile) -> Profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from ci_score.errors import BadInputError
@@ -50,6 +51,11 @@ def is_bare_scorecard(record: Record) -> bool:
     return not record.ci_score_version
 
 
+def policy_with(record: Record) -> dict[str, Any] | None:
+    """The rules that travel with a record: those of no file are {}; a bare scorecard knows none."""
+    return None if is_bare_scorecard(record) else record.policy or {}
+
+
 def _record(value: dict[str, Any], source: str) -> Record:
     version = value["schema_version"]
     if type(version) is not int or version != SCHEMA_VERSION:
@@ -59,7 +65,32 @@ def _record(value: dict[str, Any], source: str) -> Record:
             found=ascii(version)[:40],
             expected=f"{SCHEMA_VERSION} (a record of this ci-score)",
         )
-    return validate(Record, value, source)
+    record = validate(Record, value, source)
+    _check_history(record.history, source)
+    return record
+
+
+def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
+    """In the order of time and each run once: whoever left it otherwise was not ci-score."""
+    for place, (before, after) in enumerate(pairwise(history), start=1):
+        if after.created_at < before.created_at:
+            raise BadInputError(
+                source,
+                field=f"history[{place}].created_at",
+                found=f"{after.created_at} after {before.created_at}",
+                expected="points in the order of time",
+            )
+    seen: set[tuple[object, ...]] = set()
+    for place, point in enumerate(history):
+        key = (point.case, point.commit, point.run, point.created_at)
+        if key in seen:
+            raise BadInputError(
+                source,
+                field=f"history[{place}]",
+                found=f"the same run of {point.case} twice",
+                expected="each run once",
+            )
+        seen.add(key)
 
 
 def join_histories(*histories: tuple[HistoryPoint, ...]) -> tuple[HistoryPoint, ...]:

@@ -181,13 +181,16 @@ def find_regressions(head: Scorecard, base: Scorecard) -> tuple[Regression, ...]
     """What the reference calls a regression of `head` against `base`, in the metrics' order."""
     found = []
     for metric in REFERENCE_METRICS:
-        delta = metric.delta(metric.value(base), metric.value(head))
+        limits, value = metric.reference, metric.card_value
+        if limits is None or value is None:
+            continue
+        delta = metric.delta(value(base), value(head))
         if delta is None:
             continue
         worse = metric.worsening(delta)
-        if metric.critical is not None and worse > metric.critical:
+        if limits.fail is not None and worse > limits.fail:
             found.append(Regression(metric=metric.name, delta=delta, severity=Severity.CRITICAL))
-        elif worse > metric.warning:
+        elif worse > limits.warn:
             found.append(Regression(metric=metric.name, delta=delta, severity=Severity.WARNING))
     return tuple(found)
 

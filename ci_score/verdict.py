@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ci_score.metrics import METRICS, STEP_TIME, metric_named, significant
-from ci_score.models import (
-    Baseline,
-    BaselineMissing,
-    CaseRecord,
-    Change,
-    Contribution,
-    Outcome,
-    Record,
-    Severity,
-    Unjudged,
-    Verdict,
-)
+from ci_score.metrics import STEP_TIME, metric_named, significant
+from ci_score.models import Change, Contribution, Outcome, Record, Unjudged, Verdict
+from ci_score.policy import fates_of
 
 LONGEST_NAME = 80
 EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED = 0, 1, 3
@@ -55,48 +46,11 @@ HARMLESS = frozenset(
         Unjudged.EXPIRED,
         Unjudged.NEW_CASE,
         Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE,
+        # Something was measured, and what could hide in it is said; blocking every noisy run would
+        # only get the check switched off.
+        Unjudged.TOO_NOISY,
     }
 )
-
-REFERENCE_BASIS = "Unverified: one number a side, judged by the reference's fixed limits."
-
-_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
-
-_MISSING_WORDS = {
-    Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
-    Unjudged.NEW_CASE: "the baselines do not know this case yet",
-    Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
-    Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
-}
-
-
-def judge(
-    case: CaseRecord,
-    baseline: Baseline,
-    changes: tuple[Change, ...] = (),
-    contributions: tuple[Contribution, ...] = (),
-) -> Verdict:
-    """The verdict of the reference's rules on one case."""
-    if not case.has_a_time:
-        words = case.unmeasured or "no step time and no throughput was measured"
-        return unjudged(Unjudged.CRASHED_RUN if case.crashed else Unjudged.NOTHING_MEASURED, words)
-    if isinstance(baseline, BaselineMissing):
-        words = _MISSING_WORDS.get(baseline.reason, baseline.reason.value)
-        return unjudged(baseline.reason, words, *_details(baseline))
-    if not any(change.delta is not None and _is_timing(change) for change in changes):
-        return unjudged(
-            Unjudged.NOTHING_MEASURED,
-            "neither step time nor throughput is known on both sides",
-        )
-    return _judged(changes, contributions)
-
-
-def _details(missing: BaselineMissing) -> list[str]:
-    """Why there is none, and each record that was looked at; said once each."""
-    details = [missing.detail, *missing.skipped]
-    return [
-        detail for place, detail in enumerate(details) if detail and detail not in details[:place]
-    ]
 
 
 def unjudged(reason: Unjudged, words: str, *details: str) -> Verdict:
@@ -123,7 +77,8 @@ def report_outcome(record: Record) -> Outcome:
 
 def exit_code(record: Record, gate: Gate) -> int:
     """What the process says to the workflow about the record's verdicts."""
-    codes = [_exit_code(verdict, gate) for verdict in verdicts_of(record)]
+    fates = fates_of(record.policy)
+    codes = [_exit_code(verdict, gate, fates) for verdict in verdicts_of(record)]
     if EXIT_REGRESSION in codes:
         return EXIT_REGRESSION
     if any(case.verdict is None for case in record.cases):
@@ -131,10 +86,10 @@ def exit_code(record: Record, gate: Gate) -> int:
     return max(codes, default=EXIT_UNJUDGED)
 
 
-def _exit_code(verdict: Verdict, gate: Gate) -> int:
+def _exit_code(verdict: Verdict, gate: Gate, fates: Mapping[Unjudged, bool]) -> int:
     if verdict.outcome is Outcome.INCONCLUSIVE:
         passes = {
-            OnInconclusive.AUTO: verdict.unjudged in HARMLESS,
+            OnInconclusive.AUTO: _is_harmless(verdict.unjudged, fates),
             OnInconclusive.FAIL: False,
             OnInconclusive.PASS: True,
         }
@@ -148,48 +103,12 @@ def _exit_code(verdict: Verdict, gate: Gate) -> int:
     return EXIT_REGRESSION if fails else EXIT_OK
 
 
-def _is_timing(change: Change) -> bool:
-    """A share of the wall time alone does not say how long anything takes."""
-    return metric_named(change.metric).relative
+def _is_harmless(reason: Unjudged | None, fates: Mapping[Unjudged, bool]) -> bool:
+    """Whether it passes without a judgement; the policy's word counts where it says one."""
+    return reason is not None and fates.get(reason, reason in HARMLESS)
 
 
-def _judged(changes: tuple[Change, ...], contributions: tuple[Contribution, ...]) -> Verdict:
-    outcome = Outcome.PASS
-    for change in changes:
-        if change.severity is not None:
-            outcome = Outcome.worst([outcome, _OUTCOMES[change.severity]])
-    return Verdict(
-        outcome=outcome,
-        headline=_headline(changes, contributions),
-        reasons=tuple(
-            f"{describe(change)}: {change.severity.value}"
-            for change in changes
-            if change.severity is not None
-        ),
-        basis=REFERENCE_BASIS,
-        smallest_visible_slowdown=_smallest_visible(changes),
-    )
-
-
-def _headline(changes: tuple[Change, ...], contributions: tuple[Contribution, ...]) -> str:
-    """The one sentence that matters: the worst change, and where most of it comes from."""
-    severities = list(Severity)
-    regressions = [change for change in changes if change.severity is not None]
-    if not regressions:
-        limit = _smallest_visible(changes)
-        return f"No slowdown beyond {limit:.0%}" if limit else "No regression beyond the limits"
-    # Of equally severe ones the step time, which is what people feel.
-    worst = max(
-        regressions,
-        key=lambda change: (
-            severities.index(change.severity or Severity.WARNING),
-            change.metric == STEP_TIME,
-        ),
-    )
-    return describe(worst) + _where(worst, contributions)
-
-
-def _where(worst: Change, contributions: tuple[Contribution, ...]) -> str:
+def where_it_went(worst: Change, contributions: tuple[Contribution, ...]) -> str:
     """Where the slowdown is, if the phase that grew most holds at least half of it."""
     if worst.metric != STEP_TIME:
         return ""
@@ -214,10 +133,3 @@ def describe(change: Change) -> str:
     delta = metric.show_delta(change.delta) if change.delta is not None else "not compared"
     values = f"{metric.show_or_dash(change.base)} → {metric.show_or_dash(change.head)}"
     return f"{metric.label} {delta} ({values})"
-
-
-def _smallest_visible(changes: tuple[Change, ...]) -> float | None:
-    """The least slowdown that would have been reported: the tightest limit that was applied."""
-    compared = {change.metric for change in changes if change.delta is not None}
-    limits = [row.warning for row in METRICS if row.relative and row.name in compared]
-    return min(limits, default=None)

@@ -29,22 +29,27 @@ ARROWS: dict[str, set[str]] = {
     "profilers": VALUES,
     "scoring": FACTS,
     "parity": VALUES,
-    "efficiency": FACTS | {"scoring"},
+    "student": set(),
+    "noise": {"student"},
+    "acceptance": VALUES,
+    "efficiency": FACTS | {"scoring", "policy"},
     "comparison": FACTS | {"scoring"},
-    "verdict": FACTS,
+    "verdict": FACTS | {"policy"},
+    "judgement": FACTS | {"policy", "noise", "verdict"},
     "report": FACTS | {"verdict", "parity"},
     "baselines": VALUES | {"files", "records"},
     "settings": {"errors", "inputs", "case_files", "efficiency", "verdict", "report"},
     "github": VALUES | {"files", "archives", "records", "report", "__init__"},
-    "policy": {"errors"},
+    "policy": VALUES | {"metrics"},
     "reading": VALUES | {"case_files", "measurements", "profilers", "parity"},
     "action": FACTS
-    | {"files", "records", "case_files", "settings", "verdict", "baselines", "github"}
+    | {"files", "records", "case_files", "settings", "verdict", "baselines", "github", "policy"}
     | {"pipeline", "reading", "posting", "publishing"},
     "posting": {"models", "scoring", "baselines", "pipeline"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
+    | {"acceptance", "judgement", "policy"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}

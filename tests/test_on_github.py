@@ -255,13 +255,14 @@ def test_pull_request__a_broken_profile_is_a_problem_of_its_case(scene: Scene) -
     assert "the end of the file inside the JSON" in scene.comments(pull)[0]
 
 
-def test_pull_request__a_case_that_is_gone_is_said(scene: Scene) -> None:
-    """Nobody loses a case unnoticed."""
+def test_pull_request__a_case_that_is_gone_is_no_pass(scene: Scene) -> None:
+    """Nobody loses a case unnoticed: what the branch measures must not just disappear."""
     scene.leave_record(tip(scene), FAST, case="llama")
     pull = pull_request(scene)
     scene.measure(FAST)
-    on_pull_request(scene, pull)
-    assert "The baseline also has the case llama" in scene.comments(pull)[0]
+    done = on_pull_request(scene, pull)
+    assert (done.code, done.outputs["verdict"]) == (3, "inconclusive")
+    assert "the case llama was not measured" in scene.comments(pull)[0]
 
 
 def test_pull_request__hostile_names_are_harmless(scene: Scene, capsys: Out) -> None:
@@ -626,6 +627,8 @@ def test_baseline__missing_has_a_reason(scene: Scene, why: str) -> None:
     pull = pull_request(scene)
     measured = {"accelerator": "Tesla T4"} if why == "environment" else {}
     scene.measure(FAST.model_copy(update=measured))
+    if why == "new case":
+        scene.measure(FAST, "profiles/another/profile.json")
     done = on_pull_request(scene, pull)
     reasons = {
         "first run": ("first run", 0),
@@ -636,10 +639,11 @@ def test_baseline__missing_has_a_reason(scene: Scene, why: str) -> None:
         "permission": ("no permission to read baselines", 3),
         "down": ("API down", 3),
     }
-    verdict = record_in(scene).cases[0].verdict
-    assert verdict is not None
-    assert verdict.unjudged is not None
-    assert (verdict.unjudged.value, done.code) == reasons[why]
+    judged = record_in(scene).case("training")
+    assert judged is not None
+    assert judged.verdict is not None
+    assert judged.verdict.unjudged is not None
+    assert (judged.verdict.unjudged.value, done.code) == reasons[why]
     assert "❔ Inconclusive: Not judged" in done.summary
 
 

@@ -156,8 +156,8 @@ def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsy
     [
         ("schema = 2", "schema: found 2"),
         ('rule = "reference"', "perhaps rules"),
-        ('rules = "strict"', "expected 'reference'"),
-        ("schema = true", "schema: found True"),
+        ('rules = "strict"', "'reference' or 'training'"),
+        ("schema = true", "schema: found true"),
         ("not toml", "no TOML"),
     ],
 )
@@ -188,7 +188,7 @@ def test_measurements__judge_and_profiles_explain(here: Path) -> None:
     assert execute(["run", "--measurements", "m.jsonl"]) == 0
     (found,) = left(here).cases
     assert found.scorecard.step_time_ms == 101.0
-    assert found.launch_step_ms == (100.0, 101.0, 102.0)
+    assert [one.values["step_time_ms"] for one in found.launches] == [100.0, 101.0, 102.0]
     assert found.scorecard.per_layer_summary
 
 

@@ -109,11 +109,11 @@ def test_metrics__a_new_row_changes_nothing_in_the_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A metric is one row, and the reference's rules are frozen all the same."""
-    row = replace(metrics.METRICS[0], name="ours", in_reference=False)
-    monkeypatch.setattr(comparison, "METRICS", (*metrics.METRICS, row))
+    row = replace(metrics.METRICS[0], name="ours", reference=None)
+    monkeypatch.setattr(metrics, "METRICS", (*metrics.METRICS, row))
     head, base = scorecard(200.0, 500.0), scorecard(100.0, 1000.0)
     assert len(find_regressions(head, base)) == 2
-    changes = comparison.compare(case(card=head), case(card=base))
+    changes = comparison.compare(case(card=head), case(card=base), metrics.METRICS)
     assert (changes[-1].metric, changes[-1].severity) == ("ours", None)
 
 

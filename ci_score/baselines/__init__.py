@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from ci_score.models import Baseline, Environment, HistoryPoint
 
@@ -20,4 +20,8 @@ class BaselineStore(Protocol):
 
     def known_cases(self) -> frozenset[str]:
         """The cases of the nearest record: one of them that is missing now is said."""
+        ...
+
+    def policy(self) -> dict[str, Any] | None:
+        """The rules that travel with the nearest record; None where there is no such record."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from ci_score.errors import (
     BadInputError,
@@ -27,7 +27,7 @@ from ci_score.models import (
     Unjudged,
     Upload,
 )
-from ci_score.records import join_histories, read_record
+from ci_score.records import join_histories, policy_with, read_record
 
 MOST_OPENED = 12
 
@@ -93,6 +93,11 @@ class ArtifactBaselines:
         """The cases of the nearest record."""
         nearest = next(self._usable(), None)
         return frozenset(case.name for case in nearest.record.cases) if nearest else frozenset()
+
+    def policy(self) -> dict[str, Any] | None:
+        """The rules that the nearest record was judged by."""
+        nearest = next(self._usable(), None)
+        return policy_with(nearest.record) if nearest else None
 
     # --- the walk -------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.files import LOCAL_RECORD_LIMIT, read_bytes, write_atomically
@@ -67,6 +68,15 @@ class FolderBaselines:
         """The cases of the newest record."""
         newest = next((record for _, record in self._load()), None)
         return frozenset(case.name for case in newest.cases) if newest else frozenset()
+
+    def policy(self) -> dict[str, Any] | None:
+        """None: whoever names the folder also decides the rules."""
+        return None
+
+    def newest_policy(self) -> dict[str, Any] | None:
+        """The rules that the newest record was judged by."""
+        newest = next((record for _, record in self._load()), None)
+        return newest.policy if newest else None
 
     def next_run(self) -> RunIdentity:
         """What the next run of a machine without a CI is called."""

@@ -12,7 +12,8 @@ from ci_score.cli import options
 from ci_score.errors import BadInputError
 from ci_score.files import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
 from ci_score.models import Record
-from ci_score.pipeline import judged_case
+from ci_score.pipeline import Evidence
+from ci_score.policy import LARGEST_POLICY, policy_of, policy_table
 from ci_score.records import read_record
 from ci_score.strict_json import dump
 from ci_score.verdict import exit_code
@@ -21,9 +22,15 @@ from ci_score.verdict import exit_code
 @click.command("compare")
 @click.argument("record", type=click.Path(allow_dash=True))
 @click.argument("baseline", type=click.Path(allow_dash=True))
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Judge by this policy.  [default: the one in BASELINE's newest record]",
+)
 @options.gate_options
 @options.output_options
-def command(record: str, baseline: str, **said: Any) -> int:
+def command(record: str, baseline: str, config: Path | None, **said: Any) -> int:
     """Judge RECORD against BASELINE.
 
     RECORD is a ci-score.json (which `ci-score run` leaves) or a bare scorecard (which `ci-score
@@ -35,6 +42,7 @@ def command(record: str, baseline: str, **said: Any) -> int:
       ci-score compare head/ci-score.json base/ci-score.json
       ci-score compare ci-score.json baselines/ --fail-on warning
       ci-score compare ci-score.json baselines/ --style markdown -o comment.md
+      ci-score compare ci-score.json baselines/ --config .github/ci-score.toml
     """
     options.only_one_stdin(record, baseline)
     output, gate = options.output_of(said), options.gate_of(said)
@@ -45,10 +53,19 @@ def command(record: str, baseline: str, **said: Any) -> int:
             source, field="cases", found="an empty list", expected="a case to judge"
         )
     store = _store(baseline, head)
-    cases = (judged_case(case, store.find(case.name, case.environment)) for case in head.cases)
-    judged = head.model_copy(update={"cases": tuple(cases)})
+    table = _rules(config, store)
+    found = [store.find(case.name, case.environment) for case in head.cases]
+    policy = policy_of(table or {}, "the policy")
+    cases = Evidence(head.cases, found, store.history(1)).judged(policy)
+    judged = head.model_copy(update={"cases": tuple(cases), "rules": policy.rules, "policy": table})
     output.write(dump(judged) if output.as_json else options.report_in_style(judged, output.style))
     return exit_code(judged, gate)
+
+
+def _rules(config: Path | None, store: FolderBaselines) -> dict[str, Any] | None:
+    if config is None:
+        return store.newest_policy()
+    return policy_table(read_bytes(str(config), LARGEST_POLICY), config.name)
 
 
 def _read(name: str) -> Record:

@@ -96,6 +96,12 @@ def workload_options(command: F) -> F:
                 metavar="FLOP",
                 help="For MFU: model FLOPs per token, forward and backward.",
             ),
+            click.option(
+                "--recomputed-flops-per-token",
+                type=POSITIVE,
+                metavar="FLOP",
+                help="For HFU: FLOPs per token that are computed a second time.",
+            ),
             click.option("--precision", metavar="DTYPE", help="For MFU: bf16, fp16, fp8, …"),
         )
     ):

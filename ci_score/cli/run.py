@@ -16,11 +16,9 @@ from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.machine import Machine
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
-from ci_score.files import read_bytes
 from ci_score.inputs import INPUTS, TOKEN
 from ci_score.models import Record
 from ci_score.pipeline import run
-from ci_score.policy import read_policy
 from ci_score.publishing import write_files
 from ci_score.report.terminal import report_text
 from ci_score.settings import Settings, settings_of
@@ -28,7 +26,6 @@ from ci_score.strict_json import dump
 from ci_score.verdict import Gate, exit_code
 
 F = TypeVar("F", bound=Callable[..., Any])
-LARGEST_POLICY = 256 * 1024
 
 
 def input_options(command: F) -> F:
@@ -65,8 +62,6 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
     workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     settings = settings_of(inputs, workspace)
-    if settings.config is not None:
-        read_policy(read_bytes(str(settings.config), LARGEST_POLICY), settings.config.name)
 
     def show(record: Record) -> None:
         click.echo(dump(record) if as_json else report_text(record), nl=False)

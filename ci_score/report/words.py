@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci_score.metrics import MINUS, Metric, metric_named, significant
+from ci_score.metrics import MINUS, metric_named, significant
 from ci_score.models import (
     BaselineUsed,
     Bottleneck,
@@ -53,21 +53,29 @@ def delta_milliseconds(value: float) -> str:
     return ("+" if value >= 0 else MINUS) + significant(abs(value), "ms")
 
 
-def limit(metric: Metric) -> str:
-    """Where the fixed rule warns and fails: `-10 % warns, -20 % fails`."""
-    sign = MINUS if metric.higher_is_better else "+"
-    unit = "%" if metric.relative else "points"
-    words = f"{sign}{metric.warning * 100:g} {unit} warns"
-    if metric.critical is not None:
-        words += f", {sign}{metric.critical * 100:g} {unit} fails"
+def limit(change: Change) -> str:
+    """From where on the rules warn and fail: `−10 % warns, −20 % fails`; a dash without a gate."""
+    if not change.gated or change.warn_limit is None:
+        return "–"
+    metric = metric_named(change.metric)
+    words = f"{metric.show_limit(change.warn_limit)} warns"
+    if change.fail_limit is not None:
+        words += f", {metric.show_limit(change.fail_limit)} fails"
     return words
 
 
 def change_words(change: Change) -> str:
-    """The change with its severity in words, never by colour alone."""
+    """The change with its interval and what it means in words, never by colour alone."""
     if change.delta is None:
         return f"not compared: {change.not_compared}" if change.not_compared else "not compared"
-    shown = metric_named(change.metric).show_delta(change.delta)
+    metric = metric_named(change.metric)
+    shown = metric.show_delta(change.delta)
+    if change.low is not None and change.high is not None:
+        shown += f" ({metric.show_delta(change.low)} to {metric.show_delta(change.high)})"
+    if change.accepted:
+        return f"{shown} ☑️ accepted"
+    if change.outcome is Outcome.INCONCLUSIVE:
+        return f"{shown} ❔ too noisy"
     if change.severity is Severity.CRITICAL:
         return f"{shown} ❌ critical"
     if change.severity is Severity.WARNING:

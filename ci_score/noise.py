@@ -1,0 +1,210 @@
+"""Paired launches, or a history → how much worse, and how sure that is. Pure statistics.
+
+The unit of evidence is a process launch: the steps of one launch share its luck. Everything is on
+the scale of a metric's `score`, where more is worse: log ratios for relative metrics.
+
+- *Pairs* of head and base that ran side by side share the machine's mood: their differences are
+  judged by Student's t.
+- *One launch against a history* is judged by how well earlier runs were predicted: the level is the
+  line through the last runs, so that drift is followed; the spread is the larger one of what
+  successive differences and the distances from that line say, so that neither two modes nor slow
+  wandering pass for precision. A level shift in the past starts the line anew.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from ci_score import student
+
+LEAST_PAIRS = 4
+# Fewer runs have hardly met the slow mode of their machine.
+LEAST_HISTORY = 12
+LEAST_STRETCH = 5
+LEAST_FREEDOM = 4
+# Up to this many limits wide, a spread's tails are believed to be those of Student's t.
+TRUSTED_REACH = 1.5
+# Older runs say less about today's level than they cost in drift.
+LEVEL_FROM = 30
+LOOKED_AT = 60
+LEAST_FOR_SLOPE = 10
+# In standard errors: by luck, one history in many thousands has a place like that.
+SHIFT_FROM = 5.5
+# Where all numbers agree by chance, or were rounded, they are still no surer than this.
+LEAST_SPREAD = 1e-4
+SURE = 0.05
+MOST_PAIRS = 64
+
+EvidenceKind = Literal["paired", "history"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How much worse head is, as a difference of scores, and how uncertain that is.
+
+    `skew` is how much more often than symmetric luck a run of this history is far slower.
+    """
+
+    kind: EvidenceKind
+    worsening: float
+    error: float
+    freedom: float
+    samples: int
+    skew: float = 0.0
+
+    def proves(self, limit: float, chance: float) -> bool:
+        """Whether it is worse by more than the limit, wrongly said with no more than that chance.
+
+        `chance` is that of an unchanged program: a machine whose luck dwarfs the limit has to show
+        more than its luck, because the tails of a spread are known least.
+        """
+        return self.at_least(chance, limit) > limit
+
+    def at_least(self, chance: float, limit: float | None = None) -> float:
+        """It is worse by at least this, wrong with that chance."""
+        reach = self.reach(chance)
+        if limit is not None and self.kind == "history":
+            reach *= max(1.0, reach / (TRUSTED_REACH * limit))
+        return self.worsening - reach
+
+    def at_most(self, chance: float) -> float:
+        """It is worse by at most this, wrong with that chance."""
+        return self.worsening + student.quantile_above(chance, self.freedom) * self.error
+
+    def reach(self, chance: float) -> float:
+        """How far above the truth luck can lie, with that chance."""
+        quantile = student.quantile_above(chance, self.freedom)
+        return (quantile + (quantile**2 - 1.0) * self.skew / 6.0) * self.error
+
+    def pairs_to_prove(self, limit: float, chance: float) -> int | None:
+        """How many pairs would prove what these suggest, if it is true; None for no such number."""
+        if self.kind != "paired" or self.worsening <= limit:
+            return None
+        spread = self.error * math.sqrt(self.samples)
+        for pairs in range(self.samples + 1, MOST_PAIRS + 1):
+            reach = student.quantile_above(chance, pairs - 1) * spread / math.sqrt(pairs)
+            if self.worsening - reach > limit:
+                return pairs
+        return None
+
+
+def paired(head: Sequence[float], base: Sequence[float]) -> Evidence | None:
+    """Scores of head and base of the same pairs; None where they are too few to say anything."""
+    differences = [mine - theirs for mine, theirs in zip(head, base, strict=True)]
+    count = len(differences)
+    if count < LEAST_PAIRS:
+        return None
+    spread = max(statistics.stdev(differences), LEAST_SPREAD)
+    return Evidence(
+        "paired",
+        statistics.fmean(differences),
+        spread / math.sqrt(count),
+        count - 1,
+        count,
+    )
+
+
+def against_history(head: Sequence[float], history: Sequence[float]) -> Evidence | None:
+    """The scores of this run's launches against those of earlier runs, the oldest first."""
+    if not head or len(history) < LEAST_HISTORY:
+        return None
+    stretches = _split_at_shifts(history[-LOOKED_AT:])
+    lines = [_line_through(stretch) for stretch in stretches]
+    freedom = sum(line.freedom for line in lines)
+    if freedom < LEAST_FREEDOM:
+        return None
+    around = math.sqrt(sum(line.scatter for line in lines) / freedom)
+    spread = max(around, _successive_spread(stretches), LEAST_SPREAD)
+    level = lines[-1]
+    return Evidence(
+        "history",
+        statistics.fmean(head) - level.next,
+        spread * math.sqrt(1.0 + level.leverage),
+        freedom,
+        len(history),
+        _skew(stretches),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a stretch of runs predicts for the next one, and how far the runs lie from it."""
+
+    next: float
+    leverage: float
+    scatter: float
+    freedom: int
+
+
+def _line_through(stretch: Sequence[float]) -> _Line:
+    """The straight line through the last of many runs; of few the mean, a slope would be luck."""
+    runs = stretch[-LEVEL_FROM:]
+    count = len(runs)
+    mean = statistics.fmean(runs)
+    if count < LEAST_FOR_SLOPE:
+        scatter = sum((run - mean) ** 2 for run in runs)
+        return _Line(mean, 1.0 / count, scatter, count - 1)
+    middle = (count - 1) / 2.0
+    width = sum((place - middle) ** 2 for place in range(count))
+    slope = sum((place - middle) * run for place, run in enumerate(runs)) / width
+    scatter = sum((run - mean - slope * (place - middle)) ** 2 for place, run in enumerate(runs))
+    # A slope that luck explains as well is believed by half: following it would cost more.
+    luck = max(scatter / (count - 2), LEAST_SPREAD**2) / width
+    believed = max(0.0, 1.0 - luck / max(slope**2, luck))
+    ahead = believed * (count - middle)
+    return _Line(mean + slope * ahead, 1.0 / count + ahead**2 / width, scatter, count - 2)
+
+
+def _skew(stretches: Sequence[Sequence[float]]) -> float:
+    """How lopsided the runs lie around their levels, beyond what luck makes of even ones."""
+    distances = []
+    for stretch in stretches:
+        level = statistics.fmean(stretch)
+        distances += [run - level for run in stretch]
+    variance = statistics.fmean(distance**2 for distance in distances)
+    if variance < LEAST_SPREAD**2:
+        return 0.0
+    skew: float = statistics.fmean(distance**3 for distance in distances) / variance**1.5
+    return max(0.0, skew - 1.5 * math.sqrt(6.0 / len(distances)))
+
+
+def _successive_spread(stretches: Sequence[Sequence[float]]) -> float:
+    """The spread that the steps from run to run show; a jump between stretches is none of them."""
+    steps = [(b - a) ** 2 for stretch in stretches for a, b in pairwise(stretch)]
+    return math.sqrt(statistics.fmean(steps) / 2) if steps else 0.0
+
+
+def _split_at_shifts(history: Sequence[float]) -> list[Sequence[float]]:
+    """The stretches between lasting changes of level: a merged regression is the new level."""
+    place = shift_in(history)
+    if place is None:
+        return [history]
+    return [*_split_at_shifts(history[:place]), *_split_at_shifts(history[place:])]
+
+
+def shift_in(history: Sequence[float]) -> int | None:
+    """Where the level changes most, if that is beyond what the spread on both sides explains."""
+    count = len(history)
+    if count < 2 * LEAST_STRETCH:
+        return None
+    sums, squares = [0.0], [0.0]
+    centre = statistics.median(history)
+    for run in history:
+        sums.append(sums[-1] + (run - centre))
+        squares.append(squares[-1] + (run - centre) ** 2)
+    best, most = 0, 0.0
+    for place in range(LEAST_STRETCH, count):
+        before, after = place, count - place
+        gap = sums[place] / before - (sums[count] - sums[place]) / after
+        scatter = squares[count] - sums[place] ** 2 / before
+        scatter -= (sums[count] - sums[place]) ** 2 / after
+        spread = max(math.sqrt(max(scatter, 0.0) / (count - 2)), LEAST_SPREAD)
+        size = abs(gap) / (spread * math.sqrt(1.0 / before + 1.0 / after))
+        if size > most:
+            best, most = place, size
+    return best if most > SHIFT_FROM else None
