@@ -178,6 +178,15 @@ def test_jax__events_that_are_none_are_dropped_and_counted() -> None:
     assert found.device_busy_ms == read(FILES["jax-trace"]).device_busy_ms
 
 
+def test_kineto__the_text_nan_is_no_time() -> None:
+    """An event that is mended may have texts for numbers, and this one is none."""
+    events = json.loads(FILES["kineto"])
+    events["traceEvents"].append({**kineto.kernel(1, 1100, 5), "dur": "nan"})
+    found = read(json.dumps(events).encode())
+    assert said(found, "dropped 1 event")
+    assert found.device_busy_ms == read(FILES["kineto"]).device_busy_ms
+
+
 # --- other shapes -------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -363,24 +362,6 @@ def test_xplane__objects_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xplane, "MOST_EVENTS", 3)
     with pytest.raises(BadInputError, match="more than 3 events"):
         read_space(field(1, field(3, field(4, b"") * 20)))
-
-
-WHOLE = space(*planes())
-
-
-@given(st.integers(0, len(WHOLE)), st.binary(max_size=6), st.integers(0, len(WHOLE)))
-def test_xplane__damage_crashes_nothing(place: int, junk: bytes, end: int) -> None:
-    """Any bytes anywhere, and any cut."""
-    with suppress(BadInputError):
-        read_space((WHOLE[:place] + junk + WHOLE[place + len(junk) :])[:end])
-
-
-@given(st.binary(max_size=200))
-def test_xplane__bytes_of_anything_crash_nothing(data: bytes) -> None:
-    """A profile that says it measured nothing, or an error."""
-    xplane.recognises(data)
-    with suppress(BadInputError):
-        read_space(data)
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ci_score.errors import BadInputError
 from ci_score.models import Profile
@@ -198,17 +195,6 @@ def test_rocprof__what_is_no_such_file(text: str) -> None:
     """An error that says where it stops being one."""
     with pytest.raises(BadInputError, match=r"p\.json"):
         rocprof.read(ProfileSource("p.json", data=text.encode()))
-
-
-WHOLE = source(marked()).data or b""
-
-
-@given(st.integers(0, len(WHOLE)), st.binary(max_size=8), st.integers(0, len(WHOLE)))
-def test_rocprof__damage_crashes_nothing(place: int, junk: bytes, end: int) -> None:
-    """Any bytes anywhere, and any cut."""
-    data = (WHOLE[:place] + junk + WHOLE[place + len(junk) :])[:end]
-    with suppress(BadInputError):
-        rocprof.read(ProfileSource("p.json", data=data))
 
 
 def test_samples__a_training_run_of_50_steps() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import re
@@ -766,33 +765,6 @@ def test_find_object__any_bytes_around_it(before: bytes, after: bytes) -> None:
     excerpt = log_text.find_object(log, step_profiler.START, "train.log")
     assert excerpt is not None
     assert excerpt.value == V2
-
-
-@given(st.data())
-def test_read__damage_anywhere_is_a_reason_or_a_profile(data: st.DataObject) -> None:
-    """No damage to a file makes a reader crash."""
-    whole = data.draw(
-        st.sampled_from(
-            [
-                json.dumps(V2),
-                json.dumps(APR, indent=1),
-                TABLE + LAYER_TABLE,
-                json.dumps(RESULT),
-                json.dumps({**RESULT, "profile": PARITY}),
-                LINES + json.dumps(APR),
-            ]
-        )
-    ).encode()
-    cut = data.draw(st.integers(0, len(whole)))
-    damage = data.draw(
-        st.binary(max_size=4) | st.sampled_from([b"{", b'"', b"null", b"-1", b"NaN"])
-    )
-    skipped = data.draw(st.integers(0, 8))
-    broken = ProfileSource("x", data=whole[:cut] + damage + whole[cut + skipped :])
-    for reader in READERS:
-        with contextlib.suppress(BadInputError):
-            reader.recognises(broken.head())
-            assert isinstance(reader.read(broken), Profile)
 
 
 @given(st.binary(max_size=300))

@@ -378,9 +378,11 @@ def _event_of(value: Any) -> Event | None:
     if value.get("ph") == "X" and not {"ts", "dur"} <= known.keys():
         return None
     try:
-        return _LAX_EVENT.decode(msgspec.json.encode(known))
+        event = _LAX_EVENT.decode(msgspec.json.encode(known))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+    # The text "nan" is read as a number, too.
+    return None if math.isnan(event.ts + event.dur) else event
 
 
 def _drop_nothings(values: dict[str, Any]) -> None:
