@@ -18,7 +18,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.measure import answer, note, show
@@ -93,19 +92,18 @@ def decode_alone(path: str, piece: str) -> None:
 
 
 def read_ranks(folder: str, processes: str) -> None:
-    """The files of a job's ranks, on so many processes."""
-    paths = sorted(str(path) for path in Path(folder).iterdir())
-    begin = time.perf_counter()
-    with ProcessPoolExecutor(int(processes)) as pool:
-        list(pool.map(_read_rank, paths))
-    _print_cost(begin)
-
-
-def _read_rank(path: str) -> float:
-    from ci_score.profilers import kineto
+    """The files of a job's ranks, on so many processes, as `ci-score convert --jobs` reads them."""
+    from ci_score.models import Profile
+    from ci_score.profilers import parallel
     from ci_score.profilers.source import ProfileSource
 
-    return kineto.read(ProfileSource(path, path=Path(path))).avg_step_ms
+    sources = [ProfileSource(path.name, path=path) for path in sorted(Path(folder).iterdir())]
+    begin = time.perf_counter()
+    with parallel.processes(sources, int(processes)) as pool:
+        profiles = parallel.read_all(sources, pool)
+    if not all(isinstance(each, Profile) and each.avg_step_ms > 0 for each in profiles):
+        raise SystemExit("nothing was measured")
+    _print_cost(begin)
 
 
 def _print_cost(begin: float) -> None:
@@ -201,8 +199,9 @@ def _compare_processes(folder: Path, megabytes: int) -> None:
     ranks.mkdir()
     for rank in range(RANKS):
         write_trace(ranks / f"rank{rank}.json", megabytes * MEGABYTE // RANKS, rank=rank)
-    pairs = _pairs(lambda: _cost(read_ranks, ranks, 2), lambda: _cost(read_ranks, ranks, 1), 3)
-    show(f"{RANKS} rank files on 2 processes / on 1", _median(pairs), 1 / 1.5)
+    pairs = _pairs(lambda: _cost(read_ranks, ranks, 2), lambda: _cost(read_ranks, ranks, 1), PAIRS)
+    note([f"the ranks' files: {megabytes / RANKS:g} MB each"])
+    show(f"{RANKS} rank files on 2 processes / in one", _median(pairs), 1 / 1.5)
 
 
 def main() -> None:

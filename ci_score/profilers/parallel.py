@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 
 from ci_score.errors import BadInputError
 from ci_score.models import Profile
 from ci_score.profilers import read_profile
-from ci_score.profilers.source import ProfileSource
+from ci_score.profilers.source import GZIP_MAGIC, ProfileSource
 
-# Starting a process and sending a profile back costs about as much as reading this much.
-WORTH_A_PROCESS = 16 * 1024**2
+# Forking and sending profiles back costs as much as reading this much, beside the largest file;
+# a process that begins anew and imports all costs so many times that.
+WORTH_A_PROCESS = 4 * 1024**2
+_COST = {"fork": 1, "spawn": 16}
+# A trace is some ten times as long as its gzip.
+_PACKED = 10
+_THREADS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +67,36 @@ def read_all(
 @contextmanager
 def processes(sources: Sequence[ProfileSource], most: int | None) -> Iterator[Executor | None]:
     """A pool of processes where it pays: several files, and enough in them."""
-    large = [source for source in sources if _size(source) > WORTH_A_PROCESS]
-    if len(large) < 2 or most == 1:
+    sizes = sorted(_size(source) for source in sources)
+    count = min(most or os.cpu_count() or 1, len(sources))
+    method = _start_method()
+    if count < 2 or sum(sizes[:-1]) <= WORTH_A_PROCESS * _COST[method]:
         yield None
         return
-    # A fork of a process with threads may wait for ever; a fresh one does not.
-    with ProcessPoolExecutor(most, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(count, mp_context=get_context(method)) as pool:
         yield pool
 
 
+def _start_method() -> str:
+    """A fork where it is safe: it is there at once, with all that is imported.
+
+    That of a process with threads may wait for ever; and only Linux tells of all threads.
+    """
+    try:
+        return "fork" if len(list(_THREADS.iterdir())) == 1 else "spawn"
+    except OSError:
+        return "spawn"
+
+
 def _size(source: ProfileSource) -> int:
-    if source.path is not None and source.path.is_file():
-        return source.path.stat().st_size
-    return len(source.data or b"")
+    """About how much there is to read; what cannot be read says so later."""
+    try:
+        if source.path is None:
+            size, begin = len(source.data or b""), (source.data or b"")[: len(GZIP_MAGIC)]
+        else:
+            size = source.path.stat().st_size
+            with source.path.open("rb") as stream:
+                begin = stream.read(len(GZIP_MAGIC))
+    except OSError:
+        return 0
+    return size * _PACKED if begin == GZIP_MAGIC else size
