@@ -52,7 +52,7 @@ GIB = 1024**3
     default=8.0,
     show_default=True,
     metavar="GIB",
-    help="How much one file may unpack to.",
+    help="How much one file may unpack to; what is read whole is at most 512 MiB.",
 )
 def command(
     files: tuple[str, ...],
@@ -67,14 +67,24 @@ def command(
     Several files are one case: the ranks of a job, or captures of the same work. With --json the
     result can be uploaded instead of the trace and is read by every other command.
 
+    A file is known by its content, under any name, gzipped or not: `ci-score formats` lists what is
+    read. Of a damaged one what is whole counts, and the notes say what is missing; what cannot be
+    read is told with its place, and exits with 2.
+
     \b
     Examples:
       ci-score convert trace.json.gz
+      ci-score convert capture.sqlite --json
       ci-score convert rank*.json.gz --json -o profile.json
+      ci-score convert huge.json.gz --unpacked-limit 32
       ci-score convert traces/ --dask tcp://scheduler:8786 --json
     """
     sources = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
-    with _pool(sources, jobs, scheduler) as pool, progress("reading", len(sources)) as done:
+    # Progress first: it is a thread, and whether there is one decides how processes are started.
+    with (
+        progress("reading", len(sources), quiet=as_json) as done,
+        _pool(sources, jobs, scheduler) as pool,
+    ):
         results = read_all(sources, pool, done)
     if scheduler:
         _explain_missing(results, sources)

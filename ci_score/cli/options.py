@@ -208,7 +208,8 @@ def output_of(options: dict[str, Any]) -> Output:
 def source_of(file: str, unpacked_limit: int = UNPACKED_LIMIT) -> ProfileSource:
     """A profiler's file, or standard input."""
     if file == STANDARD_INPUT:
-        return ProfileSource(display_name(file), data=read_bytes(file))
+        data = read_bytes(file)
+        return ProfileSource(display_name(file), data=data, unpacked_limit=unpacked_limit)
     return ProfileSource(file, path=Path(file), unpacked_limit=unpacked_limit)
 
 

@@ -13,13 +13,17 @@ import click
 
 QUIET_FOR = 1.0
 EVERY = 0.25
+_WIDTH = 78
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Tells how many of `total` are done, on a line that goes away."""
+def progress(what: str, total: int = 1, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Tells how many of `total` are done, on a line that goes away.
+
+    `quiet` where a program reads what is printed, though a person may have started it.
+    """
     done = [0]
-    if not sys.stderr.isatty() or os.environ.get("CI"):
+    if quiet or not _somebody_looks():
         yield lambda _count: None
         return
     stop = threading.Event()
@@ -32,12 +36,19 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         ticker.join()
 
 
+def _somebody_looks() -> bool:
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return is_terminal and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+
+
 def _tick(what: str, total: int, done: list[int], stop: threading.Event) -> None:
     begin = time.monotonic()
     if stop.wait(QUIET_FOR):
         return
-    while not stop.wait(EVERY):
+    while True:
         seconds = time.monotonic() - begin
         count = f" {done[0]} of {total}" if total > 1 else ""
         click.echo(f"\r{what}{count}, {seconds:.0f} s ", err=True, nl=False)
-    click.echo("\r" + " " * 78 + "\r", err=True, nl=False)
+        if stop.wait(EVERY):
+            break
+    click.echo("\r" + " " * _WIDTH + "\r", err=True, nl=False)

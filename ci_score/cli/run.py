@@ -14,6 +14,7 @@ import click
 from ci_score.action import World, checked_out, job_of, profiles_in_workspace, run_action
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.machine import Machine
+from ci_score.cli.progress import progress
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
 from ci_score.inputs import INPUTS, TOKEN
@@ -67,7 +68,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
         click.echo(dump(record) if as_json else report_text(record), nl=False)
 
     if os.environ.get("GITHUB_ACTIONS") != "true":
-        return run_here(settings, show)
+        return run_here(settings, show, quiet=as_json)
     world = World(
         environment=os.environ,
         sleep=machine.sleep,
@@ -79,7 +80,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     return run_action(settings, world)
 
 
-def run_here(settings: Settings, show: Callable[[Record], None]) -> int:
+def run_here(settings: Settings, show: Callable[[Record], None], *, quiet: bool = False) -> int:
     """Without GitHub: a folder remembers, and everything is printed."""
     if settings.profile_artifact:
         raise WrongUseError("profile-artifact reads this run's artifacts: it needs a GitHub job")
@@ -87,17 +88,18 @@ def run_here(settings: Settings, show: Callable[[Record], None]) -> int:
     store = FolderBaselines(
         settings.baseline or settings.output_dir / "baselines", must_exist=named
     )
-    record = run(
-        replace(
-            job_of(settings, lambda: profiles_in_workspace(settings)),
-            commit=checked_out(settings.workspace),
-            run=store.next_run(),
-            tracked=True,
-        ),
-        baselines=store,
-        publish=lambda record: write_files(record, settings),
-        now=now,
-    )
+    with progress("reading", quiet=quiet):
+        record = run(
+            replace(
+                job_of(settings, lambda: profiles_in_workspace(settings)),
+                commit=checked_out(settings.workspace),
+                run=store.next_run(),
+                tracked=True,
+            ),
+            baselines=store,
+            publish=lambda record: write_files(record, settings),
+            now=now,
+        )
     if not named and record.cases:
         store.save(record, dump(record))
     show(record)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ci_score.cli import options
+from ci_score.cli.progress import progress
 from ci_score.errors import WrongUseError
 from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
 from ci_score.models import BaselineFound, BaselineUsed, CaseInput, CaseRecord
@@ -49,7 +50,9 @@ def command(profile: str, baseline: str | None, case_name: str | None, **said: A
     """
     options.only_one_stdin(profile, baseline)
     output, gate = options.output_of(said), options.gate_of(said)
-    read = read_profile(options.source_of(profile))
+    source = options.source_of(profile)
+    with progress("reading", quiet=output.as_json):
+        read = read_profile(source)
     measured = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(said))
     code = 0
     if baseline is not None:

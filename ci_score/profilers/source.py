@@ -63,7 +63,7 @@ class ProfileSource:
                     raise BadInputError(
                         self.name,
                         found=f"more than {self.unpacked_limit / 1024**3:g} GiB (unpacked)",
-                        expected="less; the limit is --unpacked-limit",
+                        expected="less, or a higher `ci-score convert --unpacked-limit`",
                     )
                 yield piece
 
