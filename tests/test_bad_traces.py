@@ -380,3 +380,15 @@ def test_tiny_events__of_a_database_are_counted_before_they_are_read(
     monkeypatch.setattr(nsight, "MOST_EVENTS", 11)
     with pytest.raises(BadInputError, match=r"found 15 device events, expected .* at most 11"):
         read(FILES["nsight"])
+
+
+# --- what a format cannot tell ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FILES if name not in {"normalised", "reference"}]
+)
+def test_peak_memory__is_there_or_said_to_be_missing(name: str) -> None:
+    """Of every profiler: the reference's own format knows nothing of memory, and is as it is."""
+    found = read(FILES[name])
+    assert found.peak_memory_gb or any("memory" in note for note in found.notes)

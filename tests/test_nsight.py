@@ -34,8 +34,10 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, deviceId, streamId, correlationId, globalPid",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start, end, deviceId, streamId, correlationId, globalPid",
     "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, globalTid, correlationId, nameId",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": "start, globalPid, deviceId, bytes, memKind,"
+    " memoryOperationType",
     "NVTX_EVENTS": "start, end, eventType, globalTid, text, textId, domainId",
-    "TARGET_INFO_GPU": "id, name, memoryBandwidth",
+    "TARGET_INFO_GPU": "id, name, memoryBandwidth, totalMemory",
     "TARGET_INFO_CUDA_DEVICE": "gpuId, cudaId, pid",
     "META_DATA_CAPTURE": "name, value",
     "META_DATA_EXPORT": "name, value",
@@ -297,10 +299,39 @@ def _folder(parent: Path, name: str) -> Path:
 def test_nsight__the_gpu_and_its_peak(tmp_path: Path) -> None:
     """Bandwidth stands in the export in bytes a second."""
     export = training()
-    export.row("TARGET_INFO_GPU", 0, "NVIDIA H100 80GB HBM3", 3_352_320_000_000)
+    export.row("TARGET_INFO_GPU", 0, "NVIDIA H100 80GB HBM3", 3_352_320_000_000, 85_018_279_936)
     profile = export.read(tmp_path)
     assert (profile.accelerator, profile.accelerator_count) == ("NVIDIA H100 80GB HBM3", 1)
     assert profile.peak_bandwidth_gb_s == pytest.approx(3352.32)
+    assert profile.accelerator_memory_gb == pytest.approx(85.02, abs=0.01)
+
+
+@pytest.mark.parametrize("value", ["much", b"\xff", None, -1, 1e300])
+def test_nsight__nonsense_about_the_gpu_costs_nothing_else(tmp_path: Path, value: object) -> None:
+    """Sizes that are none are not known."""
+    export = training()
+    export.row("TARGET_INFO_GPU", value, "NVIDIA L4", value, value)
+    export.row("TARGET_INFO_CUDA_DEVICE", value, value, value)
+    export.row("CUDA_GPU_MEMORY_USAGE_EVENTS", value, PID, 0, value, 2, 0)
+    profile = export.read(tmp_path)
+    assert (profile.avg_step_ms, profile.accelerator) == (10.0, "NVIDIA L4")
+
+
+def test_nsight__peak_memory_is_the_most_that_was_held(tmp_path: Path) -> None:
+    """Of the device and by the process; a free gives back, the host's memory does not count."""
+    export = training()
+    for start, size, kind, freed in (
+        *((1, 2e9, 2, 0), (2, 3e9, 2, 0), (3, 2e9, 2, 1)),
+        *((4, 1e9, 2, 0), (5, 9e9, 1, 0)),
+    ):
+        export.row("CUDA_GPU_MEMORY_USAGE_EVENTS", start, PID, 0, int(size), kind, freed)
+    export.row("CUDA_GPU_MEMORY_USAGE_EVENTS", 6, PID, 1, 10**11, 2, 0)
+    profile = export.read(_folder(tmp_path, "recorded"))
+    assert profile.peak_memory_gb == 5.0
+    assert "peak_memory_gb" in profile.sources
+    without = training().read(_folder(tmp_path, "not"))
+    assert without.peak_memory_gb is None
+    assert any("--cuda-memory-usage=true" in note for note in without.notes)
 
 
 def test_nsight__processes_that_each_see_one_gpu(tmp_path: Path) -> None:

@@ -252,6 +252,8 @@ def _notes_on_run(result: _Result, profile: Profile, *, trained: bool) -> Iterat
     measured, other = result.measured, result.other_backend
     if result.host or result.backend:
         yield f"Run on {result.host or 'an unknown host'}, back end {result.backend or 'unknown'}."
+    if measured.peak_vram_mb == 0:
+        yield "The result has no peak memory."
     if profile.accelerator is None:
         yield f"The result names no accelerator (device: {result.gpu.device[:40]!a})."
     if not trained and measured.tokens_per_sec > 0:

@@ -170,6 +170,7 @@ class JaxCapture:
         fields = dict(chosen.fields)
         sources = {**fields.pop("sources"), **known.pop("sources", {})}
         sources["accelerator_count"] = "devices on which kernels ran"
+        self.notes.append("the trace does not tell the peak memory")
         return Profile(
             **fields,
             **known,

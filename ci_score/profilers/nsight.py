@@ -11,6 +11,7 @@ query, views and virtual tables are no tables, and a query that does not end is 
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 from array import array
@@ -50,6 +51,7 @@ MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 RANGES = "NVTX_EVENTS"
+MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 STRINGS = "StringIds"
 GPUS = "TARGET_INFO_GPU"
 DEVICES_OF_PROCESSES = "TARGET_INFO_CUDA_DEVICE"
@@ -57,7 +59,7 @@ CAPTURE = "META_DATA_CAPTURE"
 EXPORTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 # Every name that may stand in a query.
 TABLES = (
-    *(KERNEL, MEMCPY, MEMSET, GRAPH, RUNTIME, RANGES, STRINGS),
+    *(KERNEL, MEMCPY, MEMSET, GRAPH, RUNTIME, RANGES, MEMORY, STRINGS),
     *(GPUS, DEVICES_OF_PROCESSES, CAPTURE, *EXPORTS),
 )
 
@@ -507,12 +509,18 @@ def _profile(database: Database, step_name: re.Pattern[str]) -> Profile:
     derived = [_derive(lane, events, names, ranges, step_name) for lane, events in lanes.items()]
     chosen, spread = slowest(derived)
     fields = dict(chosen.fields)
-    gpu, gpu_notes = _gpus(database, list(lanes), list(lanes)[derived.index(chosen)])
+    lane = list(lanes)[derived.index(chosen)]
+    gpu, gpu_notes = _gpus(database, list(lanes), lane)
+    memory = _peak_memory(database, lane)
+    if not memory:
+        gpu_notes.append("no peak memory: nsys profile --cuda-memory-usage=true records it")
     processes = len({lane.process for lane in lanes})
     job = _job(database, processes, thread_names)
     notes = [*capture.notes, *_graph_notes(capture), *spread, *chosen.notes, *gpu_notes]
     sources = {**fields.pop("sources"), **gpu.pop("sources"), **job.pop("sources")}
-    return Profile(**fields, **gpu, **job, tool=tool, sources=sources, notes=tuple(notes))
+    if memory:
+        sources["peak_memory_gb"] = f"{MEMORY}: the most that was held of what it saw allocated"
+    return Profile(**fields, **gpu, **job, **memory, tool=tool, sources=sources, notes=tuple(notes))
 
 
 def _lanes_with_kernels(capture: Capture, names: Names) -> dict[Lane, DeviceEvents]:
@@ -603,6 +611,23 @@ def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane
     physical = {lane: table.get((lane.pid, lane.device), lane.device) for lane in lanes}
     in_table = all((lane.pid, lane.device) in table for lane in lanes)
     return physical, in_table or len(set(physical.values())) == len(lanes)
+
+
+def _peak_memory(database: Database, lane: Lane) -> dict[str, float]:
+    """The most of the device's memory that the process held, of what was allocated meanwhile."""
+    columns = ("start", "bytes", "memKind", "memoryOperationType")
+    if not database.has(MEMORY, *columns, "globalPid", "deviceId"):
+        return {}
+    # Allocations are of kind 0, frees of 1; memory of the kinds 0 and 1 is the host's. TOTAL gives
+    # a real number, which does not overflow.
+    change = "CASE t.memoryOperationType WHEN 0 THEN t.bytes WHEN 1 THEN -t.bytes END"
+    held = f"TOTAL({change}) OVER (ORDER BY t.start ROWS UNBOUNDED PRECEDING)"
+    query = (
+        f"SELECT MAX(held) FROM (SELECT {held} AS held FROM {MEMORY} t"  # noqa: S608 - our names
+        " WHERE t.memKind >= 2 AND t.globalPid >> 24 = ? AND t.deviceId = ?)"
+    )
+    peak = next(database.rows(query, lane.process, lane.device))[0] or 0.0
+    return {"peak_memory_gb": peak / 1e9} if 0 < peak < math.inf else {}
 
 
 def _gpu_rows(database: Database) -> dict[int, tuple[str, int, int]]:

@@ -123,7 +123,7 @@ def _sources(written: _ParityProfile) -> dict[str, str]:
 
 
 def _notes(written: _ParityProfile) -> Iterator[str]:
-    yield "The profile has no phases or layers."
+    yield "The profile has no phases or layers, and no peak memory but its run's."
     unknown = sorted(written.ops.keys() - CATEGORIES.keys())
     if unknown:
         names = ", ".join(ascii(name)[:40] for name in unknown[:5])

@@ -300,5 +300,5 @@ def _hardware(
     if len(names) == 1 and (name := names.pop()):
         fields["accelerator"] = name
         fields["sources"]["accelerator"] = "product_name of the agent"
-        return fields, ["the file does not tell the GPU's memory bandwidth"]
-    return fields, ["the file does not name the GPU, or names several kinds"]
+        return fields, ["the file tells neither the GPU's memory bandwidth nor the peak memory"]
+    return fields, ["the file does not name the GPU, or names several kinds; no peak memory"]

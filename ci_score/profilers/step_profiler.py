@@ -88,7 +88,10 @@ def read(source: ProfileSource) -> Profile:
 
 def without_tokens(profile: Profile, notes: tuple[str, ...] = ()) -> Profile:
     """The profile with the note that nothing tells its throughput, after other notes."""
-    note = "The profile says nothing about tokens: the throughput is not known from it."
+    note = (
+        "The profile says nothing about tokens or memory: neither the throughput nor the peak"
+        " memory is known from it."
+    )
     return profile.model_copy(update={"notes": (*notes, *profile.notes, note)})
 
 

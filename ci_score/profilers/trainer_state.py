@@ -119,7 +119,7 @@ def _why_unusable(state: _TrainerState) -> str | None:
 
 
 def _notes(state: _TrainerState, replaced: int) -> Iterator[str]:
-    yield "A trainer state has no kernels, phases or layers."
+    yield "A trainer state has no kernels, phases, layers or peak memory."
     if state.num_input_tokens_seen == 0:
         yield (
             "num_input_tokens_seen is 0, so the throughput cannot be derived:"
