@@ -24,10 +24,14 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from ci_score.sums import plain_sum
+
 STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 MOST_CASES = 256
 MOST_LAUNCHES = 2_000
+MOST_TRENDS = 1_000
+MOST_BETWEEN = 20
 
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 Milliseconds = Annotated[float, Field(ge=0)]
@@ -78,6 +82,13 @@ def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
     return totals
 
 
+class OpWork(Value):
+    """How often an op runs in a step, and how long all of that takes."""
+
+    count: NotNegative
+    ms: Milliseconds
+
+
 class Profile(Value):
     """What a profiler measured of a training step.
 
@@ -111,6 +122,15 @@ class Profile(Value):
     exposed_communication_ms: Milliseconds | None = None
     ops: dict[str, Milliseconds] = {}
     op_categories: dict[str, Milliseconds] = {}
+    # In the order in which a step first runs them: an op that has another name now still has its
+    # neighbours.
+    op_counts: dict[str, NotNegative] = {}
+    op_kinds: dict[str, str] = {}
+    phase_ops: dict[str, dict[str, OpWork]] = {}
+    # Why the device did nothing, as far as the host's part of a trace tells: cause -> ms a step.
+    idle_causes: dict[str, Milliseconds] = {}
+    # The step as the profiler saw it, where measurements have put an unprofiled one in its place.
+    profiled_step_ms: Milliseconds | None = None
     throughput_tok_s: NotNegative | None = None
     world_size: DeviceCount | None = None
     rank: Count | None = None
@@ -389,6 +409,93 @@ class Contribution(Value):
         return self.head_ms - self.base_ms
 
 
+class Timeline(Value):
+    """A step taken apart: no moment is in two parts, and what they leave is the rest.
+
+    `device` is what the device did, and why it did nothing; where that is not known, the step's
+    `phases` stand in.
+    """
+
+    basis: Literal["device", "phases"]
+    step_ms: Milliseconds
+    parts: dict[str, Milliseconds]
+    under_profiler: bool = True
+
+    @property
+    def rest_ms(self) -> float:
+        """What no part explains; below zero where the work of two steps overlaps."""
+        return self.step_ms - plain_sum(self.parts.values())
+
+
+class OpDetail(Value):
+    """What is known of an op beside its time: `order` counts the ops as a step first runs them."""
+
+    kind: str = ""
+    count: NotNegative | None = None
+    order: Count | None = None
+    phases: dict[str, OpWork] = {}
+
+
+class Part(Value):
+    """A part of the step, or of its compute, on both sides."""
+
+    name: str
+    base_ms: float
+    head_ms: float
+
+    @property
+    def delta_ms(self) -> float:
+        """How much longer it takes now."""
+        return self.head_ms - self.base_ms
+
+
+class OpChange(Value):
+    """An op whose time changed: by more launches, and by the time of each.
+
+    `name` is the head's, or the base's where the op is gone; `was` the base's of a renamed one.
+    `by_count_ms` + `by_time_ms` is the change; where launches were not counted, both are None.
+    """
+
+    name: str
+    kind: str = ""
+    status: Literal["changed", "new", "gone", "renamed"] = "changed"
+    was: str | None = None
+    base_ms: Milliseconds
+    head_ms: Milliseconds
+    base_count: NotNegative | None = None
+    head_count: NotNegative | None = None
+    by_count_ms: float | None = None
+    by_time_ms: float | None = None
+
+    @property
+    def delta_ms(self) -> float:
+        """How much longer it takes now."""
+        return self.head_ms - self.base_ms
+
+
+class Explanation(Value):
+    """Why the step time is another: its parts sum to the change, `rest` included.
+
+    `categories` sum to the change of the part `compute`. The times are those of the profiles, and
+    the sentence is there only where it explains most of a change that is proven.
+    """
+
+    basis: Literal["device", "phases"]
+    under_profiler: bool
+    base_step_ms: Milliseconds
+    head_step_ms: Milliseconds
+    parts: Annotated[tuple[Part, ...], Lax]
+    categories: Annotated[tuple[Part, ...], Lax] = ()
+    ops: Annotated[tuple[OpChange, ...], Lax] = ()
+    sentence: str | None = None
+    explained_ms: float = 0.0
+
+    @property
+    def delta_ms(self) -> float:
+        """How much longer a step takes in the profiles."""
+        return self.head_step_ms - self.base_step_ms
+
+
 class RunIdentity(Value):
     """Which run left a record. A re-run of the same number has a later attempt."""
 
@@ -397,7 +504,10 @@ class RunIdentity(Value):
 
 
 class BaselineUsed(Value):
-    """Where the baseline of a case came from; `commits_away` counts from the tested base."""
+    """Where the baseline of a case came from; `commits_away` counts from the tested base.
+
+    `changed_versions` says what else is not the same on the two sides, as `torch 2.8 → 2.9`.
+    """
 
     source: str
     commit: str | None = None
@@ -405,6 +515,7 @@ class BaselineUsed(Value):
     created_at: str | None = None
     commits_away: Count | None = None
     skipped: Annotated[tuple[str, ...], Lax] = ()
+    changed_versions: Annotated[tuple[str, ...], Lax] = ()
 
 
 class LaunchNumbers(Value):
@@ -430,10 +541,15 @@ class CaseRecord(Value):
     phases: dict[str, Milliseconds] = {}
     ops: dict[str, Milliseconds] = {}
     ops_left_out: Count = 0
+    op_details: dict[str, OpDetail] = {}
+    categories: dict[ShortText, OpWork] = {}
+    timeline: Timeline | None = None
+    advice: Annotated[tuple[str, ...], Lax] = ()
     parity: Parity | None = None
     baseline: BaselineUsed | None = None
     changes: Annotated[tuple[Change, ...], Lax] = ()
     contributions: Annotated[tuple[Contribution, ...], Lax] = ()
+    explanation: Explanation | None = None
     verdict: Verdict | None = None
 
     @property
@@ -457,6 +573,38 @@ class HistoryPoint(Value):
     tokens_per_step: NotNegative | None = None
     outcome: Annotated[Outcome | None, Lax] = None
 
+    def number(self, metric: str) -> float | None:
+        """What was measured of a metric; 0 of a time is nothing measured."""
+        own = {"step_time_ms": self.step_time_ms, "throughput_tok_s": self.throughput_tok_s}
+        return (own[metric] or None) if metric in own else self.metrics.get(metric)
+
+
+class Trend(Value):
+    """A lasting change of the tracked branch's own level: told, and never a verdict on a run.
+
+    A shift happened after `last_before` and up to `first_after`, the last commit surely on the old
+    level and the first surely on the new one; `between` are those of the history that stand between
+    them, not measured or not told apart by the noise. A drift crept in between the anchor (the
+    median of the oldest runs, up to `last_before`) and the newest runs (up to `first_after`), beside
+    all shifts. `created_at` and `run` are those of `first_after`; `delta` is relative where the
+    metric is, and `worse` says whether it is in the direction that is worse.
+    """
+
+    case: CaseName
+    metric: ShortText
+    kind: Literal["shift", "drift"]
+    before: float
+    after: float
+    delta: float
+    worse: bool
+    last_before: Sha | None = None
+    first_after: Sha | None = None
+    between: Annotated[tuple[Sha, ...], Lax, Field(max_length=MOST_BETWEEN)] = ()
+    created_at: Timestamp
+    run: RunIdentity | None = None
+    runs_before: Count = 0
+    runs_after: Count = 0
+
 
 class Record(Value):
     """What a run leaves behind, and the next run's baseline."""
@@ -472,6 +620,7 @@ class Record(Value):
     unjudged: Verdict | None = None
     notices: Annotated[tuple[str, ...], Lax] = ()
     history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
+    trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Record:

@@ -16,7 +16,7 @@ FACTS = VALUES | {"metrics", "hardware"}
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "sums": set(),
-    "models": set(),
+    "models": {"sums"},
     "hardware": set(),
     "inputs": set(),
     "strict_json": {"errors"},
