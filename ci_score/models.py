@@ -583,11 +583,11 @@ class Trend(Value):
     """A lasting change of the tracked branch's own level: told, and never a verdict on a run.
 
     A shift happened after `last_before` and up to `first_after`, the last commit surely on the old
-    level and the first surely on the new one; `between` are those of the history that stand between
-    them, not measured or not told apart by the noise. A drift crept in between the anchor (the
-    median of the oldest runs, up to `last_before`) and the newest runs (up to `first_after`), beside
-    all shifts. `created_at` and `run` are those of `first_after`; `delta` is relative where the
-    metric is, and `worse` says whether it is in the direction that is worse.
+    level and the first surely on the new one; `between` are those of the history that stand
+    between them, not measured or not told apart by the noise. A drift crept in, beside all shifts,
+    between the anchor (the median of the oldest runs, up to `last_before`) and the newest runs (up
+    to `first_after`). `created_at` and `run` are those of `first_after`; `delta` is relative where
+    the metric is, and `worse` says whether it is in the direction that is worse.
     """
 
     case: CaseName
