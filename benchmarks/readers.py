@@ -201,7 +201,9 @@ def _compare_processes(folder: Path, megabytes: int) -> None:
         write_trace(ranks / f"rank{rank}.json", megabytes * MEGABYTE // RANKS, rank=rank)
     pairs = _pairs(lambda: _cost(read_ranks, ranks, 2), lambda: _cost(read_ranks, ranks, 1), PAIRS)
     note([f"the ranks' files: {megabytes / RANKS:g} MB each"])
-    show(f"{RANKS} rank files on 2 processes / in one", _median(pairs), 1 / 1.5)
+    # Whatever else runs takes a core from two and none from one: the best of each side counts.
+    two, one = (min(costs[0] for costs in side) for side in zip(*pairs, strict=True))
+    show(f"{RANKS} rank files on 2 processes / in one (best of {PAIRS})", two / one, 1 / 1.5)
 
 
 def main() -> None:
