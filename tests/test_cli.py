@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,11 +63,15 @@ def test_help__every_command_has_examples(name: str, command: click.Command, cap
 
 def test_help__the_examples_are_calls_that_parse() -> None:
     """Options in the examples exist."""
+    options = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in commands()
+    }
     for name, command in commands():
-        known = {option for parameter in command.params for option in parameter.opts}
-        for word in (command.help or "").split("Examples:")[1].split():
-            if word.startswith("--"):
-                assert word in known, name
+        for line in (command.help or "").split("Examples:")[1].splitlines():
+            words = re.sub(r'"[^"]*"', "TEXT", line).partition("ci-score ")[2].split()
+            asked = {word for word in words if word.startswith("--")}
+            assert asked <= options[words[0]] if words else True, (name, line)
 
 
 def test_help__lists_every_command(capsys: Out) -> None:

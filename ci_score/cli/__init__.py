@@ -26,6 +26,8 @@ COMMANDS = (
     "formats",
     "hardware",
     "demo",
+    "ab",
+    "env",
     "completion",
 )
 
