@@ -9,6 +9,7 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.models import Profile
+from ci_score.profilers.log_text import outer_keys
 from ci_score.profilers.source import ProfileSource
 
 
@@ -137,28 +138,41 @@ def read_profile(source: ProfileSource) -> Profile:
     head = source.head()
     if not head.strip():
         raise BadInputError(source.name, found="an empty file", expected="a profile")
-    other = _of_another_command(head)
-    if not other:
-        for row in FORMATS:
-            if row.recognises(head):
-                return row.read(source)
+    for row in FORMATS:
+        if row.recognises(head):
+            return row.read(source)
     raise BadInputError(
         source.name,
-        found=other or _looks_like(head),
+        found=_of_another_command(head) or _looks_like(head),
         expected="a profile that `ci-score formats` lists",
+    )
+
+
+def can_lie_beside(source: ProfileSource) -> bool:
+    """Whether a file that could not be read is no profile at all, and not a damaged one.
+
+    Folders hold a README or a log, too. Text is a log only by the profile that is found in it.
+    """
+    from ci_score.profilers import canary
+
+    try:
+        head = source.head()
+    except BadInputError:
+        return False
+    return canary.is_table_of_limits(head) or not any(
+        row.recognises(head) for row in FORMATS if row.name != "log"
     )
 
 
 def _of_another_command(head: bytes) -> str:
     """What whoever has named the wrong file or command should hear."""
-    begin = head.lstrip(b"\xef\xbb\xbf").lstrip()[:80]
-    marks = (
-        (b'{"grade"', "a scorecard, which `ci-score compare` reads"),
-        (b'{"schema_version"', "a record, which `ci-score compare` reads"),
-        (b'{"runtime"', "one side of a parity, which `ci-score parity` reads"),
+    keys = outer_keys(head)
+    words = (
+        ("grade", "a scorecard, which `ci-score compare` reads"),
+        ("schema_version", "a record, which `ci-score compare` reads"),
+        ("runtime", "one side of a parity, which `ci-score parity` reads"),
     )
-    squeezed = b"".join(begin.split())
-    return next((words for mark, words in marks if squeezed.startswith(mark)), "")
+    return next((words for key, words in words if key in keys), "")
 
 
 def _looks_like(head: bytes) -> str:

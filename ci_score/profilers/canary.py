@@ -125,13 +125,18 @@ def recognises(head: bytes) -> bool:
     keys = outer_keys(head)
     if {"canary", "metrics"} <= keys:
         return not ("profile" in keys and _PARITY_SCHEMA in head)
+    return is_table_of_limits(head)
+
+
+def is_table_of_limits(head: bytes) -> bool:
+    """What the project demands of its canaries, which lies beside their results."""
     return _LIMITS.match(head) is not None
 
 
 def read(source: ProfileSource) -> Profile:
     """What the run measured, with the profile it left; unusable where it did not train."""
     data = source.whole()
-    if _LIMITS.match(data):
+    if is_table_of_limits(data):
         raise BadInputError(
             source.name,
             found="a table of limits for canaries (as baselines.json), which is no measurement",

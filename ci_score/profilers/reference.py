@@ -7,27 +7,36 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.models import Profile
+from ci_score.profilers.log_text import outer_keys
 from ci_score.profilers.source import ProfileSource
 from ci_score.strict_json import dump, parse, validate
 
 MARKER = "ci-score"
 SCHEMA = 1
 _FIELDS = frozenset({"steps", "avg_step_ms", "wall_coverage", "phases", "per_layer", "bottleneck"})
+# Of those, what nobody else's JSON has by chance: a history of a training has `steps`, too.
+_TELLING = frozenset({"avg_step_ms", "wall_coverage", "phases", "per_layer"})
 # What the reference does not know and a user may add by hand.
 _ADDED = frozenset({"tokens_per_step", "accelerator", "accelerator_count", "peak_bandwidth_gb_s"})
-_KNOWN_KEY = re.compile(rb'"(?:%b)"\s*:' % b"|".join(sorted(name.encode() for name in _FIELDS)))
+_KNOWN = frozenset(Profile.model_fields)
 _EMPTY = re.compile(rb"\s*\{\s*\}\s*")
-_MARKED = re.compile(rb'"_profiler"\s*:')
+# A scorecard has fields of the reference's, too.
+_OTHERS = frozenset({"_profiler", "_schema", "grade", "schema_version", "traceEvents"})
 _MARKED_OURS = re.compile(rb'"_profiler"\s*:\s*"%b"' % MARKER.encode())
-_NOT_A_PROFILE = re.compile(rb'\A\s*\{\s*"(?:grade|schema_version|runtime)"\s*:')
 
 
 def recognises(head: bytes) -> bool:
-    """An object with a field of the reference's and no other profiler's mark; or an empty one."""
+    """An object whose own keys are a profile's: one that tells, or none that is anything else's.
+
+    Every field may be missing, so `{}` and `{"steps": 1}` are profiles, of nothing.
+    """
     text = head.lstrip(b"\xef\xbb\xbf").lstrip()
-    if not text.startswith(b"{") or _MARKED.search(text) or _NOT_A_PROFILE.match(text):
+    keys = outer_keys(text)
+    if not text.startswith(b"{") or keys & _OTHERS:
         return False
-    return bool(_KNOWN_KEY.search(text) or _EMPTY.fullmatch(text))
+    if keys & _TELLING:
+        return True
+    return bool((keys & _FIELDS and keys <= _KNOWN) or _EMPTY.fullmatch(text))
 
 
 def read(source: ProfileSource) -> Profile:
@@ -36,8 +45,18 @@ def read(source: ProfileSource) -> Profile:
     Fields that only our normalised profile has are ignored, as the reference ignores them.
     """
     value = _object(source)
-    return validate(
+    profile = validate(
         Profile, {key: value[key] for key in value if key in _FIELDS | _ADDED}, source.name
+    )
+    return profile if profile.measured_something else _empty(profile)
+
+
+def _empty(profile: Profile) -> Profile:
+    """The reference takes it and grades nothing; as a measurement it is none."""
+    return profile.model_copy(
+        update={
+            "unusable": "it measured nothing: avg_step_ms, phases and per_layer are 0 or missing"
+        }
     )
 
 
