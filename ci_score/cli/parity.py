@@ -24,8 +24,9 @@ def command(ours: str, theirs: str, **said: Any) -> None:
 
     Each is any profile that is read (see `ci-score formats`), or JSON with runtime,
     throughput_tok_s, step_time_ms, kernel_launches_per_step and ops (name to milliseconds per
-    step). Traces are compared by what their kernels do: two runtimes name them differently. One
-    of them may be - for standard input.
+    step). Traces are compared by what their kernels do: two runtimes name them differently. Every
+    ratio is OURS in times of THEIRS. Ops that cover less than half of either side's time are no
+    basis for a judgement. One of the two may be - for standard input.
 
     \b
     Examples:
@@ -35,12 +36,21 @@ def command(ours: str, theirs: str, **said: Any) -> None:
     """
     options.only_one_stdin(ours, theirs)
     output = options.output_of(said)
-    parity = compute_parity(_side(ours, "ours"), _side(theirs, "theirs"))
+    # Two files of one name, as in main/trace.json and pr/trace.json, could not be told apart.
+    alike = _name(ours) == _name(theirs)
+    parity = compute_parity(_side(ours, "ours", alike=alike), _side(theirs, "theirs", alike=alike))
     output.write(_text(parity, output))
 
 
-def _side(file: str, called: str) -> ParityProfile:
-    return read_side(options.source_of(file), called if file == STANDARD_INPUT else Path(file).stem)
+def _side(file: str, role: str, *, alike: bool) -> ParityProfile:
+    return read_side(
+        options.source_of(file), role if alike or file == STANDARD_INPUT else _name(file)
+    )
+
+
+def _name(file: str) -> str:
+    """A file's name without its format: `h100` of `h100.trace.json.gz`."""
+    return Path(Path(file).name.removesuffix(".gz")).stem.removesuffix(".trace")
 
 
 def _text(parity: Parity, output: options.Output) -> str:

@@ -20,19 +20,14 @@ def report_text(record: Record) -> str:
 
 
 def parity_text(parity: Parity) -> str:
-    """A parity; nothing is called achieved where nothing was compared."""
+    """A parity; nothing is called achieved where too little was compared."""
     if not parity.judged:
-        head = "Parity not judged: no op in common"
+        head = f"Parity not judged: {line(parity.unjudged_reason or 'no op in common')}"
     else:
         head = "Parity achieved" if parity.parity_achieved else "Parity not achieved"
     ours, theirs = line(parity.apr_runtime, WIDEST), line(parity.baseline_runtime, WIDEST)
-    rows = [
-        ("Throughput", f"{theirs} at {parity.throughput_ratio:.2f}x of {ours}"),
-        ("Kernel launches", f"{ours} launches {parity.launch_ratio:.2f}x as many as {theirs}"),
-        ("Ops compared", str(parity.compared_ops)),
-    ]
-    known = (parity.throughput_ratio > 0, parity.launch_ratio > 0, True)
-    blocks = [head, table([row for row, shown in zip(rows, known, strict=True) if shown])]
+    facts = f"{ours} against {theirs}\n" + table(_parity_facts(parity, ours, theirs))
+    blocks = [head, facts]
     if parity.top_gaps:
         gaps = [
             (
@@ -45,6 +40,22 @@ def parity_text(parity: Parity) -> str:
         ]
         blocks.append("Largest gaps\n" + table([("op", ours, theirs, "ratio"), *gaps]))
     return "\n\n".join([*blocks, *_notes(parity.notes)]) + "\n"
+
+
+def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str, str]]:
+    """Every ratio in one direction: ours, in times of theirs. What is not known has no row."""
+    if parity.step_time_ratio > 0:
+        yield "Step time", f"{parity.step_time_ratio:.2f}x as long"
+    if parity.throughput_ratio > 0:
+        mark = " (from inferred tokens, see the notes)" if parity.throughput_inferred else ""
+        yield "Throughput", f"{1 / parity.throughput_ratio:.2f}x as many tokens per second{mark}"
+    if parity.launch_ratio > 0:
+        yield "Kernel launches", f"{parity.launch_ratio:.2f}x as many"
+    yield "Ops compared", str(parity.compared_ops)
+    shares = (parity.apr_share_compared, parity.baseline_share_compared)
+    for name, share in zip((ours, theirs), shares, strict=True):
+        if share is not None:
+            yield "  of the op time", f"{share:.1%} of {name}"
 
 
 def _case(case: CaseRecord, several: bool) -> Iterable[str]:

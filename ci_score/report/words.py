@@ -134,7 +134,7 @@ def provenance(baseline: BaselineUsed) -> str:
 
 
 def parity_words(parity: Parity) -> str:
-    """Whether the runtimes are at par; an empty comparison is neither."""
+    """Whether the runtimes are at par; a comparison of little is neither."""
     if not parity.judged:
-        return "not judged, no op in common"
+        return f"not judged, {parity.unjudged_reason or 'no op in common'}"
     return "achieved" if parity.parity_achieved else "not achieved"
