@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
@@ -14,6 +14,7 @@ from ci_score.records import DEFAULT_CASE
 
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
+_GLOB = re.compile(r"[*?\[]")
 MOST_FILES = 1000
 
 
@@ -27,12 +28,16 @@ class CaseSource:
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """A file of a case, not read yet: in the workspace, or a member of an artifact."""
+    """A file of a case, not read yet: in the workspace, or a member of an artifact.
+
+    `named` where the user has named this very file, and not a folder or glob that it is in.
+    """
 
     name: str
     path: Path | None = None
     data: bytes | None = None
     problem: str = ""
+    named: bool = False
 
     def source(self) -> ProfileSource:
         """For a reader of profiles; BadInputError where it must not be read."""
@@ -79,8 +84,9 @@ def find_files(
         if source.name is not None:
             found.setdefault(source.name, [])
         for path in _matches(source.pattern, workspace, is_input or _is_profile):
+            named = path.is_file() and _GLOB.search(source.pattern) is None
             for case, file in _files_of(path, source.name, workspace, is_input or _is_profile):
-                found.setdefault(case, []).append(file)
+                found.setdefault(case, []).append(replace(file, named=named))
     if sum(map(len, found.values())) > MOST_FILES:
         raise WrongUseError(f"more than {MOST_FILES} files; name fewer of them")
     if len(found) > MOST_CASES:
@@ -107,6 +113,11 @@ def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) ->
 def case_name(text: str) -> str:
     """A folder's or artifact's name as that of a case: what is not allowed becomes a hyphen."""
     return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
+
+
+def has_no_name(case: str) -> bool:
+    """Whether it is of files that no folder, artifact or user has given a name."""
+    return case == DEFAULT_CASE
 
 
 def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> list[Path]:

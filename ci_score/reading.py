@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from ci_score.case_files import CaseFile, CaseFiles
+from ci_score.case_files import CaseFile, CaseFiles, has_no_name
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.measurements import Launch, Measured, by_side, read_launches
 from ci_score.models import CaseInput, ParityProfile, Profile
 from ci_score.parity import side_of
-from ci_score.profilers import read_profile
+from ci_score.profilers import can_lie_beside, read_profile
+from ci_score.profilers.log_text import outer_keys
 from ci_score.profilers.merge import merged
 from ci_score.profilers.parallel import Problem, processes, read_all
 from ci_score.profilers.source import ProfileSource
 from ci_score.strict_json import parse, validate
+
+NAMED_STRAYS = 5
 
 
 def read_cases(
@@ -38,7 +40,7 @@ def read_cases(
         raise WrongUseError(
             f"parity: there is no case {unknown[0]} (there are: {', '.join(names)})"
         )
-    return tuple(
+    cases = [
         _case(
             name,
             profiles.get(name, []),
@@ -46,6 +48,26 @@ def read_cases(
             partners.get(name),
         )
         for name in names
+    ]
+    if len(cases) == 1:
+        return tuple(cases)
+    return tuple(
+        case
+        for case in cases
+        if case.name in named or not _is_litter(case, profiles.get(case.name, []))
+    )
+
+
+def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
+    """Whether what lies beside the folders of cases is no case: a README has no name of its own."""
+    return (
+        has_no_name(case.name)
+        and case.problem is not None
+        and not case.launches
+        and bool(files)
+        and all(
+            not (file.named or file.problem) and can_lie_beside(file.source()) for file in files
+        )
     )
 
 
@@ -115,17 +137,46 @@ def _profile(files: list[CaseFile]) -> Profile:
     if not files:
         return Profile()
     sources = [file.source() for file in files]
+    named = frozenset(file.name for file in files if file.named)
     with processes(sources, None) as pool:
-        return profile_of([file.name for file in files], read_all(sources, pool))
+        return profile_of(sources, read_all(sources, pool), named)
 
 
-def profile_of(names: Sequence[str], results: Sequence[Profile | Problem]) -> Profile:
-    """One profile of the files of a case. A file that cannot be read is the problem of all."""
-    for result in results:
-        if isinstance(result, Problem):
+def profile_of(
+    sources: Sequence[ProfileSource],
+    results: Sequence[Profile | Problem],
+    named: frozenset[str] = frozenset(),
+) -> Profile:
+    """One profile of the files of a case.
+
+    A profile that cannot be read is the problem of all. What is none and only lies in the same
+    folder is left out and noted; a file that the user has `named` is none of these.
+    """
+    profiles: list[tuple[str, Profile]] = []
+    strays: list[Problem] = []
+    for source, result in zip(sources, results, strict=True):
+        if isinstance(result, Profile):
+            profiles.append((source.name, result))
+        elif source.name not in named and can_lie_beside(source):
+            strays.append(result)
+        else:
             raise result.error()
-    profiles = [result for result in results if isinstance(result, Profile)]
-    return merged(list(zip(names, profiles, strict=True)))
+    if not profiles:
+        raise _nothing_left(strays)
+    one = merged(profiles)
+    left_out = (f"{stray.source} was left out: {stray.found}." for stray in strays)
+    return one.model_copy(update={"notes": (*one.notes, *left_out)}) if strays else one
+
+
+def _nothing_left(strays: list[Problem]) -> BadInputError:
+    if len(strays) == 1:
+        return strays[0].error()
+    listed = "; ".join(f"{stray.source} is {stray.found}" for stray in strays[:NAMED_STRAYS])
+    return BadInputError(
+        "profiles",
+        found=f"{len(strays)} files and no profile ({listed})",
+        expected="a profile that `ci-score formats` lists",
+    )
 
 
 def _base(name: str, measured: Measured, profile: Profile) -> CaseInput:
@@ -168,23 +219,37 @@ def _partner(files: Iterable[CaseFile] | None) -> tuple[ParityProfile | None, st
     """The other runtime's numbers, from its own parity file or from a profile."""
     if files is None:
         return None, None
+    found = list(files)
+    if not found:
+        return None, "No file was found for the other side of its parity."
+    try:
+        return _side_of_files(found), None
+    except BadInputError as error:
+        return None, str(error)
+
+
+def _side_of_files(files: list[CaseFile]) -> ParityProfile:
     for file in files:
-        try:
-            return _read_partner(file), None
-        except BadInputError as error:
-            return None, str(error)
-    return None, "No file was found for the other side of its parity."
-
-
-def _read_partner(file: CaseFile) -> ParityProfile:
-    return read_side(file.source(), PurePosixPath(file.name).stem)
+        if _is_side(file.source().head()):
+            return read_side(file.source(), file.name)
+    return side_of(PurePosixPath(files[0].name).stem, _profile(files))
 
 
 def read_side(source: ProfileSource, name: str) -> ParityProfile:
     """One side of a parity: its own JSON, or any profile that is read."""
-    if _PARITY_SIDE.search(source.head()):
+    if _is_side(source.head()):
         return validate(ParityProfile, parse(source.whole(), source.name), source.name)
     return side_of(name, read_profile(source))
 
 
-_PARITY_SIDE = re.compile(rb'\A\s*\{(?s:.{0,4096})"runtime"\s*:')
+def _is_side(head: bytes) -> bool:
+    """Whether an object's own keys are those of a side; a trace or a result may name a runtime."""
+    keys = outer_keys(head)
+    if keys & _MARKS_OF_PROFILES:
+        return False
+    return "runtime" in keys or (bool(keys) and keys <= ParityProfile.model_fields.keys())
+
+
+_MARKS_OF_PROFILES = frozenset(
+    {"_profiler", "_schema", "canary", "traceEvents", "avg_step_ms", "phases", "per_layer"}
+)

@@ -15,13 +15,16 @@ from typing import Any
 
 import pytest
 
+from ci_score.case_files import CaseSource, find_files
 from ci_score.cli import execute
 from ci_score.errors import BadInputError
-from ci_score.models import Profile
+from ci_score.models import Parity, Profile
+from ci_score.parity import compute_parity
 from ci_score.profilers import FORMATS, read_profile
 from ci_score.profilers.parallel import Problem, processes, read_all
 from ci_score.profilers.reference import normalised
 from ci_score.profilers.source import ProfileSource
+from ci_score.reading import read_cases, read_side
 from tests.builders import profile, shared
 
 Out = pytest.CaptureFixture[str]
@@ -62,7 +65,8 @@ def test_normalised__reads_back_equal() -> None:
 def test_reference__ignores_what_only_our_own_profile_knows() -> None:
     """A field of ours in a file of the reference's is an unknown field, whatever it holds."""
     bare = {"steps": 1, "ops": "x", "notes": 3, "rank": -1, "sources": []}
-    assert read_profile(source(json.dumps(bare).encode())) == Profile(steps=1)
+    one = read_profile(source(json.dumps(bare).encode()))
+    assert one.model_copy(update={"unusable": None}) == Profile(steps=1)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,12 @@ def test_reference__ignores_what_only_our_own_profile_knows() -> None:
         (b'{"schema_version": 1}', "a record, which `ci-score compare` reads"),
         (b'{\n "grade": "A"}', "a scorecard, which `ci-score compare` reads"),
         (b'{"runtime": "x"}', "one side of a parity, which `ci-score parity` reads"),
+        (b'{"wall_coverage": 0.9, "grade": "A"}', "a scorecard"),
         (b'{"hello": 1}', "JSON of no profiler"),
+        (b'{"loss": 1, "history": [{"steps": 10}]}', "JSON of no profiler"),
+        (b'{"run": {"avg_step_ms": 10, "phases": {}}}', "JSON of no profiler"),
+        (b'{"steps": 10, "learning_rate": 1}', "JSON of no profiler"),
+        (b'{"note": "\\"phases\\": {"}', "JSON of no profiler"),
         (b"[1, 2]", "text without a profile"),
         (b"PK\x03\x04xx", "an archive"),
         (b"\x00\x01\x02", "bytes of no known format"),
@@ -84,6 +93,25 @@ def test_unknown__says_what_it_looks_like(data: bytes, words: str) -> None:
     with pytest.raises(BadInputError) as error:
         read_profile(source(data))
     assert words in error.value.found
+
+
+@pytest.mark.parametrize("text", ["{}", '{"steps": 10}', '{"phases": {}, "mine": 1}'])
+def test_reference__of_nothing_is_not_usable(text: str) -> None:
+    """Every field may be missing, and then nothing was measured."""
+    one = read_profile(source(text.encode()))
+    assert "it measured nothing" in (one.unusable or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"avg_step_ms": 10.0}',
+        '{"runtime": "mine", "per_layer": [{"layer": 0, "fwd_ms": 1.0, "bwd_ms": 0.0}]}',
+    ],
+)
+def test_reference__is_known_by_its_own_keys(text: str) -> None:
+    """Fields may be missing, and there may be others."""
+    assert read_profile(source(text.encode())).unusable is None
 
 
 def test_samples__each_has_one_reader() -> None:
@@ -146,6 +174,90 @@ def test_convert__of_several_cases_is_refused(here: Path, capsys: Out) -> None:
     assert "the cases a, b" in capsys.readouterr().err
 
 
+def test_convert__of_an_empty_folder_is_wrong_use(here: Path, capsys: Out) -> None:
+    """There is nothing to read, and the folder is named."""
+    (here / "empty").mkdir()
+    assert execute(["convert", "empty"]) == 2
+    assert "empty: the folder holds no file" in capsys.readouterr().err
+
+
+STRAYS = {
+    "README.md": "# Profiles\n",
+    "baselines.json": '{"apr": {"tokens_per_sec": 470}}',
+    "record.json": '{"schema_version": 1}',
+    "empty.log": "",
+}
+
+
+def test_convert__leaves_out_what_is_no_profile(here: Path, capsys: Out) -> None:
+    """A README in a folder of good files costs a note; named, it is an error."""
+    ranks(here)
+    for name, text in STRAYS.items():
+        (here / "ranks" / name).write_text(text, encoding="utf-8")
+    assert execute(["convert", "ranks", "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    for name in STRAYS:
+        assert any(note.startswith(f"{name} was left out: ") for note in notes)
+    assert execute(["convert", "ranks", "ranks/README.md"]) == 2
+    assert "README.md" in capsys.readouterr().err
+
+
+def test_convert__with_nothing_left_is_an_error(here: Path, capsys: Out) -> None:
+    """Nothing but other files is no measurement."""
+    (here / "folder").mkdir()
+    for name, text in STRAYS.items():
+        (here / "folder" / name).write_text(text, encoding="utf-8")
+    assert execute(["convert", "folder"]) == 2
+    error = capsys.readouterr().err
+    assert "4 files and no profile" in error
+    assert "README.md is text without a profile" in error
+
+
+def test_convert__a_damaged_profile_of_a_folder_is_an_error(here: Path, capsys: Out) -> None:
+    """A rank whose file was cut short is not left out: the job is not that of the others."""
+    ranks(here)
+    (here / "ranks" / "9.json").write_text('{"avg_step_ms": 1.0, ', encoding="utf-8")
+    assert execute(["convert", "ranks"]) == 2
+    assert "9.json" in capsys.readouterr().err
+
+
+def test_cases__what_lies_beside_them_is_none(here: Path) -> None:
+    """A README beside the folders of cases is no case of its own, and a profile there is one."""
+    (here / "cases" / "llama").mkdir(parents=True)
+    (here / "cases" / "README.md").write_text("# Profiles\n", encoding="utf-8")
+    (here / "cases" / "llama" / "p.json").write_text(normalised(profile()), encoding="utf-8")
+
+    def cases() -> dict[str, str | None]:
+        found = find_files([CaseSource("cases")], here)
+        return {case.name: case.problem for case in read_cases(found, None, {})}
+
+    assert cases() == {"llama": None}
+    (here / "cases" / "p.json").write_text(normalised(profile()), encoding="utf-8")
+    assert cases() == {"llama": None, "training": None}
+
+
+def test_cases__of_a_file_that_is_named_and_no_profile_has_a_problem(here: Path) -> None:
+    """Who names a file means it."""
+    (here / "README.md").write_text("# Profiles\n", encoding="utf-8")
+    (here / "p.json").write_text(normalised(profile()), encoding="utf-8")
+    (named,) = read_cases(
+        find_files([CaseSource("README.md"), CaseSource("p.json")], here), None, {}
+    )
+    assert "README.md" in (named.problem or "")
+    (globbed,) = read_cases(find_files([CaseSource("[Rp]*")], here), None, {})
+    assert globbed.problem is None
+    assert "README.md was left out: text without a profile." in globbed.profile.notes
+
+
+def test_cases__of_two_jobs_have_a_problem(here: Path) -> None:
+    """Which files, and how to tell them apart."""
+    for name in ("A100", "H100"):
+        text = normalised(profile(accelerator=name))
+        (here / f"{name}.json").write_text(text, encoding="utf-8")
+    (one,) = read_cases(find_files([CaseSource("*.json")], here), None, {})
+    assert "A100: A100.json; H100: H100.json" in (one.problem or "")
+
+
 def test_convert__reads_standard_input(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
     """As every other command does."""
     data = gzip.compress(normalised(profile()).encode())
@@ -184,14 +296,71 @@ def test_parity__of_two_profiles_compares_by_kind(here: Path, capsys: Out) -> No
     assert "Only theirs has reduce." in found["notes"]
 
 
+NESTED_RUNTIMES = {
+    "canary": {
+        "canary": "apr", "config": {"runtime": "apr"},
+        "metrics": {"tokens_per_sec": 470.0, "final_loss": 1.0},
+    },
+    "parity profile": {
+        "canary": "unsloth", "metrics": {"tokens_per_sec": 470.0, "final_loss": 1.0},
+        "profile": {"_schema": "parity-profile-v1", "runtime": "unsloth", "ops": {}},
+    },
+    "parity profile alone": {"_schema": "parity-profile-v1", "runtime": "unsloth", "ops": {}},
+    "reference": {"runtime": "mine", "avg_step_ms": 1.0, "phases": {}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NESTED_RUNTIMES)
+def test_parity__reads_what_convert_reads(here: Path, capsys: Out, kind: str) -> None:
+    """A profile that names a runtime somewhere is no bare side of a parity."""
+    (here / "ours.json").write_text(json.dumps(NESTED_RUNTIMES[kind]), encoding="utf-8")
+    (here / "theirs.json").write_text(normalised(profile()), encoding="utf-8")
+    assert execute(["convert", "ours.json"]) == 0
+    assert execute(["parity", "ours.json", "theirs.json"]) == 0
+    text = capsys.readouterr().out
+    assert "Parity not judged: " in text
+    assert ("measured nothing" in text) is kind.startswith("parity profile")
+
+
+@pytest.mark.parametrize(
+    "side", ['{"runtime": "x", "ops": {"gemm": 1.0}}', '{"ops": {"gemm": 1.0}, "runtime": "x"}']
+)
+def test_parity__reads_a_bare_side(side: str) -> None:
+    """Whatever the order of its keys."""
+    assert read_side(source(side.encode()), "file").runtime == "x"
+
+
+def test_parity__a_bare_side_without_its_ops_is_wrong() -> None:
+    """The field that is missing is named."""
+    with pytest.raises(BadInputError, match="ops: found nothing"):
+        read_side(source(b'{"runtime": "x"}'), "file")
+
+
+def test_parity__names_files_of_one_name_by_their_side(here: Path, capsys: Out) -> None:
+    """main/p.json and pr/p.json could not be told apart."""
+    for folder in ("main", "pr"):
+        (here / folder).mkdir()
+        (here / folder / "p.json").write_text(normalised(profile()), encoding="utf-8")
+    assert execute(["parity", "pr/p.json", "main/p.json"]) == 0
+    assert "ours against theirs" in capsys.readouterr().out
+
+
+def test_parity__with_the_ranks_of_a_partner(here: Path) -> None:
+    """The other runtime's job may have several files, and a README beside them."""
+    (here / "p.json").write_text(normalised(profile()), encoding="utf-8")
+    ranks(here)
+    (here / "ranks" / "README.md").write_text("# Profiles\n", encoding="utf-8")
+    files = find_files([CaseSource("p.json")], here)
+    (one,) = read_cases(files, None, find_files([CaseSource("ranks", "training")], here))
+    assert one.partner
+    assert one.partner.step_time_ms == 103.0
+
+
 def test_parity__of_the_real_pairs() -> None:
     """H100 and MI300 on the same model: kinds compare, and most of the time is covered."""
     folder = shared()
     if folder is None:
         pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
-    from ci_score.parity import compute_parity
-    from ci_score.reading import read_side
-
     kineto = folder / "samples" / "kineto"
     for model in ("bert_small", "qwen05b"):
         sides = [
@@ -201,6 +370,33 @@ def test_parity__of_the_real_pairs() -> None:
         found = compute_parity(*sides)
         assert found.judged
         assert min(found.apr_share_compared or 0, found.baseline_share_compared or 0) > 0.9
+        assert found.throughput_inferred
+        outside = [note for note in found.notes if "belongs to no step" in note]
+        assert len(outside) == (2 if model == "qwen05b" else 0)
+
+
+def test_parity__of_real_files_that_have_little_in_common() -> None:
+    """A sliver of the time is no parity, and a file that measured nothing says so."""
+    folder = shared()
+    if folder is None:
+        pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
+
+    def compared(ours: str, theirs: str) -> Parity:
+        paths = [folder / "samples" / name for name in (ours, theirs)]
+        return compute_parity(
+            *(read_side(ProfileSource(path.name, path), path.name) for path in paths)
+        )
+
+    thin = compared("nsight/h100_2gpu_1s.sqlite.gz", "nsight/minimal_schema.sqlite.gz")
+    assert thin.parity_achieved
+    assert "cover only 2.5% of h100_2gpu_1s" in (thin.unjudged_reason or "")
+    empty = compared("upstream/parity-unsloth-empty.json", "upstream/canary-unsloth-20260331.json")
+    assert "measured nothing" in (empty.unjudged_reason or "")
+    named = compared(
+        "upstream/step_profiler_v2_instruct_pipeline_shape.SYNTHETIC.json",
+        "kineto/h100_qwen05b_inference.json.gz",
+    )
+    assert {gap.op for gap in named.top_gaps} == {"gemm", "attention", "elementwise"}
 
 
 # --- bigger than one process --------------------------------------------------------------------

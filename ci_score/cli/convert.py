@@ -13,7 +13,7 @@ from ci_score.case_files import CaseSource, find_files
 from ci_score.cli import options
 from ci_score.cli.progress import progress
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files import STANDARD_INPUT
+from ci_score.files import STANDARD_INPUT, display_name
 from ci_score.models import Profile
 from ci_score.profilers.parallel import Problem, processes, read_all
 from ci_score.profilers.reference import normalised
@@ -80,6 +80,7 @@ def command(
       ci-score convert traces/ --dask tcp://scheduler:8786 --json
     """
     sources = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
+    named = frozenset(file for file in files if not Path(file).is_dir())
     # Progress first: it is a thread, and whether there is one decides how processes are started.
     with (
         progress("reading", len(sources), quiet=as_json) as done,
@@ -88,7 +89,7 @@ def command(
         results = read_all(sources, pool, done)
     if scheduler:
         _explain_missing(results, sources)
-    profile = profile_of([source.name for source in sources], results)
+    profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})
     text = normalised(profile) if as_json else profile_text(profile)
     options.Output(as_json, "terminal", output).write(text)
 
@@ -103,7 +104,9 @@ def _sources(file: str, limit: int) -> Iterator[ProfileSource]:
         raise WrongUseError(
             f"{file} holds the cases {', '.join(sorted(found)[:5])}: convert one folder at a time"
         )
-    for case_file in next(iter(found.values()), []):
+    if not found:
+        raise WrongUseError(f"{file}: the folder holds no file that can be a profile")
+    for case_file in next(iter(found.values())):
         yield case_file.source()
 
 
