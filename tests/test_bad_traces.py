@@ -8,9 +8,11 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
+from ci_score.cli import execute
 from ci_score.errors import BadInputError
 from ci_score.models import Profile
 from ci_score.profilers import FORMATS, damaged_json, device_steps, nsight, read_profile
@@ -392,3 +394,26 @@ def test_peak_memory__is_there_or_said_to_be_missing(name: str) -> None:
     """Of every profiler: the reference's own format knows nothing of memory, and is as it is."""
     found = read(FILES[name])
     assert found.peak_memory_gb or any("memory" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"PK\x03\x04 and so on", "an archive"),
+        (b'{"loss": 1}', "JSON of no profiler"),
+        (b"the weather is fine", "text without a profile"),
+        (b"\x00\x01\x02\x03", "bytes of no known format"),
+        (b"SQLite format 3\0" + bytes(99), "a damaged database"),
+        (b"", "an empty file"),
+    ],
+)
+def test_unknown__is_told_by_what_it_looks_like(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, words: str
+) -> None:
+    """Exit 2: the file is the user's to change, and what would be read is a command away."""
+    file = tmp_path / "file"
+    file.write_bytes(data)
+    assert execute(["convert", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert "expected" in told

@@ -79,7 +79,6 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]
         "score": start("score", files[0], seconds=1.6),
         "quick": start("convert", *files, seconds=0),
         "json": start("convert", files[0], "--json"),
-        "json of score": start("score", files[0], "--json"),
         "no terminal": start("convert", files[0], on_terminal=False),
         "CI": start("convert", files[0], CI="true"),
         "dumb": start("convert", files[0], TERM="dumb"),
@@ -103,7 +102,7 @@ def test_progress__of_one_file_is_its_time(told: dict[str, tuple[str, str]]) -> 
     assert "\rreading, 1 s" in told["score"][1]
 
 
-@pytest.mark.parametrize("case", ["quick", "json", "json of score", "no terminal", "CI", "dumb"])
+@pytest.mark.parametrize("case", ["quick", "json", "no terminal", "CI", "dumb"])
 def test_progress__is_quiet_where_nobody_looks(told: dict[str, tuple[str, str]], case: str) -> None:
     """What is done within a second, for a program, into a file, in a job, on no real terminal."""
     out, seen = told[case]
