@@ -41,6 +41,7 @@ class Launch(Value):
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
     final_loss: float | None = None
+    planted: NotNegative = 0.0
     look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
 

@@ -28,6 +28,7 @@ COMMANDS = (
     "demo",
     "ab",
     "env",
+    "qualify",
     "completion",
 )
 

@@ -162,7 +162,12 @@ def command(base: Path, head: Path, **said: Any) -> int:
     return EXIT_OK if len(session.pairs) >= LEAST_PAIRS else EXIT_UNJUDGED
 
 
-def measured(session: Session, out: Path, max_minutes: float | None) -> Session:
+def measured(
+    session: Session,
+    out: Path,
+    max_minutes: float | None,
+    only_for_head: Mapping[str, str] | None = None,
+) -> Session:
     """Runs the session with progress on a terminal, and leaves the machine's description."""
     begin = time.monotonic()
 
@@ -171,7 +176,16 @@ def measured(session: Session, out: Path, max_minutes: float | None) -> Session:
         return max_minutes - gone if max_minutes is not None else 1.0
 
     watch = MachineWatch()
-    runner = Runner(session, out, os.environ, launch, watch, minutes_left, _teller())
+    runner = Runner(
+        session,
+        out,
+        os.environ,
+        launch,
+        watch,
+        minutes_left,
+        _teller(),
+        only_for_head or {},
+    )
     try:
         return runner.run()
     except KeyboardInterrupt:

@@ -96,6 +96,7 @@ class Runner:
     watch: Watch
     minutes_left: Callable[[], float]
     tell: Callable[[Session, str], None]
+    only_for_head: Mapping[str, str] = field(default_factory=dict)
     _failures: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> Session:
@@ -152,7 +153,7 @@ class Runner:
             folder=plan.folder(side),
             log=self.out / LOGS / f"{pair:02}-{side}.log",
             measurements=self.out / LOGS / f"{pair:02}-{side}.line",
-            environment=self.environment,
+            environment={**self.environment, **(self.only_for_head if side == "head" else {})},
         )
         done, disturbed = self.watch.disturbances(
             lambda: self.launch(plan.harness, order, plan.timeout)

@@ -28,6 +28,8 @@ FILE = "measurements.jsonl"
 # Where `ci-score ab` wants the line; without it the script was started by hand.
 PATH_VARIABLE = "CI_SCORE_MEASUREMENTS"
 LINE_LIMIT = 4 * 1024 * 1024
+# `ci-score qualify` makes steps really longer by this share, to see whether it would be found.
+PLANTED_VARIABLE = "CI_SCORE_PLANTED_SLOWDOWN"
 
 
 def _nothing() -> None:
@@ -58,6 +60,7 @@ class Recorder:
         self._nanoseconds: list[int] = []
         self._metrics: dict[str, float] = {}
         self._begin = 0
+        self._planted = float(os.environ.get(PLANTED_VARIABLE) or 0.0)
 
     def __enter__(self) -> Recorder:
         return self
@@ -96,6 +99,7 @@ class Recorder:
             "warmup_steps": min(self._warmup_steps, len(self._nanoseconds) - 1),
             **({"tokens_per_step": tokens} if tokens else {}),
             **_peak_memory(),
+            **({"planted": self._planted} if self._planted else {}),
             **({"metrics": self._metrics} if self._metrics else {}),
         }
         _refuse_nonsense(line)
@@ -115,7 +119,12 @@ class Recorder:
         """Stops it, when the device has finished the step."""
         if self._synchronize is not None:
             self._synchronize()
-        self._nanoseconds.append(perf_counter_ns() - self._begin)
+        now = perf_counter_ns()
+        if self._planted:
+            until = now + (now - self._begin) * self._planted
+            while now < until:
+                now = perf_counter_ns()
+        self._nanoseconds.append(now - self._begin)
 
     def _typical_tokens(self) -> float | None:
         if not self._tokens_seen:

@@ -1,0 +1,157 @@
+"""What this machine can gate: the same program against itself, and slowdowns that were planted.
+
+The launches of one program spread by the machine's luck alone. That spread says which limit a gate
+here can have; the planted slowdowns show that what should be found is found.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ci_score import noise
+from ci_score.measurements import Launch
+
+SCHEMA = 1
+FILE = "qualification.json"
+VALID_DAYS = 30
+PLANTED = (0.05, 0.10)
+PAIRS, PLANTED_PAIRS = 6, 4
+FALSE_FAIL = 0.005
+# A spread of launches up to this -> the smallest limit that a gate can have.
+TIERS = ((0.01, 0.05), (0.03, 0.10))
+STAMP = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a series of pairs of the same program found, with a slowdown planted or none."""
+
+    planted: float
+    seen: float
+    low: float
+    high: float
+    caught: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Qualification:
+    """What can be gated on a machine; `gate_at` is None where only counters can."""
+
+    spread: float
+    gate_at: float | None
+    found: tuple[Found, ...]
+    advice: tuple[str, ...]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the unchanged program was let pass, and each planted slowdown was found."""
+        return all(row.caught == (row.planted > 0) for row in self.found if self._is_due(row))
+
+    def _is_due(self, row: Found) -> bool:
+        """A slowdown below the limit need not be found."""
+        return row.planted == 0 or (self.gate_at is not None and row.planted >= 2 * self.gate_at)
+
+    def as_json(self, machine: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+        """The record, with its machine and its expiry."""
+        return {
+            "schema": SCHEMA,
+            "machine": identity_of(machine),
+            "spread": self.spread,
+            "gate_at": self.gate_at if self.trusted else None,
+            "trusted": self.trusted,
+            "found": [
+                {
+                    "planted": row.planted,
+                    "seen": row.seen,
+                    "low": row.low,
+                    "high": row.high,
+                    "caught": row.caught,
+                }
+                for row in self.found
+            ],
+            "advice": list(self.advice),
+            "created_at": now.strftime(STAMP),
+            "expires_at": (now + timedelta(days=VALID_DAYS)).strftime(STAMP),
+        }
+
+
+def qualified(
+    series: Mapping[float, Sequence[tuple[Launch, Launch]]], environment: Mapping[str, Any]
+) -> Qualification:
+    """What the series say: planted slowdown -> pairs of the slowed and the unchanged program."""
+    unchanged = [launch for pair in series[0.0] for launch in pair]
+    scores = [math.log(launch.typical_ms) for launch in unchanged]
+    spread = statistics.stdev(scores)
+    gate_at = next((limit for most, limit in TIERS if spread <= most), None)
+    found = tuple(_found(planted, pairs) for planted, pairs in sorted(series.items()))
+    return Qualification(spread, gate_at, found, tuple(_advice(spread, environment)))
+
+
+def _found(planted: float, pairs: Sequence[tuple[Launch, Launch]]) -> Found:
+    evidence = noise.paired(
+        [math.log(slowed.typical_ms) for slowed, _ in pairs],
+        [math.log(unchanged.typical_ms) for _, unchanged in pairs],
+    )
+    if evidence is None:
+        return Found(planted, 0.0, 0.0, 0.0, caught=False)
+    high = evidence.at_most(noise.SURE / 2)
+    # Of a planted slowdown half must be beyond doubt; of none, nothing may be.
+    limit = math.log1p(planted / 2 if planted else 0.0)
+    return Found(
+        planted,
+        math.expm1(evidence.worsening),
+        math.expm1(2 * evidence.worsening - high),
+        math.expm1(high),
+        caught=evidence.proves(limit, FALSE_FAIL),
+    )
+
+
+def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
+    cpu = environment.get("cpu", {})
+    if spread > TIERS[0][0]:
+        governor = cpu.get("governor")
+        if governor and governor != "performance":
+            yield (
+                f"the CPU's governor is {governor}: `cpupower frequency-set -g performance` keeps"
+                " its clock"
+            )
+        if environment.get("accelerator"):
+            yield "lock the clocks: `nvidia-smi -lgc MHZ` (and `-lmc`), below what heat allows"
+        if cpu.get("load", 0) > 0.5 * (cpu.get("usable") or 1):
+            yield f"something else runs here (load {cpu['load']}): give the job the machine alone"
+        yield "longer launches, or more timed steps in each, average more of the luck away"
+    if spread > TIERS[1][0]:
+        yield (
+            "gate counters only (launches, kernels, peak memory), or measure elsewhere: times here"
+            " cannot tell 10 % from luck"
+        )
+    if environment.get("disturbed_launches"):
+        yield "launches were disturbed (throttled or shared): see environment.json"
+
+
+def identity_of(machine: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes it the same machine: its devices, else its processor."""
+    devices = [
+        {"name": device.get("name"), "uuid": device.get("uuid")}
+        for device in machine.get("devices", [])
+    ]
+    cpu = machine.get("cpu", {})
+    return {"devices": devices} if devices else {"cpu": cpu.get("name"), "count": cpu.get("count")}
+
+
+def holds(record: Mapping[str, Any], machine: Mapping[str, Any], now: datetime) -> str:
+    """Why a qualification does not hold here and now; empty where it does."""
+    if record.get("schema") != SCHEMA:
+        return "it is of another version"
+    if record.get("machine") != identity_of(machine):
+        return "it is another machine's"
+    try:
+        expires = datetime.strptime(str(record.get("expires_at")), STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return "it has no expiry"
+    return f"it expired on {expires:%Y-%m-%d}" if now > expires else ""
