@@ -18,7 +18,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from ci_score import student
 
@@ -40,37 +39,30 @@ LEAST_SPREAD = 1e-4
 SURE = 0.05
 MOST_PAIRS = 64
 
-EvidenceKind = Literal["paired", "history"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How much worse head is, as a difference of scores, and how uncertain that is.
+    """How much worse head is, as a difference of scores, and how uncertain that is."""
 
-    `skew` is how much more often than symmetric luck a run of this history is far slower.
-    """
-
-    kind: EvidenceKind
     worsening: float
     error: float
     freedom: float
     samples: int
-    skew: float = 0.0
 
     def proves(self, limit: float, chance: float) -> bool:
         """Whether it is worse by more than the limit, wrongly said with no more than that chance.
 
-        `chance` is that of an unchanged program: a machine whose luck dwarfs the limit has to show
-        more than its luck, because the tails of a spread are known least.
+        `chance` is that of an unchanged program.
         """
-        return self.at_least(chance, limit) > limit
+        return self.at_least(chance) > limit
 
-    def at_least(self, chance: float, limit: float | None = None) -> float:
+    def suggests(self, limit: float) -> bool:
+        """Whether it looks worse by more than the limit, and is probably worse at all."""
+        return self.worsening > limit and self.at_least(SURE) > 0.0
+
+    def at_least(self, chance: float) -> float:
         """It is worse by at least this, wrong with that chance."""
-        reach = self.reach(chance)
-        if limit is not None and self.kind == "history":
-            reach *= max(1.0, reach / (TRUSTED_REACH * limit))
-        return self.worsening - reach
+        return self.worsening - self.reach(chance)
 
     def at_most(self, chance: float) -> float:
         """It is worse by at most this, wrong with that chance."""
@@ -78,40 +70,98 @@ class Evidence:
 
     def reach(self, chance: float) -> float:
         """How far above the truth luck can lie, with that chance."""
-        quantile = student.quantile_above(chance, self.freedom)
-        return (quantile + (quantile**2 - 1.0) * self.skew / 6.0) * self.error
+        return student.quantile_above(chance, self.freedom) * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class PairedEvidence(Evidence):
+    """The pairs' mean difference; `least` is the smallest one."""
+
+    least: float
+
+    def proves(self, limit: float, chance: float) -> bool:
+        """By their mean and spread, or because each single pair is beyond the limit.
+
+        The second holds whatever the luck is like, and one launch that ran away, which makes any
+        mean uncertain, cannot hide the others.
+        """
+        if _chance_of_unlike_modes(self.samples) > chance:
+            return False
+        return self.at_least(chance) > limit or (
+            self.least > limit and _chance_of_same_signs(self.samples) <= chance
+        )
+
+    def suggests(self, limit: float) -> bool:
+        """Whether it looks worse by more than the limit, and probably is, or every pair says so."""
+        return self.worsening > limit and (self.at_least(SURE) > 0.0 or self.least > limit)
 
     def pairs_to_prove(self, limit: float, chance: float) -> int | None:
         """How many pairs would prove what these suggest, if it is true; None for no such number."""
-        if self.kind != "paired" or self.worsening <= limit:
+        if self.worsening <= limit:
             return None
         spread = self.error * math.sqrt(self.samples)
         for pairs in range(self.samples + 1, MOST_PAIRS + 1):
             reach = student.quantile_above(chance, pairs - 1) * spread / math.sqrt(pairs)
-            if self.worsening - reach > limit:
+            if self.worsening - reach > limit and _chance_of_unlike_modes(pairs) <= chance:
                 return pairs
         return None
 
 
-def paired(head: Sequence[float], base: Sequence[float]) -> Evidence | None:
+@dataclass(frozen=True, slots=True)
+class HistoryEvidence(Evidence):
+    """A run's distance from what earlier runs predict.
+
+    `skew` is how much more often than symmetric luck a run of this history is far slower.
+    """
+
+    skew: float
+
+    def proves(self, limit: float, chance: float) -> bool:
+        """A machine whose luck dwarfs the limit has to show more than its luck.
+
+        The further out, the less is known of how often luck gets there.
+        """
+        reach = self.reach(chance)
+        return self.worsening - reach * max(1.0, reach / (TRUSTED_REACH * limit)) > limit
+
+    def reach(self, chance: float) -> float:
+        """How far above the truth luck can lie, with that chance; lopsided luck lies further."""
+        quantile = student.quantile_above(chance, self.freedom)
+        return (quantile + (quantile**2 - 1.0) * self.skew / 6.0) * self.error
+
+
+def _chance_of_unlike_modes(pairs: int) -> float:
+    """How often a machine of two modes gives head the slow and base the fast one in every pair.
+
+    No spread of so few pairs can tell that from a slowdown, so they are never surer than this.
+    """
+    return 0.25**pairs
+
+
+def _chance_of_same_signs(pairs: int) -> float:
+    """How often the differences of an unchanged program all lie on the worse side."""
+    return 0.5**pairs
+
+
+def paired(head: Sequence[float], base: Sequence[float]) -> PairedEvidence | None:
     """Scores of head and base of the same pairs; None where they are too few to say anything."""
     differences = [mine - theirs for mine, theirs in zip(head, base, strict=True)]
     count = len(differences)
-    if count < LEAST_PAIRS:
+    if count < LEAST_PAIRS or not all(map(math.isfinite, differences)):
         return None
     spread = max(statistics.stdev(differences), LEAST_SPREAD)
-    return Evidence(
-        "paired",
-        statistics.fmean(differences),
-        spread / math.sqrt(count),
-        count - 1,
-        count,
+    return PairedEvidence(
+        worsening=statistics.fmean(differences),
+        error=spread / math.sqrt(count),
+        freedom=count - 1,
+        samples=count,
+        least=min(differences),
     )
 
 
-def against_history(head: Sequence[float], history: Sequence[float]) -> Evidence | None:
-    """The scores of this run's launches against those of earlier runs, the oldest first."""
-    if not head or len(history) < LEAST_HISTORY:
+def against_history(now: float, history: Sequence[float]) -> HistoryEvidence | None:
+    """The score of a run against those of earlier ones, the oldest first."""
+    if len(history) < LEAST_HISTORY or not all(map(math.isfinite, (now, *history))):
         return None
     stretches = _split_at_shifts(history[-LOOKED_AT:])
     lines = [_line_through(stretch) for stretch in stretches]
@@ -121,13 +171,12 @@ def against_history(head: Sequence[float], history: Sequence[float]) -> Evidence
     around = math.sqrt(sum(line.scatter for line in lines) / freedom)
     spread = max(around, _successive_spread(stretches), LEAST_SPREAD)
     level = lines[-1]
-    return Evidence(
-        "history",
-        statistics.fmean(head) - level.next,
-        spread * math.sqrt(1.0 + level.leverage),
-        freedom,
-        len(history),
-        _skew(stretches),
+    return HistoryEvidence(
+        worsening=now - level.next,
+        error=spread * math.sqrt(1.0 + level.leverage),
+        freedom=freedom,
+        samples=min(len(history), LOOKED_AT),
+        skew=_skew(stretches),
     )
 
 

@@ -1,0 +1,82 @@
+"""What changed × how sure that is × the policy → the verdict of each case, over a whole report.
+
+A case is first asked whether it can be judged at all (`standing`). Then each gated metric is
+weighed (`weighing`) by the best `evidence` there is: pairs of launches, the branch's history, an
+exact count, or one number a side. The chance of a false failure is shared by all metrics and cases
+of the report (`sharing`), `demands` need no baseline, and `wording` says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ci_score.judgement.demands import with_demands
+from ci_score.judgement.evidence import findings_of
+from ci_score.judgement.sharing import shared_chances
+from ci_score.judgement.standing import standing
+from ci_score.judgement.trial import Finding, Trial
+from ci_score.judgement.weighing import caps, weighed
+from ci_score.judgement.wording import verdict_of
+from ci_score.models import BaselineFound, CaseRecord, Outcome, Unjudged, Verdict
+
+__all__ = ["Trial", "judge"]
+
+
+def judge(trials: Sequence[Trial]) -> list[CaseRecord]:
+    """Every case with its verdict; the report's chance of a false failure is shared by all."""
+    standings = [standing(trial) for trial in trials]
+    findings = [
+        [] if isinstance(found, Verdict) else findings_of(trial)
+        for trial, found in zip(trials, standings, strict=True)
+    ]
+    chances = shared_chances([trial.rules.measure.false_fail for trial in trials], findings)
+    return [
+        _unjudged_case(trial, found)
+        if isinstance(found, Verdict)
+        else _judged_case(trial, found, rows, shares)
+        for trial, found, rows, shares in zip(trials, standings, findings, chances, strict=True)
+    ]
+
+
+def _unjudged_case(trial: Trial, why: Verdict) -> CaseRecord:
+    """A case without judgement; what it was once compared with does not stay with it.
+
+    A demand that needs no baseline, such as a budget, fails even so, unless the numbers are those
+    of a disturbed machine.
+    """
+    found = trial.baseline if isinstance(trial.baseline, BaselineFound) else None
+    is_measured = trial.case.has_a_time and why.unjudged is not Unjudged.INVALID_MEASUREMENT
+    return trial.case.model_copy(
+        update={
+            "baseline": found.used if found else None,
+            "changes": trial.changes if found else (),
+            "contributions": (),
+            "verdict": with_demands(why, trial) if is_measured else why,
+        }
+    )
+
+
+def _judged_case(
+    trial: Trial,
+    baseline: BaselineFound,
+    findings: Sequence[Finding],
+    chances: Sequence[float | None],
+) -> CaseRecord:
+    held_back_by = caps(trial, baseline)
+    judged = {
+        row.change.metric: weighed(row, trial, chance, held_back_by)
+        for row, chance in zip(findings, chances, strict=True)
+    }
+    changes = tuple(judged.get(change.metric, change) for change in trial.changes)
+    regressed = any(
+        change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in changes
+    )
+    verdict = verdict_of(trial, baseline, changes, findings, held_back_by)
+    return trial.case.model_copy(
+        update={
+            "baseline": baseline.used,
+            "changes": changes,
+            "contributions": trial.contributions if regressed else (),
+            "verdict": with_demands(verdict, trial),
+        }
+    )
