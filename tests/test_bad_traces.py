@@ -361,8 +361,16 @@ def test_tiny_events__cost_less_than_the_file_may_hold(
         tracemalloc.stop()
     assert found.capture["kernels"] == count
     assert found.steps == 100
-    assert said(found, "the first 100 count")
+    assert "of which the first 100 count" in found.sources["steps"]
     assert peak < 600 * count
+
+
+def test_steps__have_a_limit_where_they_are_marked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of them count, and the note says so."""
+    monkeypatch.setattr(device_steps, "MOST_STEPS", 2)
+    found = read(FILES["nsight"])
+    assert (found.steps, found.avg_step_ms) == (2, 10.0)
+    assert "of 3 steps the first 2 count" in found.notes
 
 
 @pytest.mark.parametrize("name", ["jax-trace", "rocprof"])

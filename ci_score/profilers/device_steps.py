@@ -754,14 +754,18 @@ def repeated_steps(events: DeviceEvents) -> Steps | None:
     units = repeated_units([events.names[place] for place in places])
     if not units:
         return None
+    count, is_last = len(units), units[-1][1] == len(places)
+    if count > MOST_STEPS:
+        units, is_last = units[:MOST_STEPS], False
     # A unit lasts until the next kernel of its stream, so that nothing falls between two.
     begins = [events.starts[place] for place in places] + [max(events.ends) + 1]
     windows = [(begins[first], begins[end]) for first, end in units]
     follows = [place > 0 and units[place - 1][1] == first for place, (first, _) in enumerate(units)]
     kernels = units[0][1] - units[0][0]
-    evidence = f"a sequence of {kernels} device events that repeats {len(units)} times"
+    evidence = f"a sequence of {kernels} device events that repeats {count} times"
+    if count > len(units):
+        evidence += f", of which the first {len(units)} count"
     steps = _without_warm_up(Steps(windows, evidence, follows=follows, marked=False))
-    is_last = units[-1][1] == len(places)
     return _without_open_end(steps) if is_last and places[-1] < len(events) - 1 else steps
 
 
