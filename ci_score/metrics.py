@@ -93,12 +93,14 @@ class Metric:
         self,
         direction: Literal["higher", "lower"] | None,
         scale: Literal["relative", "absolute"] | None,
+        exact: bool | None,
     ) -> Metric:
-        """The row with what a policy says of its direction and scale."""
+        """The row with what a policy says of its direction, its scale and its certainty."""
         return replace(
             self,
             higher_is_better=direction == "higher" if direction else self.higher_is_better,
             relative=scale == "relative" if scale else self.relative,
+            kind=self.kind if exact is None else Kind.EXACT if exact else Kind.NOISY,
         )
 
     def show_or_dash(self, value: float | None) -> str:
@@ -211,7 +213,7 @@ METRICS: tuple[Metric, ...] = (
         _count,
         kind=Kind.EXACT,
         relative=False,
-        suggested=Limits(1, 1),
+        suggested=Limits(0, 0),
     ),
     Metric(
         "graph_breaks",
@@ -219,7 +221,7 @@ METRICS: tuple[Metric, ...] = (
         _count,
         kind=Kind.EXACT,
         relative=False,
-        suggested=Limits(1, 1),
+        suggested=Limits(0, 0),
     ),
     Metric("device_busy_ms", "Device busy", _in("ms")),
     Metric(

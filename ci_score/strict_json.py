@@ -77,16 +77,24 @@ def validate(model: type[M], value: Any, source: str) -> M:
 
 def bad_field(error: ValidationError, source: str) -> BadInputError:
     """The first mistake of a pydantic error, as path, found and expected."""
-    errors = error.errors(include_url=False)
-    first = errors[0]
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    missing = first["type"] == "missing"
-    return BadInputError(
-        source,
-        field=json_path(first["loc"]),
-        found=("nothing" if missing else _shown(first["input"])) + more,
-        expected=_expected(first),
-    )
+    first, *others = bad_fields(error, source)
+    if not others:
+        return first
+    more = f"{first.found} (and {len(others)} more)"
+    return BadInputError(source, field=first.field, found=more, expected=first.expected)
+
+
+def bad_fields(error: ValidationError, source: str) -> list[BadInputError]:
+    """Every mistake of a pydantic error, in its order."""
+    return [
+        BadInputError(
+            source,
+            field=json_path(one["loc"]),
+            found="nothing" if one["type"] == "missing" else _shown(one["input"]),
+            expected=_expected(one),
+        )
+        for one in error.errors(include_url=False)
+    ]
 
 
 @contextmanager

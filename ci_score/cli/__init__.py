@@ -29,6 +29,7 @@ COMMANDS = (
     "ab",
     "env",
     "qualify",
+    "policy",
     "completion",
 )
 

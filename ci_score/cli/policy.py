@@ -1,0 +1,279 @@
+"""`ci-score policy`: the rules of a team, written, checked and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ci_score.cli.voice import say
+from ci_score.errors import WrongUseError
+from ci_score.files import read_bytes, write_atomically
+from ci_score.inputs import input_named
+from ci_score.metrics import Kind, Metric
+from ci_score.models import Unjudged
+from ci_score.policy import (
+    DEFAULT_POLICY,
+    LARGEST_POLICY,
+    CaseRules,
+    GateRule,
+    ParityRule,
+    Policy,
+    mistakes_in,
+    policy_of,
+    policy_table,
+    rules_of,
+    toml_table,
+)
+from ci_score.report.terminal import table
+from ci_score.strict_json import dump
+from ci_score.verdict import HARMLESS
+
+DEFAULT_FILE = input_named("config").default
+EXIT_WRONG = 2
+ANY_CASE = "every case"
+ANY_OTHER_CASE = "every other case"
+
+
+@click.group("policy")
+def command() -> None:
+    """Write, check and show the rules of a team.
+
+    They stand in .github/ci-score.toml: what fails a pull request, how sure that must be, and what
+    becomes of a run that could not be judged. A pull request is judged by the policy of the branch
+    that it goes to.
+
+    \b
+    Examples:
+      ci-score policy init
+      ci-score policy check
+      ci-score policy show
+    """
+
+
+@command.command("init")
+@click.argument("file", default=DEFAULT_FILE, type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def init(file: Path, force: bool) -> None:
+    """Write FILE (.github/ci-score.toml) with the rules for training, commented.
+
+    \b
+    Examples:
+      ci-score policy init
+      ci-score policy init .github/nightly.toml --force
+    """
+    if file.exists() and not force:
+        raise WrongUseError(f"{file} is there already; --force replaces it")
+    text = (files("ci_score") / "policy" / "starter.toml").read_text(encoding="utf-8")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, text)
+    say(f"written: {file}. `ci-score policy show` prints what holds.")
+
+
+@command.command("check")
+@click.argument("file", default=DEFAULT_FILE, type=click.Path(path_type=Path))
+def check(file: Path) -> int:
+    """Validate FILE (.github/ci-score.toml): every mistake at once, or what holds.
+
+    \b
+    Examples:
+      ci-score policy check
+      ci-score policy check .github/nightly.toml
+    """
+    found = mistakes_in(toml_table(_read(file), file.name), file.name)
+    for mistake in found:
+        say(f"ci-score: {mistake}")
+    if found:
+        return EXIT_WRONG
+    policy = _policy(file)
+    click.echo(f"{file} is in order: {_gist(policy)}.")
+    click.echo("It judges pull requests once it is on the branch that they go to.")
+    return 0
+
+
+@command.command("show")
+@click.argument("file", default=DEFAULT_FILE, type=click.Path(path_type=Path))
+@click.option("--case", "case", metavar="NAME", help="Only the rules of this case.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path, case: str | None, as_json: bool) -> None:
+    """Print the rules of FILE (.github/ci-score.toml) as they hold for each case.
+
+    Defaults, the general part and the [[case]] tables are put together. Without a file the rules
+    are the reference model's.
+
+    \b
+    Examples:
+      ci-score policy show
+      ci-score policy show --case llama-8b@h100
+      ci-score policy show .github/nightly.toml --json
+    """
+    missing = not file.exists() and str(file) == DEFAULT_FILE
+    policy = DEFAULT_POLICY if missing else _policy(file)
+    cases = {name: rules_of(policy, name) for name in ([case] if case else _names(policy))}
+    if as_json:
+        shown = {name or "*": _as_json(rules) for name, rules in cases.items()}
+        fates = {reason.name.lower(): fate for reason, fate in _fates(policy).items()}
+        click.echo(dump({"rules": policy.rules, "unjudged": fates, "cases": shown}), nl=False)
+        return
+    if missing:
+        click.echo(f"There is no {file}: the defaults hold. `ci-score policy init` writes one.\n")
+    blocks = [_block(name, rules, policy) for name, rules in cases.items()]
+    click.echo("\n\n".join([*blocks, _unjudged_text(policy)]))
+
+
+def _read(file: Path) -> bytes:
+    if not file.exists():
+        raise WrongUseError(f"there is no {file}; `ci-score policy init` writes one")
+    return read_bytes(str(file), LARGEST_POLICY)
+
+
+def _policy(file: Path) -> Policy:
+    return policy_of(policy_table(_read(file), file.name), file.name)
+
+
+def _names(policy: Policy) -> list[str]:
+    """Any case, and the cases and globs that the file names."""
+    matches = (*(rule.match for rule in policy.case), *(rule.match for rule in policy.parity))
+    return ["", *dict.fromkeys(glob for globs in matches for glob in globs if glob != "*")]
+
+
+def _fates(policy: Policy) -> dict[Unjudged, str]:
+    defaults = {reason: "pass" if reason in HARMLESS else "fail" for reason in Unjudged}
+    return defaults | {Unjudged[name.upper()]: fate for name, fate in policy.unjudged.items()}
+
+
+# --- as text ------------------------------------------------------------------------------------
+
+
+def _gist(policy: Policy) -> str:
+    """The file in one line."""
+    gates = [gate for gate in rules_of(policy, "").gates if gate.gate]
+    parts = [f"{policy.rules} rules", f"{len(gates)} metrics gated"]
+    for count, word in (
+        (len(policy.budgets), "budget"),
+        (len(policy.case), "[[case]] table"),
+        (len(policy.parity), "[[parity]] table"),
+    ):
+        if count:
+            parts.append(f"{count} {word}{'s' if count > 1 else ''}")
+    return ", ".join(parts)
+
+
+def _block(name: str, rules: CaseRules, policy: Policy) -> str:
+    other = ANY_OTHER_CASE if policy.case or policy.parity else ANY_CASE
+    lines = [
+        name or other,
+        table(
+            [
+                ("", "", "warns", "fails"),
+                *(_gate_row(gate, rules) for gate in rules.gates if gate.gate),
+            ]
+        ),
+        *(f"  {line}" for line in _facts(name, rules, policy)),
+    ]
+    return "\n".join(lines)
+
+
+def _gate_row(gate: GateRule, rules: CaseRules) -> tuple[str, str, str, str]:
+    metric = gate.metric
+    better = "higher is better" if metric.higher_is_better else "lower is better"
+    fails = "–"
+    if gate.fail is not None:
+        fails = f"{_limit(metric, gate.fail)}{_condition(metric, rules)}"
+    return metric.label, better, _limit(metric, gate.warn), fails
+
+
+def _limit(metric: Metric, limit: float) -> str:
+    return f"beyond {metric.show_limit(limit)}" if limit else "any worsening"
+
+
+def _condition(metric: Metric, rules: CaseRules) -> str:
+    if metric.kind is Kind.EXACT:
+        return ""
+    if rules.measure.design == "single" and rules.rules == "training":
+        return ", but one number a side warns at most"
+    return ", if proven" if rules.rules == "training" or rules.measure.design else ""
+
+
+def _facts(name: str, rules: CaseRules, policy: Policy) -> Iterator[str]:
+    yield f"Reported and not gated: {_listed(g.metric.label for g in rules.gates if not g.gate)}"
+    for metric, budget in rules.budgets.items():
+        gate = rules.gate(metric)
+        if gate is not None:
+            word = "at least" if gate.metric.higher_is_better else "at most"
+            yield f"Budget: {gate.metric.label} {word} {gate.metric.show(budget)}"
+    yield f"Comparable with the same {_listed(rules.environment.match)}"
+    yield f"Worthless if {_listed(rules.environment.reject)}"
+    yield from _measuring(rules)
+    for parity in rules.parities:
+        yield _parity(parity, name)
+    if any(rule.required and rule.applies_to(name) for rule in policy.case):
+        yield "Required: a report without it is not judged"
+
+
+def _measuring(rules: CaseRules) -> Iterator[str]:
+    measure = rules.measure
+    yield f"A report in which nothing became slower fails with a chance of {measure.false_fail:.2%}"
+    if measure.design:
+        yield f"Design: {measure.design}"
+    if measure.timed_steps is not None:
+        yield f"Not judged with fewer than {measure.timed_steps} timed steps a launch"
+    if measure.warmup_steps is not None:
+        yield f"Warm-up: {measure.warmup_steps} steps a launch"
+    if measure.qualified:
+        yield "Gates on a machine that is qualified"
+
+
+def _parity(rule: ParityRule, name: str) -> str:
+    demands = [
+        f"the same {_listed(rule.require_same)}" if rule.require_same else "",
+        f"at most {rule.ms_per_1k_tokens:g}× the time per 1k tokens"
+        if rule.ms_per_1k_tokens
+        else "",
+        f"at most {rule.op_ratio:g}× the time of an op of {rule.min_share:.0%} or more"
+        if rule.op_ratio
+        else "",
+        "no op over 1.10×" if rule.reference_parity else "",
+        f"{rule.min_coverage:.0%} of the op time compared",
+    ]
+    partner = rule.partner_of(name) or "the file of the input parity"
+    fate = "" if rule.gate else " (warns at most)"
+    return f"Parity with {partner}: {'; '.join(filter(None, demands))}{fate}"
+
+
+def _unjudged_text(policy: Policy) -> str:
+    fates = _fates(policy)
+    passing = _listed(reason.value for reason, fate in fates.items() if fate == "pass")
+    failing = _listed(reason.value for reason, fate in fates.items() if fate == "fail")
+    return f"Without a judgement\n  pass, with a notice: {passing}\n  block: {failing}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(word.replace("_", " ") for word in words) or "nothing"
+
+
+# --- as JSON ------------------------------------------------------------------------------------
+
+
+def _as_json(rules: CaseRules) -> dict[str, Any]:
+    return {
+        "measure": rules.measure.model_dump(),
+        "environment": rules.environment.model_dump(warnings=False),
+        "model": rules.model.model_dump(exclude_none=True),
+        "metrics": {
+            gate.metric.name: {
+                "gate": gate.gate,
+                "warn": gate.warn,
+                "fail": gate.fail,
+                "direction": "higher" if gate.metric.higher_is_better else "lower",
+                "scale": "relative" if gate.metric.relative else "absolute",
+                "exact": gate.metric.kind is Kind.EXACT,
+            }
+            for gate in rules.gates
+        },
+        "budgets": dict(rules.budgets),
+        "parity": [rule.model_dump() for rule in rules.parities],
+    }
