@@ -93,7 +93,7 @@ def passes(image: str, scene: Scene) -> None:
     done = act(image, scene, pull)
     assert done.code == 0, done.printed
     assert len(scene.asked()) == 6, scene.asked()
-    assert "✅ Pass" in scene.comments(pull)[0]
+    assert "✅ No slowdown" in scene.comments(pull)[0]
     record = scene.workspace / done.output("record")
     assert record.stat().st_uid == record.parent.stat().st_uid == OWNER
 
@@ -105,7 +105,7 @@ def fails_after_the_comment(image: str, scene: Scene) -> None:
     scene.measure(SLOW)
     done = act(image, scene, pull)
     assert done.code == 1, done.printed
-    assert "❌ Fail: Step time +30.0 %" in scene.comments(pull)[0]
+    assert "❌ Step time +30.0 %" in scene.comments(pull)[0]
     assert done.output("verdict") == "fail"
     assert "::error title=ci-score training::" in done.printed
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import cpu_count, get_context
 from pathlib import Path
 
 from ci_score.errors import BadInputError
@@ -68,7 +67,7 @@ def read_all(
 def processes(sources: Sequence[ProfileSource], most: int | None) -> Iterator[Executor | None]:
     """A pool of processes where it pays: several files, and enough in them."""
     sizes = sorted(_size(source) for source in sources)
-    count = min(most or os.cpu_count() or 1, len(sources))
+    count = min(most or cpu_count(), len(sources))
     method = _start_method()
     if count < 2 or sum(sizes[:-1]) <= WORTH_A_PROCESS * _COST[method]:
         yield None

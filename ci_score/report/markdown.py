@@ -9,13 +9,15 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.metrics import metric_named
 from ci_score.models import CaseRecord, Outcome, Parity, Record
 from ci_score.parity import ACHIEVED_UP_TO
-from ci_score.report import escape, words
+from ci_score.report import escape, rows, words
+from ci_score.report.chart import trend_chart
 from ci_score.verdict import report_outcome
 
 SHOWN_LAYERS = 16
+# In the open part of a comment; more are in the folds.
+SHOWN_CASES = 12
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -101,6 +103,7 @@ def _render(record: Record, title: str, measured_by: str, detail: Detail) -> str
         record=record,
         cases=worst_first(record),
         several=len(record.cases) > 1,
+        judged=judged,
         outcome=report_outcome(record) if judged else None,
         headline=headline_of(record),
         title=title,
@@ -125,12 +128,15 @@ def _template(name: str) -> Template:
     )
     environment.globals.update(
         words=words,
-        metric_named=metric_named,
+        rows=rows,
+        trend_chart=trend_chart,
         SHOWN_LAYERS=SHOWN_LAYERS,
+        SHOWN_CASES=SHOWN_CASES,
         ACHIEVED_UP_TO=ACHIEVED_UP_TO,
     )
     # What a macro made was escaped when it was made.
     environment.filters["rendered"] = escape.Safe
+    environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["code"] = escape.code
     environment.filters["cell"] = escape.cell
     environment.filters["paragraph"] = escape.paragraph

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ci_score.metrics import metric_named
 from ci_score.models import CaseRecord, Parity, Record
-from ci_score.report import words
+from ci_score.report import rows, words
 from ci_score.report.escape import log_line as line
 
 WIDEST = 48
@@ -15,7 +14,7 @@ WIDEST_LAST = 120
 
 def report_text(record: Record) -> str:
     """Every case: verdict, what changed and where, scorecard, hotspots, notes."""
-    blocks = [block for case in record.cases for block in _case(case, len(record.cases) > 1)]
+    blocks = [block for case in record.cases for block in _case(case, record)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -58,32 +57,51 @@ def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str,
             yield "  of the op time", f"{share:.1%} of {name}"
 
 
-def _case(case: CaseRecord, several: bool) -> Iterable[str]:
+def _case(case: CaseRecord, record: Record) -> Iterable[str]:
+    several = len(record.cases) > 1
     if case.verdict:
         head = f"{words.VERDICTS[case.verdict.outcome]}: {line(case.verdict.headline)}"
-        said = () if case.changes else case.verdict.reasons
-        reasons = "".join(f"\n  - {line(reason)}" for reason in said)
-        yield (f"{case.name}\n" if several else "") + head + reasons
+        said = "".join(f"\n  - {line(reason)}" for reason in rows.reasons(case))
+        yield (f"{case.name}\n" if several else "") + head + said
     elif several:
         yield case.name
     if case.changes:
-        yield table(
-            [
-                ("", "base", "this run", "change"),
-                *(
-                    (
-                        metric_named(change.metric).label,
-                        metric_named(change.metric).show_or_dash(change.base),
-                        metric_named(change.metric).show_or_dash(change.head),
-                        words.change_words(change),
-                    )
-                    for change in case.changes
-                ),
-            ]
+        shown = [
+            (row.label, row.base, row.head, f"{row.change} {row.verdict}".rstrip(), row.limit)
+            for row in rows.metric_rows(case)
+        ]
+        yield table([("", "base", "this change", "change", "limit"), *shown])
+    tell = rows.what_would_tell(case.verdict.unjudged) if case.verdict else ""
+    if tell:
+        yield f"What would give a verdict: {line(tell)}."
+    yield from _where(case)
+    provenance = rows.provenance(case, record)
+    if provenance:
+        yield line(" · ".join(provenance))
+    yield table(words.facts(case.scorecard))
+    yield from (f"To try: {line(advice)}" for advice in words.to_try(case))
+    if case.scorecard.hotspot_ops:
+        yield "Hotspots\n" + table(
+            (name, words.milliseconds(ms), f"{pct:.1f} %")
+            for name, ms, pct in case.scorecard.hotspot_ops
         )
-    if case.verdict and case.verdict.basis:
-        yield line(case.verdict.basis)
-    if case.contributions:
+    yield from _notes(case.scorecard.notes)
+
+
+def _where(case: CaseRecord) -> Iterable[str]:
+    """Where a slowdown went: over the whole step, which sums to it, else what changed most."""
+    if case.explanation and words.is_slower(case):
+        found = case.explanation
+        yield f"Where the {words.delta_milliseconds(found.delta_ms)} went\n" + table(
+            (
+                row.name,
+                words.milliseconds(row.base_ms),
+                words.milliseconds(row.head_ms),
+                words.delta_milliseconds(row.delta_ms),
+            )
+            for row in rows.part_rows(found)
+        )
+    elif case.contributions:
         yield "Where the time changed most\n" + table(
             (
                 f"{part.kind} {part.name}",
@@ -93,15 +111,6 @@ def _case(case: CaseRecord, several: bool) -> Iterable[str]:
             )
             for part in case.contributions
         )
-    yield table(words.facts(case.scorecard))
-    if words.advice(case.scorecard):
-        yield f"To try: {words.advice(case.scorecard)}"
-    if case.scorecard.hotspot_ops:
-        yield "Hotspots\n" + table(
-            (name, words.milliseconds(ms), f"{pct:.1f} %")
-            for name, ms, pct in case.scorecard.hotspot_ops
-        )
-    yield from _notes(case.scorecard.notes)
 
 
 def _notes(notes: Sequence[str]) -> list[str]:

@@ -6,11 +6,13 @@ from ci_score.metrics import MINUS, metric_named, significant
 from ci_score.models import (
     BaselineUsed,
     Bottleneck,
+    CaseRecord,
     Change,
+    Environment,
+    OpChange,
     Outcome,
     Parity,
     Scorecard,
-    Severity,
 )
 
 ICONS: dict[Outcome, str] = {
@@ -64,23 +66,39 @@ def limit(change: Change) -> str:
     return words
 
 
-def change_words(change: Change) -> str:
-    """The change with its interval and what it means in words, never by colour alone."""
+def delta_words(change: Change) -> str:
+    """The change with its 95 % interval: `−9.5 % (−10.1 to −8.9 %)`."""
     if change.delta is None:
         return f"not compared: {change.not_compared}" if change.not_compared else "not compared"
     metric = metric_named(change.metric)
     shown = metric.show_delta(change.delta)
-    if change.low is not None and change.high is not None:
-        shown += f" ({metric.show_delta(change.low)} to {metric.show_delta(change.high)})"
+    if change.low is None or change.high is None:
+        return shown
+    low, high = metric.show_delta(change.low), metric.show_delta(change.high)
+    value, _, unit = low.rpartition(" ")
+    return f"{shown} ({value if unit and high.endswith(unit) else low} to {high})"
+
+
+def outcome_words(change: Change) -> str:
+    """What the change means, with a sign and a word; nothing where it is within its limits."""
     if change.accepted:
-        return f"{shown} ☑️ accepted"
-    if change.outcome is Outcome.INCONCLUSIVE:
-        return f"{shown} ❔ too noisy"
-    if change.severity is Severity.CRITICAL:
-        return f"{shown} ❌ critical"
-    if change.severity is Severity.WARNING:
-        return f"{shown} ⚠️ warning"
-    return shown
+        return "☑️ accepted"
+    if change.outcome is None:
+        return ""
+    said = {
+        Outcome.FAIL: "❌ fails",
+        Outcome.INCONCLUSIVE: "❔ too noisy",
+        Outcome.WARN: "⚠️ warning",
+        Outcome.PASS: "✅" if change.gated and change.delta is not None else "",
+    }
+    proof = change.reason or ""
+    doubt = " (not proven)" if proof.startswith(("not proven", "unverified")) else ""
+    return said[change.outcome] + doubt
+
+
+def change_words(change: Change) -> str:
+    """The change and what it means, in one cell."""
+    return f"{delta_words(change)} {outcome_words(change)}".rstrip()
 
 
 def facts(card: Scorecard) -> list[tuple[str, str]]:
@@ -118,9 +136,9 @@ def advice(card: Scorecard) -> str:
     return ADVICE[card.bottleneck]
 
 
-def provenance(baseline: BaselineUsed) -> str:
+def compared_with(baseline: BaselineUsed) -> str:
     """Which record it was compared with, how far away and from when."""
-    parts = [f"Compared with {baseline.source}"]
+    parts = [f"compared with {baseline.source}"]
     if baseline.commit:
         parts.append(f"commit {baseline.commit[:12]}")
     if baseline.commits_away:
@@ -130,7 +148,48 @@ def provenance(baseline: BaselineUsed) -> str:
         parts.append(f"run {baseline.run.number}")
     if baseline.created_at:
         parts.append(baseline.created_at.replace("T", " ").replace("Z", " UTC"))
-    return ", ".join(parts) + "."
+    return ", ".join(parts)
+
+
+def counts(op: OpChange) -> str:
+    """Launches on both sides: `196 → 588`."""
+    if op.base_count is None or op.head_count is None:
+        return "–"
+    return f"{op.base_count:,.0f} → {op.head_count:,.0f}"
+
+
+def maybe_delta(value: float | None) -> str:
+    """A change in milliseconds where it is known."""
+    return "–" if value is None else delta_milliseconds(value)
+
+
+def headline_delta(change: Change | None) -> str:
+    """The change that stands for a case in a list of cases."""
+    return delta_words(change) if change else "–"
+
+
+def is_slower(case: CaseRecord) -> bool:
+    """Whether there is a slowdown to explain: one that was found, and not only seen."""
+    return case.verdict is not None and any(
+        change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in case.changes
+    )
+
+
+def to_try(case: CaseRecord) -> list[str]:
+    """What could be done about it: our own advice, with the reference's bottleneck where graded."""
+    said = advice(case.scorecard)
+    return [*case.advice, *([said] if said and not case.advice else [])]
+
+
+def base_revision(case: CaseRecord) -> str:
+    """What to check out as the base."""
+    commit = case.baseline.commit if case.baseline else None
+    return commit[:12] if commit else "origin/main"
+
+
+def environment_lines(environment: Environment) -> list[str]:
+    """What it ran on: versions inform, and may be the very subject of the change."""
+    return [f"{name}: {version}" for name, version in sorted(environment.versions.items())]
 
 
 def parity_words(parity: Parity) -> str:

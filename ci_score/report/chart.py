@@ -1,0 +1,64 @@
+"""History → a mermaid chart, which GitHub draws in a comment."""
+
+from __future__ import annotations
+
+from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named, three_digits
+from ci_score.models import CaseRecord, HistoryPoint, Record
+
+LEAST_POINTS = 3
+MOST_POINTS = 40
+# GitHub's default line is almost invisible; these two have contrast on light and on dark.
+PALETTE = "#1f883d, #cf222e"
+
+
+def trend_chart(record: Record, case: CaseRecord) -> str:
+    """The branch's last runs and this one; empty where there are too few to show a course."""
+    metric = metric_named(THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME)
+    points = [point for point in record.history if point.case == case.name]
+    values = [value for point in points if (value := _value(point, metric.name)) > 0]
+    now = metric.value(case)
+    if len(values) < LEAST_POINTS or not now:
+        return ""
+    shown = values[-MOST_POINTS:]
+    is_new = _is_new(record, case)
+    scale, unit = _scale(max(*shown, now), metric.name)
+    course = [*shown, now] if is_new else shown
+    low, high = min(course) / scale, max(course) / scale
+    margin = max((high - low) * 0.2, high * 0.02)
+    rows = [
+        "---",
+        "config:",
+        "  themeVariables:",
+        "    xyChart:",
+        f'      plotColorPalette: "{PALETTE}"',
+        "---",
+        "xychart-beta",
+        f'  title "{metric.label} over the last {len(course)} runs"',
+        f'  x-axis "run" 1 --> {len(course)}',
+        f'  y-axis "{unit}" {_number(max(low - margin, 0))} --> {_number(high + margin)}',
+        f"  line [{', '.join(_number(value / scale) for value in course)}]",
+    ]
+    return "\n".join(rows)
+
+
+def _value(point: HistoryPoint, metric: str) -> float:
+    return point.throughput_tok_s if metric == THROUGHPUT else point.step_time_ms
+
+
+def _is_new(record: Record, case: CaseRecord) -> bool:
+    """On the branch itself the run is the last point of its history already."""
+    newest = next((point for point in reversed(record.history) if point.case == case.name), None)
+    return newest is None or newest.run != record.run or newest.commit != record.commit
+
+
+def _scale(largest: float, metric: str) -> tuple[float, str]:
+    if metric != THROUGHPUT:
+        return 1.0, "ms a step"
+    for factor, prefix in ((1e6, "M "), (1e3, "k ")):
+        if largest >= factor:
+            return factor, f"{prefix}tok/s per device"
+    return 1.0, "tok/s per device"
+
+
+def _number(value: float) -> str:
+    return three_digits(value).replace(",", "")

@@ -1,0 +1,231 @@
+"""Which of a case's numbers are shown, in which order and words: the same for every renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ci_score.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
+from ci_score.models import (
+    CaseRecord,
+    Change,
+    Explanation,
+    JudgedBy,
+    Outcome,
+    Part,
+    Record,
+    Unjudged,
+)
+from ci_score.report import words
+from ci_score.verdict import describe
+
+# What teams quote comes first; of the others only what matters is shown before the folds.
+FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES)
+LEAST_SHARE_OF_CHANGE = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A line of the table of metrics."""
+
+    label: str
+    base: str
+    head: str
+    change: str
+    verdict: str
+    limit: str
+
+
+def metric_rows(case: CaseRecord, *, whole: bool = False) -> list[MetricRow]:
+    """The metrics that matter, or all: those that teams quote first, then what went wrong."""
+    changes = sorted(case.changes, key=_place)
+    return [_row(change) for change in changes if whole or _matters(change)]
+
+
+def _place(change: Change) -> int:
+    return FIRST.index(change.metric) if change.metric in FIRST else len(FIRST)
+
+
+def _matters(change: Change) -> bool:
+    if change.outcome not in (None, Outcome.PASS) or change.accepted:
+        return True
+    if change.metric not in FIRST:
+        return False
+    # The step time of a step of another size: that it was not compared is worth a line.
+    return change.delta is not None or change.not_compared is not None
+
+
+def _row(change: Change) -> MetricRow:
+    metric = metric_named(change.metric)
+    return MetricRow(
+        metric.label,
+        metric.show_or_dash(change.base),
+        metric.show_or_dash(change.head),
+        words.delta_words(change),
+        words.outcome_words(change),
+        words.limit(change),
+    )
+
+
+def headline_change(case: CaseRecord) -> Change | None:
+    """The change that a line about the case shows: throughput, else step time."""
+    known = {change.metric: change for change in case.changes if change.delta is not None}
+    return known.get(THROUGHPUT) or known.get(STEP_TIME)
+
+
+# --- where the time went ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A line of the table that sums to the change of the step."""
+
+    name: str
+    base_ms: float
+    head_ms: float
+    is_sum: bool = False
+
+    @property
+    def delta_ms(self) -> float:
+        """How much longer it takes now."""
+        return self.head_ms - self.base_ms
+
+
+def part_rows(found: Explanation) -> list[PartRow]:
+    """The parts whose time changed, the others together, and their sum."""
+    least = LEAST_SHARE_OF_CHANGE * abs(found.delta_ms)
+    large = [part for part in found.parts if abs(part.delta_ms) >= least]
+    small = [part for part in found.parts if abs(part.delta_ms) < least]
+    rows = [_part(part) for part in sorted(large, key=lambda part: -abs(part.delta_ms))]
+    if small:
+        rows.append(
+            PartRow(
+                "all other parts" if large else "all parts",
+                sum(part.base_ms for part in small),
+                sum(part.head_ms for part in small),
+            )
+        )
+    return [*rows, PartRow("step", found.base_step_ms, found.head_step_ms, is_sum=True)]
+
+
+def _part(part: Part) -> PartRow:
+    return PartRow(part.name, part.base_ms, part.head_ms)
+
+
+# --- what is said beside the numbers ------------------------------------------------------------
+
+# The table says these by itself.
+_PLAIN = frozenset({"critical", "warning", "unverified: one number a side"})
+
+
+def reasons(case: CaseRecord) -> list[str]:
+    """What a reader cannot see in the table: why it is not proven, and what limits the verdict."""
+    if case.verdict is None:
+        return []
+    told = tuple(describe(change) for change in case.changes)
+    said = [
+        f"{metric_named(change.metric).label}: {change.reason}"
+        for change in case.changes
+        if change.outcome not in (None, Outcome.PASS)
+        and change.reason
+        and change.reason not in _PLAIN
+    ]
+    said += [
+        f"{metric_named(change.metric).label} is accepted {change.accepted}"
+        for change in case.changes
+        if change.accepted
+    ]
+    return [*said, *(text for text in case.verdict.reasons if not text.startswith(told))]
+
+
+# --- one line of provenance ---------------------------------------------------------------------
+
+_MEASURED = {
+    JudgedBy.PAIRED: "{} pairs of launches of both sides",
+    JudgedBy.HISTORY: "one run against {} runs of the branch",
+    JudgedBy.UNVERIFIED: "one number a side, unverified",
+}
+
+
+def provenance(case: CaseRecord, record: Record) -> list[str]:
+    """How it was measured, with what it was compared, on what, and whether it was the same work."""
+    parts = [*_measured(case)]
+    if case.baseline is not None:
+        parts.append(words.compared_with(case.baseline))
+    if case.environment.accelerator:
+        count = case.environment.accelerator_count
+        parts.append(case.environment.accelerator + (f" × {count}" if count else ""))
+    if case.tokens_per_step:
+        parts.append(f"{case.tokens_per_step:,.0f} tokens a step")
+    if case.changes:
+        parts.append(f"{record.rules} rules")
+    return parts
+
+
+def _measured(case: CaseRecord) -> Iterable[str]:
+    times = [change for change in case.changes if change.metric in (THROUGHPUT, STEP_TIME)]
+    kinds = {change.judged_by: change for change in times if change.judged_by}
+    for kind, text in _MEASURED.items():
+        if kind in kinds:
+            yield text.format(kinds[kind].samples)
+            break
+    if case.environment.timing == "under a profiler":
+        yield "timed under the profiler"
+
+
+# --- what to do next ----------------------------------------------------------------------------
+
+_WOULD_TELL = {
+    Unjudged.FIRST_RUN: "the first run on the default branch leaves the baseline",
+    Unjudged.NEW_CASE: "the first run on the default branch leaves its baseline",
+    Unjudged.EXPIRED: "a run of the default branch leaves a new baseline; schedule one a week",
+    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
+    Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
+    " measured side by side (`ci-score ab`)",
+    Unjudged.NOTHING_MEASURED: "a measurement: look at the job that should have left one",
+    Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
+    Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
+    Unjudged.OTHER_WORK: "a run that does the same work",
+    Unjudged.NOT_AS_DESIGNED: "head and base measured side by side (`ci-score ab`)",
+    Unjudged.TOO_NOISY: "more pairs, or a quieter machine (`ci-score qualify` says how)",
+    Unjudged.REQUIRED_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
+    " missing because <reason>`",
+    Unjudged.KNOWN_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
+    " missing because <reason>`",
+    Unjudged.NO_PERMISSION: "the right `actions: read` for the job",
+    Unjudged.API_DOWN: "a re-run, when GitHub answers again",
+    Unjudged.ALL_UNUSABLE: "a run of the default branch leaves a new record",
+}
+
+
+def what_would_tell(reason: Unjudged | None) -> str:
+    """What would turn "not judged" into a verdict."""
+    return _WOULD_TELL.get(reason, "") if reason is not None else ""
+
+
+def acceptance_line(case: CaseRecord) -> str:
+    """The comment that would accept what fails here, ready to copy."""
+    failing = [change for change in case.changes if change.outcome is Outcome.FAIL]
+    if not failing or failing[0].delta is None:
+        return ""
+    change = failing[0]
+    metric = metric_named(change.metric)
+    worse = abs(metric.worsening(change.delta or 0.0))
+    bound = f"{worse * 110:.0f}%" if metric.relative else metric.show(worse * 1.1)
+    return f"ci-score accept {case.name} {change.metric} up to {bound} because <reason>"
+
+
+def counted(record: Record) -> str:
+    """`1 of 12 cases fails, 2 warn`: the whole report in a line."""
+    outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
+    said = [
+        f"{outcomes.count(outcome)} {word if outcomes.count(outcome) == 1 else plural}"
+        for outcome, word, plural in (
+            (Outcome.FAIL, "fails", "fail"),
+            (Outcome.INCONCLUSIVE, "is not judged", "are not judged"),
+            (Outcome.WARN, "warns", "warn"),
+            (Outcome.PASS, "passes", "pass"),
+        )
+        if outcome in outcomes
+    ]
+    return f"{len(record.cases)} cases: {', '.join(said)}" if said else ""
