@@ -61,7 +61,7 @@ def _incomparable(head: CaseRecord, base: CaseRecord) -> dict[str, str]:
     return blind
 
 
-def explain(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...]:
+def contributions(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...]:
     """The phases, ops and layers whose time changed most, largest change first within each kind."""
     least_ms = LEAST_SHARE_OF_STEP * base.scorecard.step_time_ms
     layers = [

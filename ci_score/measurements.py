@@ -86,6 +86,7 @@ class Measured:
         return profile.model_copy(
             update={
                 "avg_step_ms": statistics.median(one.typical_ms for one in self.launches),
+                "profiled_step_ms": profile.avg_step_ms or None,
                 "peak_memory_gb": max(memory, default=profile.peak_memory_gb),
                 "steps": sum(len(launch.timed_ms) for launch in self.launches),
                 "tokens_per_step": tokens if tokens is not None else profile.tokens_per_step,

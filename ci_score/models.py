@@ -83,9 +83,9 @@ def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
 
 
 class OpWork(Value):
-    """How often an op runs in a step, and how long all of that takes."""
+    """How often an op runs in a step, where that was counted, and how long all of that takes."""
 
-    count: NotNegative
+    count: NotNegative | None = None
     ms: Milliseconds
 
 
@@ -419,7 +419,6 @@ class Timeline(Value):
     basis: Literal["device", "phases"]
     step_ms: Milliseconds
     parts: dict[str, Milliseconds]
-    under_profiler: bool = True
 
     @property
     def rest_ms(self) -> float:
@@ -474,14 +473,15 @@ class OpChange(Value):
 
 
 class Explanation(Value):
-    """Why the step time is another: its parts sum to the change, `rest` included.
+    """Why the step time is another: its parts sum to the change, the rest included.
 
-    `categories` sum to the change of the part `compute`. The times are those of the profiles, and
-    the sentence is there only where it explains most of a change that is proven.
+    `categories` sum to the change of the part `compute`. `under_profiler` where the numbers that
+    are judged were measured without one, so that these times are others. A sentence is there only
+    where it explains most of a change that is proven; `counts_sentence` is that of the launches.
     """
 
     basis: Literal["device", "phases"]
-    under_profiler: bool
+    under_profiler: bool = False
     base_step_ms: Milliseconds
     head_step_ms: Milliseconds
     parts: Annotated[tuple[Part, ...], Lax]
@@ -489,6 +489,7 @@ class Explanation(Value):
     ops: Annotated[tuple[OpChange, ...], Lax] = ()
     sentence: str | None = None
     explained_ms: float = 0.0
+    counts_sentence: str | None = None
 
     @property
     def delta_ms(self) -> float:

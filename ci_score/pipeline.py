@@ -12,10 +12,12 @@ from typing import Literal
 
 from ci_score import __version__
 from ci_score.acceptance import Acceptance, accepted_for, is_accepted_loss
+from ci_score.advice import advice_on
 from ci_score.baselines import BaselineStore
-from ci_score.comparison import compare, explain
+from ci_score.comparison import compare, contributions
 from ci_score.efficiency import Workload, training_scorecard
 from ci_score.errors import BadInputError, WrongUseError
+from ci_score.explanation import categories_of, explain, op_details_of, timeline_of
 from ci_score.judgement import Trial, judge
 from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.models import (
@@ -40,11 +42,13 @@ from ci_score.models import (
 )
 from ci_score.parity import compute_parity, side_of
 from ci_score.policy import DEFAULT_POLICY, Policy, PolicyTable, Rules, policy_of, rules_of
+from ci_score.reasons import with_sentences
 from ci_score.records import join_histories
 from ci_score.strict_json import overflow_is_bad_input
 from ci_score.verdict import report_outcome, unjudged
 
 KEPT_OPS = 64
+TOLD_BY_A_PROFILE = ("phases", "ops", "ops_left_out", "op_details", "categories", "timeline")
 OWN_BASE = "the base side of the same measurements"
 # A kernel template may be longer; a name of megabytes would be the record.
 LONGEST_NAME = 1000
@@ -90,7 +94,12 @@ def run(
         _with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
         for read in job.cases
     ]
-    found = [base or baselines.find(case.name, case.environment) for case, base in cases]
+    found = [
+        _with_a_profile(base, case, baselines)
+        if base
+        else baselines.find(case.name, case.environment)
+        for case, base in cases
+    ]
     measured = [case for case, _ in cases]
     created_at = now()
     evidence = Evidence(measured, found, baselines.history(1))
@@ -193,6 +202,19 @@ def _with_its_base(read: CaseInput, workload: Workload) -> tuple[CaseRecord, Bas
     return both, BaselineFound(base, used)
 
 
+def _with_a_profile(
+    base: BaselineFound, head: CaseRecord, baselines: BaselineStore
+) -> BaselineFound:
+    """A session measures its base without a profile: the branch's own record explains it."""
+    if base.case.timeline is not None or head.timeline is None:
+        return base
+    recorded = baselines.find(head.name, head.environment)
+    if not isinstance(recorded, BaselineFound):
+        return base
+    told = {name: getattr(recorded.case, name) for name in TOLD_BY_A_PROFILE}
+    return replace(base, case=base.case.model_copy(update=told))
+
+
 def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     """A case with its scorecard and what can explain it later, not yet judged."""
     profile = case.profile
@@ -200,6 +222,7 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     card = card.model_copy(update={"notes": (*card.notes, *profile.notes, *case.notes)})
     ops = op_totals(profile.per_layer) or profile.ops
     kept = _largest(ops)
+    timeline, categories = timeline_of(profile), categories_of(profile)
     empty = None if profile.measured_something else "the profile holds no time"
     launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
     return CaseRecord(
@@ -215,6 +238,10 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
         phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
         ops=kept,
         ops_left_out=len(ops) - len(kept),
+        op_details=op_details_of(profile, kept),
+        categories=categories,
+        timeline=timeline,
+        advice=advice_on(timeline, categories),
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
     )
 
@@ -294,10 +321,14 @@ def trial_of(
     try:
         with overflow_is_bad_input(f"case {case.name}"):
             changes = compare(case, baseline.case, [gate.metric for gate in rules.gates])
-            contributions = explain(case, baseline.case)
+            places = contributions(case, baseline.case)
+            found = explain(case, baseline.case)
     except BadInputError as error:
         return replace(trial, case=case.model_copy(update={"unmeasured": str(error)}))
-    return replace(trial, changes=changes, contributions=contributions)
+    if found is not None:
+        found = with_sentences(found, case, baseline.case, places)
+        case = case.model_copy(update={"explanation": found})
+    return replace(trial, case=case, changes=changes, contributions=places)
 
 
 def judged(trials: Sequence[Trial]) -> list[CaseRecord]:

@@ -35,6 +35,9 @@ ARROWS: dict[str, set[str]] = {
     "measure": VALUES | {"files", "measurements", "noise"},
     "efficiency": FACTS | {"scoring", "policy"},
     "comparison": FACTS | {"scoring"},
+    "explanation": VALUES,
+    "reasons": FACTS | {"explanation"},
+    "advice": FACTS | {"explanation"},
     "verdict": FACTS | {"policy"},
     "judgement": FACTS | {"policy", "noise", "verdict"},
     "report": FACTS | {"verdict", "parity"},
@@ -50,7 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
-    | {"acceptance", "judgement", "policy"}
+    | {"acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}
