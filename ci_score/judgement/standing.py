@@ -1,0 +1,143 @@
+"""Can a case be judged at all? What is not comparable, disturbed or empty is never a regression."""
+
+from __future__ import annotations
+
+from ci_score import noise
+from ci_score.judgement.evidence import complete_pairs, gate_rules
+from ci_score.judgement.trial import Trial
+from ci_score.metrics import STEP_TIME, THROUGHPUT
+from ci_score.models import (
+    BaselineFound,
+    BaselineMissing,
+    CaseRecord,
+    Unjudged,
+    Verdict,
+)
+from ci_score.policy import CaseRules
+from ci_score.verdict import unjudged
+
+MISSING_WORDS = {
+    Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
+    Unjudged.NEW_CASE: "the baselines do not know this case yet",
+    Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
+    Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
+}
+
+
+def standing(trial: Trial) -> BaselineFound | Verdict:
+    """What the case is judged against, or the verdict that it cannot be."""
+    unusable = _unusable(trial.case) or _disturbed(trial.case, trial.rules, "the measurement")
+    unusable = unusable or _not_as_designed(trial)
+    if unusable is not None:
+        return unusable
+    if isinstance(trial.baseline, BaselineMissing):
+        missing = trial.baseline
+        words = MISSING_WORDS.get(missing.reason, missing.reason.value)
+        return unjudged(missing.reason, words, *_details(missing))
+    return _incomparable(trial, trial.baseline) or trial.baseline
+
+
+def _unusable(case: CaseRecord) -> Verdict | None:
+    if case.has_a_time:
+        return None
+    words = case.unmeasured or "no step time and no throughput was measured"
+    return unjudged(Unjudged.CRASHED_RUN if case.crashed else Unjudged.NOTHING_MEASURED, words)
+
+
+def _disturbed(case: CaseRecord, rules: CaseRules, what: str) -> Verdict | None:
+    events = [
+        f"{event}: {words}"
+        for event, words in case.environment.disturbances.items()
+        if event in rules.environment.reject
+    ]
+    if not events:
+        return None
+    return unjudged(
+        Unjudged.INVALID_MEASUREMENT, f"{what} was disturbed ({events[0]})", *events[1:]
+    )
+
+
+def _not_as_designed(trial: Trial) -> Verdict | None:
+    if trial.rules.measure.design != "interleaved":
+        return None
+    counts = [len(complete_pairs(trial.case, name)) for name in (STEP_TIME, THROUGHPUT)]
+    if max(counts) >= noise.LEAST_PAIRS:
+        return None
+    return unjudged(
+        Unjudged.NOT_AS_DESIGNED,
+        "the policy asks for interleaved launches of both sides, and there are"
+        f" {max(counts) or 'no'} complete pairs of at least {noise.LEAST_PAIRS}",
+    )
+
+
+def _details(missing: BaselineMissing) -> list[str]:
+    """Why there is none, and each record that was looked at; said once each."""
+    details = [missing.detail, *missing.skipped]
+    return [
+        detail for place, detail in enumerate(details) if detail and detail not in details[:place]
+    ]
+
+
+# --- comparable with its baseline? ----------------------------------------------------------------
+
+
+def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
+    case, rules = trial.case, trial.rules
+    mismatch = case.environment.mismatch(baseline.case.environment, rules.environment.match)
+    if mismatch is not None:
+        words = MISSING_WORDS[Unjudged.ENVIRONMENT_CHANGED]
+        return unjudged(Unjudged.ENVIRONMENT_CHANGED, words, mismatch, *baseline.used.skipped)
+    less = _less_work(trial, baseline.case)
+    if less is not None:
+        return unjudged(Unjudged.OTHER_WORK, f"it did not do the same work ({less})")
+    return _disturbed(baseline.case, rules, "its baseline's measurement") or _nothing_gated(trial)
+
+
+def _nothing_gated(trial: Trial) -> Verdict | None:
+    """A comparison without any number of weight would be a pass on nothing."""
+    compared = {change.metric for change in trial.changes if change.delta is not None}
+    if compared.isdisjoint((STEP_TIME, THROUGHPUT)):
+        return unjudged(
+            Unjudged.NOTHING_MEASURED, "neither step time nor throughput is known on both sides"
+        )
+    gated = {name for name, rule in gate_rules(trial).items() if rule.gate}
+    if gated and compared.isdisjoint(gated):
+        return unjudged(
+            Unjudged.NOTHING_MEASURED,
+            f"nothing that the policy gates is known on both sides ({', '.join(sorted(gated))})",
+        )
+    return None
+
+
+def _less_work(trial: Trial, base: CaseRecord) -> str | None:
+    """What the head left out that the base did: being faster so is no improvement."""
+    head, rules = trial.case, trial.rules
+    mine, theirs = head.metrics.get("valid_steps"), base.metrics.get("valid_steps")
+    asked = "valid_steps" in rules.environment.same_work
+    if asked and mine is not None and theirs is not None and mine < theirs:
+        return f"{mine:g} valid steps here, {theirs:g} there"
+    loss = losses_apart(head, base, rules)
+    if loss is not None and loss[0] > loss[1] and _is_faster(trial):
+        return f"it is faster, and its final loss is {loss[0]:.4g} instead of {loss[1]:.4g}"
+    return None
+
+
+def _is_faster(trial: Trial) -> bool:
+    rules = gate_rules(trial)
+    return any(
+        -rules[change.metric].metric.worsening(change.delta) > rules[change.metric].warn
+        for change in trial.changes
+        if change.delta is not None and change.metric in (STEP_TIME, THROUGHPUT)
+    )
+
+
+def losses_apart(
+    head: CaseRecord, base: CaseRecord, rules: CaseRules
+) -> tuple[float, float] | None:
+    """The final losses of both sides where they are too far apart for the same work."""
+    mine, theirs = head.metrics.get("final_loss"), base.metrics.get("final_loss")
+    if "final_loss" not in rules.environment.same_work or mine is None or theirs is None:
+        return None
+    if abs(mine - theirs) <= rules.environment.loss_tolerance * abs(theirs):
+        return None
+    return mine, theirs

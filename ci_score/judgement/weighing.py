@@ -1,0 +1,225 @@
+"""A finding × its share of the chance × what holds the verdict back → what becomes of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ci_score import noise
+from ci_score.judgement.evidence import is_other_size
+from ci_score.judgement.standing import losses_apart
+from ci_score.judgement.trial import Finding, Trial
+from ci_score.metrics import Kind
+from ci_score.models import BaselineFound, Change, JudgedBy, Outcome, Severity
+from ci_score.noise import Evidence, HistoryEvidence, PairedEvidence
+
+# What is certain says so first.
+CONFIRMED = "confirmed"
+_SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
+_REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
+_BY_THE_REFERENCE = {outcome: severity.value for severity, outcome in _REFERENCE_OUTCOMES.items()}
+
+Weighed = tuple[Outcome, str | None]
+
+
+def caps(trial: Trial, baseline: BaselineFound) -> tuple[str, ...]:
+    """Why nothing of this case can be worse than a warning."""
+    reasons = []
+    distance = not_attributable(baseline)
+    if distance and trial.rules.rules == "training":
+        reasons.append(distance)
+    if is_other_size(trial.case.tokens_per_step, baseline.case.tokens_per_step):
+        reasons.append(
+            f"{trial.case.tokens_per_step:g} tokens a step here,"
+            f" {baseline.case.tokens_per_step:g} there: compared per token"
+        )
+    losses = losses_apart(trial.case, baseline.case, trial.rules)
+    if losses:
+        mine, theirs = losses
+        reasons.append(
+            f"the final loss is {mine:.4g} here and {theirs:.4g} there: is it the same work?"
+        )
+    return tuple(reasons)
+
+
+def not_attributable(baseline: BaselineFound) -> str | None:
+    """That other commits, too, lie between this measurement and its baseline."""
+    away = baseline.used.commits_away or 0
+    if not away:
+        return None
+    commits = f"{away} commit{'s' if away > 1 else ''}"
+    return f"not attributable: the baseline is {commits} before the tested base"
+
+
+def weighed(
+    finding: Finding, trial: Trial, chance: float | None, held_back_by: Sequence[str]
+) -> Change:
+    """The change with its interval, what it was judged by, and what became of it."""
+    change, rule = finding.change, finding.rule
+    change = change.model_copy(
+        update={
+            "gated": rule.gate,
+            "warn_limit": rule.warn,
+            "fail_limit": rule.fail,
+            **(_interval(finding) if change.delta is not None else {}),
+        }
+    )
+    if not rule.gate:
+        return change.model_copy(update={"severity": None})
+    if change.delta is None:
+        return _not_compared(finding, change)
+    outcome, reason = _outcome(finding, trial, chance)
+    if outcome is Outcome.FAIL and held_back_by:
+        outcome, reason = Outcome.WARN, f"{reason}; {'; '.join(held_back_by)}"
+    accepted = _acceptance(finding, outcome, trial)
+    if accepted is not None:
+        outcome = Outcome.PASS
+    return change.model_copy(
+        update={
+            "outcome": outcome,
+            "reason": reason,
+            "accepted": accepted,
+            "severity": _SEVERITIES.get(outcome),
+        }
+    )
+
+
+def _not_compared(finding: Finding, change: Change) -> Change:
+    """A gate that the policy names is not passed by measuring its metric no more."""
+    lost = change.not_compared is None and change.base > 0 and not change.head
+    if not lost:
+        return change
+    named = finding.rule.named
+    return change.model_copy(
+        update={
+            "not_compared": "measured by the baseline alone",
+            "outcome": Outcome.INCONCLUSIVE if named else None,
+            "reason": "gated by the policy, and not measured here" if named else None,
+        }
+    )
+
+
+def _interval(finding: Finding) -> dict[str, object]:
+    """The 95 % interval of the delta, and what it rests on."""
+    evidence, metric = finding.evidence, finding.rule.metric
+    if evidence is None:
+        exact = metric.kind is Kind.EXACT
+        return {"judged_by": JudgedBy.EXACT if exact else JudgedBy.UNVERIFIED}
+    upper = evidence.at_most(noise.SURE / 2)
+    ends = [metric.delta_of_score(end) for end in (upper, 2 * evidence.worsening - upper)]
+    delta = metric.delta_of_score(evidence.worsening)
+    found = {
+        "delta": delta,
+        "low": min(ends),
+        "high": max(ends),
+        "judged_by": JudgedBy.PAIRED,
+        "samples": evidence.samples,
+    }
+    if isinstance(evidence, HistoryEvidence):
+        # The delta is that against the branch's level, so the number beside it is the level.
+        head = finding.change.head
+        level = head / (1.0 + delta) if metric.relative else head - delta
+        found |= {"judged_by": JudgedBy.HISTORY, "base": level}
+    return found
+
+
+# --- what becomes of it -------------------------------------------------------------------------
+
+
+def _outcome(finding: Finding, trial: Trial, chance: float | None) -> Weighed:
+    if finding.evidence is not None:
+        return _of_evidence(finding, finding.evidence, chance)
+    metric = finding.rule.metric
+    if metric.kind is Kind.EXACT:
+        return _of_exact(finding)
+    by_reference = trial.rules.rules == "reference" and trial.rules.measure.design is None
+    # The reference speaks of its own metrics only; one number of any other proves nothing.
+    if by_reference and metric.card_value is not None:
+        return _of_reference(finding)
+    if finding.worse_by > finding.rule.warn:
+        return Outcome.WARN, "unverified: one number a side"
+    return Outcome.PASS, None
+
+
+def _of_exact(finding: Finding) -> Weighed:
+    rule, worse = finding.rule, finding.worse_by
+    if rule.fail is not None and worse > rule.fail:
+        return Outcome.FAIL, "a count, which does not vary from run to run"
+    return (Outcome.WARN, "a count") if worse > rule.warn else (Outcome.PASS, None)
+
+
+def _of_reference(finding: Finding) -> Weighed:
+    """The reference's own limits as it applies them, or those that the policy puts there."""
+    rule, worse, severity = finding.rule, finding.worse_by, finding.change.severity
+    if not rule.named:
+        outcome = _REFERENCE_OUTCOMES[severity] if severity else Outcome.PASS
+    elif rule.fail is not None and worse > rule.fail:
+        outcome = Outcome.FAIL
+    else:
+        outcome = Outcome.WARN if worse > rule.warn else Outcome.PASS
+    return outcome, _BY_THE_REFERENCE.get(outcome)
+
+
+def _of_evidence(finding: Finding, evidence: Evidence, chance: float | None) -> Weighed:
+    """Fail what is proven beyond the limit; warn of what only looks so; say what is too noisy.
+
+    The worse the numbers, the further down this ladder: pass, too noisy to tell, warn, fail.
+    """
+    metric = finding.rule.metric
+    if chance is not None and finding.is_proven(chance):
+        surely = metric.show_delta(metric.delta_of_score(evidence.at_least(chance)))
+        return Outcome.FAIL, f"{CONFIRMED}: at least {surely}"
+    warning = _warning(finding, evidence, chance)
+    if warning is not None:
+        return Outcome.WARN, warning
+    if finding.sides_disagree:
+        return Outcome.INCONCLUSIVE, _how_they_disagree(finding, evidence)
+    most = evidence.at_most(noise.SURE)
+    if most <= finding.decisive_score:
+        return Outcome.PASS, None
+    hidden = metric.show_delta(metric.delta_of_score(most))
+    return Outcome.INCONCLUSIVE, f"too noisy: up to {hidden} could hide in it"
+
+
+def _warning(finding: Finding, evidence: Evidence, chance: float | None) -> str | None:
+    """Why it is worth a warning, where it is."""
+    if not finding.agrees_beyond(finding.rule.warn):
+        return None
+    limit = finding.decisive_score
+    if evidence.at_least(noise.SURE) > finding.warn_score:
+        if finding.rule.fail is None:
+            return CONFIRMED
+        if evidence.worsening <= limit:
+            return f"{CONFIRMED}, within the limit that fails"
+    return _what_would_prove_it(evidence, limit, chance) if evidence.suggests(limit) else None
+
+
+def _what_would_prove_it(evidence: Evidence, limit: float, chance: float | None) -> str:
+    words = "not proven: it may be noise"
+    if not isinstance(evidence, PairedEvidence):
+        return f"{words}; interleaved launches of head and base would tell"
+    pairs = evidence.pairs_to_prove(limit, noise.SURE if chance is None else chance)
+    if pairs is None:
+        return f"{words}; this machine is too noisy to prove it with {noise.MOST_PAIRS} pairs"
+    return f"{words}; {pairs} pairs would prove it, {evidence.samples} were measured"
+
+
+def _how_they_disagree(finding: Finding, evidence: Evidence) -> str:
+    metric = finding.rule.metric
+    theirs = metric.show_delta(metric.delta_of_score(evidence.worsening))
+    return (
+        f"{theirs} against the branch's history, {metric.show_delta(finding.change.delta or 0.0)}"
+        " against its nearest baseline: the branch's level may just have moved"
+    )
+
+
+def _acceptance(finding: Finding, outcome: Outcome, trial: Trial) -> str | None:
+    """The reason why somebody with write access lets a worsening up to a bound pass."""
+    found = trial.accepted.get(finding.rule.metric.name)
+    if found is None or outcome not in (Outcome.FAIL, Outcome.WARN):
+        return None
+    bound, words = found
+    worse = finding.worse_by
+    if finding.evidence is not None:
+        metric = finding.rule.metric
+        worse = metric.worsening(metric.delta_of_score(finding.evidence.worsening))
+    return words if worse <= bound else None
