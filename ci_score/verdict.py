@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ci_score.metrics import STEP_TIME, metric_named, significant
-from ci_score.models import Change, Contribution, Outcome, Record, Unjudged, Verdict
+from ci_score.models import Change, Contribution, Outcome, Record, Trend, Unjudged, Verdict
 from ci_score.policy import fates_of
 
 LONGEST_NAME = 80
@@ -133,3 +133,16 @@ def describe(change: Change) -> str:
     delta = metric.show_delta(change.delta) if change.delta is not None else "not compared"
     values = f"{metric.show_or_dash(change.base)} → {metric.show_or_dash(change.head)}"
     return f"{metric.label} {delta} ({values})"
+
+
+def describe_trend(trend: Trend) -> str:
+    """A trend in words: `Step time +5.0 % (400 ms → 420 ms) since …, between … and …`."""
+    metric = metric_named(trend.metric)
+    values = f"{metric.show(trend.before)} → {metric.show(trend.after)}"
+    changed = f"{metric.label} {metric.show_delta(trend.delta)} ({values})"
+    old, new = (
+        commit[:12] if commit else "a run" for commit in (trend.last_before, trend.first_after)
+    )
+    if trend.kind == "drift":
+        return f"{changed} in slow steps, from {old} to {new}"
+    return f"{changed} since {trend.created_at[:10]}, between {old} and {new}"

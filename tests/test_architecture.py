@@ -31,6 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "parity": VALUES,
     "student": set(),
     "noise": {"student"},
+    "trend": FACTS | {"student"},
     "acceptance": VALUES,
     "measure": VALUES | {"files", "measurements", "noise"},
     "efficiency": FACTS | {"scoring", "policy"},
