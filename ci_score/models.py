@@ -498,10 +498,14 @@ class Explanation(Value):
 
 
 class RunIdentity(Value):
-    """Which run left a record. A re-run of the same number has a later attempt."""
+    """Which run left a record. A re-run of the same number has a later attempt.
+
+    By its id a run's artifacts are found.
+    """
 
     number: Count
     attempt: Count = 1
+    id: Count | None = None
 
 
 class BaselineUsed(Value):
@@ -520,11 +524,18 @@ class BaselineUsed(Value):
 
 
 class LaunchNumbers(Value):
-    """What one process launch measured: its typical step, and whatever else it said."""
+    """What one process launch measured: its typical step, and whatever else it said.
+
+    A session that looks at its pairs several times spends the chance of error over the looks:
+    `look_share` is the part that the look at this launch's pair may spend.
+    """
 
     side: Literal["head", "base"] = "head"
     launch: Count = 0
+    look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
+    warmup_steps: Count | None = None
+    timed_steps: Count | None = None
 
 
 class CaseRecord(Value):
@@ -547,6 +558,7 @@ class CaseRecord(Value):
     timeline: Timeline | None = None
     advice: Annotated[tuple[str, ...], Lax] = ()
     parity: Parity | None = None
+    partner: ParityProfile | None = None
     baseline: BaselineUsed | None = None
     changes: Annotated[tuple[Change, ...], Lax] = ()
     contributions: Annotated[tuple[Contribution, ...], Lax] = ()

@@ -26,6 +26,7 @@ COMMANDS = (
     "formats",
     "hardware",
     "demo",
+    "open",
     "ab",
     "env",
     "qualify",

@@ -65,7 +65,9 @@ class RecordArtifacts:
         with as_expected():
             run = self.api.get(f"/repos/{self.repository}/actions/runs/{upload.run_id}")
             self._check_run(run, upload, source)
-            identity = RunIdentity(number=run["run_number"], attempt=run.get("run_attempt") or 1)
+            identity = RunIdentity(
+                number=run["run_number"], attempt=run.get("run_attempt") or 1, id=upload.run_id
+            )
         if upload.size > LARGEST_ZIP:
             raise BadInputError(
                 source,

@@ -123,6 +123,7 @@ def _event(
         run=RunIdentity(
             number=_int(environment, "GITHUB_RUN_NUMBER"),
             attempt=_int(environment, "GITHUB_RUN_ATTEMPT"),
+            id=_int(environment, "GITHUB_RUN_ID"),
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
         pull=pull,
@@ -200,7 +201,9 @@ def _producer(payload: Mapping[str, Any]) -> ProducerRun:
         event=str(run["event"]),
         # GITHUB_WORKFLOW_REF names the posting workflow; the producer's path is the run's own.
         workflow=workflow_path(str(run.get("path") or "")),
-        run=RunIdentity(number=int(run["run_number"]), attempt=int(run["run_attempt"])),
+        run=RunIdentity(
+            number=int(run["run_number"]), attempt=int(run["run_attempt"]), id=int(run["id"])
+        ),
     )
 
 

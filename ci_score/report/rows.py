@@ -215,6 +215,19 @@ def acceptance_line(case: CaseRecord) -> str:
     return f"ci-score accept {case.name} {change.metric} up to {bound} because <reason>"
 
 
+def trace_commands(case: CaseRecord, record: Record) -> list[str]:
+    """What opens the traces of both runs side by side, where both are known."""
+    base = case.baseline.run.id if case.baseline and case.baseline.run else None
+    head = record.run.id if record.run else None
+    if base is None or head is None:
+        return []
+    return [
+        f"gh run download {base} --pattern 'profile*' --dir base",
+        f"gh run download {head} --pattern 'profile*' --dir head",
+        "ci-score open base head",
+    ]
+
+
 def counted(record: Record) -> str:
     """`1 of 12 cases fails, 2 warn`: the whole report in a line."""
     outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
