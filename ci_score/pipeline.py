@@ -19,8 +19,10 @@ from ci_score.efficiency import Workload, training_scorecard
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.explanation import categories_of, explain, op_details_of, timeline_of
 from ci_score.judgement import Trial, judge
-from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
+from ci_score.judgement.evidence import comparable_points
+from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import (
+    MOST_TRENDS,
     Baseline,
     BaselineFound,
     BaselineUsed,
@@ -36,6 +38,7 @@ from ci_score.models import (
     Regression,
     RunIdentity,
     Scorecard,
+    Trend,
     Unjudged,
     Verdict,
     op_totals,
@@ -45,6 +48,7 @@ from ci_score.policy import DEFAULT_POLICY, Policy, PolicyTable, Rules, policy_o
 from ci_score.reasons import with_sentences
 from ci_score.records import join_histories
 from ci_score.strict_json import overflow_is_bad_input
+from ci_score.trend import trends_of
 from ci_score.verdict import report_outcome, unjudged
 
 KEPT_OPS = 64
@@ -127,6 +131,17 @@ class Evidence:
             ]
         )
 
+    def trends(self, policy: Policy, history: tuple[HistoryPoint, ...]) -> tuple[Trend, ...]:
+        """The lasting changes of what is gated, over the runs that were measured as these were."""
+        return tuple(
+            trend
+            for case, baseline in zip(self.cases, self.baselines, strict=True)
+            if case.has_a_time
+            for trend in _trends_of(
+                Trial(case, rules_of(policy, case.name), baseline, history=history)
+            )
+        )[:MOST_TRENDS]
+
 
 def judged_record(
     job: Job,
@@ -145,6 +160,7 @@ def judged_record(
         granted = acceptances()
         cases = evidence.judged(policy, granted) if granted else cases
         lost = {name: why for name, why in lost.items() if not is_accepted_loss(granted, name)}
+    history = _history(job, cases, baselines, created_at)
     return record_of(
         cases,
         created_at,
@@ -154,7 +170,8 @@ def judged_record(
         policy=table,
         unjudged=job.unjudged or (None if job.tracked else _verdict_on(lost)),
         notices=(*job.notices, *(_words_on(lost) if job.tracked else ()), *_moving_together(cases)),
-        history=_history(job, cases, baselines, created_at),
+        history=history,
+        trends=evidence.trends(policy, history),
     )
 
 
@@ -363,6 +380,7 @@ def record_of(
     unjudged: Verdict | None = None,
     notices: tuple[str, ...] = (),
     history: tuple[HistoryPoint, ...] = (),
+    trends: tuple[Trend, ...] = (),
 ) -> Record:
     """What this version of ci-score leaves of the cases."""
     return Record(
@@ -376,6 +394,7 @@ def record_of(
         unjudged=unjudged,
         notices=notices,
         history=history,
+        trends=trends,
     )
 
 
@@ -493,6 +512,17 @@ def _history(
         if case.has_a_time
     )
     return join_histories(baselines.history(HISTORIES_JOINED), points)
+
+
+def _trends_of(trial: Trial) -> Iterable[Trend]:
+    """Throughput and step time are one fact: of the two, the one that is known tells it."""
+    points = comparable_points(trial)
+    gated = {gate.metric.name: gate.metric for gate in trial.rules.gates if gate.gate}
+    told = THROUGHPUT if any(point.throughput_tok_s for point in points) else STEP_TIME
+    times = {told: gated.get(told) or metric_named(told)}
+    rest = {name: row for name, row in gated.items() if name not in (THROUGHPUT, STEP_TIME)}
+    for metric in (times | rest).values():
+        yield from trends_of(metric, points)
 
 
 def _largest(ops: dict[str, float]) -> dict[str, float]:

@@ -41,6 +41,8 @@ LEAST_BLOCKS = 6
 BY_LUCK = 1e-7
 SHIFT_FROM = 5.5
 RUNS_A_FREEDOM = 3
+# A step that is smaller in standard errors hides no other one.
+WORTH_A_LOOK = 3.5
 JUMP_FROM = 3.5
 JUMP_SHARE = 0.5
 MEDIAN_SHARE = 0.7
@@ -198,9 +200,13 @@ class _Runs:
 
     def seen_at(self, place: int, before: int, after: int, variance: float) -> _Shift | None:
         """The shift at a place as two windows show it, or None where they show none."""
-        old, new = self._mean(place - before, place), self._mean(place, place + after)
-        size, error = new - old, math.sqrt(variance * (1.0 / before + 1.0 / after))
-        if abs(size) < max(LEAST_CHANGE, self.threshold * error):
+        middle = self._sums[place]
+        size = (self._sums[place + after] - middle) / after
+        size -= (middle - self._sums[place - before]) / before
+        if abs(size) < LEAST_CHANGE:
+            return None
+        error = math.sqrt(variance * (1.0 / before + 1.0 / after))
+        if abs(size) < self.threshold * error:
             return None
         if not self._jumps(place, before, after, size, variance):
             return None
@@ -219,17 +225,19 @@ class _Runs:
         error = math.sqrt(variance * (1.0 / before + 1.0 / after + apart * apart / width))
         return jump * size > 0 and abs(jump) >= max(JUMP_SHARE * abs(size), JUMP_FROM * error)
 
-    def largest_step(self, start: int, end: int) -> int:
-        """Where a stretch changes most, be it noise."""
-        sizes = {
-            place: max(
+    def largest_step(self, start: int, end: int) -> tuple[int, float]:
+        """Where a stretch changes most, be it noise, and by how many errors of a spread of 1."""
+        sizes = (
+            (
                 abs(self._mean(place, place + after) - self._mean(place - before, place))
-                / math.sqrt(1.0 / before + 1.0 / after)
-                for before, after in _windows(place, start, end)
+                / math.sqrt(1.0 / before + 1.0 / after),
+                place,
             )
             for place in range(start + LEAST_SIDE, end - LEAST_SIDE + 1)
-        }
-        return max(sizes, key=lambda place: sizes[place])
+            for before, after in _windows(place, start, end)
+        )
+        size, place = max(sizes)
+        return place, size
 
     def _mean(self, start: int, end: int) -> float:
         return (self._sums[end] - self._sums[start]) / (end - start)
@@ -303,7 +311,9 @@ def _clearest(runs: _Runs, start: int, end: int, known: list[int]) -> _Shift | N
     alone = _best(runs, start, end, known)
     if alone is not None or end - start < 3 * LEAST_SIDE:
         return alone
-    guess = runs.largest_step(start, end)
+    guess, size = runs.largest_step(start, end)
+    if size < WORTH_A_LOOK * math.sqrt(runs.variance([*known, guess])):
+        return None
     other = _best(runs, start, end, [*known, guess])
     if other is None or abs(other.place - guess) < LEAST_SIDE:
         return None
@@ -325,9 +335,13 @@ def _candidates(runs: _Runs, start: int, end: int, known: list[int]) -> Iterator
                 yield seen
 
 
-def _windows(place: int, start: int, end: int) -> list[tuple[int, int]]:
+def _windows(place: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     """So many runs before a place and after it, within a stretch."""
-    return sorted({(min(width, place - start), min(width, end - place)) for width in WINDOWS})
+    most_before, most_after = place - start, end - place
+    for width in WINDOWS:
+        yield min(width, most_before), min(width, most_after)
+        if width >= most_before and width >= most_after:
+            return
 
 
 # --- drift --------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "posting": {"models", "scoring", "baselines", "pipeline"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
+    | {"trend"}
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
     | {"acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
     | {"__init__"},

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from benchmarks.trend import WORLDS, history, trends
+from ci_score.efficiency import Workload
 from ci_score.metrics import KERNELS, STEP_TIME, THROUGHPUT, metric_named
-from ci_score.models import MOST_BETWEEN
+from ci_score.models import (
+    MOST_BETWEEN,
+    Baseline,
+    CaseInput,
+    CaseRecord,
+    Environment,
+    HistoryPoint,
+    Outcome,
+    Record,
+)
+from ci_score.pipeline import Job, measured_case, run
 from ci_score.trend import LEAST_RUNS, trends_of
 from ci_score.verdict import describe_trend
+from tests.builders import found, profile
 
 HARMLESS = sorted(WORLDS.keys() - {"drifting", "wandering", "sticky modes"})
 
@@ -145,3 +158,70 @@ def test_trend__in_words() -> None:
         "Step time +19.7 % (100 ms → 120 ms) since 2026-02-23, between 000000000000 and"
         " 000000000000"
     )
+
+
+# --- in a run -----------------------------------------------------------------------------------
+
+
+class Branch:
+    """A store that remembers a history, and whose last record is the baseline."""
+
+    def __init__(self, points: list[HistoryPoint]) -> None:
+        self._points = tuple(points)
+
+    def find(self, case: str, environment: Environment) -> Baseline:
+        """The newest run."""
+        return found(measured(self._points[-1].step_time_ms))
+
+    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
+        """All of it."""
+        return self._points
+
+    def known_cases(self) -> frozenset[str]:
+        """The only one."""
+        return frozenset({"training"})
+
+    def policy(self) -> dict[str, Any] | None:
+        """That of the workspace."""
+        return None
+
+
+def measured(step_ms: float) -> CaseRecord:
+    return measured_case(CaseInput("training", profile(step_ms)), Workload())
+
+
+def left_by(points: list[HistoryPoint], case: CaseInput, *, tracked: bool = True) -> Record:
+    return run(
+        Job((case,), commit="f" * 40, tracked=tracked),
+        baselines=Branch(points),
+        publish=lambda _: None,
+        now=lambda: "2027-01-01T00:00:00Z",
+    )
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_run__tells_the_trend_and_judges_without_it(*, tracked: bool) -> None:
+    """A slowdown that was merged long ago is no verdict on this run."""
+    points = history(noise(runs=80), {50: 0.08})
+    record = left_by(points, CaseInput("training", profile(108.0)), tracked=tracked)
+    (trend,) = record.trends
+    assert (trend.case, trend.metric, trend.kind) == ("training", STEP_TIME, "shift")
+    assert (place(trend.last_before), place(trend.first_after)) == (49, 50)
+    assert record.cases[0].verdict is not None
+    assert record.cases[0].verdict.outcome is Outcome.PASS
+    assert len(record.history) == 80 + tracked
+
+
+def test_run__a_series_is_of_one_environment_and_size() -> None:
+    """A move to a faster card, or to a larger batch, is no change of the program."""
+    for moved in (
+        {"environment": Environment(accelerator="H100 SXM 80GB", timing="under a profiler")},
+        {"tokens_per_step": 4096.0},
+    ):
+        points = [
+            point.model_copy(update=moved if run < 50 else {"tokens_per_step": 8192.0})
+            for run, point in enumerate(history(noise(runs=100), {50: 0.30}))
+        ]
+        case = CaseInput("training", profile(130.0, accelerator="L4", tokens_per_step=8192))
+        record = left_by(points, case)
+        assert record.trends == ()
