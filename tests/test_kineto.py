@@ -5,7 +5,7 @@ import json
 import os
 import re
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -715,6 +715,155 @@ def test_cut__anywhere(place: int) -> None:
         assert profile.unusable or profile.steps in (1, 2, 3, 4)
     if profile.unusable is None and profile.steps > 1:
         assert ms(profile.avg_step_ms) == 0.1
+
+
+def in_blocks(events: list[Json], key: Callable[[Json], Any]) -> list[Json]:
+    """The same events, those of one key together and each block by time."""
+    return sorted(events, key=lambda each: (key(each), each["ts"]))
+
+
+def buffers(events: list[Json]) -> list[Json]:
+    """The host's first, and calls and the device's work in buffers that come in no order."""
+    is_host = [each.get("cat") in ("cpu_op", "user_annotation") for each in events]
+    host = [each for each, mine in zip(events, is_host, strict=True) if mine]
+    rest = [each for each, mine in zip(events, is_host, strict=True) if not mine]
+    size = len(rest) // 20 + 1
+    pieces = [rest[place : place + size] for place in range(0, len(rest), size)]
+    pieces[3::4], pieces[1::4] = (
+        pieces[1 : len(pieces[3::4]) * 4 : 4],
+        pieces[3::4] + (pieces[1::4][len(pieces[3::4]) :]),
+    )
+    return host + [each for piece in pieces for each in piece]
+
+
+def order_of(kinds: str) -> Callable[[Json], Any]:
+    ranks = {kind: place for place, kind in enumerate(kinds.split())}
+    return lambda each: ranks.get(each.get("cat", ""), -1)
+
+
+LAYOUTS: dict[str, Callable[[list[Json]], list[Json]]] = {
+    "as it is collected": list,
+    "by time": lambda events: in_blocks(events, lambda _: 0),
+    "buffers": lambda events: buffers(in_blocks(events, lambda _: 0)),
+    "by stream and thread": lambda events: in_blocks(
+        events, lambda each: (each.get("cat") == "kernel", str(each["tid"]))
+    ),
+    "by stream, the device first": lambda events: in_blocks(
+        events, lambda each: (each.get("cat") != "user_annotation", str(each["tid"]))
+    ),
+    "by kernel": lambda events: in_blocks(
+        events, lambda each: each["name"] if each.get("cat") == "kernel" else ""
+    ),
+    "calls, copies, kernels": lambda events: in_blocks(
+        events, order_of("cuda_runtime gpu_memcpy kernel")
+    ),
+    "calls, kernels, copies": lambda events: in_blocks(
+        events, order_of("cuda_runtime kernel gpu_memcpy")
+    ),
+    "kernels, calls": lambda events: in_blocks(events, order_of("kernel gpu_memcpy cuda_runtime")),
+    "kernels, calls by thread": lambda events: in_blocks(
+        events,
+        lambda each: (
+            order_of("kernel gpu_memcpy cuda_runtime")(each),
+            each["tid"] if each.get("cat") == "cuda_runtime" else 0,
+        ),
+    ),
+    "operators last": lambda events: in_blocks(
+        events, order_of("user_annotation cuda_runtime kernel gpu_memcpy python_function cpu_op")
+    ),
+    "modules last": lambda events: in_blocks(
+        events, order_of("user_annotation cuda_runtime kernel gpu_memcpy cpu_op python_function")
+    ),
+    "annotations last": lambda events: in_blocks(
+        events, order_of("cuda_runtime kernel gpu_memcpy cpu_op python_function user_annotation")
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """A trace of the benchmarks' generator: five steps of two layers on two streams."""
+    path = tmp_path_factory.mktemp("generated") / "rank0.json"
+    write_trace(path, 0, layers=4, steps=5)
+    trace: Json = json.loads(path.read_text())
+    return trace
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_cut__gives_the_truth_or_nothing(generated: Json, layout: str, packed: bool) -> None:
+    """However the text is ordered: no number comes from steps that lack events."""
+    events = LAYOUTS[layout](generated["traceEvents"])
+    data = json.dumps({**generated, "traceEvents": events}).encode()
+    truth = numbers(kineto.read(source(data)))
+    assert truth["steps"] == 5
+    data = gzip.compress(data) if packed else data
+    usable = 0
+    for percent in range(5, 100, 5):
+        profile = kineto.read(source(data[: len(data) * percent // 100]))
+        if profile.unusable is not None:
+            continue
+        usable += 1
+        measured = numbers(profile)
+        assert 2 <= measured.pop("steps") <= 5, percent
+        wanted = {key: truth[key] for key in measured}
+        assert measured == pytest.approx(wanted, rel=0.01), percent
+        assert any("cut short" in note for note in profile.notes)
+    if layout in ("as it is collected", "by time"):
+        assert usable > 1
+
+
+def numbers(profile: Profile) -> dict[str, float]:
+    """Every number of a step that there is, by its path."""
+    found = {
+        key: time for key, time in profile.model_dump().items() if isinstance(time, float | int)
+    }
+    found |= {f"phase {name}": phase.total_ms for name, phase in profile.phases.items()}
+    found |= {f"op {name}": time for name, time in profile.ops.items()}
+    found |= {f"kind {name}": time for name, time in profile.op_categories.items()}
+    found |= {f"forward {each.layer}": each.fwd_ms for each in profile.per_layer}
+    found |= {f"backward {each.layer}": each.bwd_ms for each in profile.per_layer}
+    return found
+
+
+def test_cut__only_steps_that_follow_each_other_count() -> None:
+    """A period over a step that is left out would be that of two."""
+    events = []
+    for number in range(5):
+        events.append(step(number, 1000 + 100 * number, 100))
+        for place in range(3):
+            at = 1010 + 100 * number + 10 * place
+            events += work(10 * number + place + 1, at, at + 5, 9)
+    without_one = [each for each in events if each.get("args", {}).get("correlation") != 12]
+    profile = kineto.read(source(text(without_one)[:-3]))
+    assert (profile.steps, ms(profile.avg_step_ms)) == (2, 0.1)
+    assert any("left out 3 steps" in note for note in profile.notes)
+
+
+def test_cut__one_whole_step_alone_is_no_measurement() -> None:
+    """It has no period, and the host's span of it may be off by a fifth."""
+    profile = kineto.read(source(text(three_steps()[:6])[:-3]))
+    assert profile.unusable is not None
+    assert "of 2 steps it is known of 1 " in profile.unusable
+
+
+def test_cut__a_trace_of_which_no_device_is_told_may_have_had_one() -> None:
+    """Only a list of no devices says that the host's part is all."""
+    events = [each for number in range(4) for each in (step(number, 100 * number, 100),)]
+    events += [op("aten::mm", 100 * number + 5, 50) for number in range(4)]
+    assert kineto.read(source(text(events)[:-3])).unusable is not None
+    known = kineto.read(source(text(events, deviceProperties=[])[:-3]))
+    assert known.unusable is None
+    assert (known.steps, ms(known.avg_step_ms)) == (3, 0.1)
+
+
+def test_steps__where_a_mark_is_missing_none_follows() -> None:
+    """The distance over it would be two steps' time."""
+    events = [each for each in three_steps() if "#1" not in each["name"]]
+    profile = read(events)
+    assert profile.steps == 2
+    assert ms(profile.avg_step_ms) == 0.1
+    assert "none right after another" in profile.sources["avg_step_ms"]
 
 
 def test_cut__gzip_gives_every_byte_that_is_there() -> None:

@@ -634,12 +634,13 @@ def _step_times(
         average = sum_in_order(periods) / len(periods)
         return {"avg_step_ms": average, "step_times_ms": periods}, source
     if steps.host_times:
-        begin, end = steps.windows[0]
-        source = f"host time of one step ({steps.evidence})"
+        spans, clock = list(steps.windows), "host time"
     else:
-        begin, end = works[0].time.first, works[0].time.last
-        source = f"device time of one step, from first start to last end ({steps.evidence})"
-    return {"avg_step_ms": (end - begin) / ticks_per_ms}, source
+        spans = [(work.time.first, work.time.last) for work in works]
+        clock = "device time, from first start to last end,"
+    which = "one step" if len(spans) == 1 else f"{len(spans)} steps, none right after another"
+    average = sum(end - begin for begin, end in spans) / ticks_per_ms / len(spans)
+    return {"avg_step_ms": average}, f"{clock} of {which} ({steps.evidence})"
 
 
 def sum_in_order(values: Iterable[float]) -> float:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, pairwise
+from itertools import accumulate, compress, pairwise
+from math import inf
+from operator import itemgetter
 from typing import Any
 
 from ci_score.models import Layer, Phase, Profile
@@ -40,6 +43,7 @@ from ci_score.profilers.device_steps import (
 from ci_score.profilers.kineto_events import (
     KERNEL,
     MEMCPY,
+    MEMSET,
     NONE,
     OLD_ANNOTATION,
     Annotation,
@@ -81,8 +85,13 @@ _DATA_PARALLEL_GROUP = re.compile(
 _WHOLE_STEP = 0.9
 # Backward operators less far apart than this share of a step belong to one backward pass.
 _ONE_PASS = 0.02
-# A step of a trace that is cut short is whole when its launches have their kernels.
-_WHOLE_LAUNCHES = 0.99
+# Of a trace that is cut short two steps make a period; operators vary a little from one to the
+# next, and the runtime leaves out a fill of nothing.
+_LEAST_WHOLE_STEPS = 2
+_WHOLE_OPERATORS = 0.99
+_WHOLE_FILLS = 0.9
+# Marks less far apart than this share of a step follow each other.
+_PAUSE = 0.5
 _AT_ONCE = 65_536
 
 # --- is it one? ---------------------------------------------------------------------------------
@@ -135,6 +144,20 @@ class HostSteps:
     windows: list[Interval]
     evidence: str
     thread: int = NONE
+    # Where a mark is missing between two, their distance is no step time.
+    follows: Sequence[bool] = ()
+
+    def adjacent(self, place: int) -> bool:
+        """Whether the step at `place` came right after the one before it."""
+        return place > 0 and (self.follows[place] if self.follows else True)
+
+    def only(self, kept: Sequence[int]) -> HostSteps:
+        """The steps at these places; where one was left out before it, a step follows none."""
+        follows = [
+            number > 0 and kept[number - 1] == place - 1 and self.adjacent(place)
+            for number, place in enumerate(kept)
+        ]
+        return replace(self, windows=[self.windows[place] for place in kept], follows=follows)
 
 
 @dataclass(slots=True)
@@ -197,13 +220,14 @@ class _Draft:
             self.notes.append(f"dropped {_count(trace.impossible, 'event')} with {times}")
 
     def _unusable(self) -> str | None:
-        trace, steps = self.trace, self.steps.windows
+        trace = self.trace
         if not trace.events:
             return "no events"
         if self.device.kernels:
             return self._unusable_cut() if trace.is_cut else None
-        launched = sum(trace.launches.is_kernel)
-        if trace.is_cut and (launched or trace.metadata.get("deviceProperties") or not steps):
+        launched = trace.launches.kind.tobytes().count(bytes([KERNEL]))
+        # Only a list of no devices says that there were none.
+        if trace.is_cut and (launched or trace.metadata.get("deviceProperties") != []):
             return "the trace is cut short before the device's work: no whole step was measured"
         if launched:
             return (
@@ -212,25 +236,32 @@ class _Draft:
             )
         if not (trace.operators.start or trace.annotations):
             return "neither kernels nor operators were recorded"
-        return None
+        return self._unusable_cut() if trace.is_cut else None
 
     def _unusable_cut(self) -> str | None:
-        """Of a trace that is cut short only whole steps count."""
+        """Of a trace that is cut short only whole steps count, that follow each other."""
         if not self.steps.windows:
             return "the trace is cut short, and without step markers no step is known to be whole"
-        whole = _whole_steps(self.trace, self.steps, self.device)
+        if self.device.graph_launched:
+            return (
+                "the trace is cut short, and whether its CUDA graphs have all kernels is not known"
+            )
+        whole = _longest_run(_whole_steps(self.trace, self.steps, self.device), self.steps)
         left_out = len(self.steps.windows) - len(whole)
+        if len(whole) < _LEAST_WHOLE_STEPS:
+            return (
+                f"the trace is cut short: of {_count(len(self.steps.windows), 'step')} it is known"
+                f" of {len(whole) or 'none'} that nothing is missing, and no whole step follows"
+                " another"
+            )
         if left_out:
             self.notes.append(f"left out {_count(left_out, 'step')} that the cut may have reached")
-        if not whole:
-            return "the trace is cut short and holds no whole step"
-        self.steps = HostSteps(whole, self.steps.evidence, self.steps.thread)
+        self.steps = self.steps.only(whole)
         return None
 
     def _keep_steps(self, kept: Sequence[int]) -> None:
         if kept and self.steps.windows:
-            windows = [self.steps.windows[place] for place in kept]
-            self.steps = HostSteps(windows, self.steps.evidence, self.steps.thread)
+            self.steps = self.steps.only(kept)
 
     # --- where it ran ---
 
@@ -243,7 +274,9 @@ class _Draft:
         if world is not None and 1 <= world <= 10**6:
             self._set("world_size", world, "distributedInfo")
         self._add_accelerator(metadata, world)
-        if self.trace.peak_allocated > 0:
+        if self.trace.is_cut and self.trace.peak_allocated > 0:
+            self.notes.append("no peak memory: the events that tell it may be cut off")
+        elif self.trace.peak_allocated > 0:
             self._set(
                 "peak_memory_gb",
                 self.trace.peak_allocated / 1e9,
@@ -311,7 +344,7 @@ class _Draft:
         """The sums over it; `all_work` are the steps where they hold every event of the device."""
         device = self.device
         self.capture["kernels"] = float(device.kernels)
-        host = _host_period_ms(self.steps.windows)
+        host = _host_step_ms(self.steps)
         if host:
             self.capture["host_step_ms"] = host
         if not len(device.events):
@@ -381,7 +414,10 @@ class _Draft:
         """Where the steps are, for the device's events."""
         if self.steps.windows:
             windows = [self._ticks(window) for window in self.steps.windows]
-            return Steps(windows, self.steps.evidence, by_launch=True, host_times=True)
+            follows = [self.steps.adjacent(place) for place in range(len(windows))]
+            return Steps(
+                windows, self.steps.evidence, by_launch=True, follows=follows, host_times=True
+            )
         repeated = repeated_steps(self.device.events) if self.device.kernels else None
         if repeated is not None and _is_all_there_is(repeated, self.device):
             self.notes.append(f"no step markers: steps are {repeated.evidence}")
@@ -439,11 +475,8 @@ class _Draft:
         )
 
     def _add_host_period(self) -> None:
-        windows = self.steps.windows
-        self._set("avg_step_ms", _host_period_ms(windows), _host_source(self.steps))
-        starts = [begin for begin, _ in windows]
-        periods = [(after - begin) / US_PER_MS for begin, after in pairwise(starts)]
-        self.fields["step_times_ms"] = tuple(periods)
+        self._set("avg_step_ms", _host_step_ms(self.steps), _host_source(self.steps))
+        self.fields["step_times_ms"] = tuple(_host_periods_ms(self.steps))
 
     # --- phases ---
 
@@ -487,9 +520,14 @@ class _Draft:
     # --- layers ---
 
     def _add_layers(self, windows: Sequence[Interval], on_device: bool) -> None:
-        layers = _find_layers(self.trace, windows)
+        # What autograd did for a layer is told by operators, which a cut may have taken.
+        known = not self.trace.is_cut or len(self.trace.operators.start)
+        layers = _find_layers(self.trace, windows) if known else None
         if layers is None:
-            self.notes.append("no layers: no repeated nn.Module was recorded (with_stack, modules)")
+            lost = (
+                "the cut may have taken them" if self.trace.is_cut else "with_stack, with_modules"
+            )
+            self.notes.append(f"no layers: no repeated nn.Module was recorded ({lost})")
             return
         if on_device:
             times = _device_layer_times(self.trace, self.device, layers, self.autograd, windows)
@@ -647,15 +685,27 @@ def _marked_steps(trace: Trace) -> HostSteps:
 def _steps_of_marks(marks: Sequence[Annotation], evidence: str) -> HostSteps:
     """One step a mark, on the thread that has most of them; one mark within another is none."""
     thread = Counter(each.thread for each in marks).most_common(1)[0][0]
-    mine = sorted((each.start, each.end) for each in marks if each.thread == thread)
+    mine = sorted(
+        (each.start, each.end, _step_number(each)) for each in marks if each.thread == thread
+    )
     windows: list[Interval] = []
-    for begin, end in mine:
+    follows: list[bool] = []
+    last = NONE
+    for begin, end, number in mine:
         if windows and (end <= windows[-1][1] or begin <= windows[-1][0]):
             continue
         if windows and begin < windows[-1][1]:
             windows[-1] = (windows[-1][0], begin)
+        pause = begin - windows[-1][1] if windows else 0.0
+        follows.append(bool(windows) and (number == last + 1 or pause < _PAUSE * (end - begin)))
         windows.append((begin, end))
-    return HostSteps(windows, evidence, thread)
+        last = number
+    return HostSteps(windows, evidence, thread, follows)
+
+
+def _step_number(mark: Annotation) -> int:
+    digits = mark.step if mark.step is not None else mark.name.partition("#")[2]
+    return int(digits[:18]) if digits.isascii() and digits.isdigit() else NONE
 
 
 def _steps_between(marks: Sequence[Annotation], trace: Trace) -> HostSteps:
@@ -672,19 +722,28 @@ def _steps_between(marks: Sequence[Annotation], trace: Trace) -> HostSteps:
     return HostSteps([(begin, ends[0])], f"up to the only {name}", thread)
 
 
-def _host_period_ms(windows: Sequence[Interval]) -> float:
-    """From start to start, or of one step its span."""
-    if not windows:
-        return 0.0
-    if len(windows) == 1:
-        return (windows[0][1] - windows[0][0]) / US_PER_MS
-    return (windows[-1][0] - windows[0][0]) / US_PER_MS / (len(windows) - 1)
+def _host_periods_ms(steps: HostSteps) -> list[float]:
+    """From the start of each step to that of the one right after it."""
+    return [
+        (steps.windows[place][0] - steps.windows[place - 1][0]) / US_PER_MS
+        for place in range(1, len(steps.windows))
+        if steps.adjacent(place)
+    ]
+
+
+def _host_step_ms(steps: HostSteps) -> float:
+    """The mean period, or where no step follows another, the mean span."""
+    spans = [(end - begin) / US_PER_MS for begin, end in steps.windows]
+    times = _host_periods_ms(steps) or spans
+    return sum_in_order(times) / len(times) if times else 0.0
 
 
 def _host_source(steps: HostSteps) -> str:
     count = len(steps.windows)
     if count == 1:
         return f"host span of one step ({steps.evidence})"
+    if not _host_periods_ms(steps):
+        return f"host span of {count} steps, none right after another ({steps.evidence})"
     return f"host period of {count} steps ({steps.evidence})"
 
 
@@ -699,30 +758,102 @@ def _is_all_there_is(steps: Steps, device: _Device) -> bool:
     return not any(device.names.is_kernel(name) for name in outside - inside)
 
 
-def _whole_steps(trace: Trace, steps: HostSteps, device: _Device) -> list[Interval]:
-    """The steps that the cut did not reach.
+def _longest_run(places: Sequence[int], steps: HostSteps) -> list[int]:
+    """The most of these steps that come one right after the other; of equals the first."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and runs[-1][-1] == place - 1 and steps.adjacent(place):
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return max(runs, key=len, default=[])
 
-    Their launches have their kernels, and either work of a later step is there, too, or as much
-    work as in the fullest.
+
+def _whole_steps(trace: Trace, steps: HostSteps, device: _Device) -> list[int]:
+    """The places of the steps of a trace that is cut short of which nothing is missing.
+
+    The text is in no order: calls and the work that they started come in buffers, and any of both
+    may be behind the cut. So each call has to have its work, no work without a call may be the
+    step's, and what is lost of both, or of the host's, shows beside the fullest step.
     """
-    windows = steps.windows
+    windows = Windows(steps.windows)
+    step_of = array("i", windows.places(trace.launches.start))
     matched = set(device.launch_of)
-    launched = [0] * len(windows)
-    found = [0] * len(windows)
-    launches = trace.launches
-    places = Windows(windows).places(launches.start)
-    for launch, (place, is_kernel) in enumerate(zip(places, launches.is_kernel, strict=True)):
-        if place >= 0 and is_kernel:
-            launched[place] += 1
-            found[place] += launch in matched
-    most = max(found, default=0)
-    whole = []
-    for place, window in enumerate(windows):
-        complete = found[place] > 0 and found[place] >= _WHOLE_LAUNCHES * launched[place]
-        went_on = any(found[place + 1 :]) or (place > 0 and found[place] >= most)
-        if complete and went_on:
-            whole.append(window)
-    return whole
+    called = Counter(zip(step_of, trace.launches.kind, strict=True))
+    worked = Counter(
+        (step_of[launch], trace.launches.kind[launch]) for launch in matched if launch >= 0
+    )
+    # The last is for work without a call, whose place is -1.
+    step_of.append(NONE)
+    events = Counter(step_of[launch] for launch in device.launch_of)
+    modules = Counter(windows.places(trace.modules.start))
+    annotations = Counter(windows.places(each.start for each in trace.annotations))
+    operators = Counter(windows.places(trace.operators.start))
+    places = range(len(steps.windows))
+    most_operators = max(operators[place] for place in places)
+    tallies = [
+        (
+            worked[place, KERNEL] if device.kernels else operators[place],
+            *(worked[place, kind] for kind in (MEMCPY, MEMSET)),
+            *(each[place] for each in (events, modules, annotations)),
+        )
+        for place in places
+    ]
+    fullest = tuple(map(max, zip(*tallies, strict=True)))
+    doubtful = _doubtful_steps(trace, steps, device)
+    return [
+        place
+        for place in places
+        if tallies[place] == fullest
+        and fullest[0]
+        and place not in doubtful
+        and all(worked[place, kind] == called[place, kind] for kind in (KERNEL, MEMCPY))
+        and worked[place, MEMSET] >= _WHOLE_FILLS * called[place, MEMSET]
+        and operators[place] >= _WHOLE_OPERATORS * most_operators
+    ]
+
+
+def _doubtful_steps(trace: Trace, steps: HostSteps, device: _Device) -> set[int]:
+    """The steps that may have started work whose call is missing.
+
+    A stream runs its work in the order of the calls: a call was made between those of the work
+    before and after, and before its own work. What ran before all work that has calls was started
+    before the profiler.
+    """
+    columns, launches = trace.device, trace.launches
+    pairs = zip(columns.start, device.launch_of, strict=True)
+    first = min((start for start, launch in pairs if launch >= 0), default=-inf)
+    lanes: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    for start, launch, lane in zip(
+        columns.start,
+        device.launch_of,
+        zip(columns.device, columns.stream, strict=True),
+        strict=True,
+    ):
+        lanes[lane].append((start, launch))
+    doubtful: set[int] = set()
+    for work in lanes.values():
+        work.sort()
+        calls = [launches.start[launch] if launch >= 0 else None for _, launch in work]
+        after = list(accumulate(reversed(calls), _last_known))
+        before = -inf
+        for (start, _), call, next_call in zip(work, calls, reversed(after), strict=True):
+            if call is not None:
+                before = call
+            elif start >= first:
+                until = start if next_call is None else min(start, next_call)
+                doubtful.update(_overlapping(steps.windows, before, until))
+    return doubtful
+
+
+def _last_known(known: float | None, time: float | None) -> float | None:
+    return known if time is None else time
+
+
+def _overlapping(windows: Sequence[Interval], begin: float, end: float) -> range:
+    """The places of those that reach into a span of time."""
+    first = bisect_right(windows, begin, key=itemgetter(1))
+    return range(first, max(bisect_right(windows, end, key=itemgetter(0)), first))
 
 
 # --- the device's work --------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from itertools import compress, pairwise
 from operator import add
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -429,13 +430,16 @@ class DeviceWork:
 
 @dataclass(slots=True)
 class Launches:
-    """Calls of the runtime or driver, by which the host starts work on the device."""
+    """Calls of the runtime or driver, by which the host starts work on the device.
+
+    The kind is that of the work that a call starts: KERNEL, MEMCPY, MEMSET, or NONE.
+    """
 
     start: array[float] = field(default_factory=lambda: array("d"))
     thread: array[int] = field(default_factory=lambda: array("i"))
     correlation: array[int] = field(default_factory=lambda: array("q"))
     external_id: array[int] = field(default_factory=lambda: array("q"))
-    is_kernel: array[int] = field(default_factory=lambda: array("b"))
+    kind: array[int] = field(default_factory=lambda: array("b"))
 
 
 @dataclass(slots=True)
@@ -610,7 +614,16 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     columns.thread.extend(_numbered(group.threads, trace.threads))
     columns.correlation.fromlist([args.correlation for args in group.args])
     columns.external_id.fromlist(_external_ids(group))
-    columns.is_kernel.fromlist(["aunch" in name for name in group.names])
+    columns.kind.fromlist(list(map(_started_by, group.names)))
+
+
+@lru_cache(maxsize=1024)
+def _started_by(call: str) -> int:
+    """The kind of work that a call of the runtime starts, by its name."""
+    for kind, sign in ((KERNEL, "aunch"), (MEMCPY, "emcpy"), (MEMSET, "emset")):
+        if sign in call:
+            return kind
+    return NONE
 
 
 def _add_operators(trace: Trace, group: _Columns) -> None:
