@@ -32,6 +32,8 @@ REST = "unannotated"
 UNKNOWN = -(2**62)
 LONGEST_NAME = 400
 MOST_OPS = 10_000
+# Of these it is also said in which phase they run.
+MOST_PHASE_OPS = 256
 # A step costs a kilobyte; a capture has hundreds, and ten million kernels that are alike are none.
 MOST_STEPS = 100_000
 _LEAST_SHARE_OF_BUSIEST = 0.1
@@ -522,6 +524,7 @@ def derive(
     if unattributed:
         notes.append(f"{unattributed} of {len(tidy)} device events belong to no step")
     fields = step_fields([works[place] for place in kept], names, steps.only(kept), ticks_per_ms)
+    fields |= op_fields(tidy, names, steps.only(kept), phases, ticks_per_ms)
     _cover_by_phases(fields, steps.only(kept), phases)
     if set(fields["phases"]) <= {REST, *COPIES.values()}:
         notes.append(f"no phase is annotated: the kernels of a step are one, '{REST}'")
@@ -664,6 +667,59 @@ def _op_times(works: Sequence[StepWork], names: Names, per_step: float) -> dict[
         },
         "op_categories": {name: ticks * per_step for name, ticks in categories.most_common()},
     }
+
+
+def op_fields(
+    events: DeviceEvents, names: Names, steps: Steps, phases: Phases, ticks_per_ms: float
+) -> dict[str, Any]:
+    """How often a step runs each op, of which kind it is, and in which phase it is launched."""
+    counts, ticks = _by_op_and_phase(events, steps, phases)
+    per_step = 1 / len(steps.windows)
+    op_counts: dict[int, int] = {}
+    op_ticks: Counter[int] = Counter()
+    for (name, _), count in counts.items():
+        op_counts[name] = op_counts.get(name, 0) + count
+    for (name, _), time in ticks.items():
+        op_ticks[name] += time
+    largest = {name for name, _ in op_ticks.most_common(MOST_OPS)}
+    detailed = {name for name, _ in op_ticks.most_common(MOST_PHASE_OPS)}
+    phase_ops: dict[str, dict[str, dict[str, float]]] = {}
+    for (name, phase), count in counts.items():
+        if name in detailed and phases.windows:
+            ms = ticks[name, phase] / ticks_per_ms * per_step
+            work = {"count": count * per_step, "ms": ms}
+            phase_ops.setdefault(phase, {})[names.texts[name]] = work
+    return {
+        "op_counts": {
+            names.texts[name]: count * per_step
+            for name, count in op_counts.items()
+            if name in largest
+        },
+        "op_kinds": {
+            names.texts[name]: names.categories[name] for name in op_counts if name in largest
+        },
+        "phase_ops": phase_ops,
+    }
+
+
+def _by_op_and_phase(
+    events: DeviceEvents, steps: Steps, phases: Phases
+) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, str]]]:
+    """The number and the times of each op's events by phase, in the order of first appearance."""
+    counts: Counter[tuple[int, str]] = Counter()
+    ticks: Counter[tuple[int, str]] = Counter()
+    # The last is for what is launched in no phase, whose place is -1.
+    phase_names = [*phases.names, REST]
+    times = events.launched_at if steps.by_launch else events.starts
+    for places in _members(times, steps.windows)[0]:
+        starts, ends = _taken(events.starts, places), _taken(events.ends, places)
+        ids = _taken(events.names, places)
+        launched = window_of(_taken(events.launched_at, places), phases.windows)
+        keys = list(zip(ids, map(phase_names.__getitem__, launched), strict=True))
+        counts.update(keys)
+        for key, start, end in zip(keys, starts, ends, strict=True):
+            ticks[key] += end - start
+    return counts, ticks
 
 
 def _phase_values(
