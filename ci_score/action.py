@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ci_score.acceptance import Nobody
 from ci_score.baselines import BaselineStore
 from ci_score.baselines.artifacts import ArtifactBaselines
 from ci_score.baselines.folder import FolderBaselines
@@ -16,6 +17,7 @@ from ci_score.errors import BadInputError, GitHubError, WrongUseError
 from ci_score.files import read_bytes
 from ci_score.github import artifacts, commits
 from ci_score.github.api import Api
+from ci_score.github.conversation import PullConversation
 from ci_score.github.event import Event, Kind, ProducerRun, read_event, workflow_path
 from ci_score.github.pulls import FoundPull, pulls_of_producer
 from ci_score.models import Record, Unjudged, Verdict
@@ -67,18 +69,25 @@ def run_action(settings: Settings, world: World) -> int:
         tracked=event.kind is Kind.TRACKED_BRANCH,
         notices=(_ON_HEAD,) if on_head else (),
     )
+    conversation = _conversation(api, event)
     record = run(
         job,
         baselines=_baselines(
             settings, event, api, lambda: commits.line_of(api, event, head_is_checked_out=on_head)
         ),
         publish=lambda record: publish(
-            record, settings, event, api, files, gate, world.say, world.command
+            record, settings, event, api, conversation, files, gate, world.say, world.command
         ),
+        conversation=conversation or Nobody(),
         now=world.now,
     )
     world.show(record)
     return exit_code(record, gate)
+
+
+def _conversation(api: Api, event: Event) -> PullConversation | None:
+    """Where people talk about what is measured: the pull request, also while it is queued."""
+    return PullConversation(api, event.repository, event.pull.number) if event.pull else None
 
 
 _ON_HEAD = (
@@ -231,11 +240,12 @@ def _post(
     baselines = _baselines(
         settings, subject, api, lambda: commits.line_of_merge(api, subject, record.commit)
     )
-    judged = judged_anew(record, baselines, now)
+    conversation = PullConversation(api, event.repository, found.pull.number)
+    judged = judged_anew(record, baselines, conversation, now)
     judged = judged.model_copy(update={"run": producer.run, "commit": producer.head_sha})
     of_whom = " of a fork" if found.pull.from_fork else ""
     where = f"run {producer.run.number}{of_whom}"
-    written = post_comment(judged, settings, subject, api, measured_by=where)
+    written = post_comment(judged, settings, subject, conversation, measured_by=where)
     return written.notice or f"posted: {written.url}"
 
 

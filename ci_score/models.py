@@ -32,6 +32,7 @@ MOST_CASES = 256
 MOST_LAUNCHES = 2_000
 MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
+MOST_ACCEPTANCES = 64
 
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 Milliseconds = Annotated[float, Field(ge=0)]
@@ -619,6 +620,30 @@ class Trend(Value):
     runs_after: Count = 0
 
 
+class Acceptance(Value):
+    """One sentence of a comment: which worsening is accepted, up to where, by whom and why.
+
+    The bound is a worsening (`12 %` or `5 points`, as a fraction) or the number itself (`80 GB`);
+    `refused` says why the sentence does not count.
+    """
+
+    case: ShortText
+    metric: ShortText = ""
+    kind: Literal["relative", "points", "value"] = "relative"
+    bound: NotNegative = 0.0
+    shown: ShortText = ""
+    reason: ShortText = ""
+    by: ShortText
+    url: ShortText = ""
+    refused: ShortText | None = None
+
+    @property
+    def words(self) -> str:
+        """For the report: bound, person and reason."""
+        limit = f"up to {self.shown} " if self.shown else ""
+        return f"{limit}by {self.by}, because {self.reason}"
+
+
 class Record(Value):
     """What a run leaves behind, and the next run's baseline."""
 
@@ -632,6 +657,7 @@ class Record(Value):
     cases: Annotated[tuple[CaseRecord, ...], Lax, Field(max_length=MOST_CASES)]
     unjudged: Verdict | None = None
     notices: Annotated[tuple[str, ...], Lax] = ()
+    acceptances: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
     history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
     trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()
 
@@ -681,6 +707,29 @@ class OpenedUpload:
 
     data: bytes
     run: RunIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What somebody said in a pull request.
+
+    `is_insider` is what GitHub's listing says of the author: a hint whom to ask first, no right.
+    """
+
+    author: str
+    body: str
+    url: str = ""
+    by_a_person: bool = True
+    is_insider: bool = False
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The comments of a pull request, the oldest first; `trouble` says why they are not all."""
+
+    comments: tuple[Comment, ...] = ()
+    trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ci_score import __version__
-from ci_score.acceptance import Acceptance, accepted_for, is_accepted_loss
+from ci_score.acceptance import (
+    Asked,
+    Conversation,
+    Nobody,
+    Settled,
+    accepted_for,
+    is_accepted_loss,
+    settle,
+)
 from ci_score.advice import advice_on
 from ci_score.baselines import BaselineStore
 from ci_score.comparison import compare, contributions
@@ -23,6 +31,7 @@ from ci_score.judgement.evidence import comparable_points
 from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import (
     MOST_TRENDS,
+    Acceptance,
     Baseline,
     BaselineFound,
     BaselineUsed,
@@ -77,9 +86,7 @@ class Job:
     tracked: bool = False
 
 
-def nobody_accepts() -> tuple[Acceptance, ...]:
-    """Where nobody can be asked."""
-    return ()
+_NOBODY = Nobody()
 
 
 def run(
@@ -88,7 +95,7 @@ def run(
     baselines: BaselineStore,
     publish: Callable[[Record], object],
     now: Callable[[], str],
-    acceptances: Callable[[], Sequence[Acceptance]] = nobody_accepts,
+    conversation: Conversation = _NOBODY,
 ) -> Record:
     """One run, from what was read to a published record whose verdict is the exit code."""
     theirs = None if job.tracked else baselines.policy()
@@ -107,7 +114,7 @@ def run(
     measured = [case for case, _ in cases]
     created_at = now()
     evidence = Evidence(measured, found, baselines.history(1))
-    record = judged_record(job, evidence, table, baselines, acceptances, created_at)
+    record = judged_record(job, evidence, table, baselines, conversation, created_at)
     if theirs is not None and (job.policy or {}) != theirs:
         record = _beside_own_policy(record, job, evidence, baselines, created_at)
     publish(record)
@@ -148,7 +155,7 @@ def judged_record(
     evidence: Evidence,
     table: PolicyTable | None,
     baselines: BaselineStore,
-    acceptances: Callable[[], Sequence[Acceptance]],
+    conversation: Conversation,
     created_at: str,
 ) -> Record:
     """The record of cases that were measured and have their baselines, judged by a policy."""
@@ -156,10 +163,12 @@ def judged_record(
     _check_gates(policy, evidence.cases)
     cases = evidence.judged(policy)
     lost = _lost_cases(policy, cases, baselines)
-    if lost or any(case.verdict and case.verdict.outcome is Outcome.FAIL for case in cases):
-        granted = acceptances()
-        cases = evidence.judged(policy, granted) if granted else cases
-        lost = {name: why for name, why in lost.items() if not is_accepted_loss(granted, name)}
+    settled = _settled(conversation, policy, cases, lost)
+    if settled.granted:
+        cases = evidence.judged(policy, settled.granted)
+        lost = {
+            name: why for name, why in lost.items() if not is_accepted_loss(settled.granted, name)
+        }
     history = _history(job, cases, baselines, created_at)
     return record_of(
         cases,
@@ -169,10 +178,34 @@ def judged_record(
         rules=policy.rules,
         policy=table,
         unjudged=job.unjudged or (None if job.tracked else _verdict_on(lost)),
-        notices=(*job.notices, *(_words_on(lost) if job.tracked else ()), *_moving_together(cases)),
+        notices=(
+            *job.notices,
+            *settled.words(),
+            *(_words_on(lost) if job.tracked else ()),
+            *_moving_together(cases),
+        ),
+        acceptances=settled.all,
         history=history,
         trends=evidence.trends(policy, history),
     )
+
+
+def _settled(
+    conversation: Conversation,
+    policy: Policy,
+    cases: Sequence[CaseRecord],
+    lost: Mapping[str, Unjudged],
+) -> Settled:
+    """What people accept, who are asked only where there is something to accept."""
+    worse = frozenset(
+        case.name
+        for case in cases
+        if case.verdict and case.verdict.outcome in (Outcome.FAIL, Outcome.WARN)
+    )
+    if not worse and not lost:
+        return Settled()
+    known = frozenset(case.name for case in cases)
+    return settle(conversation, policy, Asked(worse, frozenset(lost), known))
 
 
 def _beside_own_policy(
@@ -180,7 +213,7 @@ def _beside_own_policy(
 ) -> Record:
     """A change cannot loosen its own gate; what its own rules would say is said beside."""
     try:
-        own = judged_record(job, evidence, job.policy, baselines, nobody_accepts, created_at)
+        own = judged_record(job, evidence, job.policy, baselines, _NOBODY, created_at)
         words = f"under its own the verdict would be {report_outcome(own).value}"
     except WrongUseError as error:
         words = f"its own cannot be used ({error})"
@@ -328,7 +361,7 @@ def trial_of(
     baseline: Baseline,
     policy: Policy,
     history: tuple[HistoryPoint, ...] = (),
-    accepted: Mapping[str, tuple[float, str]] | None = None,
+    accepted: Mapping[str, Acceptance] | None = None,
 ) -> Trial:
     """The case with its rules, what changed against its baseline, and where that went."""
     rules = rules_of(policy, case.name)
@@ -379,6 +412,7 @@ def record_of(
     policy: PolicyTable | None = None,
     unjudged: Verdict | None = None,
     notices: tuple[str, ...] = (),
+    acceptances: tuple[Acceptance, ...] = (),
     history: tuple[HistoryPoint, ...] = (),
     trends: tuple[Trend, ...] = (),
 ) -> Record:
@@ -393,6 +427,7 @@ def record_of(
         cases=tuple(cases),
         unjudged=unjudged,
         notices=notices,
+        acceptances=acceptances,
         history=history,
         trends=trends,
     )

@@ -7,13 +7,16 @@ default branch.
 
 from __future__ import annotations
 
+from ci_score.acceptance import Conversation
 from ci_score.baselines import BaselineStore
 from ci_score.models import CaseRecord, Environment, Record, Scorecard
-from ci_score.pipeline import Evidence, Job, base_of_launches, judged_record, nobody_accepts
+from ci_score.pipeline import Evidence, Job, base_of_launches, judged_record
 from ci_score.scoring import grade_of
 
 
-def judged_anew(record: Record, baselines: BaselineStore, created_at: str) -> Record:
+def judged_anew(
+    record: Record, baselines: BaselineStore, conversation: Conversation, created_at: str
+) -> Record:
     """The stranger's numbers, with our verdict."""
     cases = [only_numbers(case) for case in record.cases]
     found = [
@@ -21,7 +24,7 @@ def judged_anew(record: Record, baselines: BaselineStore, created_at: str) -> Re
     ]
     evidence = Evidence(cases, found, baselines.history(1))
     return judged_record(
-        Job(cases=()), evidence, baselines.policy(), baselines, nobody_accepts, created_at
+        Job(cases=()), evidence, baselines.policy(), baselines, conversation, created_at
     )
 
 

@@ -11,6 +11,7 @@ from ci_score.errors import CiScoreError
 from ci_score.files import give_to_owner_of, write_atomically
 from ci_score.github import checks, comment, runner
 from ci_score.github.api import Api
+from ci_score.github.conversation import PullConversation
 from ci_score.github.event import Event, Kind
 from ci_score.models import CaseRecord, Outcome, Record, Severity, Verdict
 from ci_score.records import RECORD_FILE, fitted
@@ -53,6 +54,7 @@ def publish(
     settings: Settings,
     event: Event,
     api: Api,
+    conversation: PullConversation | None,
     files: RunnerFiles,
     gate: Gate,
     say: Callable[[str], None],
@@ -60,7 +62,7 @@ def publish(
 ) -> None:
     """Everything a workflow sees of the run; what fails here is said, and changes no verdict."""
     unwritten = _write_or_say(record, settings)
-    written = post_comment(record, settings, event, api)
+    written = post_comment(record, settings, event, conversation)
     check = _check_run(record, settings, event, api, gate)
     notices = [notice for notice in (unwritten, written.notice, check) if notice]
     for notice in notices:
@@ -87,10 +89,15 @@ def _write_or_say(record: Record, settings: Settings) -> str:
 
 
 def post_comment(
-    record: Record, settings: Settings, event: Event, api: Api, *, measured_by: str = ""
+    record: Record,
+    settings: Settings,
+    event: Event,
+    conversation: PullConversation | None,
+    *,
+    measured_by: str = "",
 ) -> comment.Written:
     """The pull request's comment, where there is a pull request and the user wants one."""
-    if event.pull is None or settings.comment is CommentWhen.NEVER:
+    if conversation is None or settings.comment is CommentWhen.NEVER:
         return comment.Written()
     wanted = is_wanted(record, settings.comment)
     if not wanted:
@@ -104,9 +111,7 @@ def post_comment(
         measured_by=measured_by,
     )
     return comment.post(
-        api,
-        event.repository,
-        event.pull.number,
+        conversation,
         body,
         comment.marker_of(settings.title, event.workflow, event.run_id, event.run),
         only_update=not wanted,

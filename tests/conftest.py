@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.loopback_github import LoopbackGitHub, State
+from tests.scene import REPOSITORY, TOKEN, Scene, contract_violations
 
 # Timing belongs into benchmarks: a slow machine must not fail a test.
 settings.register_profile("suite", deadline=None, max_examples=60)
@@ -11,3 +18,21 @@ settings.register_profile(
     "long", settings.get_profile("suite"), max_examples=400, derandomize=False
 )
 settings.load_profile("suite")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Scene]:
+    """A repository with three commits on main; every exchange keeps GitHub's own contract."""
+    state = State(start="2026-01-05T09:00:00Z")
+    state.token(TOKEN)
+    state.repository(REPOSITORY)
+    with LoopbackGitHub(state) as github:
+        made = Scene(github, tmp_path)
+        made.commits(3)
+        yield made
+        assert contract_violations(github) == []
+        # The token is in no file, no log, no output and no comment that a run leaves.
+        printed = capsys.readouterr()
+        texts = [text for _, text in made.left_behind()]
+        texts += [comment.body for comment in state.comments]
+        assert not [text for text in (*texts, printed.out, printed.err) if made.token in text]

@@ -18,13 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_score.inputs import INPUTS
-from tests.builders import profile, shared
+from tests.builders import shared
 from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, events
-from tests.loopback_github.state import Commit, PullRequest
-from tests.scene import REPOSITORY, TOKEN, Scene, contract_violations
+from tests.loopback_github.state import PullRequest
+from tests.scene import (
+    FAST,
+    REPOSITORY,
+    SLOW,
+    TOKEN,
+    Scene,
+    contract_violations,
+    pull_request,
+    tip,
+)
 
 OWNER = 1000
-FAST, SLOW = profile(100.0, tokens_per_step=1000), profile(130.0, tokens_per_step=1000)
 
 
 @dataclass(frozen=True)
@@ -73,17 +81,6 @@ def act(image: str, scene: Scene, pull: PullRequest, **inputs: str) -> Done:
     )  # fmt: skip
     assert TOKEN not in done.stdout + done.stderr
     return Done(done.returncode, done.stdout + done.stderr)
-
-
-def tip(scene: Scene) -> Commit:
-    """The default branch's newest commit."""
-    return scene.state.graph(scene.repository)[scene.repository.branches["main"]]
-
-
-def pull_request(scene: Scene) -> PullRequest:
-    """A pull request of the repository itself."""
-    scene.state.commit(scene.repository, "faster", parents=[tip(scene).sha])
-    return scene.state.pull_request(scene.repository, "faster")
 
 
 def passes(image: str, scene: Scene) -> None:

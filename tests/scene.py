@@ -18,10 +18,11 @@ from ci_score.models import BaselineMissing, CaseInput, Profile, Record, RunIden
 from ci_score.pipeline import judged_case, measured_case, record_of
 from ci_score.strict_json import dump
 from tests.builders import profile
-from tests.loopback_github import LoopbackGitHub, State, contract
+from tests.loopback_github import LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event
 from tests.loopback_github.state import Artifact, Commit, PullRequest, Repository, WorkflowRun
 
+FAST, SLOW = profile(100.0, tokens_per_step=1000), profile(130.0, tokens_per_step=1000)
 TOKEN = "ghs_" + "s3cr3t" * 6
 REPOSITORY = "team/model"
 
@@ -151,3 +152,33 @@ def contract_violations(github: LoopbackGitHub) -> list[str]:
     if contract.description_path() is None:
         return []
     return [str(row) for row in contract.violations(github.exchanges)]
+
+
+def tip(scene: Scene) -> Commit:
+    """The default branch's newest commit."""
+    graph = scene.state.graph(scene.repository)
+    return graph[scene.repository.branches["main"]]
+
+
+def pull_request(scene: Scene, branch: str = "faster") -> PullRequest:
+    """A pull request of the repository itself."""
+    scene.state.commit(scene.repository, branch, parents=[tip(scene).sha])
+    return scene.state.pull_request(scene.repository, branch)
+
+
+def fork_pull_request(scene: Scene, branch: str = "main") -> PullRequest:
+    """A pull request whose branch may be called like ours."""
+    fork = scene.state.fork(scene.repository, "stranger/model")
+    scene.state.commit(fork, branch, parents=[tip(scene).sha])
+    return scene.state.pull_request(scene.repository, branch, head_repository=fork)
+
+
+def on_pull_request(scene: Scene, pull: PullRequest, **inputs: str) -> Outcome:
+    """The Action on a pull request."""
+    return scene.act(events.pull_request(scene.github, pull), **inputs)
+
+
+def record_in(scene: Scene) -> Record:
+    """The record that the last run left in the workspace."""
+    path = scene.workspace / "ci-score" / "ci-score.json"
+    return Record.model_validate_json(path.read_bytes())

@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "student": set(),
     "noise": {"student"},
     "trend": FACTS | {"student"},
-    "acceptance": VALUES,
+    "acceptance": FACTS | {"policy"},
     "measure": VALUES | {"files", "measurements", "noise"},
     "efficiency": FACTS | {"scoring", "policy"},
     "comparison": FACTS | {"scoring"},
@@ -49,8 +49,8 @@ ARROWS: dict[str, set[str]] = {
     "reading": VALUES | {"case_files", "measurements", "profilers", "parity"},
     "action": FACTS
     | {"files", "records", "case_files", "settings", "verdict", "baselines", "github", "policy"}
-    | {"pipeline", "reading", "posting", "publishing"},
-    "posting": {"models", "scoring", "baselines", "pipeline"},
+    | {"pipeline", "reading", "posting", "publishing", "acceptance"},
+    "posting": {"models", "scoring", "baselines", "pipeline", "acceptance"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
     | {"trend"}

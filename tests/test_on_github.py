@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,61 +14,26 @@ from tests.builders import layer, phase, profile
 from tests.loopback_github import (
     ACTIONS_BOT,
     FORK_PERMISSIONS,
-    LoopbackGitHub,
-    State,
     contract,
     events,
     faults,
     zipped,
 )
 from tests.loopback_github.state import PullRequest
-from tests.scene import REPOSITORY, TOKEN, Outcome, Scene, contract_violations, record_for
+from tests.scene import (
+    FAST,
+    REPOSITORY,
+    SLOW,
+    Scene,
+    fork_pull_request,
+    on_pull_request,
+    pull_request,
+    record_for,
+    record_in,
+    tip,
+)
 
-FAST, SLOW = profile(100.0, tokens_per_step=1000), profile(130.0, tokens_per_step=1000)
 Out = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def scene(tmp_path: Path, capsys: Out) -> Iterator[Scene]:
-    """A repository with three commits on main; every exchange keeps GitHub's own contract."""
-    state = State(start="2026-01-05T09:00:00Z")
-    state.token(TOKEN)
-    state.repository(REPOSITORY)
-    with LoopbackGitHub(state) as github:
-        made = Scene(github, tmp_path)
-        made.commits(3)
-        yield made
-        assert contract_violations(github) == []
-        # The token is in no file, no log, no output and no comment that a run leaves.
-        printed = capsys.readouterr()
-        texts = [text for _, text in made.left_behind()]
-        texts += [comment.body for comment in state.comments]
-        assert not [text for text in (*texts, printed.out, printed.err) if made.token in text]
-
-
-def tip(scene: Scene) -> Any:
-    graph = scene.state.graph(scene.repository)
-    return graph[scene.repository.branches["main"]]
-
-
-def pull_request(scene: Scene, branch: str = "faster") -> PullRequest:
-    scene.state.commit(scene.repository, branch, parents=[tip(scene).sha])
-    return scene.state.pull_request(scene.repository, branch)
-
-
-def fork_pull_request(scene: Scene, branch: str = "main") -> PullRequest:
-    fork = scene.state.fork(scene.repository, "stranger/model")
-    scene.state.commit(fork, branch, parents=[tip(scene).sha])
-    return scene.state.pull_request(scene.repository, branch, head_repository=fork)
-
-
-def on_pull_request(scene: Scene, pull: PullRequest, **inputs: str) -> Outcome:
-    return scene.act(events.pull_request(scene.github, pull), **inputs)
-
-
-def record_in(scene: Scene) -> Record:
-    path = scene.workspace / "ci-score" / "ci-score.json"
-    return Record.model_validate_json(path.read_bytes())
 
 
 # --- a pull request -----------------------------------------------------------------------------
@@ -915,7 +878,7 @@ def test_fault__a_comment_that_cannot_be_posted_changes_no_verdict(scene: Scene)
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(SLOW)
-    scene.github.inject(faults.server_error(500), path="/comments", times=9)
+    scene.github.inject(faults.server_error(500), path="/comments", times=20)
     done = on_pull_request(scene, pull)
     assert done.code == 1
     assert "The comment was not posted" in done.summary

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import Api, as_expected
+from ci_score.github.conversation import MOST_COMMENTS, PullConversation
 from ci_score.models import RunIdentity
 
 ACTIONS_BOT = "github-actions[bot]"
@@ -76,7 +77,7 @@ def read_marker(body: str) -> Marker | None:
 
 
 def post(
-    api: Api, repository: str, number: int, body: str, marker: Marker, *, only_update: bool = False
+    conversation: PullConversation, body: str, marker: Marker, *, only_update: bool = False
 ) -> Written:
     """Creates or updates the comment; `only_update` where a new one is not wanted.
 
@@ -86,7 +87,8 @@ def post(
     for attempt in range(1, _TRIES + 1):
         try:
             with as_expected():
-                return _post(api, repository, number, body, marker, only_update)
+                marked = list(_marked(conversation, marker, anew=attempt > 1))
+                return _post(conversation, marked, body, marker, only_update)
         except NoPermissionError as error:
             return Written(
                 notice=f"The comment was not posted: {error} Runs of forks and of Dependabot may"
@@ -101,10 +103,14 @@ def post(
 
 
 def _post(
-    api: Api, repository: str, number: int, body: str, marker: Marker, only_update: bool
+    conversation: PullConversation,
+    marked: list[_Found],
+    body: str,
+    marker: Marker,
+    only_update: bool,
 ) -> Written:
+    api, repository = conversation.api, conversation.repository
     text = marker.line() + body
-    marked = list(_marked(api, repository, number, marker))
     author = _own_login(api)
     ours = sorted((row for row in marked if row.author == author), key=lambda row: row.id)
     newer = next((row for row in ours if _is_newer(api, repository, row, marker)), None)
@@ -118,10 +124,18 @@ def _post(
         # Two runs at once may both have found none and created one: the first stays.
         _delete(api, repository, (row for row in ours if row is not kept))
         return written
-    return Written() if only_update else _create(api, repository, number, text, marked)
+    if only_update:
+        return Written()
+    if conversation.is_cut:
+        # It may be among those that were not read, and every run would add another one.
+        return Written(
+            notice=f"The comment was not posted: over {MOST_COMMENTS} are there already."
+        )
+    return _create(conversation, text, marked)
 
 
-def _create(api: Api, repository: str, number: int, text: str, marked: list[_Found]) -> Written:
+def _create(conversation: PullConversation, text: str, marked: list[_Found]) -> Written:
+    api, repository, number = conversation.api, conversation.repository, conversation.number
     made = api.write("POST", f"/repos/{repository}/issues/{number}/comments", {"body": text})
     # An app's token cannot ask who it is; now it is known, and so is an older comment of its own.
     author = str(made["user"]["login"])
@@ -146,12 +160,11 @@ def _delete(api: Api, repository: str, comments: Iterable[_Found]) -> None:
             return  # the report is written; a duplicate can wait for the next run
 
 
-def _marked(api: Api, repository: str, number: int, marker: Marker) -> Iterable[_Found]:
-    for comment in api.pages(f"/repos/{repository}/issues/{number}/comments"):
-        found = read_marker(comment.get("body") or "")
+def _marked(conversation: PullConversation, marker: Marker, *, anew: bool) -> Iterable[_Found]:
+    for row in conversation.comments(anew=anew):
+        found = read_marker(row.comment.body)
         if found is not None and found.report == marker.report:
-            author = str((comment.get("user") or {}).get("login"))
-            yield _Found(int(comment["id"]), str(comment["html_url"]), author, found)
+            yield _Found(row.id, row.comment.url, row.comment.author, found)
 
 
 def _is_newer(api: Api, repository: str, comment: _Found, marker: Marker) -> bool:

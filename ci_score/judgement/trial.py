@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ci_score.models import (
+    Acceptance,
     Baseline,
     CaseRecord,
     Change,
@@ -31,7 +32,7 @@ class Trial:
     contributions: tuple[Contribution, ...] = ()
     history: tuple[HistoryPoint, ...] = ()
     demands: tuple[Demand, ...] = ()
-    accepted: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    accepted: Mapping[str, Acceptance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

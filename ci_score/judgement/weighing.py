@@ -9,7 +9,7 @@ from ci_score.judgement.evidence import is_other_size
 from ci_score.judgement.standing import losses_apart
 from ci_score.judgement.trial import Finding, Trial
 from ci_score.metrics import Kind
-from ci_score.models import BaselineFound, Change, JudgedBy, Outcome, Severity
+from ci_score.models import Acceptance, BaselineFound, Change, JudgedBy, Outcome, Severity
 from ci_score.noise import Evidence, HistoryEvidence, PairedEvidence
 
 # What is certain says so first.
@@ -71,13 +71,16 @@ def weighed(
     if outcome is Outcome.FAIL and held_back_by:
         outcome, reason = Outcome.WARN, f"{reason}; {'; '.join(held_back_by)}"
     accepted = _acceptance(finding, outcome, trial)
-    if accepted is not None:
+    within = accepted is not None and _is_within(accepted, finding, trial)
+    if accepted is not None and not within:
+        reason = "; ".join(filter(None, (reason, f"accepted only up to {accepted.shown}")))
+    if within:
         outcome = Outcome.PASS
     return change.model_copy(
         update={
             "outcome": outcome,
             "reason": reason,
-            "accepted": accepted,
+            "accepted": accepted.words if accepted and within else None,
             "severity": _SEVERITIES.get(outcome),
         }
     )
@@ -212,14 +215,20 @@ def _how_they_disagree(finding: Finding, evidence: Evidence) -> str:
     )
 
 
-def _acceptance(finding: Finding, outcome: Outcome, trial: Trial) -> str | None:
-    """The reason why somebody with write access lets a worsening up to a bound pass."""
-    found = trial.accepted.get(finding.rule.metric.name)
-    if found is None or outcome not in (Outcome.FAIL, Outcome.WARN):
+def _acceptance(finding: Finding, outcome: Outcome, trial: Trial) -> Acceptance | None:
+    """What somebody with write access said of a metric that became worse."""
+    if outcome not in (Outcome.FAIL, Outcome.WARN):
         return None
-    bound, words = found
+    return trial.accepted.get(finding.rule.metric.name)
+
+
+def _is_within(accepted: Acceptance, finding: Finding, trial: Trial) -> bool:
+    """Whether the worsening, or the number itself, is no worse than what was accepted."""
+    metric = finding.rule.metric
+    if accepted.kind == "value":
+        value = metric.value(trial.case)
+        return value is not None and value <= accepted.bound
     worse = finding.worse_by
     if finding.evidence is not None:
-        metric = finding.rule.metric
         worse = metric.worsening(metric.delta_of_score(finding.evidence.worsening))
-    return words if worse <= bound else None
+    return worse <= accepted.bound

@@ -632,7 +632,7 @@ def comment(links: Links, state: State, record: Comment) -> Json:
         "updated_at": record.updated_at,
         "author_association": association(state, record.repository, record.author),
         "body": record.body,
-        "performed_via_github_app": None,
+        "performed_via_github_app": actions_app(links, state) if record.via_app else None,
     }
 
 

@@ -195,6 +195,7 @@ class Comment:
     body: str
     created_at: str
     updated_at: str
+    via_app: bool = False
 
 
 @dataclass

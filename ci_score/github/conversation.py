@@ -1,0 +1,91 @@
+"""What is said in a pull request: its comments, listed once for all who ask, and who may write.
+
+Everything here was written by strangers. What GitHub says of an author in the listing is a hint;
+whether somebody may write is asked of GitHub itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+from ci_score.errors import GitHubError, NotThereError
+from ci_score.github.api import Api, as_expected
+from ci_score.models import Comment, Heard
+
+# Twenty requests of the forty that a run may make.
+MOST_COMMENTS = 2000
+# A marker is the first line, and so is an acceptance; the rest may be 256 KB.
+READ_OF_A_COMMENT = 4096
+_INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+_WRITERS = frozenset({"admin", "write"})
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A comment as it is listed: enough to know our own, and what somebody said."""
+
+    id: int
+    comment: Comment
+
+
+@dataclass(slots=True)
+class PullConversation:
+    """The comments of one pull request."""
+
+    api: Api
+    repository: str
+    number: int
+    is_cut: bool = False
+    _listed: list[Listed] | None = None
+
+    def comments(self, *, anew: bool = False) -> list[Listed]:
+        """As many as are read, the oldest first; `anew` after a write that may have worked."""
+        if self._listed is None or anew:
+            path = f"/repos/{self.repository}/issues/{self.number}/comments"
+            with as_expected():
+                rows = [_listed(row) for row in islice(self.api.pages(path), MOST_COMMENTS + 1)]
+            self.is_cut = len(rows) > MOST_COMMENTS
+            self._listed = rows[:MOST_COMMENTS]
+        return self._listed
+
+    def listen(self) -> Heard:
+        """What everybody said; what cannot be read accepts nothing."""
+        try:
+            heard = tuple(row.comment for row in self.comments())
+        except GitHubError as error:
+            return Heard(trouble=str(error))
+        trouble = f"of over {MOST_COMMENTS} comments the first were read" if self.is_cut else None
+        return Heard(heard, trouble)
+
+    def why_not(self, login: str) -> str | None:
+        """Why that person may not accept anything; None for whoever may write."""
+        user = quote(login, safe="")
+        try:
+            with as_expected():
+                answer = self.api.get(f"/repos/{self.repository}/collaborators/{user}/permission")
+                granted = str(answer["permission"])
+        except NotThereError:
+            granted = "no"
+        except GitHubError as error:
+            return f"GitHub does not say whether they may write ({error})"
+        return None if granted in _WRITERS else f"it takes write access, and they have {granted}"
+
+
+def _listed(row: Any) -> Listed:
+    # Of an account that is gone there is no user.
+    user = row.get("user") or {}
+    by_an_app = row.get("performed_via_github_app") is not None
+    return Listed(
+        id=int(row["id"]),
+        comment=Comment(
+            author=str(user.get("login") or ""),
+            body=str(row.get("body") or "")[:READ_OF_A_COMMENT],
+            url=str(row["html_url"]),
+            by_a_person=user.get("type") == "User" and not by_an_app,
+            is_insider=row.get("author_association") in _INSIDERS,
+            edited=row.get("created_at") != row.get("updated_at"),
+        ),
+    )
