@@ -20,7 +20,14 @@ from ci_score.strict_json import dump
 from tests.builders import profile
 from tests.loopback_github import LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event
-from tests.loopback_github.state import Artifact, Commit, PullRequest, Repository, WorkflowRun
+from tests.loopback_github.state import (
+    WORKFLOW,
+    Artifact,
+    Commit,
+    PullRequest,
+    Repository,
+    WorkflowRun,
+)
 
 FAST, SLOW = profile(100.0, tokens_per_step=1000), profile(130.0, tokens_per_step=1000)
 TOKEN = "ghs_" + "s3cr3t" * 6
@@ -71,7 +78,11 @@ class Scene:
     ) -> Artifact:
         """A push run of that commit with its record, as the Action would have left it."""
         made = self.state.run(
-            self.repository, event="push", head_branch="main", head_sha=commit.sha
+            self.repository,
+            event="push",
+            head_branch="main",
+            head_sha=commit.sha,
+            path=fields.pop("path", WORKFLOW),
         )
         text = dump(record_for(commit.sha, measured or profile(), made, **fields))
         return self.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
