@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from ci_score.strict_json import parse
 from ci_score.verdict import EXIT_OK, Gate, exit_code, unjudged
 
 LARGEST_EVENT = 32 * 1024 * 1024
+# A request each; the newest usable one has what the others measured.
+MOST_EARLIER = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -79,6 +82,7 @@ def run_action(settings: Settings, world: World) -> int:
             record, settings, event, api, conversation, files, gate, world.say, world.command
         ),
         conversation=conversation or Nobody(),
+        earlier=_earlier_attempts(settings, event, api),
         now=world.now,
     )
     world.show(record)
@@ -88,6 +92,20 @@ def run_action(settings: Settings, world: World) -> int:
 def _conversation(api: Api, event: Event) -> PullConversation | None:
     """Where people talk about what is measured: the pull request, also while it is queued."""
     return PullConversation(api, event.repository, event.pull.number) if event.pull else None
+
+
+def _earlier_attempts(settings: Settings, event: Event, api: Api) -> Iterator[Record]:
+    """What the attempts before this one of the same run have left; only a re-run asks for it."""
+    tracked = event.kind is Kind.TRACKED_BRANCH
+    name = settings.baseline_artifact if tracked else f"{settings.baseline_artifact}-pr"
+    try:
+        uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
+        for upload in uploads[:MOST_EARLIER]:
+            with suppress(BadInputError):
+                data = artifacts.record_in(api, event.repository, upload)
+                yield read_record(data, "the record of an earlier attempt")
+    except GitHubError:
+        return  # the report says that nothing was found
 
 
 _ON_HEAD = (

@@ -550,6 +550,7 @@ class CaseRecord(Value):
     metrics: dict[ShortText, float] = {}
     launches: Annotated[tuple[LaunchNumbers, ...], Lax, Field(max_length=MOST_LAUNCHES)] = ()
     measurement: ShortText | None = None
+    earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
     tokens_per_step: NotNegative | None = None
     phases: dict[str, Milliseconds] = {}
     ops: dict[str, Milliseconds] = {}

@@ -54,6 +54,7 @@ from ci_score.models import (
 )
 from ci_score.parity import compute_parity, side_of
 from ci_score.policy import DEFAULT_POLICY, Policy, PolicyTable, Rules, policy_of, rules_of
+from ci_score.pooling import pooled
 from ci_score.reasons import with_sentences
 from ci_score.records import join_histories
 from ci_score.strict_json import overflow_is_bad_input
@@ -96,6 +97,7 @@ def run(
     publish: Callable[[Record], object],
     now: Callable[[], str],
     conversation: Conversation = _NOBODY,
+    earlier: Iterable[Record] = (),
 ) -> Record:
     """One run, from what was read to a published record whose verdict is the exit code."""
     theirs = None if job.tracked else baselines.policy()
@@ -104,6 +106,12 @@ def run(
     cases = [
         _with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
         for read in job.cases
+    ]
+    attempts = pooled([case for case, _ in cases], job.run, job.commit, earlier)
+    job = replace(job, notices=(*job.notices, *attempts.notices))
+    cases = [
+        (case, base_of_launches(case) if base and case.earlier_measurements else base)
+        for case, (_, base) in zip(attempts.cases, cases, strict=True)
     ]
     found = [
         _with_a_profile(base, case, baselines)

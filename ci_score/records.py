@@ -96,16 +96,22 @@ def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
 def join_histories(*histories: tuple[HistoryPoint, ...]) -> tuple[HistoryPoint, ...]:
     """The newest points of all of them, each run's once, oldest first.
 
-    A point is known by its case, commit and run: two pushes that ran at once both stay.
+    A point is known by its case, commit and run: two pushes that ran at once both stay. The last
+    attempt of a run holds what the others have measured, too, so it stands for all of them.
     """
     points = {
-        (point.case, point.commit, point.run): point for history in histories for point in history
+        (point.case, point.commit, point.run and point.run.number): point
+        for point in sorted((point for history in histories for point in history), key=_attempt)
     }
     by_case: dict[str, list[HistoryPoint]] = {}
     for point in sorted(points.values(), key=_when):
         by_case.setdefault(point.case, []).append(point)
     kept = [point for case in by_case.values() for point in case[-KEPT_POINTS:]]
     return tuple(sorted(kept, key=_when))
+
+
+def _attempt(point: HistoryPoint) -> int:
+    return point.run.attempt if point.run else 0
 
 
 def _when(point: HistoryPoint) -> tuple[str, int, int, str]:

@@ -33,6 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "noise": {"student"},
     "trend": FACTS | {"student"},
     "acceptance": FACTS | {"policy"},
+    "pooling": FACTS,
     "measure": VALUES | {"files", "measurements", "noise"},
     "efficiency": FACTS | {"scoring", "policy"},
     "comparison": FACTS | {"scoring"},
@@ -55,7 +56,7 @@ ARROWS: dict[str, set[str]] = {
     "pipeline": FACTS
     | {"trend"}
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
-    | {"acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
+    | {"acceptance", "pooling", "judgement", "policy", "explanation", "reasons", "advice"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}

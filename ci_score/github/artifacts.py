@@ -126,15 +126,21 @@ class RecordArtifacts:
 
 def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:
     """The record in the newest artifact of that name of a run, or None where there is none."""
+    newest = next(iter(uploads_of_run(api, repository, run_id, name)), None)
+    return None if newest is None else record_in(api, repository, newest)
+
+
+def uploads_of_run(api: Api, repository: str, run_id: int, name: str) -> list[Any]:
+    """The artifacts of that name of a run, the newest first: one an attempt."""
     with as_expected():
-        newest = max(
-            (row for row in _artifacts_of(api, repository, run_id) if row["name"] == name),
-            key=lambda row: (row.get("created_at") or "", row["id"]),
-            default=None,
-        )
-    if newest is None:
-        return None
-    return read_member(_zip(api, repository, newest, LARGEST_ZIP), RECORD_FILE, name, RECORD_LIMIT)
+        rows = [row for row in _artifacts_of(api, repository, run_id) if row["name"] == name]
+        return sorted(rows, key=lambda row: (row.get("created_at") or "", row["id"]), reverse=True)
+
+
+def record_in(api: Api, repository: str, artifact: Any) -> bytes:
+    """The bytes of the record in an artifact."""
+    data = _zip(api, repository, artifact, LARGEST_ZIP)
+    return read_member(data, RECORD_FILE, str(artifact["name"]), RECORD_LIMIT)
 
 
 def profile_artifacts(
