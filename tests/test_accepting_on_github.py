@@ -323,7 +323,7 @@ def test_posted__a_fork_s_report_knows_what_was_accepted(scene: Scene) -> None:
     scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": text.encode()})
     say(scene, pull)
     assert scene.act(events.workflow_run(scene.github, producer)).code == 0
-    assert "✅ Pass" in report(scene, pull)
+    assert "## ✅" in report(scene, pull)
     assert "Accepted: training" in report(scene, pull)
 
 
