@@ -644,6 +644,10 @@ class Acceptance(Value):
         limit = f"up to {self.shown} " if self.shown else ""
         return f"{limit}by {self.by}, because {self.reason}"
 
+    def allows(self, value: float) -> bool:
+        """Whether the number itself was accepted; a worsening says nothing of an absolute limit."""
+        return self.kind == "value" and value <= self.bound
+
 
 class Record(Value):
     """What a run leaves behind, and the next run's baseline."""

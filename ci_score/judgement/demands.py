@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ci_score.judgement.trial import Demand, Trial
 from ci_score.metrics import metric_named
-from ci_score.models import Acceptance, Outcome, Unjudged, Verdict
+from ci_score.models import Outcome, Unjudged, Verdict
 
 
 def with_demands(verdict: Verdict, trial: Trial) -> Verdict:
@@ -47,7 +47,7 @@ def _budgets(trial: Trial) -> Iterable[Demand]:
         if value is None:
             # A budget on what nobody measures would always be kept.
             yield Outcome.INCONCLUSIVE, f"{metric.label} has a budget of {limit}, and no number"
-        elif _is_accepted(value, trial.accepted.get(name)):
+        elif name in trial.accepted and trial.accepted[name].allows(value):
             continue
         elif value < budget if metric.higher_is_better else value > budget:
             word = "under" if metric.higher_is_better else "over"
@@ -55,8 +55,3 @@ def _budgets(trial: Trial) -> Iterable[Demand]:
                 Outcome.FAIL,
                 f"{metric.label} {metric.show(value)} is {word} its budget of {limit}",
             )
-
-
-def _is_accepted(value: float, accepted: Acceptance | None) -> bool:
-    """Only a number accepts more than a budget: a worsening says nothing of an absolute limit."""
-    return accepted is not None and accepted.kind == "value" and value <= accepted.bound

@@ -227,7 +227,7 @@ def _is_within(accepted: Acceptance, finding: Finding, trial: Trial) -> bool:
     metric = finding.rule.metric
     if accepted.kind == "value":
         value = metric.value(trial.case)
-        return value is not None and value <= accepted.bound
+        return value is not None and accepted.allows(value)
     worse = finding.worse_by
     if finding.evidence is not None:
         worse = metric.worsening(metric.delta_of_score(finding.evidence.worsening))
