@@ -54,9 +54,9 @@ ARROWS: dict[str, set[str]] = {
     "posting": {"models", "scoring", "baselines", "pipeline", "acceptance"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
-    | {"trend"}
+    | {"trend", "pooling"}
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
-    | {"acceptance", "pooling", "judgement", "policy", "explanation", "reasons", "advice"}
+    | {"acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}
