@@ -8,7 +8,8 @@ the scale of a metric's `score`, where more is worse: log ratios for relative me
 - *One launch against a history* is judged by how well earlier runs were predicted: the level is the
   line through the last runs, so that drift is followed; the spread is the larger one of what
   successive differences and the distances from that line say, so that neither two modes nor slow
-  wandering pass for precision. A level shift in the past starts the line anew.
+  wandering pass for precision. A level shift in the past starts the line anew; one that is too new
+  to be told from luck is known by the nearest baseline alone, which has to bear the history out.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ LEAST_HISTORY = 12
 LEAST_STRETCH = 5
 LEAST_FREEDOM = 4
 # Up to this many limits wide, a spread's tails are believed to be those of Student's t.
-TRUSTED_REACH = 1.5
+TRUSTED_REACH = 1.2
+# Times the number of runs: how often a mode that should have come in three of them came in none,
+# and comes in the next one.
+UNSEEN_MODE = 3.0 * math.exp(-3.0)
+# No mode of a machine takes twice as long.
+SLOWEST_MODE = math.log(2.0)
+# A single number confirms another one with this chance of error.
+AGREEMENT = 0.16
 # Older runs say less about today's level than they cost in drift.
 LEVEL_FROM = 30
-LOOKED_AT = 60
 LEAST_FOR_SLOPE = 10
 # In standard errors: by luck, one history in many thousands has a place like that.
 SHIFT_FROM = 5.5
@@ -119,15 +126,31 @@ class HistoryEvidence(Evidence):
     def proves(self, limit: float, chance: float) -> bool:
         """A machine whose luck dwarfs the limit has to show more than its luck.
 
-        The further out, the less is known of how often luck gets there.
+        The further out, the less is known of how often luck gets there; and what no earlier run has
+        shown may be a mode that they were too few to meet.
         """
+        if self.samples < runs_to_prove(chance) and self.worsening < SLOWEST_MODE:
+            return False
         reach = self.reach(chance)
         return self.worsening - reach * max(1.0, reach / (TRUSTED_REACH * limit)) > limit
+
+    def is_borne_out_by(self, difference: float, limit: float) -> bool:
+        """Whether a single earlier run, too, finds it beyond the limit, in spite of its own luck.
+
+        Where the level has just moved, the history does not know that yet, and its last run does.
+        """
+        luck = student.quantile_above(AGREEMENT, self.freedom) * self.error * math.sqrt(2.0)
+        return difference - luck > limit
 
     def reach(self, chance: float) -> float:
         """How far above the truth luck can lie, with that chance; lopsided luck lies further."""
         quantile = student.quantile_above(chance, self.freedom)
         return (quantile + (quantile**2 - 1.0) * self.skew / 6.0) * self.error
+
+
+def runs_to_prove(chance: float) -> int:
+    """How many earlier runs it takes to be that sure of a single one."""
+    return math.ceil(UNSEEN_MODE / chance)
 
 
 def _chance_of_unlike_modes(pairs: int) -> float:
@@ -163,7 +186,7 @@ def against_history(now: float, history: Sequence[float]) -> HistoryEvidence | N
     """The score of a run against those of earlier ones, the oldest first."""
     if len(history) < LEAST_HISTORY or not all(map(math.isfinite, (now, *history))):
         return None
-    stretches = _split_at_shifts(history[-LOOKED_AT:])
+    stretches = _split_at_shifts(history)
     lines = [_line_through(stretch) for stretch in stretches]
     freedom = sum(line.freedom for line in lines)
     if freedom < LEAST_FREEDOM:
@@ -175,7 +198,7 @@ def against_history(now: float, history: Sequence[float]) -> HistoryEvidence | N
         worsening=now - level.next,
         error=spread * math.sqrt(1.0 + level.leverage),
         freedom=freedom,
-        samples=min(len(history), LOOKED_AT),
+        samples=len(history),
         skew=_skew(stretches),
     )
 
@@ -198,15 +221,30 @@ def _line_through(stretch: Sequence[float]) -> _Line:
     if count < LEAST_FOR_SLOPE:
         scatter = sum((run - mean) ** 2 for run in runs)
         return _Line(mean, 1.0 / count, scatter, count - 1)
-    middle = (count - 1) / 2.0
-    width = sum((place - middle) ** 2 for place in range(count))
+    fit = _slope_through(runs)
+    # A slope that luck explains as well is believed by half: following it would cost more.
+    luck = max(fit.scatter / (count - 2), LEAST_SPREAD**2) / fit.width
+    believed = max(0.0, 1.0 - luck / max(fit.slope**2, luck))
+    ahead = believed * (count - (count - 1) / 2.0)
+    leverage = 1.0 / count + ahead**2 / fit.width
+    return _Line(mean + fit.slope * ahead, leverage, fit.scatter, count - 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slope:
+    """The straight line through runs: its slope, how far it is held, and their distances."""
+
+    slope: float
+    width: float
+    scatter: float
+
+
+def _slope_through(runs: Sequence[float]) -> _Slope:
+    mean, middle = statistics.fmean(runs), (len(runs) - 1) / 2.0
+    width = sum((place - middle) ** 2 for place in range(len(runs)))
     slope = sum((place - middle) * run for place, run in enumerate(runs)) / width
     scatter = sum((run - mean - slope * (place - middle)) ** 2 for place, run in enumerate(runs))
-    # A slope that luck explains as well is believed by half: following it would cost more.
-    luck = max(scatter / (count - 2), LEAST_SPREAD**2) / width
-    believed = max(0.0, 1.0 - luck / max(slope**2, luck))
-    ahead = believed * (count - middle)
-    return _Line(mean + slope * ahead, 1.0 / count + ahead**2 / width, scatter, count - 2)
+    return _Slope(slope, width, scatter)
 
 
 def _skew(stretches: Sequence[Sequence[float]]) -> float:
@@ -238,22 +276,28 @@ def _split_at_shifts(history: Sequence[float]) -> list[Sequence[float]]:
 
 def shift_in(history: Sequence[float]) -> int | None:
     """Where the level changes most, if that is beyond what the spread on both sides explains."""
-    count = len(history)
-    if count < 2 * LEAST_STRETCH:
+    if len(history) < 2 * LEAST_STRETCH:
         return None
-    sums, squares = [0.0], [0.0]
+    place, size, scatter = _largest_step(history)
+    # Any two parts of a slope differ as well; a slope is not two levels.
+    return place if size > SHIFT_FROM and scatter < _slope_through(history).scatter else None
+
+
+def _largest_step(history: Sequence[float]) -> tuple[int, float, float]:
+    """Where two levels fit best, their distance in standard errors, and the scatter around them."""
+    count = len(history)
     centre = statistics.median(history)
-    for run in history:
-        sums.append(sums[-1] + (run - centre))
-        squares.append(squares[-1] + (run - centre) ** 2)
-    best, most = 0, 0.0
-    for place in range(LEAST_STRETCH, count):
-        before, after = place, count - place
-        gap = sums[place] / before - (sums[count] - sums[place]) / after
-        scatter = squares[count] - sums[place] ** 2 / before
-        scatter -= (sums[count] - sums[place]) ** 2 / after
-        spread = max(math.sqrt(max(scatter, 0.0) / (count - 2)), LEAST_SPREAD)
-        size = abs(gap) / (spread * math.sqrt(1.0 / before + 1.0 / after))
-        if size > most:
-            best, most = place, size
-    return best if most > SHIFT_FROM else None
+    distances = [run - centre for run in history]
+    total, squares = math.fsum(distances), math.fsum(distance**2 for distance in distances)
+    best = (0, 0.0, squares)
+    so_far = math.fsum(distances[: LEAST_STRETCH - 1])
+    for before in range(LEAST_STRETCH, count):
+        so_far += distances[before - 1]
+        after, left = count - before, total - so_far
+        scatter = max(squares - so_far**2 / before - left**2 / after, 0.0)
+        spread = max(math.sqrt(scatter / (count - 2)), LEAST_SPREAD)
+        gap = abs(so_far / before - left / after)
+        size = gap / (spread * math.sqrt(1.0 / before + 1.0 / after))
+        if size > best[1]:
+            best = (before, size, scatter)
+    return best

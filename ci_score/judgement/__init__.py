@@ -17,7 +17,7 @@ from ci_score.judgement.standing import standing
 from ci_score.judgement.trial import Finding, Trial
 from ci_score.judgement.weighing import caps, weighed
 from ci_score.judgement.wording import verdict_of
-from ci_score.models import BaselineFound, CaseRecord, Outcome, Unjudged, Verdict
+from ci_score.models import BaselineFound, CaseRecord, Explanation, Outcome, Unjudged, Verdict
 
 __all__ = ["Trial", "judge"]
 
@@ -29,13 +29,19 @@ def judge(trials: Sequence[Trial]) -> list[CaseRecord]:
         [] if isinstance(found, Verdict) else findings_of(trial)
         for trial, found in zip(trials, standings, strict=True)
     ]
-    chances = shared_chances([trial.rules.measure.false_fail for trial in trials], findings)
+    chances = shared_chances([_allowed(trial) for trial in trials], findings)
     return [
         _unjudged_case(trial, found)
         if isinstance(found, Verdict)
         else _judged_case(trial, found, rows, shares)
         for trial, found, rows, shares in zip(trials, standings, findings, chances, strict=True)
     ]
+
+
+def _allowed(trial: Trial) -> float:
+    """The chance of a false failure; a session with several looks spends it over all of them."""
+    of_this_look = max((launch.look_share for launch in trial.case.launches), default=1.0)
+    return trial.rules.measure.false_fail * of_this_look
 
 
 def _unjudged_case(trial: Trial, why: Verdict) -> CaseRecord:
@@ -51,6 +57,7 @@ def _unjudged_case(trial: Trial, why: Verdict) -> CaseRecord:
             "baseline": found.used if found else None,
             "changes": trial.changes if found else (),
             "contributions": (),
+            "explanation": None,
             "verdict": with_demands(why, trial) if is_measured else why,
         }
     )
@@ -77,6 +84,24 @@ def _judged_case(
             "baseline": baseline.used,
             "changes": changes,
             "contributions": trial.contributions if regressed else (),
+            "explanation": _as_far_as_proven(trial.case.explanation, verdict),
             "verdict": with_demands(verdict, trial),
         }
     )
+
+
+def _as_far_as_proven(found: Explanation | None, verdict: Verdict) -> Explanation | None:
+    """The parts of the step, and of what is said in words only what the verdict says, too.
+
+    A reason for a change that is not proven would be a guess.
+    """
+    if found is None:
+        return None
+    told = {
+        name: words if words and words in verdict.headline else None
+        for name, words in (
+            ("sentence", found.sentence),
+            ("counts_sentence", found.counts_sentence),
+        )
+    }
+    return found.model_copy(update=told)

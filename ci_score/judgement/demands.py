@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from ci_score.judgement.trial import Demand, Trial
 from ci_score.metrics import metric_named
 from ci_score.models import Outcome, Unjudged, Verdict
+from ci_score.verdict import HARMLESS
 
 
 def with_demands(verdict: Verdict, trial: Trial) -> Verdict:
@@ -20,7 +21,7 @@ def with_demands(verdict: Verdict, trial: Trial) -> Verdict:
         return verdict
     outcome = Outcome.worst([verdict.outcome, *(outcome for outcome, _ in broken)])
     reasons = (*verdict.reasons, *(words for _, words in broken))
-    if outcome is verdict.outcome:
+    if outcome is verdict.outcome and not _blocks_a_harmless(verdict, broken):
         return verdict.model_copy(update={"reasons": reasons})
     unmeasured = Unjudged.NOTHING_MEASURED if outcome is Outcome.INCONCLUSIVE else None
     return verdict.model_copy(
@@ -30,6 +31,13 @@ def with_demands(verdict: Verdict, trial: Trial) -> Verdict:
             "reasons": reasons,
             "unjudged": unmeasured,
         }
+    )
+
+
+def _blocks_a_harmless(verdict: Verdict, broken: Sequence[Demand]) -> bool:
+    """A first run may pass without a judgement; what is demanded without a baseline may not."""
+    return verdict.unjudged in HARMLESS and any(
+        outcome is Outcome.INCONCLUSIVE for outcome, _ in broken
     )
 
 

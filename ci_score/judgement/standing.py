@@ -27,7 +27,7 @@ MISSING_WORDS = {
 def standing(trial: Trial) -> BaselineFound | Verdict:
     """What the case is judged against, or the verdict that it cannot be."""
     unusable = _unusable(trial.case) or _disturbed(trial.case, trial.rules, "the measurement")
-    unusable = unusable or _not_as_designed(trial)
+    unusable = unusable or _too_short(trial) or _not_as_designed(trial)
     if unusable is not None:
         return unusable
     if isinstance(trial.baseline, BaselineMissing):
@@ -54,6 +54,20 @@ def _disturbed(case: CaseRecord, rules: CaseRules, what: str) -> Verdict | None:
         return None
     return unjudged(
         Unjudged.INVALID_MEASUREMENT, f"{what} was disturbed ({events[0]})", *events[1:]
+    )
+
+
+def _too_short(trial: Trial) -> Verdict | None:
+    """Few steps tell little: the policy says from how many on a launch counts."""
+    wanted = trial.rules.measure.timed_steps
+    counts = [one.timed_steps for one in trial.case.launches if one.timed_steps is not None]
+    short = [count for count in counts if wanted is not None and count < wanted]
+    if not short:
+        return None
+    return unjudged(
+        Unjudged.NOT_AS_DESIGNED,
+        f"the policy asks for {wanted} timed steps a launch, and {len(short)} of {len(counts)}"
+        f" launches have fewer (the shortest {min(short)})",
     )
 
 

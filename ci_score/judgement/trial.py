@@ -58,14 +58,6 @@ class Finding:
         """The one number here against the one of the baseline; more is worse."""
         return self.rule.metric.worsening(self.change.delta or 0.0)
 
-    def agrees_beyond(self, limit: float) -> bool:
-        """Whether the baseline, too, finds it beyond a limit.
-
-        Where the branch's level has just moved, its history does not know that yet, and the nearest
-        baseline does. Pairs have their base beside them.
-        """
-        return not isinstance(self.evidence, HistoryEvidence) or self.worse_by > limit
-
     @property
     def decisive_limit(self) -> float:
         """What it must stay within to pass."""
@@ -77,13 +69,21 @@ class Finding:
         return self.rule.metric.limit_score(self.decisive_limit)
 
     @property
+    def may_warn(self) -> bool:
+        """Whether the nearest baseline, too, finds it worth a warning; pairs have theirs."""
+        return not isinstance(self.evidence, HistoryEvidence) or self.worse_by > self.rule.warn
+
+    @property
     def sides_disagree(self) -> bool:
-        """Whether history and nearest baseline find it on different sides of a limit, for sure."""
+        """Whether history and nearest baseline are sure of different answers.
+
+        Where the branch's level has just moved, its history does not know that yet.
+        """
         if not isinstance(self.evidence, HistoryEvidence):
             return False
         if self.worse_by > self.decisive_limit:
             return self.evidence.at_most(SURE) <= self.decisive_score
-        return self.worse_by <= self.rule.warn and (
+        return not self.may_warn and (
             self.evidence.at_least(SURE) > self.warn_score
             or self.evidence.suggests(self.decisive_score)
         )
@@ -95,7 +95,9 @@ class Finding:
 
     def is_proven(self, chance: float) -> bool:
         """Whether it is worse than what fails, wrongly said with that chance."""
-        fail, limit = self.rule.fail, self.fail_score
-        if self.evidence is None or fail is None or limit is None:
+        evidence, limit = self.evidence, self.fail_score
+        if evidence is None or limit is None or not evidence.proves(limit, chance):
             return False
-        return self.agrees_beyond(fail) and self.evidence.proves(limit, chance)
+        if not isinstance(evidence, HistoryEvidence):
+            return True
+        return evidence.is_borne_out_by(self.rule.metric.limit_score(self.worse_by), limit)

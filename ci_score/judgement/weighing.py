@@ -185,7 +185,7 @@ def _of_evidence(finding: Finding, evidence: Evidence, chance: float | None) -> 
 
 def _warning(finding: Finding, evidence: Evidence, chance: float | None) -> str | None:
     """Why it is worth a warning, where it is."""
-    if not finding.agrees_beyond(finding.rule.warn):
+    if not finding.may_warn:
         return None
     limit = finding.decisive_score
     if evidence.at_least(noise.SURE) > finding.warn_score:

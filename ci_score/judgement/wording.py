@@ -10,7 +10,7 @@ from ci_score.judgement.trial import Finding, Trial
 from ci_score.judgement.weighing import CONFIRMED, not_attributable
 from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import BaselineFound, Change, JudgedBy, Outcome, Unjudged, Verdict
-from ci_score.verdict import describe, where_it_went
+from ci_score.verdict import describe, why
 
 REFERENCE_BASIS = "Unverified: one number a side, judged by the reference's fixed limits."
 UNVERIFIED_BASIS = "Unverified: one number a side cannot be told from noise, so it warns at most."
@@ -116,9 +116,9 @@ def _headline(
     if outcome is Outcome.INCONCLUSIVE:
         return f"Not judged: {metric_named(worst.metric).label.lower()} is {worst.reason}"
     if worst.judged_by not in _STATISTICAL:
-        return describe(worst) + where_it_went(worst, trial.contributions)
+        return describe(worst) + why(worst, trial.case.explanation)
     if (worst.reason or "").startswith(CONFIRMED):
-        return f"{describe(worst)} (confirmed){where_it_went(worst, trial.contributions)}"
+        return f"{describe(worst)} (confirmed){why(worst, trial.case.explanation)}"
     return f"{describe(worst)} (not proven)"
 
 
