@@ -66,7 +66,13 @@ class Launch(Value):
         if self.tokens_per_step and self.typical_ms > 0:
             known["throughput_tok_s"] = self.tokens_per_step / self.typical_ms * 1000.0
         values = {name: value for name, value in known.items() if value is not None}
-        return LaunchNumbers(side=self.side, launch=self.launch, values=values)
+        return LaunchNumbers(
+            side=self.side,
+            launch=self.launch,
+            values=values,
+            warmup_steps=self.warmup_steps,
+            timed_steps=len(self.timed_ms),
+        )
 
 
 @dataclass(frozen=True, slots=True)

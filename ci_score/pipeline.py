@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -30,6 +31,7 @@ from ci_score.judgement import Trial, judge
 from ci_score.judgement.evidence import comparable_points
 from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import (
+    MATCHING,
     MOST_TRENDS,
     Acceptance,
     Baseline,
@@ -42,6 +44,7 @@ from ci_score.models import (
     HistoryPoint,
     LaunchNumbers,
     Outcome,
+    ParityProfile,
     Profile,
     Record,
     Regression,
@@ -53,7 +56,17 @@ from ci_score.models import (
     op_totals,
 )
 from ci_score.parity import compute_parity, side_of
-from ci_score.policy import DEFAULT_POLICY, Policy, PolicyTable, Rules, policy_of, rules_of
+from ci_score.parity_gate import parity_demands, parity_with_a_case
+from ci_score.policy import (
+    DEFAULT_POLICY,
+    CaseRule,
+    CaseRules,
+    Policy,
+    PolicyTable,
+    Rules,
+    policy_of,
+    rules_of,
+)
 from ci_score.pooling import pooled
 from ci_score.reasons import with_sentences
 from ci_score.records import join_histories
@@ -102,7 +115,7 @@ def run(
     """One run, from what was read to a published record whose verdict is the exit code."""
     theirs = None if job.tracked else baselines.policy()
     table = job.policy if theirs is None else theirs
-    policy = policy_of(table or {}, "the policy")
+    policy = policy_of(table or {}, "the policy" if theirs is None else "the baseline's policy")
     cases = [
         _with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
         for read in job.cases
@@ -116,14 +129,14 @@ def run(
     found = [
         _with_a_profile(base, case, baselines)
         if base
-        else baselines.find(case.name, case.environment)
+        else baselines.find(case.name, _matching(case, policy))
         for case, base in cases
     ]
     measured = [case for case, _ in cases]
     created_at = now()
     evidence = Evidence(measured, found, baselines.history(1))
     record = judged_record(job, evidence, table, baselines, conversation, created_at)
-    if theirs is not None and (job.policy or {}) != theirs:
+    if theirs is not None and policy_of(job.policy or {}, "the policy here") != policy:
         record = _beside_own_policy(record, job, evidence, baselines, created_at)
     publish(record)
     return record
@@ -139,12 +152,12 @@ class Evidence:
 
     def judged(self, policy: Policy, acceptances: Sequence[Acceptance] = ()) -> list[CaseRecord]:
         """The cases with their verdicts under a policy."""
-        return judged(
-            [
-                trial_of(case, baseline, policy, self.history, accepted_for(acceptances, case.name))
-                for case, baseline in zip(self.cases, self.baselines, strict=True)
-            ]
-        )
+        trials = [
+            trial_of(case, baseline, policy, self.history, accepted_for(acceptances, case.name))
+            for case, baseline in zip(self.cases, self.baselines, strict=True)
+        ]
+        cases = {case.name: case for case in self.cases}
+        return judged([_with_parities(trial, cases) for trial in trials])
 
     def trends(self, policy: Policy, history: tuple[HistoryPoint, ...]) -> tuple[Trend, ...]:
         """The lasting changes of what is gated, over the runs that were measured as these were."""
@@ -230,23 +243,50 @@ def _beside_own_policy(
 
 
 def _check_gates(policy: Policy, cases: Sequence[CaseRecord]) -> None:
-    """A gate on what nobody measures would always pass."""
-    measured = [case for case in cases if case.has_a_time]
-    if not measured:
-        return
-    seen = {
-        gate.metric.name
-        for case in measured
-        for gate in rules_of(policy, case.name).gates
-        if gate.metric.value(case) is not None
-    }
-    for case in measured:
-        for gate in rules_of(policy, case.name).gates:
-            if gate.named and gate.gate and gate.metric.name not in seen:
+    """A gate on what nobody measures would always pass; a `[[case]]` table speaks of its cases."""
+    tables: tuple[Policy | CaseRule, ...] = (policy, *policy.case)
+    for table in tables:
+        gates = {
+            case.name: rules_of(policy, case.name).gates
+            for case in cases
+            if case.has_a_time and (isinstance(table, Policy) or table.applies_to(case.name))
+        }
+        for name in table.metrics:
+            rows = [
+                (gate, case)
+                for case in cases
+                for gate in gates.get(case.name, ())
+                if gate.metric.name == name and gate.gate
+            ]
+            if rows and not any(gate.metric.value(case) is not None for gate, case in rows):
+                where = "no case measures" if len(rows) > 1 else f"the case {rows[0][1].name} lacks"
                 raise WrongUseError(
-                    f"the policy gates {gate.metric.name}, which no case measures; measure it (in"
-                    " the profile, or as `metrics` of the measurements) or take the gate out"
+                    f"the policy gates {name}, which {where}; measure it (in the profile, or as"
+                    " `metrics` of the measurements) or take the gate out"
                 )
+
+
+def _matching(case: CaseRecord, policy: Policy) -> Environment:
+    """What a baseline has to share: a key that the policy does not name fits anything."""
+    keys = rules_of(policy, case.name).environment.match
+    return case.environment.model_copy(
+        update={key: None for key in MATCHING if key not in keys},
+    )
+
+
+def _with_parities(trial: Trial, cases: Mapping[str, CaseRecord]) -> Trial:
+    """The trial with what the policy demands of the case and its partners."""
+    case, rules = trial.case, trial.rules.parities
+    shown = case.parity
+    for rule in rules if shown is None else ():
+        with suppress(BadInputError):
+            shown = shown or parity_with_a_case(rule, case, cases)
+    demands = (demand for rule in rules for demand in parity_demands(rule, case, cases))
+    return replace(
+        trial,
+        case=case.model_copy(update={"parity": shown}),
+        demands=(*trial.demands, *demands),
+    )
 
 
 def _with_its_base(read: CaseInput, workload: Workload) -> tuple[CaseRecord, BaselineFound | None]:
@@ -301,7 +341,14 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
         timeline=timeline,
         advice=advice_on(timeline, categories),
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
+        partner=_kept_side(case.partner) if case.partner else None,
     )
+
+
+def _kept_side(side: ParityProfile) -> ParityProfile:
+    """A partner's numbers, so that its parity can be judged again from the record."""
+    numbers = {name: getattr(side, name) for name in ParityProfile.model_fields}
+    return ParityProfile(**{**numbers, "ops": _largest(side.ops)})
 
 
 def _environment(case: CaseInput, card: Scorecard, workload: Workload) -> Environment:
@@ -373,6 +420,7 @@ def trial_of(
 ) -> Trial:
     """The case with its rules, what changed against its baseline, and where that went."""
     rules = rules_of(policy, case.name)
+    case = _with_warmup_note(case, rules)
     trial = Trial(case, rules, baseline, history=history, accepted=accepted or {})
     if not isinstance(baseline, BaselineFound) or not case.has_a_time:
         return trial
@@ -387,6 +435,23 @@ def trial_of(
         found = with_sentences(found, case, baseline.case, places)
         case = case.model_copy(update={"explanation": found})
     return replace(trial, case=case, changes=changes, contributions=places)
+
+
+def _with_warmup_note(case: CaseRecord, rules: CaseRules) -> CaseRecord:
+    """Another warm-up than the policy asks for may leave a compilation in the timed steps."""
+    wanted = rules.measure.warmup_steps
+    others = {
+        launch.warmup_steps
+        for launch in case.launches
+        if launch.warmup_steps is not None and launch.warmup_steps != wanted
+    }
+    if wanted is None or not others:
+        return case
+    said = " and ".join(str(steps) for steps in sorted(others))
+    note = f"The policy asks for {wanted} warm-up steps a launch; launches here declare {said}."
+    notes = dict.fromkeys((*case.scorecard.notes, note))
+    card = case.scorecard.model_copy(update={"notes": tuple(notes)})
+    return case.model_copy(update={"scorecard": card})
 
 
 def judged(trials: Sequence[Trial]) -> list[CaseRecord]:
@@ -407,7 +472,7 @@ def judged_case(
     case: CaseRecord, baseline: Baseline, policy: Policy = DEFAULT_POLICY
 ) -> CaseRecord:
     """One case by itself, without a history."""
-    return judged([trial_of(case, baseline, policy)])[0]
+    return Evidence([case], [baseline], ()).judged(policy)[0]
 
 
 def record_of(

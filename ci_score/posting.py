@@ -63,4 +63,6 @@ def only_numbers(case: CaseRecord) -> CaseRecord:
         phases=case.phases,
         ops=case.ops,
         ops_left_out=case.ops_left_out,
+        categories=case.categories,
+        partner=case.partner.model_copy(update={"runtime": "partner"}) if case.partner else None,
     )

@@ -29,6 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "profilers": VALUES,
     "scoring": FACTS,
     "parity": VALUES,
+    "parity_gate": FACTS | {"parity", "policy"},
     "student": set(),
     "noise": {"student"},
     "trend": FACTS | {"student"},
@@ -56,7 +57,7 @@ ARROWS: dict[str, set[str]] = {
     "pipeline": FACTS
     | {"trend", "pooling"}
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
-    | {"acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
+    | {"parity_gate", "acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}

@@ -237,7 +237,7 @@ def _parity(rule: ParityRule, name: str) -> str:
         if rule.op_ratio
         else "",
         "no op over 1.10×" if rule.reference_parity else "",
-        f"{rule.min_coverage:.0%} of the op time compared",
+        f"{rule.min_coverage:.0%} of both sides' op time compared" if rule.compares_ops else "",
     ]
     partner = rule.partner_of(name) or "the file of the input parity"
     fate = "" if rule.gate else " (warns at most)"

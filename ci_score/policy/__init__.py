@@ -14,11 +14,12 @@ from ci_score.errors import BadInputError
 from ci_score.models import Unjudged
 from ci_score.policy.checking import mistakes_in
 from ci_score.policy.resolving import CaseRules, GateRule, rules_of
-from ci_score.policy.tables import Measure, Model, ParityRule, Policy, Rules
+from ci_score.policy.tables import CaseRule, Measure, Model, ParityRule, Policy, Rules
 
 __all__ = [
     "DEFAULT_POLICY",
     "LARGEST_POLICY",
+    "CaseRule",
     "CaseRules",
     "GateRule",
     "Measure",

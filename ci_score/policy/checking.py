@@ -256,8 +256,7 @@ def _parities(policy: Policy) -> Iterator[Mistake]:
         first = seen.setdefault((frozenset(rule.match), rule.partner), number)
         if first != number:
             yield place, f"the same cases and partner as parity[{first}]", "one table for them"
-        demands = (rule.require_same, rule.ms_per_1k_tokens, rule.op_ratio, rule.reference_parity)
-        if not any(demands) and "min_coverage" not in rule.model_fields_set:
+        if not (rule.require_same or rule.ms_per_1k_tokens or rule.compares_ops):
             yield (
                 place,
                 "a parity that demands nothing",

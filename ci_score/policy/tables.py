@@ -248,6 +248,12 @@ class ParityRule(Table):
         """Whether one of the globs matches."""
         return any_matches(self.match, case)
 
+    @property
+    def compares_ops(self) -> bool:
+        """Whether it asks about ops, so that some of them have to be compared."""
+        asked = self.op_ratio is not None or self.reference_parity
+        return asked or "min_coverage" in self.model_fields_set
+
     def partner_of(self, case: str) -> str | None:
         """The case that this one is compared with; None for the partner's file."""
         if self.partner is None or "*" not in self.partner:
