@@ -652,7 +652,7 @@ class Acceptance(Value):
 class Record(Value):
     """What a run leaves behind, and the next run's baseline."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     ci_score_version: str
     created_at: Timestamp
     commit: Sha | None = None

@@ -13,8 +13,13 @@ from ci_score.strict_json import dump, parse, validate
 
 DEFAULT_CASE = "training"
 RECORD_FILE = "ci-score.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 KEPT_POINTS = 200
+# What a judgement looks at; older points are for the trend.
+JUDGED_POINTS = 60
+# Of each side: far more than a session measures.
+KEPT_LAUNCHES = 64
+Shrink = Callable[[Record], Record]
 
 
 def read_record(data: bytes, source: str) -> Record:
@@ -58,20 +63,56 @@ def policy_with(record: Record) -> dict[str, Any] | None:
 
 def _record(value: dict[str, Any], source: str) -> Record:
     version = value["schema_version"]
-    if type(version) is not int or version != SCHEMA_VERSION:
+    if type(version) is not int or version < 1:
         raise BadInputError(
             source,
             field="schema_version",
             found=ascii(version)[:40],
-            expected=f"{SCHEMA_VERSION} (a record of this ci-score)",
+            expected=f"a number from 1 to {SCHEMA_VERSION}",
         )
+    if version > SCHEMA_VERSION:
+        raise BadInputError(
+            source,
+            field="schema_version",
+            found=f"{version}, which a newer ci-score has written",
+            expected=f"at most {SCHEMA_VERSION}; use that newer ci-score here, too",
+        )
+    for upgrade in _UPGRADES[version - 1 :]:
+        value = upgrade(value)
     record = validate(Record, value, source)
     _check_history(record.history, source)
     return record
 
 
+def _from_version_1(value: dict[str, Any]) -> dict[str, Any]:
+    """Launches were step times of the head alone; now each has a side, a number and its values."""
+    cases = value.get("cases")
+    if isinstance(cases, list):
+        cases = [_with_launches(case) if isinstance(case, dict) else case for case in cases]
+    return {**value, "schema_version": 2, "cases": cases}
+
+
+def _with_launches(case: dict[str, Any]) -> dict[str, Any]:
+    times = case.get("launch_step_ms")
+    if "launches" in case or not isinstance(times, list):
+        return case
+    launches = [
+        {"side": "head", "launch": number, "values": {"step_time_ms": time}}
+        for number, time in enumerate(times)
+    ]
+    return {**case, "launches": launches}
+
+
+# One a version, each from that version to the next.
+_UPGRADES = (_from_version_1,)
+
+
 def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
-    """In the order of time and each run once: whoever left it otherwise was not ci-score."""
+    """In the order of time and each run once: whoever left it otherwise was not ci-score.
+
+    Run numbers may have gaps, because every run of the workflow has one and few of them leave a
+    point, and need not rise with time: an older run may be run again, or end later.
+    """
     for place, (before, after) in enumerate(pairwise(history), start=1):
         if after.created_at < before.created_at:
             raise BadInputError(
@@ -93,8 +134,10 @@ def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
         seen.add(key)
 
 
-def join_histories(*histories: tuple[HistoryPoint, ...]) -> tuple[HistoryPoint, ...]:
-    """The newest points of all of them, each run's once, oldest first.
+def join_histories(
+    *histories: tuple[HistoryPoint, ...], most: int = KEPT_POINTS
+) -> tuple[HistoryPoint, ...]:
+    """The newest points of each case in all of them, each run's once, oldest first.
 
     A point is known by its case, commit and run: two pushes that ran at once both stay. The last
     attempt of a run holds what the others have measured, too, so it stands for all of them.
@@ -106,7 +149,7 @@ def join_histories(*histories: tuple[HistoryPoint, ...]) -> tuple[HistoryPoint, 
     by_case: dict[str, list[HistoryPoint]] = {}
     for point in sorted(points.values(), key=_when):
         by_case.setdefault(point.case, []).append(point)
-    kept = [point for case in by_case.values() for point in case[-KEPT_POINTS:]]
+    kept = [point for case in by_case.values() for point in case[-most:]]
     return tuple(sorted(kept, key=_when))
 
 
@@ -120,20 +163,29 @@ def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
 
 
 def fitted(record: Record) -> Record:
-    """The record within its size: the oldest points go first, then the layers, then the ops."""
-    for shrink in (_as_it_is, _with_fewer_points, _with_fewer_layers, _without_details):
-        record = shrink(record)
+    """The record within its size; what the next run's judgement needs least goes first."""
+    for shrink in _SHRINKS:
         if len(dump(record)) <= RECORD_LIMIT:
-            return record
+            break
+        record = shrink(record)
     return record
 
 
-def _as_it_is(record: Record) -> Record:
-    return record
+def _with_points(most: int) -> Shrink:
+    """No more than the newest points of each case."""
+    return lambda record: record.model_copy(
+        update={"history": join_histories(record.history, most=most)}
+    )
 
 
-def _with_fewer_points(record: Record) -> Record:
-    return record.model_copy(update={"history": record.history[-KEPT_POINTS:]})
+def _with_metrics_of_newest_points(record: Record) -> Record:
+    """Old points tell the trend of the time; the other metrics are judged by the newest ones."""
+    judged = {id(point) for point in join_histories(record.history, most=JUDGED_POINTS)}
+    history = (
+        point if id(point) in judged else point.model_copy(update={"metrics": {}})
+        for point in record.history
+    )
+    return record.model_copy(update={"history": tuple(history)})
 
 
 def _with_fewer_layers(record: Record) -> Record:
@@ -142,15 +194,53 @@ def _with_fewer_layers(record: Record) -> Record:
 
 def _without_details(record: Record) -> Record:
     slim = _each_card(record, lambda _: {"per_layer_summary": (), "hotspot_ops": ()})
-    cases = (case.model_copy(update={"ops": {}, "phases": {}}) for case in slim.cases)
-    return slim.model_copy(update={"cases": tuple(cases), "history": ()})
+    nothing: dict[str, Any] = {
+        "ops": {},
+        "op_details": {},
+        "phases": {},
+        "explanation": None,
+        "parity": None,
+    }
+    return _each_case(slim, lambda _: nothing)
+
+
+def _with_fewer_launches(record: Record) -> Record:
+    return _each_case(
+        record,
+        lambda case: {
+            "launches": tuple(
+                launch
+                for side in ("head", "base")
+                for launch in [one for one in case.launches if one.side == side][:KEPT_LAUNCHES]
+            )
+        },
+    )
+
+
+def _without_history(record: Record) -> Record:
+    return record.model_copy(update={"history": (), "trends": ()})
+
+
+_SHRINKS: tuple[Shrink, ...] = (
+    _with_metrics_of_newest_points,
+    _with_fewer_layers,
+    _with_points(150),
+    _with_points(100),
+    _with_points(JUDGED_POINTS),
+    _with_fewer_launches,
+    _without_details,
+    _with_points(30),
+    _without_history,
+)
+
+
+def _each_case(record: Record, change: Callable[[CaseRecord], dict[str, Any]]) -> Record:
+    cases = (case.model_copy(update=change(case)) for case in record.cases)
+    return record.model_copy(update={"cases": tuple(cases)})
 
 
 def _each_card(record: Record, change: Callable[[Scorecard], dict[str, Any]]) -> Record:
-    cases = (
-        case.model_copy(
-            update={"scorecard": case.scorecard.model_copy(update=change(case.scorecard))}
-        )
-        for case in record.cases
+    return _each_case(
+        record,
+        lambda case: {"scorecard": case.scorecard.model_copy(update=change(case.scorecard))},
     )
-    return record.model_copy(update={"cases": tuple(cases)})

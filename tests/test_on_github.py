@@ -423,7 +423,7 @@ UNUSABLE = {
     "a bomb": {"ci-score.json": b" " * (4 * 2**20)},
     "50 MB of JSON": {"ci-score.json": b"[" + b"1234567," * (6 * 2**20) + b"1]"},
     "NaN": {"ci-score.json": b'{"schema_version": 1, "created_at": NaN}'},
-    "another schema": {"ci-score.json": b'{"schema_version": 2}'},
+    "another schema": {"ci-score.json": b'{"schema_version": 99}'},
     "duplicate keys": {"ci-score.json": b'{"schema_version": 1, "schema_version": 1}'},
     "depth": {"ci-score.json": b"[" * 100_000},
     "no JSON": {"ci-score.json": b"<html>"},
