@@ -299,6 +299,8 @@ def _communication(scene: _Scene, part: Part) -> _Cause:
         words = f"communication takes {_ms(before.ms)} → {_ms(now.ms)}"
         if now.count and before.count and now.count != before.count:
             words += f", launches {_count(before.count)} → {_count(now.count)}"
+        else:
+            words += " at as many launches: slower links, or a rank that the others wait for"
         return _Cause(f"{words}; {exposed}", part.delta_ms)
     words = f"communication overlaps less with compute: {exposed}, of {_ms(now.ms)} in all"
     return _Cause(words, part.delta_ms)

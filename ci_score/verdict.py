@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ci_score.metrics import STEP_TIME, metric_named, significant
-from ci_score.models import Change, Contribution, Outcome, Record, Trend, Unjudged, Verdict
+from ci_score.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, metric_named
+from ci_score.models import Change, Explanation, Outcome, Record, Trend, Unjudged, Verdict
 from ci_score.policy import fates_of
 
-LONGEST_NAME = 80
+# A reason that holds less of a change is none.
+LEAST_EXPLAINED = 0.5
 EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED = 0, 1, 3
 
 
@@ -108,23 +109,19 @@ def _is_harmless(reason: Unjudged | None, fates: Mapping[Unjudged, bool]) -> boo
     return reason is not None and fates.get(reason, reason in HARMLESS)
 
 
-def where_it_went(worst: Change, contributions: tuple[Contribution, ...]) -> str:
-    """Where the slowdown is, if the phase that grew most holds at least half of it."""
-    if worst.metric != STEP_TIME:
+def why(worst: Change, found: Explanation | None) -> str:
+    """`: the device waits for the data loader`, where most of the change is explained."""
+    if found is None or worst.delta is None:
         return ""
-    slower_ms = worst.head - worst.base
-    places = [
-        next((part for part in contributions if part.kind == kind and part.delta_ms > 0), None)
-        for kind in ("phase", "op")
-    ]
-    if not any(part and part.delta_ms >= slower_ms / 2 for part in places):
+    if worst.metric in (LAUNCHES, KERNELS):
+        return f": {found.counts_sentence}" if found.counts_sentence and worst.delta > 0 else ""
+    slower = {STEP_TIME: worst.delta, THROUGHPUT: 1 / (1 + worst.delta) - 1}.get(worst.metric)
+    if slower is None or found.sentence is None:
         return ""
-    where = " and ".join(
-        f"{part.kind} '{part.name[:LONGEST_NAME]}' (+{significant(part.delta_ms, 'ms')})"
-        for part in places
-        if part
-    )
-    return f", most of it in {where}"
+    # What a profile explains and what was measured without it are other times, but alike as shares.
+    if found.explained_ms < LEAST_EXPLAINED * slower * found.base_step_ms:
+        return ""
+    return f": {'under the profiler ' if found.under_profiler else ''}{found.sentence}"
 
 
 def describe(change: Change) -> str:

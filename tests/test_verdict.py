@@ -11,6 +11,7 @@ from ci_score.models import (
     Record,
     Scorecard,
     Severity,
+    Timeline,
     Unjudged,
     Verdict,
 )
@@ -63,25 +64,37 @@ def test_judge__a_fall_in_coverage_only_warns() -> None:
     assert verdict(judged(scorecard(wall_coverage=0.1), scorecard())).outcome is Outcome.WARN
 
 
+def sided(step_ms: float, backward_ms: float, swiglu_ms: float) -> CaseRecord:
+    phases = {"forward": 30.0, "backward": backward_ms}
+    return case(
+        card=scorecard(step_ms),
+        phases=phases,
+        ops={"gemm": 20.0, "swiglu_bwd": swiglu_ms},
+        timeline=Timeline(basis="phases", step_ms=step_ms, parts=phases),
+    )
+
+
 def test_judge__says_what_and_where_and_how_sure() -> None:
-    """The headline names the change and its places; the basis says that it is unverified."""
-    head = case(
-        card=scorecard(150.0),
-        phases={"forward": 30.0, "backward": 115.0},
-        ops={"gemm": 20.0, "swiglu_bwd": 60.0},
-    )
-    base = case(
-        card=scorecard(100.0),
-        phases={"forward": 30.0, "backward": 65.0},
-        ops={"gemm": 20.0, "swiglu_bwd": 10.0},
-    )
-    said = verdict(judged_case(head, found(base)))
+    """The headline names the change and its cause; the basis says that it is unverified."""
+    judged_head = judged_case(sided(150.0, 115.0, 60.0), found(sided(100.0, 65.0, 10.0)))
+    said = verdict(judged_head)
     assert said.headline == (
-        "Step time +50.0 % (100 ms → 150 ms), most of it in phase 'backward' (+50.0 ms)"
-        " and op 'swiglu_bwd' (+50.0 ms)"
+        "Step time +50.0 % (100 ms → 150 ms): 'swiglu_bwd' takes 10.0 ms → 60.0 ms a step"
+        " in the backward (+50.0 ms)"
     )
     assert said.reasons == ("Step time +50.0 % (100 ms → 150 ms): critical",)
     assert "Unverified" in (said.basis or "")
+    assert judged_head.explanation
+    assert judged_head.explanation.sentence
+
+
+def test_judge__gives_no_reason_for_what_is_not_worse() -> None:
+    """Within the limits the parts of the step stay, and no sentence."""
+    judged_head = judged_case(sided(105.0, 70.0, 15.0), found(sided(100.0, 65.0, 10.0)))
+    assert verdict(judged_head).headline == "No slowdown beyond 10%"
+    assert judged_head.explanation
+    assert judged_head.explanation.sentence is None
+    assert judged_head.explanation.delta_ms == 5.0
 
 
 def test_judge__names_the_smallest_slowdown_it_could_have_seen() -> None:
