@@ -29,13 +29,19 @@ def judge(trials: Sequence[Trial]) -> list[CaseRecord]:
         [] if isinstance(found, Verdict) else findings_of(trial)
         for trial, found in zip(trials, standings, strict=True)
     ]
-    chances = shared_chances([trial.rules.measure.false_fail for trial in trials], findings)
+    chances = shared_chances([_allowed(trial) for trial in trials], findings)
     return [
         _unjudged_case(trial, found)
         if isinstance(found, Verdict)
         else _judged_case(trial, found, rows, shares)
         for trial, found, rows, shares in zip(trials, standings, findings, chances, strict=True)
     ]
+
+
+def _allowed(trial: Trial) -> float:
+    """The chance of a false failure; a session with several looks spends it over all of them."""
+    of_this_look = max((launch.look_share for launch in trial.case.launches), default=1.0)
+    return trial.rules.measure.false_fail * of_this_look
 
 
 def _unjudged_case(trial: Trial, why: Verdict) -> CaseRecord:
