@@ -115,9 +115,10 @@ def why(worst: Change, found: Explanation | None) -> str:
         return ""
     if worst.metric in (LAUNCHES, KERNELS):
         return f": {found.counts_sentence}" if found.counts_sentence and worst.delta > 0 else ""
-    slower = {STEP_TIME: worst.delta, THROUGHPUT: 1 / (1 + worst.delta) - 1}.get(worst.metric)
-    if slower is None or found.sentence is None:
+    if worst.metric not in (STEP_TIME, THROUGHPUT) or found.sentence is None:
         return ""
+    # A throughput of nearly nothing is infinitely slow.
+    slower = worst.delta if worst.metric == STEP_TIME else 1 / max(1 + worst.delta, 1e-9) - 1
     # What a profile explains and what was measured without it are other times, but alike as shares.
     if found.explained_ms < LEAST_EXPLAINED * slower * found.base_step_ms:
         return ""
