@@ -589,6 +589,7 @@ def step_fields(
     if any(work.launches for work in works):
         fields["kernel_launches_per_step"] = sum(work.launches for work in works) / count
     sources = dict.fromkeys(fields, basis)
+    sources["device_idle_share"] = f"of the device's own span, first start to last end; {basis}"
     sources["steps"] = steps.evidence
     step_times, sources["avg_step_ms"] = _step_times(works, steps, ticks_per_ms)
     fields |= {"steps": count, **step_times}

@@ -75,6 +75,13 @@ _LIBRARY_ANNOTATION = re.compile(
     r"(nccl|gloo|mpi|ucc|xccl|c10d)(:|::)|ProfilerStep|PyTorch Profiler"
 )
 _HASHES = re.compile(r"^#+\s*(.*?)\s*#*$")
+# What PyTorch annotates by itself, by what everybody calls it.
+_PHASES_OF_PYTORCH = (
+    ("optimizer", re.compile(r"Optimizer\.step#")),
+    ("zero_grad", re.compile(r"Optimizer\.zero_grad#")),
+    ("data_loading", re.compile(r"enumerate\(DataLoader\)")),
+    ("forward", re.compile(r"(Distributed|FullySharded)DataParallel\.forward$")),
+)
 _FORWARD = re.compile(r"forward|fwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"backward|bwd", re.IGNORECASE)
 _DATA_PARALLEL = re.compile(r"(Distributed|FullySharded)DataParallel\.forward")
@@ -83,6 +90,7 @@ _DATA_PARALLEL_GROUP = re.compile(
 )
 # An annotation around everything names no phase: what is inside it does.
 _WHOLE_STEP = 0.9
+_HOST_PHASES = 3
 # Backward operators less far apart than this share of a step belong to one backward pass.
 _ONE_PASS = 0.02
 # Of a trace that is cut short two steps make a period; operators vary a little from one to the
@@ -282,6 +290,8 @@ class _Draft:
                 self.trace.peak_allocated / 1e9,
                 "the largest Total Allocated of the [memory] events",
             )
+        elif self.trace.memory_events:
+            self.notes.append("no peak memory: the [memory] events of this trace hold no totals")
         elif self.trace.devices:
             self.notes.append("no peak memory: profile_memory=True records it")
 
@@ -293,6 +303,11 @@ class _Draft:
         names = {str(card["name"]) for card in used or cards if card.get("name")}
         if len(names) == 1 and (devices or used or not self.device.kernels):
             self._set("accelerator", names.pop(), "deviceProperties")
+        elif self.device.kernels:
+            told = (
+                "names several kinds of accelerator" if names else "does not name the accelerator"
+            )
+            self.notes.append(f"the trace {told}")
         sizes = {_number(card.get("totalGlobalMem")) for card in used}
         if len(sizes) == 1 and (size := sizes.pop()) is not None and size > 0:
             self._set("accelerator_memory_gb", size / 1e9, "totalGlobalMem of deviceProperties")
@@ -371,7 +386,11 @@ class _Draft:
             self._add_host_steps()
         windows = [(begin, end) for begin, end in self.steps.windows] or [self._everything()]
         if works:
-            self.sources["phases"] = f"{phases.evidence}; busy time of the device, by launch"
+            self.sources["phases"] = (
+                f"{phases.evidence}; the device's time by launch, no moment twice: copies count"
+                " here where nothing else runs, and in ops in full"
+            )
+            self._note_phases_of_the_host(phases, len(windows))
         else:
             self._add_host_phases(phases, windows)
             self._add_host_ops(windows)
@@ -395,13 +414,23 @@ class _Draft:
         ticks = Phases([self._ticks(window) for window in phases.windows], phases.names)
         works, unattributed = work_per_step(device.events, device.names, steps, ticks)
         self.capture["unattributed_gpu_events"] = float(unattributed)
-        if unattributed:
+        if device.unmatched and not steps.by_launch:
             self.notes.append(
-                f"{_count(unattributed, 'device event')} of {len(device.events)} belong to no step"
-                f" ({device.unmatched} without the call that launched them): not counted"
+                f"of {device.unmatched} of {_count(len(device.events), 'device event')} the launch"
+                " is not known: they count by the time at which they ran, and for no phase"
             )
+        if not any(work.launches for work in works):
+            self.notes.append("no launches a step: no device event tells which call started it")
         kept = [place for place, work in enumerate(works) if work.kernels]
         self._add_capture(works if not unattributed and len(kept) == len(works) else ())
+        if unattributed:
+            counted = sum(work.time.busy for work in works) / TICKS_PER_MS
+            total = self.capture["gpu_busy_ms"]
+            self.notes.append(
+                f"{_count(unattributed, 'device event')} of {len(device.events)} belong to no step"
+                f" ({device.unmatched} without the call that launched them): not counted,"
+                f" {100 * max(1 - counted / total, 0.0) if total else 0.0:.1f} % of the device's time"
+            )
         if len(kept) == 1:
             return works, steps, phases
         if len(kept) < len(works):
@@ -423,7 +452,10 @@ class _Draft:
             self.notes.append(f"no step markers: steps are {repeated.evidence}")
             self.steps = HostSteps(self._launch_windows(repeated), repeated.evidence)
             return repeated
-        self.notes.append("no step markers, no repeated sequence: the capture counts as one step")
+        self.notes.append(
+            "no step markers, no repeated sequence: the capture counts as one step, which takes as"
+            " long as the device's work in it, from first start to last end"
+        )
         ends = self.device.events.ends or [1]
         starts = self.device.events.starts or [0]
         whole = (min(starts), max(ends) + 1)
@@ -447,15 +479,44 @@ class _Draft:
         ran = [work for work in works if work.kernels]
         if not steps.host_times or len(ran) > 1:
             return
+        place = next(place for place, work in enumerate(works) if work.kernels)
         self.notes.append(
-            "only one step ran kernels: the step time is the host's, which may be short where the"
-            " device lags behind"
+            "only one step ran kernels, so that the device has no period: the step time is the"
+            f" host's{self._doubts_of_host_time(steps.windows[place], ran[0])}"
         )
+        if len(works) > 1:
+            self.notes.append(
+                f"the device worked in one of {len(works)} steps: its numbers are means over all"
+            )
         self._add_host_period()
         period, time = self.fields["avg_step_ms"], ran[0].time
         for phase in self.fields["phases"].values():
             phase["pct"] = 100 * phase["total_ms"] / period if period > 0 else 0.0
         self.fields["device_idle_share"] = 1 - time.busy / time.span if time.span > 0 else 0.0
+
+    def _doubts_of_host_time(self, window: tuple[int, int], work: StepWork) -> str:
+        """Which way the host's time of a step may be wrong: the device works for it later."""
+        doubts = []
+        older, older_ms = self._older_work(window)
+        if older:
+            doubts.append(
+                f"it may be long, because for {older_ms:.4g} ms of it the device still ran"
+                f" {_count(older, 'event')} launched before"
+            )
+        late = (work.time.last - window[1]) / TICKS_PER_MS
+        if late > 0:
+            doubts.append(f"it may be short, because the device ended {late:.4g} ms after it")
+        return "".join(f"; {doubt}" for doubt in doubts)
+
+    def _older_work(self, window: tuple[int, int]) -> tuple[int, float]:
+        """How many events the device ran in a window though they were launched before, how long."""
+        events = self.device.events
+        spans = [
+            (start, end)
+            for start, end, at in zip(events.starts, events.ends, events.launched_at, strict=True)
+            if at < window[0] < end and start < window[1]
+        ]
+        return len(spans), length(intersection(union(spans), [window])) / TICKS_PER_MS
 
     def _add_host_steps(self) -> None:
         """Steps by the host's clock, where no device's work belongs to any."""
@@ -465,11 +526,11 @@ class _Draft:
         else:
             self.notes.append("no kernels: times are those of the host")
         if windows:
-            self.fields["steps"] = len(windows)
+            self._set("steps", len(windows), self.steps.evidence)
             self._add_host_period()
             return
         begin, end = self._everything()
-        self.fields["steps"] = 1
+        self._set("steps", 1, "no step marker, the whole capture")
         self._set(
             "avg_step_ms", (end - begin) / US_PER_MS, "no step marker: the span of all host events"
         )
@@ -495,11 +556,28 @@ class _Draft:
         if means:
             self.sources["phases"] = f"{phases.evidence}; host time"
 
+    def _note_phases_of_the_host(self, phases: _PhaseWindows, steps: int) -> None:
+        """What the host spends in phases that start no work, as loading data: no time of phases."""
+        times: dict[str, list[Interval]] = defaultdict(list)
+        for name, window in zip(phases.names, phases.windows, strict=True):
+            if name not in self.fields["phases"]:
+                times[name].append(window)
+        spent = {name: length(union(spans)) / US_PER_MS / steps for name, spans in times.items()}
+        largest = sorted(spent, key=lambda name: (-spent[name], name))[:_HOST_PHASES]
+        if largest:
+            told = ", ".join(f"{name} {spent[name]:.4g} ms" for name in largest)
+            more = f" and {len(spent) - len(largest)} more" if len(spent) > len(largest) else ""
+            self.notes.append(
+                f"phases in which the host starts no work on the device, a step: {told}{more}"
+            )
+
     def _add_wall_coverage(self, phases: _PhaseWindows, windows: Sequence[Interval]) -> None:
         wall = length(windows)
         if phases.annotated and wall > 0:
             covered = length(intersection(union(phases.annotated), union(windows)))
             what = "annotated phases / host time of the steps"
+            if self.device.kernels:
+                what += ", both by the host's clock"
             self._set("wall_coverage", min(covered / wall, 1.0), what)
         elif self.fields.get("device_busy_ms") and self.fields["avg_step_ms"] > 0:
             share = self.fields["device_busy_ms"] / self.fields["avg_step_ms"]
@@ -545,6 +623,9 @@ class _Draft:
         inside = Windows(windows)
         calls = [call for call in self.trace.embeddings if inside.at(call.time) >= 0]
         if not calls:
+            self.notes.append(
+                "no tokens a step: no aten::embedding with its shapes was recorded (record_shapes)"
+            )
             return
         largest = max(call.vocabulary for call in calls)
         mine = sum(call.tokens for call in calls if call.vocabulary == largest) / len(windows)
@@ -999,7 +1080,13 @@ def _contains(outer: Annotation, inner: Annotation) -> bool:
 
 
 def _phase_name(name: str) -> str:
-    """`## forward ##` is `forward`."""
+    """`## forward ##` is `forward`, and so is what PyTorch calls `DistributedDataParallel.forward`.
+
+    Whose step of the optimizer it is tells the optimizer's name, and not what the phase is.
+    """
+    for phase, pattern in _PHASES_OF_PYTORCH:
+        if pattern.match(name):
+            return phase
     match = _HASHES.match(name)
     return (match.group(1) if match else name) or name
 

@@ -488,6 +488,7 @@ class Trace:
     embeddings: list[EmbeddingCall] = field(default_factory=list)
     devices: Numbers[int | str | None] = field(default_factory=Numbers)
     peak_allocated: int = NONE
+    memory_events: int = 0
     events: int = 0
     impossible: int = 0
     mended: int = 0
@@ -669,6 +670,7 @@ def _add_memory(trace: Trace, group: list[Event]) -> None:
         for event in group
         if event.args.device_type > 0 and event.name == "[memory]"
     ]
+    trace.memory_events += len(allocated)
     trace.peak_allocated = max([trace.peak_allocated, *allocated])
 
 
