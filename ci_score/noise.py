@@ -26,6 +26,8 @@ LEAST_PAIRS = 4
 # Fewer runs have hardly met the slow mode of their machine.
 LEAST_HISTORY = 12
 LEAST_STRETCH = 5
+# Two runs in a row may have met the same neighbour; three are a new level.
+LEAST_NEW = 3
 LEAST_FREEDOM = 4
 # Up to this many limits wide, a spread's tails are believed to be those of Student's t.
 TRUSTED_REACH = 1.2
@@ -276,7 +278,7 @@ def _split_at_shifts(history: Sequence[float]) -> list[Sequence[float]]:
 
 def shift_in(history: Sequence[float]) -> int | None:
     """Where the level changes most, if that is beyond what the spread on both sides explains."""
-    if len(history) < 2 * LEAST_STRETCH:
+    if len(history) < LEAST_STRETCH + LEAST_NEW:
         return None
     place, size, scatter = _largest_step(history)
     # Any two parts of a slope differ as well; a slope is not two levels.
@@ -291,7 +293,7 @@ def _largest_step(history: Sequence[float]) -> tuple[int, float, float]:
     total, squares = math.fsum(distances), math.fsum(distance**2 for distance in distances)
     best = (0, 0.0, squares)
     so_far = math.fsum(distances[: LEAST_STRETCH - 1])
-    for before in range(LEAST_STRETCH, count):
+    for before in range(LEAST_STRETCH, count - LEAST_NEW + 1):
         so_far += distances[before - 1]
         after, left = count - before, total - so_far
         scatter = max(squares - so_far**2 / before - left**2 / after, 0.0)

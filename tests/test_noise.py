@@ -283,7 +283,8 @@ def test_shift__a_slope_is_none() -> None:
     assert noise.shift_in(runs) is None
 
 
-def test_shift__short_histories_have_none() -> None:
-    """Five runs on each side are the least that can tell a level."""
-    assert noise.shift_in([0.0] * 4 + [1.0] * 5) is None
-    assert noise.shift_in([0.0] * 5 + [1.0] * 5) == 5
+def test_shift__takes_five_runs_before_and_three_after() -> None:
+    """One or two slow runs are no new level."""
+    assert noise.shift_in([0.0] * 5 + [1.0] * 3) == 5
+    assert noise.shift_in([0.0] * 6 + [1.0] * 2) is None
+    assert noise.shift_in([0.0] * 4 + [1.0] * 4) is None
