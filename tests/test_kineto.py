@@ -304,6 +304,17 @@ def test_device__parallel_work_counts_once() -> None:
     assert profile.ops == {GEMM: 0.04, NCCL: 0.03}
 
 
+def test_device__what_rocm_copies_with_a_kernel_is_no_computation() -> None:
+    """It is launched and counted as one, and its time is that of a transfer."""
+    events = [step(1, 0, 100), *work(1, 1, 10, 20)]
+    for place, name in enumerate(("__amd_rocclr_copyBuffer", "__amd_rocclr_fillBufferAligned")):
+        events += work(place + 2, place + 5, 40 + 10 * place, 5, name)
+    profile = read(events)
+    assert (profile.device_kernels_per_step, profile.kernel_launches_per_step) == (3, 3)
+    assert (ms(profile.compute_ms), ms(profile.device_busy_ms)) == (0.02, 0.03)
+    assert profile.op_categories == {"gemm": 0.02, "memcpy": 0.005, "memset": 0.005}
+
+
 def on_device(device: int, events: list[Json]) -> list[Json]:
     """The same, with the device's work on another one."""
     for event in events:
@@ -1057,6 +1068,18 @@ def test_bounded__a_million_tiny_events_need_little_memory() -> None:
         ("void CatArrayBatchedCopy<float>", "copy"),
         ("Memcpy DtoH (Device -> Pinned)", "memcpy"),
         ("Memset (Device)", "memset"),
+        ("__amd_rocclr_fillBufferAligned", "memset"),
+        ("__amd_rocclr_copyBuffer", "memcpy"),
+        ("quantize_with_block_size<2, flashinfer::QuantizationSFLayout>", "elementwise"),
+        ("void flashinfer::norm::RMSNormKernel<8u, __half>", "norm"),
+        ("void flashinfer::BatchDecodeWithPagedKVCacheKernel<1>", "attention"),
+        ("bwd_kernel_fuse", "attention"),
+        ("void cuComputeGradGammaBeta<float, float, false>", "norm"),
+        ("void cuComputePartGradGammaBeta<float, float, false>", "norm"),
+        ("Im3d2Col", "conv"),
+        ("void max_pool_forward_nchw<float, float>", "reduce"),
+        ("void permute_pooled_embs_kernel<float>", "embedding"),
+        ("rocprim::detail::radix_sort_block_sort_kernel<int>", "reduce"),
     ],
 )
 def test_category__of_names_that_lie(name: str, category: str) -> None:
@@ -1172,6 +1195,9 @@ BETTER = (
     (r"cast_and_transpose", "copy", ""),
     (r"rotary|swiglu|cast_(to_fp8|back)|fp8_quant", "other", "arithmetic of each element"),
     (r"NLLCriterion", "other", "a loss, by its old name"),
+    (r"GradGammaBeta", "other", "the gradient of LayerNorm"),
+    (r"max_pool", "other", "a reduction of windows"),
+    (r"quantize_with_block_size", "attention", "FlashInfer's quantisation"),
 )
 
 

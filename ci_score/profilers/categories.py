@@ -35,8 +35,15 @@ CATEGORIES = (
 # Names are compared in lower case.
 _ROWS = (
     # What profilers call transfers and fills: always at the start, unlike `memcpy` inside a kernel.
-    ("memcpy", r"^(\[?cuda |\[?hip )?mem(ory)?_?cpy|^hip_?memcpy|^copy(host|device)to"),
-    ("memset", r"^(\[?cuda |\[?hip )?mem(ory)?_?set|^hip_?memset|^fillbuffer"),
+    # ROCm's runtime does some of both with kernels of its own.
+    (
+        "memcpy",
+        (
+            r"^(\[?cuda |\[?hip )?mem(ory)?_?cpy|^hip_?memcpy|^copy(host|device)to"
+            r"|^__amd_rocclr_(copy|read|write)"
+        ),
+    ),
+    ("memset", r"^(\[?cuda |\[?hip )?mem(ory)?_?set|^hip_?memset|^fillbuffer|^__amd_rocclr_fill"),
     # Before all others: its names contain `reduce`, `gather` and `scatter`.
     (
         "comm",
@@ -45,12 +52,14 @@ _ROWS = (
             r"|cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|send_?recv"
         ),
     ),
-    # Before gemm and softmax, of which it is made.
+    # Before gemm and softmax, of which it is made. FlashInfer does much else; AOTriton names the
+    # parts of the backward pass alone.
     (
         "attention",
         (
-            r"fmha|flash::|flash_?(fwd|bwd|attn|mla|decod|infer|splitkv)|attention|(^|[^a-z])attn"
-            r"|paged_?decode"
+            r"fmha|flash::|flash_?(fwd|bwd|attn|mla|decod|splitkv)|attention|(^|[^a-z])attn"
+            r"|paged_?decode|(prefill|decode)with(paged|ragged)?kv"
+            r"|(^|[^a-z])bwd_(kernel_(fuse|dk_dv|dq)|preprocess)"
         ),
     ),
     # Before elementwise: an optimizer's functor runs in a template that has another name.
@@ -66,7 +75,8 @@ _ROWS = (
         "conv",
         (
             r"conv(?!ert)|implicit_?gemm|[dw]grad_|fprop_|winograd|scudnn|(cask|cutlass)_cudnn|cudnn::cnn"
-            r"|igemm_(fwd|bwd|wrw)|bwd_(weight|data)|nchwtonhwc|nhwctonchw"
+            r"|igemm_(fwd|bwd|wrw)|bwd_(weight|data)|nchwtonhwc|nhwctonchw|im(2|2d2|3d2)col"
+            r"|col2im"
         ),
     ),
     # Before reduce: `batch_norm_reduce_statistics`. The norm of a vector is no normalisation.
@@ -74,7 +84,7 @@ _ROWS = (
         "norm",
         (
             r"(batch|layer|group|instance|rms)_?norm|(^|[^a-z])(ln|bn)_(fwd|bwd|fw|bw)"
-            r"|gammabetabackward|rowwisemoments"
+            r"|gammabetabackward|gradgammabeta|rowwisemoments|cucomputegradinput"
         ),
     ),
     # FBGEMM is a library of embeddings, and `cutlass` may stand among the types of arguments.
@@ -86,7 +96,7 @@ _ROWS = (
         ),
     ),
     # Before copy and embedding: what it does is arithmetic, or a write into a cache.
-    ("elementwise", r"rotary|swiglu|cast_(to_fp8|back)|fp8_quant"),
+    ("elementwise", r"rotary|swiglu|cast_(to_fp8|back)|fp8_quant|quantize_with"),
     ("copy", r"reshape_and_cache"),
     # Before reduce, elementwise and copy, in whose templates indexing runs. A top-k is a selection.
     (
@@ -94,7 +104,11 @@ _ROWS = (
         r"embedding|embs_kernel|bounds_check_indices|(?<!with_)index|scatter|gather(?!topk)",
     ),
     ("softmax_loss", r"softmax|cross_?entropy|nll_?loss|nllcriterion|loss_"),
-    ("reduce", r"reduce|topk|radixsort|devicescan"),
+    # Pooling reduces windows.
+    (
+        "reduce",
+        r"reduce|topk|radix_?sort|devicescan|lookback_scan|(max|avg|average)_?pool|mlopooling",
+    ),
     # Before elementwise, in whose templates ATen's copies run.
     ("copy", r"copy|transpose|catarray|permute"),
     ("elementwise", r"elementwise|triton_poi|fill|[gs]elu|silu|relu|sigmoid|dropout"),

@@ -24,6 +24,10 @@ from ci_score.profilers.timeline import intersection, length, union
 
 # What an event does to the device's time, told by its category.
 COMPUTE, COMMUNICATION, TRANSFER = 0, 1, 2
+# What a runtime copies or fills with a kernel is a transfer, and a kernel that was launched.
+TRANSFER_KERNEL = 3
+_TRANSFERS = (TRANSFER, TRANSFER_KERNEL)
+_KERNELS_OF_TRANSFERS = "__amd_rocclr_"
 _KINDS = {"comm": COMMUNICATION, "memcpy": TRANSFER, "memset": TRANSFER}
 # Transfers between host and device are phases of their own.
 COPIES = {"Memcpy HtoD": "h2d", "Memcpy DtoH": "d2h"}
@@ -58,7 +62,9 @@ class Names:
             category = category or category_of(text)
             self.texts.append(text)
             self.categories.append(category)
-            self.kinds.append(_KINDS.get(category, COMPUTE))
+            kind = _KINDS.get(category, COMPUTE)
+            is_kernel = kind == TRANSFER and text.startswith(_KERNELS_OF_TRANSFERS)
+            self.kinds.append(TRANSFER_KERNEL if is_kernel else kind)
         return place
 
     def is_kernel(self, place: int) -> bool:
@@ -217,7 +223,8 @@ def busy_time(starts: Sequence[int], ends: Sequence[int], kinds: bytes) -> Busy:
         return _parallel_busy_time(starts, ends, kinds)
     busy = sum(ends) - sum(starts)
     communication = _sum_of_kind(COMMUNICATION, starts, ends, kinds)
-    compute = busy - communication - _sum_of_kind(TRANSFER, starts, ends, kinds)
+    transfers = sum(_sum_of_kind(each, starts, ends, kinds) for each in _TRANSFERS)
+    compute = busy - communication - transfers
     return Busy(starts[0], ends[-1], busy, compute, communication, communication)
 
 
@@ -248,7 +255,7 @@ def _parallel_busy_time(starts: Sequence[int], ends: Sequence[int], kinds: bytes
         elif end > busy_end:
             busy += end - busy_end
             busy_end = end
-        if kind == TRANSFER:
+        if kind >= TRANSFER:
             continue
         if start >= work_end:
             work += end - start

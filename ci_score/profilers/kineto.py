@@ -426,10 +426,11 @@ class _Draft:
         if unattributed:
             counted = sum(work.time.busy for work in works) / TICKS_PER_MS
             total = self.capture["gpu_busy_ms"]
+            share = 100 * max(1 - counted / total, 0.0) if total else 0.0
             self.notes.append(
                 f"{_count(unattributed, 'device event')} of {len(device.events)} belong to no step"
                 f" ({device.unmatched} without the call that launched them): not counted,"
-                f" {100 * max(1 - counted / total, 0.0) if total else 0.0:.1f} % of the device's time"
+                f" {share:.1f} % of the device's time"
             )
         if len(kept) == 1:
             return works, steps, phases

@@ -35,7 +35,7 @@ from ci_score.strict_json import overflow_is_bad_input
 _NANOSECONDS_PER_MS = 1e6
 _GPU = 2
 _BEGIN = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
-# Copies are told by the names of their operations; ROCm's own copy kernels are kernels.
+# Copies are told by the names of their operations; ROCm's own copy kernels stand among kernels.
 _COPIES = {
     "MEMORY_COPY_HOST_TO_DEVICE": "Memcpy HtoD",
     "MEMORY_COPY_DEVICE_TO_HOST": "Memcpy DtoH",
