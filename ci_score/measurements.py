@@ -41,9 +41,14 @@ class Launch(Value):
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
     final_loss: float | None = None
-    planted: NotNegative = 0.0
+    # Of `ci-score qualify`: by how much its steps were made longer, 0 for its unchanged ones.
+    planted: NotNegative | None = None
+    # Of `ci-score ab`: the part of the chance of error that the look at this pair may spend.
     look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    # Why the launch itself says that it measured nothing.
+    failed: ShortText | None = None
     metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
+    versions: Annotated[dict[ShortText, ShortText], Field(max_length=32, default_factory=dict)]
 
     @property
     def timed_ms(self) -> tuple[float, ...]:
@@ -72,6 +77,7 @@ class Launch(Value):
             values=values,
             warmup_steps=self.warmup_steps,
             timed_steps=len(self.timed_ms),
+            look_share=self.look_share,
         )
 
 
@@ -100,15 +106,18 @@ class Measured:
         )
 
 
-def read_launches(data: bytes, source: str) -> list[Launch]:
-    """The launches of a file of JSON lines; a last line that was cut short by a kill is dropped."""
+def read_launches(data: bytes, source: str, *, planted: bool = False) -> list[Launch]:
+    """The launches of a file of JSON lines; a last line that was cut short by a kill is dropped.
+
+    Those of a qualification are no measurement of a change: they are `planted`.
+    """
     if data.count(b"\n") > MOST_LINES:
         raise BadInputError(source, found=f"over {MOST_LINES} lines", expected="a line a launch")
     lines = data.split(b"\n")
     if lines[-1].strip() and not lines[-1].rstrip().endswith(b"}"):
         lines.pop()
     launches = [
-        _launch(line, f"{source}:{number}")
+        _launch(line, f"{source}:{number}", planted=planted)
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
@@ -127,8 +136,19 @@ def by_side(launches: Iterable[Launch]) -> dict[Side, Measured]:
     return {side: Measured(tuple(rows)) for side, rows in sides.items()}
 
 
-def _launch(line: bytes, source: str) -> Launch:
+def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
     launch = validate(Launch, parse(line, source), source)
+    if launch.failed is not None:
+        raise BadInputError(
+            source, field="failed", found=launch.failed, expected="a launch that measured something"
+        )
+    if launch.planted is not None and not planted:
+        raise BadInputError(
+            source,
+            field="planted",
+            found="a launch of `ci-score qualify`",
+            expected="measurements of a change: they tell about the machine alone",
+        )
     if not launch.timed_ms:
         raise BadInputError(
             source,

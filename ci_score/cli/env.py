@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from ci_score.cli.session import visible_devices
 from ci_score.files import write_atomically
-from ci_score.measure.environment import machine
+from ci_score.measure.environment import here
 
 
 @click.command("env")
@@ -24,7 +25,8 @@ def command(output: Path | None, as_json: bool) -> None:
     """Tell what this machine is: accelerators, driver, clocks, versions, git.
 
     Accelerators are asked through NVML (pip install "ci-score[nvml]"), nvidia-smi or rocm-smi,
-    whichever is there. What cannot be known is left out.
+    whichever is there. Versions are those of the Python that ci-score runs in. What cannot be
+    known is left out.
 
     \b
     Examples:
@@ -32,7 +34,7 @@ def command(output: Path | None, as_json: bool) -> None:
       ci-score env --json
       ci-score env -o profiles/environment.json
     """
-    found = machine()
+    found = here(visible_devices())
     text = json.dumps(found, indent=2) + "\n"
     if output is not None:
         write_atomically(output, text)

@@ -23,7 +23,7 @@ def progress(what: str, total: int = 1, *, quiet: bool = False) -> Iterator[Call
     `quiet` where a program reads what is printed, though a person may have started it.
     """
     done = [0]
-    if quiet or not _somebody_looks():
+    if quiet or not somebody_looks():
         yield lambda _count: None
         return
     stop = threading.Event()
@@ -36,7 +36,8 @@ def progress(what: str, total: int = 1, *, quiet: bool = False) -> Iterator[Call
         ticker.join()
 
 
-def _somebody_looks() -> bool:
+def somebody_looks() -> bool:
+    """Whether a person sees standard error as it is written."""
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     return is_terminal and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
 

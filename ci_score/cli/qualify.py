@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ci_score.cli.ab import FOLDER, harness_of, session_options
-from ci_score.cli.ab import measured as measured_session
+from ci_score.cli.session import (
+    FOLDER,
+    clock,
+    machine_watch,
+    run_session,
+    say_lines,
+    session_options,
+    state_file,
+    versions_of,
+)
 from ci_score.cli.voice import say
+from ci_score.errors import WrongUseError
 from ci_score.files import write_atomically
-from ci_score.measure.ab import Plan, Session, opened
-from ci_score.measure.environment import machine
+from ci_score.measure.ab import Plan, Session
+from ci_score.measure.environment import MachineWatch, git_state
+from ci_score.measure.harness import Harness, harness_of
 from ci_score.measure.qualify import (
     FALSE_FAIL,
     FILE,
@@ -26,7 +37,6 @@ from ci_score.measure.qualify import (
 )
 from ci_score.measure.recorder import PLANTED_VARIABLE
 from ci_score.measurements import Launch
-from ci_score.noise import LEAST_PAIRS
 from ci_score.verdict import EXIT_OK, EXIT_UNJUDGED
 
 
@@ -34,16 +44,16 @@ from ci_score.verdict import EXIT_OK, EXIT_UNJUDGED
 @click.option(
     "--dir", "folder", type=FOLDER, default=".", show_default=True, help="The code to run."
 )
-@session_options
+@session_options("qualification")
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 def command(folder: Path, as_json: bool, **said: Any) -> int:
     """Find out what can be gated on this machine: an unchanged program, and planted slowdowns.
 
     The same program runs against itself, and against itself with steps made 5 % and 10 % longer
     (truly, where the harness uses ci_score.measure.Recorder; else in its numbers). A machine whose
-    launches spread by up to 1 % can gate at 5 %, up to 3 % at 10 %, and above that counters only.
-    The record, qualification.json, is valid for 30 days; `ci-score ab --qualification` passes it
-    on, and a policy with `qualified = true` under [measure] demands it.
+    launches spread by up to 1 % can gate at 5 % (at 3 % up to half of that), up to 3 % at 10 %, and
+    above that counters only. The record is valid for 30 days; `ci-score ab` passes it on, and a
+    policy with `qualified = true` under [measure] demands it.
 
     \b
     Examples:
@@ -51,51 +61,79 @@ def command(folder: Path, as_json: bool, **said: Any) -> int:
       ci-score qualify --harness "python bench.py" --dir ../main --out machine --json
     """
     out: Path = said["out"].resolve()
-    series = {}
+    folder = folder.resolve()
+    harness, watch = harness_of(said["harness"], folder, out), machine_watch()
+    seconds_left = clock(said["max_minutes"])
+    series, last = {}, None
     for planted in (0.0, *PLANTED):
-        session = _session(folder, planted, out, said)
-        if len(session.pairs) < LEAST_PAIRS:
-            say(f"too few pairs ({len(session.pairs)}): {session.stopped}")
+        session = last = _session(folder, harness, planted, out, said, watch, seconds_left)
+        if not session.can_be_judged:
+            say_lines(f"{session.stopped} ({len(session.pairs)} pairs): nothing is qualified")
             return EXIT_UNJUDGED
         series[planted] = [(_planted(head, planted), base) for head, base in session.pairs]
-    here = machine()
-    found = qualified(series, here)
-    record = found.as_json(here, datetime.now(UTC))
-    write_atomically(out / FILE, json.dumps(record, indent=2) + "\n")
-    click.echo(json.dumps(record, indent=2) if as_json else text_of(found))
-    say(f"written: {said['out'] / FILE}")
+    machine = watch.seen(versions_of(last, harness) if last else {})
+    found = qualified(series, machine)
+    record = json.dumps(found.as_json(machine, datetime.now(UTC)), indent=2) + "\n"
+    write_atomically(out / FILE, record)
+    click.echo(record if as_json else text_of(found), nl=not as_json)
+    say(f"written: {said['out'] / FILE}{_kept_for_this_machine(record)}")
     return EXIT_OK
 
 
-def _session(folder: Path, planted: float, out: Path, said: dict[str, Any]) -> Session:
-    pairs = PLANTED_PAIRS if planted else PAIRS
+def _session(
+    folder: Path,
+    harness: Harness,
+    planted: float,
+    out: Path,
+    said: dict[str, Any],
+    watch: MachineWatch,
+    seconds_left: Callable[[], float],
+) -> Session:
     plan = Plan(
-        base=str(folder.resolve()),
-        head=str(folder.resolve()),
-        harness=harness_of(said["harness"]),
+        base=str(folder),
+        head=str(folder),
+        harness=harness.words,
         case=said["case"],
         # One look at the end: the spread is wanted, not a quick answer.
-        looks=(pairs,),
+        looks=(PLANTED_PAIRS if planted else PAIRS,),
         false_fail=FALSE_FAIL,
         limit=planted,
         seed=said["seed"],
         timeout=said["timeout"],
         warmup_steps=said["warmup_steps"],
         tokens_per_step=said["tokens_per_step"],
+        imports=harness.imports,
+        programs={**git_state(folder), "harness": harness.digest},
+        planted=True,
     )
-    place = out / f"planted-{planted:.0%}".replace("%", "")
-    session = opened(place, plan, fresh=said["fresh"])
-    return measured_session(
-        session, place, said["max_minutes"], {PLANTED_VARIABLE: str(planted)} if planted else {}
+    say(f"planted {planted:+.0%}:" if planted else "unchanged:")
+    return run_session(
+        plan,
+        harness,
+        out / f"planted-{planted:.0%}".replace("%", ""),
+        fresh=said["fresh"],
+        seconds_left=seconds_left,
+        watch=watch,
+        only_for_head={PLANTED_VARIABLE: str(planted)},
     )
 
 
 def _planted(launch: Launch, share: float) -> Launch:
     """A harness without the Recorder is slowed down in its numbers."""
-    if not share or launch.planted:
+    if launch.planted:
         return launch
     longer = tuple(ms * (1 + share) for ms in launch.step_ms)
-    return launch.model_copy(update={"step_ms": longer, "planted": share})
+    return launch.model_copy(update={"step_ms": longer})
+
+
+def _kept_for_this_machine(record: str) -> str:
+    """Later sessions here find it without being told where; a machine without a home has none."""
+    file = state_file()
+    try:
+        write_atomically(file, record)
+    except WrongUseError:
+        return ""
+    return f", {file}"
 
 
 def text_of(found: Qualification) -> str:

@@ -9,28 +9,35 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
 from ci_score import noise
-from ci_score.errors import WrongUseError
+from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files import write_atomically
 from ci_score.measure.launching import Done, Order, line_of
 from ci_score.measure.schedule import Answer, Look, Side, look_at, order_of, share_of_look
 from ci_score.measurements import Launch, read_launches
 
-MEASUREMENTS, SESSION, LOGS = "measurements.jsonl", "session.json", "logs"
+MEASUREMENTS, SESSION, LOGS, PROFILES = "measurements.jsonl", "session.json", "logs", "profiles"
 SCHEMA = 1
 # A side that fails this often in a row is broken, and not unlucky.
 MOST_FAILURES_IN_A_ROW = 2
 MOST_VOID_PAIRS = 6
+SIDES: tuple[Side, Side] = ("base", "head")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a session was asked to do; a session goes on only by the same plan."""
+    """What a session was asked to do; a session goes on only by the same plan.
+
+    `programs` tells the code of each side apart, as far as it is known. The sides of a `planted`
+    session are one program, made slower on purpose: it tells about the machine alone.
+    """
 
     base: str
     head: str
@@ -43,18 +50,68 @@ class Plan:
     timeout: float
     warmup_steps: int | None = None
     tokens_per_step: float | None = None
+    imports: tuple[str, ...] = ("",)
+    programs: Mapping[str, str] = field(default_factory=dict)
+    planted: bool = False
 
     def folder(self, side: Side) -> Path:
         """Where a side's code is."""
         return Path(self.head if side == "head" else self.base)
 
+    def order(
+        self, side: Side, number: int, place: int, logs: Path, environment: Mapping[str, str]
+    ) -> Order:
+        """A launch of a side; the name of what it writes is its own."""
+        folder = self.folder(side)
+        paths = tuple(path for name in self.imports if (path := folder / name).is_dir())
+        return Order(
+            side=side,
+            pair=number,
+            place=place,
+            folder=folder,
+            other_folder=self.folder("base" if side == "head" else "head"),
+            paths=paths,
+            log=logs / f"{number + 1:02}-{side}.log",
+            measurements=logs / f"{number + 1:02}-{side}.line",
+            environment=environment,
+        )
+
+    def fixed(self) -> dict[str, Any]:
+        """What must not change between the sittings of a session, as its file has it."""
+        known: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del known["timeout"]
+        return known
+
 
 class Watch(Protocol):
     """Looks at the machine during a launch."""
 
-    def disturbances(self, run: Callable[[], Done]) -> tuple[Done, Mapping[str, str]]:
+    def disturbances(self, order: Order, run: Callable[[], Done]) -> tuple[Done, Mapping[str, str]]:
         """What the launch did, and what disturbed it: what happened -> in which words."""
         ...
+
+
+class Audience(Protocol):
+    """Is told how a session goes."""
+
+    def begins(self, session: Session, side: Side, pair: int) -> None:
+        """A launch begins."""
+        ...
+
+    def ends(self, session: Session, words: str) -> None:
+        """A pair ended: what was measured, or why it is void."""
+        ...
+
+
+class Ending(StrEnum):
+    """Why a session stopped."""
+
+    CLEAR = "it is clear"
+    ALL_PAIRS = "all pairs were measured"
+    TIME = "the time was used up"
+    VOID = "too many pairs were void"
+    BROKEN = "a side is broken"
+    INTERRUPTED = "it was interrupted"
 
 
 @dataclass(slots=True)
@@ -65,24 +122,36 @@ class Session:
     pairs: list[tuple[Launch, Launch]] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     void: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     next_pair: int = 0
+    timed_from: str = ""
+    ending: Ending | None = None
     stopped: str = ""
 
-    def evidence(self) -> noise.Evidence | None:
-        """How much slower head is, from the pairs so far."""
-        return noise.paired(
-            [_score(head) for head, _ in self.pairs], [_score(base) for _, base in self.pairs]
-        )
+    def stop(self, ending: Ending, words: str) -> None:
+        """It ends here."""
+        self.ending, self.stopped = ending, words
+
+    def evidence(self) -> noise.PairedEvidence | None:
+        """How much slower head is, from the pairs so far; per token where steps tell theirs."""
+        tells_tokens = all(one.tokens_per_step for pair in self.pairs for one in pair)
+        scores = [
+            [math.log(one.typical_ms / (one.tokens_per_step or 1.0 if tells_tokens else 1.0))
+             for one in pair]
+            for pair in self.pairs
+        ]  # fmt: skip
+        return noise.paired([head for head, _ in scores], [base for _, base in scores])
 
     @property
     def answer(self) -> Answer:
         """What the last look found."""
         return self.looks[-1].answer if self.looks else Answer.UNCLEAR
 
-
-def _score(launch: Launch) -> float:
-    """Milliseconds a step on the scale of ratios; per token where the steps are told apart."""
-    return math.log(launch.typical_ms / (launch.tokens_per_step or 1.0))
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether it ended as a session may, with pairs enough to say anything."""
+        broken = self.ending in (Ending.BROKEN, Ending.INTERRUPTED, None)
+        return len(self.pairs) >= noise.LEAST_PAIRS and not broken
 
 
 @dataclass(slots=True)
@@ -94,49 +163,94 @@ class Runner:
     environment: Mapping[str, str]
     launch: Callable[[Sequence[str], Order, float], Done]
     watch: Watch
-    minutes_left: Callable[[], float]
-    tell: Callable[[Session, str], None]
+    seconds_left: Callable[[], float]
+    audience: Audience
     only_for_head: Mapping[str, str] = field(default_factory=dict)
-    _failures: dict[str, int] = field(default_factory=dict)
+    _failures: dict[Side, int] = field(default_factory=dict)
+    _void: int = 0
+    _longest_pair: float = 0.0
 
     def run(self) -> Session:
         """Pairs until a look is clear, the pairs or the time are used up, or a side is broken."""
-        session, looks = self.session, self.session.plan.looks
-        while not session.stopped:
-            if len(session.pairs) >= looks[-1]:
-                session.stopped = f"all {looks[-1]} pairs were measured, and it is not clear"
-            elif len(session.void) >= MOST_VOID_PAIRS:
-                session.stopped = f"{len(session.void)} pairs were void"
-            elif self.minutes_left() <= 0:
-                session.stopped = "the time was used up"
-            else:
-                self._pair()
+        session, most = self.session, self.session.plan.looks[-1]
+        try:
+            while session.ending is None:
                 self._look()
-            self._save()
+                if session.ending is not None:
+                    break
+                if len(session.pairs) >= most:
+                    session.stop(Ending.ALL_PAIRS, f"all {most} pairs were measured")
+                elif self._void >= MOST_VOID_PAIRS:
+                    session.stop(Ending.VOID, f"{self._void} pairs were void")
+                elif self.seconds_left() <= self._longest_pair:
+                    session.stop(Ending.TIME, "the time was used up")
+                else:
+                    self._pair()
+                self._save()
+        except KeyboardInterrupt:
+            words = "it was interrupted, what was measured is kept; the same command goes on"
+            session.stop(Ending.INTERRUPTED, words)
+        self._save()
         return session
+
+    # --- one pair -------------------------------------------------------------------------------
 
     def _pair(self) -> None:
         session, pair = self.session, self.session.next_pair
         session.next_pair += 1
+        before = self.seconds_left()
         found: dict[Side, Launch] = {}
         for place, side in enumerate(order_of(pair, session.plan.seed)):
-            self.tell(session, f"pair {pair + 1}, {side}")
+            self.audience.begins(session, side, pair)
             done = self._launched(side, pair, place)
+            if done.note:
+                session.notes.append(done.words)
             if done.launch is None:
-                session.void.append(done.words)
-                self._count_failure(done)
+                self._lost(done)
                 return
             self._failures[side] = 0
             found[side] = done.launch
+        self._longest_pair = max(self._longest_pair, before - self.seconds_left())
         problem = _unequal(found["head"], found["base"])
         if problem:
-            session.void.append(f"pair {pair}: {problem}")
-            return
-        share = self._share(len(session.pairs) + 1)
-        whole = [found[side].model_copy(update={"look_share": share}) for side in ("head", "base")]
-        session.pairs.append((whole[0], whole[1]))
+            self._is_void(f"pair {pair + 1}: {problem}")
+        else:
+            self._keep(found["head"], found["base"])
+
+    def _keep(self, head: Launch, base: Launch) -> None:
+        session = self.session
+        share = {"look_share": self._share(len(session.pairs) + 1)}
+        whole = head.model_copy(update=share), base.model_copy(update=share)
+        session.pairs.append(whole)
         with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
-            stream.write("".join(line_of(launch) for launch in whole))
+            stream.write("".join(map(line_of, whole)))
+        change = math.log(head.typical_ms / base.typical_ms)
+        self.audience.ends(
+            session,
+            f"base {base.typical_ms:.4g} ms, head {head.typical_ms:.4g} ms"
+            f" ({per_cent(change)})",
+        )
+
+    def _lost(self, done: Done) -> None:
+        """A pair needs both: what is wrong with one launch makes the pair void."""
+        if self.seconds_left() <= 0:
+            # It was the end of the time that ended it.
+            self.session.stop(Ending.TIME, "the time was used up")
+            return
+        self._is_void(done.words)
+        if done.disturbed:
+            return
+        # A side that does not run at all will not run the next time either.
+        side = done.order.side
+        self._failures[side] = self._failures.get(side, 0) + 1
+        if self._failures[side] >= MOST_FAILURES_IN_A_ROW:
+            words = f"the {side} failed {self._failures[side]} times in a row: {done.words}"
+            self.session.stop(Ending.BROKEN, words)
+
+    def _is_void(self, words: str) -> None:
+        self._void += 1
+        self.session.void.append(words)
+        self.audience.ends(self.session, f"void: {words}")
 
     def _share(self, pairs: int) -> float:
         """The part of the error that the look which this pair counts for may spend."""
@@ -146,47 +260,46 @@ class Runner:
 
     def _launched(self, side: Side, pair: int, place: int) -> Done:
         plan = self.session.plan
-        order = Order(
-            side=side,
-            pair=pair,
-            place=2 * pair + place,
-            folder=plan.folder(side),
-            log=self.out / LOGS / f"{pair:02}-{side}.log",
-            measurements=self.out / LOGS / f"{pair:02}-{side}.line",
-            environment={**self.environment, **(self.only_for_head if side == "head" else {})},
-        )
+        environment = {**self.environment, **(self.only_for_head if side == "head" else {})}
+        order = plan.order(side, pair, 2 * pair + place, self.out / LOGS, environment)
+        timeout = min(plan.timeout, max(self.seconds_left(), 0.0))
         done, disturbed = self.watch.disturbances(
-            lambda: self.launch(plan.harness, order, plan.timeout)
+            order, lambda: self.launch(plan.harness, order, timeout)
         )
         if done.launch is None:
             return done
         if disturbed:
             words = "; ".join(f"{what}: {how}" for what, how in disturbed.items())
-            return Done(order, None, f"disturbed ({words})")
-        known: dict[str, object] = {"case": plan.case, "warmup_steps": plan.warmup_steps}
-        if plan.tokens_per_step is not None and done.launch.tokens_per_step is None:
-            known["tokens_per_step"] = plan.tokens_per_step
-        update = {key: value for key, value in known.items() if value is not None}
-        whole = done.launch.model_copy(update=update)
-        if not whole.timed_ms or whole.typical_ms <= 0:
-            return Done(order, None, f"no step after {whole.warmup_steps} steps of warm-up")
-        return Done(order, whole, timed_from=done.timed_from)
+            return Done(order, None, f"disturbed ({words})", disturbed=True)
+        return self._completed(done, done.launch)
 
-    def _count_failure(self, done: Done) -> None:
-        """A side that does not run at all will not run the next time either."""
-        side = done.order.side
-        self._failures[side] = self._failures.get(side, 0) + 1
-        if self._failures[side] >= MOST_FAILURES_IN_A_ROW and not done.problem.startswith("distur"):
-            self.session.stopped = (
-                f"the {side} failed {self._failures[side]} times in a row: {done.words}"
-            )
+    def _completed(self, done: Done, launch: Launch) -> Done:
+        """The launch with what the plan says of it, if it is one of the same kind as the others."""
+        plan, session = self.session.plan, self.session
+        update: dict[str, object] = {"case": plan.case}
+        if plan.warmup_steps is not None:
+            update["warmup_steps"] = plan.warmup_steps
+        if plan.tokens_per_step is not None and launch.tokens_per_step is None:
+            update["tokens_per_step"] = plan.tokens_per_step
+        if plan.planted and launch.planted is None:
+            update["planted"] = 0.0
+        whole = launch.model_copy(update=update)
+        if not whole.timed_ms or whole.typical_ms <= 0:
+            steps = len(whole.step_ms)
+            words = f"it has {steps} steps, and {whole.warmup_steps} are declared as warm-up"
+            return Done(done.order, None, words)
+        session.timed_from = session.timed_from or done.timed_from
+        if session.timed_from != done.timed_from:
+            words = f"its times come from {done.timed_from}, those before from {session.timed_from}"
+            return Done(done.order, None, words)
+        return Done(done.order, whole, timed_from=done.timed_from, note=done.note)
+
+    # --- looks ----------------------------------------------------------------------------------
 
     def _look(self) -> None:
         session, plan = self.session, self.session.plan
         count = len(session.pairs)
-        if session.stopped or count not in plan.looks:
-            return
-        if session.looks and session.looks[-1].pairs == count:
+        if count not in plan.looks or any(look.pairs == count for look in session.looks):
             return
         evidence = session.evidence()
         if evidence is None:
@@ -195,68 +308,111 @@ class Runner:
         look = look_at(evidence, number, plan.looks, plan.limit, plan.false_fail)
         session.looks.append(look)
         if look.answer is not Answer.UNCLEAR:
-            session.stopped = f"after {count} pairs it is clear: {look.answer.value}"
+            session.stop(Ending.CLEAR, f"after {count} pairs it is clear: {look.answer.value}")
 
     def _save(self) -> None:
         session = self.session
         state = {
             "schema": SCHEMA,
-            "plan": asdict(session.plan),
+            "plan": session.plan.fixed(),
             "next_pair": session.next_pair,
+            "timed_from": session.timed_from,
             "looks": [asdict(look) for look in session.looks],
             "void": session.void,
+            "notes": session.notes,
+            "ending": session.ending,
             "stopped": session.stopped,
         }
         write_atomically(self.out / SESSION, json.dumps(state, indent=2) + "\n")
+
+
+def per_cent(score: float) -> str:
+    """A difference of scores, the logarithm of a ratio, as people read it."""
+    return f"{math.expm1(score) * 100:+.1f} %"
 
 
 def _unequal(head: Launch, base: Launch) -> str:
     """Why the two cannot be a pair."""
     if len(head.timed_ms) != len(base.timed_ms):
         return f"{len(head.timed_ms)} timed steps of head, {len(base.timed_ms)} of base"
+    if bool(head.tokens_per_step) != bool(base.tokens_per_step):
+        return "only one side tells its tokens"
     return ""
+
+
+# --- a session's folder -------------------------------------------------------------------------
 
 
 def opened(out: Path, plan: Plan, *, fresh: bool) -> Session:
     """The session in a folder, to go on with; or a new one."""
-    state_file, lines = out / SESSION, out / MEASUREMENTS
-    if fresh or not (state_file.exists() or lines.exists()):
+    session_file, lines = out / SESSION, out / MEASUREMENTS
+    try:
         out.mkdir(parents=True, exist_ok=True)
-        lines.unlink(missing_ok=True)
+    except OSError as error:
+        raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
+    if not session_file.exists() and not lines.exists():
         return Session(plan)
-    state = _state(state_file)
-    if state.get("plan") != json.loads(json.dumps(asdict(plan))):
+    if not session_file.exists():
+        raise WrongUseError(f"{lines} is there and of no session; give another --out")
+    if fresh:
+        _clear(out)
+        return Session(plan)
+    state = _state(session_file)
+    changed = _changed(state["plan"], plan.fixed())
+    if changed:
         raise WrongUseError(
-            f"{out} holds a session of another plan; give --fresh to begin anew, or another --out"
+            f"{out} holds a session of another plan ({changed}); give --fresh to begin anew, or"
+            " another --out"
         )
     pairs = _pairs(lines)
+    # A kill may have come between the two lines of a pair, or within one.
+    write_atomically(lines, "".join(line_of(launch) for pair in pairs for launch in pair))
     session = Session(
         plan,
         pairs=pairs,
         looks=[Look(**{**row, "answer": Answer(row["answer"])}) for row in state["looks"]],
-        void=[str(words) for words in state["void"]],
-        # A kill may have come between the pair's lines and this file.
+        void=list(map(str, state["void"])),
+        notes=list(map(str, state["notes"])),
+        # Or between the lines of a pair and this file.
         next_pair=max([int(state["next_pair"]), *(head.launch + 1 for head, _ in pairs)]),
+        timed_from=str(state["timed_from"]),
     )
-    if session.answer is not Answer.UNCLEAR or len(pairs) >= plan.looks[-1]:
-        session.stopped = state["stopped"]
+    if state["ending"] in (Ending.CLEAR, Ending.ALL_PAIRS):
+        session.stop(Ending(state["ending"]), str(state["stopped"]))
     return session
 
 
+def _clear(out: Path) -> None:
+    """Takes away what an earlier session left, and nothing else."""
+    for name in (MEASUREMENTS, SESSION):
+        (out / name).unlink(missing_ok=True)
+    for name in (LOGS, PROFILES):
+        shutil.rmtree(out / name, ignore_errors=True)
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs between two plans; empty where nothing does."""
+    keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
+    return "; ".join(f"{key}: {before.get(key)} then, {now.get(key)} now" for key in keys)
+
+
 def _state(path: Path) -> dict[str, Any]:
+    needed = {"plan", "next_pair", "timed_from", "looks", "void", "notes", "ending", "stopped"}
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        if state["schema"] == SCHEMA and {"next_pair", "void", "stopped", "looks"} <= state.keys():
+        if state["schema"] == SCHEMA and needed <= state.keys():
             return dict(state)
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    raise WrongUseError(f"{path}: this is no session; give --fresh to begin anew")
+    raise BadInputError(
+        str(path), found="something else", expected="a session; give --fresh to begin anew"
+    )
 
 
 def _pairs(path: Path) -> list[tuple[Launch, Launch]]:
     if not path.exists():
         return []
     sides: dict[int, dict[str, Launch]] = {}
-    for launch in read_launches(path.read_bytes(), path.name):
+    for launch in read_launches(path.read_bytes(), path.name, planted=True):
         sides.setdefault(launch.launch, {})[launch.side] = launch
     return [(both["head"], both["base"]) for _, both in sorted(sides.items()) if len(both) == 2]

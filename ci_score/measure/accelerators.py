@@ -9,6 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -44,6 +46,8 @@ class Probe(Protocol):
     """A way to ask the devices."""
 
     name: str
+    # Seconds between two samples: what is a process of its own would disturb what it looks at.
+    every: float
 
     def read(self) -> list[Reading]:
         """All devices now; an empty list where there is none."""
@@ -54,6 +58,7 @@ class NoProbe:
     """A machine without accelerators, or without a tool that knows them."""
 
     name = "none"
+    every = 3600.0
 
     def read(self) -> list[Reading]:
         """Nothing."""
@@ -64,6 +69,7 @@ class NvmlProbe:
     """Through `nvidia-ml-py`, the extra `ci-score[nvml]`."""
 
     name = "NVML"
+    every = 0.5
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -109,7 +115,7 @@ class NvmlProbe:
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except self._nvml.NVMLError:
+        except (self._nvml.NVMLError, AttributeError):  # or this version does not know the call
             return None
 
 
@@ -132,6 +138,8 @@ _FIELDS = {
     "clocks.mem": "memory_clock_mhz",
     "memory.total": "memory_mib",
     "clocks_throttle_reasons.active": "throttles",
+    # What drivers since 535 call the same.
+    "clocks_event_reasons.active": "throttles",
     "mig.mode.current": "mig",
     "ecc.mode.current": "ecc",
 }
@@ -141,13 +149,15 @@ class NvidiaSmiProbe:
     """Through the tool that comes with the driver."""
 
     name = "nvidia-smi"
+    every = 2.0
 
     def __init__(self, run: Callable[[Sequence[str]], str]) -> None:
         self._run = run
+        self._fields = dict(_FIELDS)
 
     def read(self) -> list[Reading]:
         """Every device."""
-        rows = self._table("--query-gpu", _FIELDS)
+        rows = self._table()
         running = self._processes()
         return [self._device(row, running) for row in rows if row.get("name")]
 
@@ -180,6 +190,8 @@ class NvidiaSmiProbe:
             text = self._run(
                 ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
             )
+        except HangsError:
+            raise
         except OSError:
             return None
         found: dict[str, set[int]] = {}
@@ -188,19 +200,20 @@ class NvidiaSmiProbe:
                 found.setdefault(row[0].strip(), set()).add(int(row[1]))
         return found
 
-    def _table(self, query: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
-        """The rows of a query; a field that this driver does not know is asked for no more."""
-        wanted = dict(fields)
+    def _table(self) -> list[dict[str, str]]:
+        """A row a device; a field that this driver does not know is asked for no more."""
+        wanted = self._fields
         while wanted:
+            query = f"--query-gpu={','.join(wanted)}"
             try:
-                text = self._run(
-                    ["nvidia-smi", f"{query}={','.join(wanted)}", "--format=csv,noheader,nounits"]
-                )
+                text = self._run(["nvidia-smi", query, "--format=csv,noheader,nounits"])
             except UnknownFieldError as error:
                 if error.field not in wanted:
                     return []
                 del wanted[error.field]
                 continue
+            except HangsError:
+                raise
             except OSError:
                 return []
             rows = csv.reader(io.StringIO(text), skipinitialspace=True)
@@ -224,6 +237,7 @@ class RocmSmiProbe:
     """Through AMD's tool."""
 
     name = "rocm-smi"
+    every = 2.0
 
     def __init__(self, run: Callable[[Sequence[str]], str]) -> None:
         self._run = run
@@ -236,6 +250,8 @@ class RocmSmiProbe:
                  "--showtemp", "--showpower", "--showclocks", "--json"]
             )  # fmt: skip
             cards = json.loads(text)
+        except HangsError:
+            raise
         except (OSError, ValueError):
             return []
         if not isinstance(cards, dict):
@@ -275,20 +291,67 @@ _ROCM = (
 
 def asked(command: Sequence[str]) -> str:
     """What a tool prints; OSError where it is not there, hangs or fails."""
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed commands of the driver
-            command, capture_output=True, text=True, errors="replace",
-            timeout=ANSWER_SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise OSError(f"{command[0]} did not answer") from None
-    if done.returncode:
+    process = subprocess.Popen(  # noqa: S603 - fixed commands: the driver's tools, and git
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    with suppress(subprocess.TimeoutExpired):
+        out, _ = process.communicate(timeout=ANSWER_SECONDS)
+        if process.returncode == 0:
+            return out
         marker = 'Field "'
-        if marker in done.stdout + done.stderr:
-            text = (done.stdout + done.stderr).split(marker, 1)[1]
-            raise UnknownFieldError(text.split('"', 1)[0])
+        if marker in out:
+            raise UnknownFieldError(out.split(marker, 1)[1].split('"', 1)[0])
         raise OSError(f"{command[0]} failed")
-    return done.stdout
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # A tool that hangs in a driver cannot even be killed, and is not waited for.
+    with suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=1.0)
+    raise HangsError(f"{command[0]} did not answer")
+
+
+class HangsError(OSError):
+    """A tool did not answer: it is not asked again."""
+
+
+def chosen(readings: list[Reading], visible: str | None) -> list[Reading]:
+    """The devices that a program may use, by CUDA_VISIBLE_DEVICES or the like; else all of them.
+
+    What it names otherwise than by number or UUID cannot be told, and leaves all.
+    """
+    if not visible or not visible.strip():
+        return readings
+    found = []
+    for word in map(str.strip, visible.split(",")):
+        if word.isdigit() and int(word) < len(readings):
+            found.append(readings[int(word)])
+        else:
+            found += [one for one in readings if one.uuid and one.uuid.startswith(word)][:1]
+    return found or readings
+
+
+class OnceBitten:
+    """A probe that is asked no more when it has hung."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe: Probe | None = probe
+        self.name, self.every = probe.name, probe.every
+
+    def read(self) -> list[Reading]:
+        """What the probe says, as long as it answers."""
+        if self._probe is None:
+            return []
+        try:
+            return self._probe.read()
+        except HangsError:
+            self._probe = None
+            return []
 
 
 def find_probe(run: Callable[[Sequence[str]], str] = asked) -> Probe:
@@ -300,7 +363,7 @@ def find_probe(run: Callable[[Sequence[str]], str] = asked) -> Probe:
     ]
     for make in candidates:
         try:
-            probe = make()
+            probe = OnceBitten(make())
             if probe.read():
                 return probe
         except Exception:  # noqa: BLE001, S112 - a driver may fail in any way; then it is not asked

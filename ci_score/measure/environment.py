@@ -1,7 +1,7 @@
-"""environment.json: what a measurement ran on, and what disturbed it.
+"""environment.json: what a measurement ran on, and how its accelerators fared.
 
 The static part is read once. A watch samples the accelerators during each launch: clocks that were
-held down, or another process on the device, void the pair that they fell into.
+held down, or somebody else on a device of the launch, void the pair that they fell into.
 """
 
 from __future__ import annotations
@@ -11,139 +11,159 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ci_score.files import write_atomically
-from ci_score.measure.accelerators import Probe, Reading, asked, find_probe
-from ci_score.measure.launching import Done
+from ci_score.measure.accelerators import Probe, Reading, asked, chosen, find_probe
+from ci_score.measure.launching import Done, Order
+from ci_score.measure.processes import carries
+from ci_score.measure.recorder import VERSIONED
 
 FILE = "environment.json"
 SCHEMA = 1
-SAMPLE_SECONDS = 0.5
 # A moment of a throttled clock is normal; this share of a launch's samples is not.
 THROTTLED_SHARE = 0.1
-KEPT_SAMPLES = 50
-PACKAGES = ("torch", "jax", "jaxlib", "tensorflow", "triton", "transformers", "numpy", "ci-score")
 
 
 class MachineWatch:
     """Samples the accelerators during launches, and keeps what it saw."""
 
-    def __init__(self, probe: Probe | None = None, every: float = SAMPLE_SECONDS) -> None:
-        self._probe = probe or find_probe()
-        self._every = every
-        self._readings: list[Reading] = []
+    def __init__(self, probe: Probe, visible: str | None = None) -> None:
+        self._probe = probe
+        self._visible = visible
+        self._ranges: dict[str, list[float]] = {}
+        self._throttled: dict[str, int] = {}
+        self._used: set[str] = set()
         self._disturbed: dict[str, int] = {}
-        self._launches = 0
-        self._strangers: frozenset[int] = frozenset()
+        self._samples = 0
+        self.launches = 0
 
-    def disturbances(self, run: Callable[[], Done]) -> tuple[Done, Mapping[str, str]]:
+    def disturbances(self, order: Order, run: Callable[[], Done]) -> tuple[Done, Mapping[str, str]]:
         """What the launch did, and what disturbed it."""
-        before = _pids(self._probe.read())
-        self._strangers = frozenset()
-        samples: list[Reading] = []
+        before = self._read()
+        samples: list[tuple[Reading, frozenset[int]]] = []
         stop = threading.Event()
-        sampler = threading.Thread(target=self._sample, args=(samples, stop), daemon=True)
+        sampler = threading.Thread(target=self._sample, args=(samples, stop, order), daemon=True)
         sampler.start()
         try:
             done = run()
         finally:
             stop.set()
             sampler.join()
-        self._launches += 1
-        self._readings += samples[-KEPT_SAMPLES:]
-        found = {**_throttled(samples), **_shared(before | self._strangers)}
+        self.launches += 1
+        self._used |= {
+            one.uuid for one, strangers in samples if (one.processes or set()) - strangers
+        }
+        # Where it is known which devices the launch used, nobody cares about the others.
+        counted = [row for row in samples if self._is_used(row[0])]
+        self._remember(reading for reading, _ in counted)
+        already = {pid for one in before if self._is_used(one) for pid in one.processes or ()}
+        strangers = already.union(*(strangers for _, strangers in counted))
+        found = {**_throttled([reading for reading, _ in counted]), **_shared(strangers)}
         for what in found:
             self._disturbed[what] = self._disturbed.get(what, 0) + 1
         return done, found
 
-    def seen(self) -> dict[str, Any]:
-        """The environment, with the range of what was sampled."""
-        known = machine(self._probe)
-        ranges: dict[str, list[float]] = {}
-        for reading in self._readings:
-            for name, number in reading.numbers.items():
-                low, high = ranges.setdefault(name, [number, number])
-                ranges[name] = [min(low, number), max(high, number)]
+    def seen(self, versions: Mapping[str, str]) -> dict[str, Any]:
+        """The environment, with what was sampled; the launches tell their own `versions`."""
+        devices = [one for one in self._read() if self._is_used(one)]
+        sampled = {name: {"min": low, "max": high} for name, (low, high) in self._ranges.items()}
+        throttled = {reason: count / self._samples for reason, count in self._throttled.items()}
         return {
-            **known,
-            "sampled": {name: {"min": low, "max": high} for name, (low, high) in ranges.items()},
-            "launches": self._launches,
-            "disturbed_launches": self._disturbed,
+            **machine(self._probe.name, devices, versions),
+            **({"sampled": sampled} if sampled else {}),
+            **({"throttled_share": throttled} if throttled else {}),
+            "launches": self.launches,
+            **({"disturbed_launches": self._disturbed} if self._disturbed else {}),
         }
 
-    def _sample(self, samples: list[Reading], stop: threading.Event) -> None:
+    def _read(self) -> list[Reading]:
+        return chosen(self._probe.read(), self._visible)
+
+    def _is_used(self, reading: Reading) -> bool:
+        return not self._used or reading.uuid in self._used
+
+    def _sample(
+        self,
+        samples: list[tuple[Reading, frozenset[int]]],
+        stop: threading.Event,
+        order: Order,
+    ) -> None:
         while not stop.is_set():
-            readings = self._probe.read()
-            samples += readings
-            self._strangers |= {pid for pid in _pids(readings) if _is_stranger(pid)}
-            stop.wait(self._every)
+            for reading in self._read():
+                pids = reading.processes or frozenset()
+                # Asked at once: a process that is gone cannot be asked whose it was.
+                strangers = frozenset(pid for pid in pids if carries(pid, order.mark) is False)
+                samples.append((reading, strangers))
+            stop.wait(self._probe.every)
+
+    def _remember(self, readings: Iterable[Reading]) -> None:
+        for reading in readings:
+            self._samples += 1
+            for name, number in reading.numbers.items():
+                low, high = self._ranges.get(name, (number, number))
+                self._ranges[name] = [min(low, number), max(high, number)]
+            for reason in reading.throttles:
+                self._throttled[reason] = self._throttled.get(reason, 0) + 1
 
 
-def _pids(readings: list[Reading]) -> frozenset[int]:
-    return frozenset(pid for reading in readings for pid in reading.processes or ())
-
-
-def _is_stranger(pid: int) -> bool:
-    """Whether a process is surely not of the launch, which has a session of its own under us.
-
-    In a container the driver may tell the host's numbers, which mean nothing here.
-    """
-    try:
-        leader = os.getsid(pid)
-        stat = Path(f"/proc/{leader}/stat").read_text(encoding="utf-8", errors="replace")
-        parent = int(stat.rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return False
-    return parent != os.getpid()
-
-
-def _throttled(samples: list[Reading]) -> dict[str, str]:
+def _throttled(samples: Sequence[Reading]) -> dict[str, str]:
     slow = [reading for reading in samples if reading.throttles]
-    if not samples or len(slow) <= THROTTLED_SHARE * len(samples):
+    if len(slow) <= THROTTLED_SHARE * len(samples):
         return {}
     reasons = sorted({reason for reading in slow for reason in reading.throttles})
     return {"throttled": f"{', '.join(reasons)} in {len(slow)} of {len(samples)} samples"}
 
 
-def _shared(before: frozenset[int]) -> dict[str, str]:
-    """Who was on the device before the launch began is not part of it."""
-    if not before:
+def _shared(strangers: set[int]) -> dict[str, str]:
+    if not strangers:
         return {}
-    return {"shared": f"{len(before)} other processes on the accelerator"}
+    others = f"{len(strangers)} other process{'es' if len(strangers) > 1 else ''}"
+    return {"shared": f"{others} on the accelerator"}
 
 
-def machine(probe: Probe | None = None) -> dict[str, Any]:
+def machine(probe: str, devices: Sequence[Reading], versions: Mapping[str, str]) -> dict[str, Any]:
     """Everything that is known of this machine now; what is not known is not there."""
-    probe = probe or find_probe()
-    readings = probe.read()
-    first = readings[0] if readings else Reading()
-    versions = {
-        "python": platform.python_version(),
-        **{name: version for name in PACKAGES if (version := _version(name))},
-        **({"driver": first.driver} if first.driver else {}),
-        **({"cuda": cuda} if (cuda := _cuda()) else {}),
-    }
+    first = devices[0] if devices else Reading()
     known: dict[str, Any] = {
         "schema": SCHEMA,
-        "accelerator": first.name or None,
-        "accelerator_count": len(readings) or None,
-        "devices": [
-            {"name": one.name, "uuid": one.uuid, **one.facts, **one.numbers} for one in readings
-        ],
-        "probe": probe.name,
-        "versions": versions,
+        "accelerator": first.name,
+        "accelerator_count": len(devices) or None,
+        "devices": [_device(one) for one in devices],
+        "probe": probe,
+        "versions": {**versions, **({"driver": first.driver} if first.driver else {})},
         "cpu": {key: value for key, value in _cpu().items() if value not in (None, "")},
         "memory_gb": _memory_gb(),
-        "git": _git(),
+        "container": _container(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     return {key: value for key, value in known.items() if value not in (None, [], {}, "")}
+
+
+def _device(reading: Reading) -> dict[str, Any]:
+    known = {
+        "name": reading.name,
+        "uuid": reading.uuid,
+        **reading.facts,
+        **reading.numbers,
+        "throttled_by": list(reading.throttles),
+        "processes": None if reading.processes is None else len(reading.processes),
+    }
+    return {key: value for key, value in known.items() if value not in (None, [], "")}
+
+
+def here(visible: str | None = None) -> dict[str, Any]:
+    """The machine as it is now, with the versions of ci-score's own Python."""
+    probe = find_probe()
+    known = machine(probe.name, chosen(probe.read(), visible), own_versions())
+    git = git_state(Path.cwd())
+    return {**known, "git": git} if git else known
 
 
 def write_environment(folder: Path, found: Mapping[str, Any]) -> Path:
@@ -153,17 +173,14 @@ def write_environment(folder: Path, found: Mapping[str, Any]) -> Path:
     return path
 
 
-def _version(package: str) -> str | None:
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
-    return None
-
-
-def _cuda() -> str | None:
-    """CUDA's version as torch was built for it; torch is not imported for that."""
-    version = _version("torch") or ""
-    _, plus, local = version.partition("+")
-    return local if plus and local.startswith(("cu", "rocm")) else None
+def own_versions() -> dict[str, str]:
+    """Of the packages beside this one; CUDA's is the one that torch was built for."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    _, plus, built_for = found.get("torch", "").partition("+")
+    return {**found, "cuda": built_for} if plus and built_for.startswith(("cu", "rocm")) else found
 
 
 def _cpu() -> dict[str, Any]:
@@ -171,39 +188,50 @@ def _cpu() -> dict[str, Any]:
         "name": _cpu_name(),
         "count": os.cpu_count(),
         "usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-        "governor": _line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "load": round(os.getloadavg()[0], 2),
     }
 
 
 def _cpu_name() -> str:
-    with suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as rows:
-        for row in rows:
-            key, _, value = row.partition(":")
-            if key.strip() in ("model name", "Model"):
-                return value.strip()
+    for row in _text("/proc/cpuinfo").splitlines():
+        key, _, value = row.partition(":")
+        if key.strip() in ("model name", "Model"):
+            return value.strip()
     return platform.processor()
 
 
 def _memory_gb() -> float | None:
-    with suppress(OSError, ValueError, IndexError):
-        for row in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
-            if row.startswith("MemTotal:"):
-                return round(int(row.split()[1]) * 1024 / 1e9, 1)
+    for row in _text("/proc/meminfo").splitlines():
+        name, _, rest = row.partition(":")
+        with suppress(ValueError, IndexError):
+            if name == "MemTotal":
+                return round(int(rest.split()[0]) * 1024 / 1e9, 1)
     return None
 
 
-def _line(path: str) -> str:
+def _container() -> str:
+    """The image where the engine tells it, else that it is a container."""
+    for row in _text("/run/.containerenv").splitlines():
+        key, _, value = row.partition("=")
+        if key == "image":
+            return value.strip('"')
+    return "docker" if Path("/.dockerenv").exists() else ""
+
+
+def _text(path: str) -> str:
     with suppress(OSError):
-        return Path(path).read_text(encoding="utf-8").strip()
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     return ""
 
 
-def _git() -> dict[str, Any]:
-    """The commit of the current folder, where git and a repository are."""
+def git_state(folder: Path) -> dict[str, str]:
+    """The commit of a folder's work tree and a mark of what was changed since, where git knows."""
     try:
-        commit = asked(["git", "rev-parse", "HEAD"]).strip()
-        changed = asked(["git", "status", "--porcelain", "--untracked-files=no"]).strip()
+        commit = asked(["git", "-C", str(folder), "rev-parse", "HEAD"]).strip()
+        changed = asked(["git", "-C", str(folder), "diff", "HEAD", "--", "."])
     except OSError:
         return {}
-    return {"commit": commit, "changed": bool(changed)}
+    if not changed:
+        return {"commit": commit}
+    return {"commit": commit, "changed": sha256(changed.encode()).hexdigest()[:16]}

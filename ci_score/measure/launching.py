@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,56 +14,103 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.measure.recorder import LINE_LIMIT, PATH_VARIABLE
+from ci_score.measure.processes import GRACE_SECONDS, end_all
+from ci_score.measure.recorder import FOLDERS_VARIABLE, LINE_LIMIT, PATH_VARIABLE
 from ci_score.measure.schedule import Side
 from ci_score.measurements import Launch
 from ci_score.strict_json import parse, validate
 
 LOG_LIMIT = 64 * 1024 * 1024
+LONGEST_STEP_LINE = 10_000
 TAIL_LINES = 12
-GRACE_SECONDS = 5.0
-POLL_SECONDS = 0.02
+CHECK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be launched: a side's pair, its folder, and where its traces go."""
+    """What is to be launched: a side's pair, where it runs, and where its traces go."""
 
     side: Side
     pair: int
     place: int
     folder: Path
+    other_folder: Path
+    paths: tuple[Path, ...]
     log: Path
     measurements: Path
     environment: Mapping[str, str]
 
+    @property
+    def mark(self) -> str:
+        """What every process of this launch has in its environment, and no other."""
+        return f"{PATH_VARIABLE}={self.measurements}"
+
+    def told(self) -> dict[str, str]:
+        """The launch's environment: code is imported from the side's own folder first."""
+        paths = [*map(str, self.paths), self.environment.get("PYTHONPATH", "")]
+        return {
+            **self.environment,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            PATH_VARIABLE: str(self.measurements),
+            FOLDERS_VARIABLE: f"{self.folder}{os.pathsep}{self.other_folder}",
+            "CI_SCORE_SIDE": self.side,
+            "CI_SCORE_LAUNCH": str(self.pair),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a process: how long it took, or what is wrong, with the end of its log."""
+
+    seconds: float
+    problem: str = ""
+    outlived_by: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a launch: its measurement, or why there is none."""
+    """What became of a launch: its measurement, or why there is none.
+
+    `disturbed` where it ran well, and something else made its numbers worthless.
+    """
 
     order: Order
     launch: Launch | None
     problem: str = ""
     timed_from: str = ""
+    note: str = ""
+    disturbed: bool = False
 
     @property
     def words(self) -> str:
-        """For people: side, launch and reason."""
-        return f"{self.order.side}, pair {self.order.pair}: {self.problem}"
+        """For people: side, pair as it is counted on the terminal, and reason."""
+        return f"{self.order.side}, pair {self.order.pair + 1}: {self.problem or self.note}"
 
 
 def launch(command: Sequence[str], order: Order, timeout: float) -> Done:
     """Runs the harness once in the side's folder and reads what it measured."""
+    ran = run_once(command, order, timeout)
+    if ran.problem:
+        return Done(order, None, ran.problem)
+    done = _measured(order, ran.seconds)
+    if not ran.outlived_by or done.launch is None:
+        return done
+    count = ran.outlived_by
+    note = f"{count} process{'es' if count > 1 else ''} outlived the harness, and had to be ended"
+    return Done(order, done.launch, timed_from=done.timed_from, note=note)
+
+
+def run_once(command: Sequence[str], order: Order, timeout: float) -> Ran:
+    """Starts a command as a launch, waits for its end, and ends whatever it leaves running."""
     order.measurements.unlink(missing_ok=True)
     order.log.parent.mkdir(parents=True, exist_ok=True)
-    begin = time.perf_counter()
     with order.log.open("wb") as log:
+        begin = time.perf_counter()
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command is what this is for
                 command,
                 cwd=order.folder,
-                env={**order.environment, **_told(order)},
+                env=order.told(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -71,59 +118,46 @@ def launch(command: Sequence[str], order: Order, timeout: float) -> Done:
             )
         except OSError as error:
             words = f"the harness cannot be started ({error.strerror}: {command[0]})"
-            return Done(order, None, words)
+            return Ran(0.0, words)
+        ended = _Ended(process)
         try:
-            problem = _watched(process, order, begin + timeout, timeout)
+            problem = _watched(process, ended, order.log, timeout)
         finally:
-            _end_group(process)
-    seconds = time.perf_counter() - begin
-    if problem:
-        return Done(order, None, problem + _tail(order.log))
-    return _measured(order, seconds)
+            # Whatever it left running would share the machine with the next launch.
+            outlived_by = end_all(process, order.mark)
+            ended.join(GRACE_SECONDS)
+    return Ran(ended.at - begin, problem + tail_of(order.log) if problem else "", outlived_by)
 
 
-def _told(order: Order) -> dict[str, str]:
-    return {
-        PATH_VARIABLE: str(order.measurements),
-        "CI_SCORE_SIDE": order.side,
-        "CI_SCORE_LAUNCH": str(order.pair),
-    }
+class _Ended(threading.Thread):
+    """Waits for a process, to know the very moment of its end and not when somebody looked."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.at = 0.0
+        self.event = threading.Event()
+        self._process = process
+        self.start()
+
+    def run(self) -> None:
+        """In its own thread."""
+        self._process.wait()
+        self.at = time.perf_counter()
+        self.event.set()
 
 
-def _watched(process: subprocess.Popen[bytes], order: Order, until: float, timeout: float) -> str:
+def _watched(process: subprocess.Popen[bytes], ended: _Ended, log: Path, timeout: float) -> str:
     """Waits for the end; a problem is a text."""
-    while process.poll() is None:
-        if time.perf_counter() > until:
-            return f"it took longer than {timeout:g} s and was ended"
-        if order.log.stat().st_size > LOG_LIMIT:
+    until = time.monotonic() + timeout
+    while not ended.event.wait(min(CHECK_SECONDS, max(0.0, until - time.monotonic()))):
+        if time.monotonic() >= until:
+            return f"it took longer than {timeout:.3g} s and was ended"
+        if log.stat().st_size > LOG_LIMIT:
             return f"it printed more than {LOG_LIMIT >> 20} MB and was ended"
-        time.sleep(POLL_SECONDS)
-    if process.returncode < 0:
-        return f"it was ended by signal {-process.returncode}"
-    return f"it exited with {process.returncode}" if process.returncode else ""
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Whatever the harness left running would share the machine with the next launch."""
-    for sign, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
-        try:
-            os.killpg(process.pid, sign)
-        except (ProcessLookupError, PermissionError):
-            break
-        until = time.perf_counter() + seconds
-        while time.perf_counter() < until and _lives(process):
-            time.sleep(POLL_SECONDS)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE_SECONDS)
-
-
-def _lives(process: subprocess.Popen[bytes]) -> bool:
-    process.poll()
-    try:
-        os.killpg(process.pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+    code = process.returncode
+    if code < 0:
+        return f"it was ended by signal {-code}"
+    return f"it exited with {code}" if code else ""
 
 
 # --- what it measured ---------------------------------------------------------------------------
@@ -139,7 +173,9 @@ def _measured(order: Order, seconds: float) -> Done:
             values, source = {"step_ms": [seconds * 1000.0]}, "outside: the whole process"
         launch = _checked(values, order)
     except BadInputError as error:
-        return Done(order, None, f"{error.found}; expected {error.expected}" + _tail(order.log))
+        place = f" in {error.field}" if error.field else ""
+        words = f"{error.found}{place}; expected {error.expected}"
+        return Done(order, None, words + tail_of(order.log))
     return Done(order, launch, timed_from=source)
 
 
@@ -154,11 +190,11 @@ def _recorded(path: Path) -> dict[str, Any] | None:
         raise BadInputError(
             path.name,
             found=f"{len(lines)} lines in what the harness recorded",
-            expected="one line of at most 4 MB for each process",
+            expected="one line of at most 4 MB, from one process of the launch (rank 0)",
         )
     if not data.endswith(b"\n"):
         raise BadInputError(path.name, found="half a line", expected="a whole line")
-    value = parse(lines[0], path.name)
+    value = parse(lines[0], "what the harness recorded")
     if not isinstance(value, dict):
         raise BadInputError(path.name, found="no object", expected="a JSON object")
     return value
@@ -169,17 +205,17 @@ def _printed(log: Path) -> dict[str, Any] | None:
     steps, tokens, loss = [], [], None
     with log.open("rb") as stream:
         for line in stream:
-            if not line.startswith(b'{"') or b'"step_ms"' not in line or len(line) > 10_000:
+            if not line.startswith(b'{"') or b'"step_ms"' not in line:
                 continue
-            row = parse(line, "a printed step")
-            if not isinstance(row, dict) or not isinstance(row.get("step_ms"), int | float):
+            row = parse(line[:LONGEST_STEP_LINE], "a printed step")
+            if not isinstance(row, dict) or not _is_number(row.get("step_ms")):
                 raise BadInputError(
                     "a printed step", found="no number in step_ms", expected='{"step_ms": 12.3}'
                 )
             steps.append(row["step_ms"])
-            if isinstance(row.get("tokens"), int | float):
+            if _is_number(row.get("tokens")):
                 tokens.append(float(row["tokens"]))
-            if isinstance(row.get("loss"), int | float):
+            if _is_number(row.get("loss")):
                 loss = float(row["loss"])
     if not steps:
         return None
@@ -189,18 +225,28 @@ def _printed(log: Path) -> dict[str, Any] | None:
     return values | ({"final_loss": loss} if loss is not None else {})
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _checked(values: dict[str, Any], order: Order) -> Launch:
-    values = {
-        "schema": 1,
-        **values,
-        "side": order.side,
-        "launch": order.pair,
-        "order": order.place,
-    }
-    return validate(Launch, values, "the measurement")
+    launch = validate(
+        Launch,
+        {
+            "schema": 1,
+            **values,
+            "side": order.side,
+            "launch": order.pair,
+            "order": order.place,
+        },
+        "the measurement",
+    )
+    if launch.failed:
+        raise BadInputError("the measurement", found=launch.failed, expected="a sound run")
+    return launch
 
 
-def _tail(log: Path) -> str:
+def tail_of(log: Path) -> str:
     """The last lines of the log: what went wrong stands there."""
     with suppress(OSError), log.open("rb") as stream:
         stream.seek(max(0, log.stat().st_size - 8192))

@@ -1,4 +1,4 @@
-"""What this machine can gate: the same program against itself, and slowdowns that were planted.
+"""What a machine can gate: the same program against itself, and slowdowns that were planted.
 
 The launches of one program spread by the machine's luck alone. That spread says which limit a gate
 here can have; the planted slowdowns show that what should be found is found.
@@ -11,10 +11,13 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from ci_score import noise
+from ci_score.errors import BadInputError
 from ci_score.measurements import Launch
+from ci_score.strict_json import parse
 
 SCHEMA = 1
 FILE = "qualification.json"
@@ -23,7 +26,9 @@ PLANTED = (0.05, 0.10)
 PAIRS, PLANTED_PAIRS = 6, 4
 FALSE_FAIL = 0.005
 # A spread of launches up to this -> the smallest limit that a gate can have.
-TIERS = ((0.01, 0.05), (0.03, 0.10))
+TIERS = ((0.005, 0.03), (0.01, 0.05), (0.03, 0.10))
+# Beyond this spread there is something to be gained.
+CALM = 0.01
 STAMP = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -113,7 +118,7 @@ def _found(planted: float, pairs: Sequence[tuple[Launch, Launch]]) -> Found:
 
 def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
     cpu = environment.get("cpu", {})
-    if spread > TIERS[0][0]:
+    if spread > CALM:
         governor = cpu.get("governor")
         if governor and governor != "performance":
             yield (
@@ -125,7 +130,7 @@ def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
         if cpu.get("load", 0) > 0.5 * (cpu.get("usable") or 1):
             yield f"something else runs here (load {cpu['load']}): give the job the machine alone"
         yield "longer launches, or more timed steps in each, average more of the luck away"
-    if spread > TIERS[1][0]:
+    if spread > TIERS[-1][0]:
         yield (
             "gate counters only (launches, kernels, peak memory), or measure elsewhere: times here"
             " cannot tell 10 % from luck"
@@ -134,10 +139,30 @@ def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
         yield "launches were disturbed (throttled or shared): see environment.json"
 
 
+# --- whether it holds ---------------------------------------------------------------------------
+
+
+def qualification_for(
+    machine: Mapping[str, Any], files: Iterable[Path], now: datetime
+) -> dict[str, Any]:
+    """What environment.json says of the first of the files that is there: a limit, or why none."""
+    path = next((file for file in files if file.is_file()), None)
+    if path is None:
+        return {"not_qualified": "`ci-score qualify` has not been run here"}
+    try:
+        record = parse(path.read_bytes(), path.name)
+    except (OSError, BadInputError) as error:
+        return {"not_qualified": f"its qualification cannot be read ({error})"}
+    why_not = holds(record, machine, now) if isinstance(record, dict) else "it is no object"
+    if why_not:
+        return {"not_qualified": f"its qualification does not hold: {why_not}"}
+    return {"gate_at": record["gate_at"]}
+
+
 def identity_of(machine: Mapping[str, Any]) -> dict[str, Any]:
     """What makes it the same machine: its devices, else its processor."""
     devices = [
-        {"name": device.get("name"), "uuid": device.get("uuid")}
+        {key: device[key] for key in ("name", "uuid") if key in device}
         for device in machine.get("devices", [])
     ]
     cpu = machine.get("cpu", {})
@@ -148,10 +173,26 @@ def holds(record: Mapping[str, Any], machine: Mapping[str, Any], now: datetime) 
     """Why a qualification does not hold here and now; empty where it does."""
     if record.get("schema") != SCHEMA:
         return "it is of another version"
-    if record.get("machine") != identity_of(machine):
+    if not _is_same(record.get("machine"), identity_of(machine)):
         return "it is another machine's"
     try:
         expires = datetime.strptime(str(record.get("expires_at")), STAMP).replace(tzinfo=UTC)
     except ValueError:
         return "it has no expiry"
-    return f"it expired on {expires:%Y-%m-%d}" if now > expires else ""
+    if now > expires:
+        return f"it expired on {expires:%Y-%m-%d}"
+    gate_at = record.get("gate_at")
+    if gate_at is None:
+        return "times vary too much here, only counters can be gated"
+    is_limit = isinstance(gate_at, float) and 0 < gate_at < 1
+    return "" if is_limit else f"its limit is {gate_at!r:.40}"
+
+
+def _is_same(qualified: object, here: Mapping[str, Any]) -> bool:
+    """A session may use some of the devices that were qualified."""
+    if not isinstance(qualified, dict):
+        return False
+    known = qualified.get("devices")
+    if not isinstance(known, list) or "devices" not in here:
+        return qualified == here
+    return all(device in known for device in here["devices"])

@@ -7,8 +7,9 @@
             with recorder.step():
                 train(batch)
 
-It imports nothing but the standard library: a training script pays nothing for it. A step ends when
-the device is done: CUDA is synchronised where torch uses it, and anything else by `synchronize`.
+It imports nothing but the standard library: a training script pays nothing for it. A step begins
+and ends when the device has nothing left to do: CUDA and ROCm are synchronised where torch uses
+them, and anything else by `synchronize`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,13 +29,14 @@ SCHEMA = 1
 FILE = "measurements.jsonl"
 # Where `ci-score ab` wants the line; without it the script was started by hand.
 PATH_VARIABLE = "CI_SCORE_MEASUREMENTS"
+# The folders of a launch's own side and of the other one, whose code it must not run.
+FOLDERS_VARIABLE = "CI_SCORE_FOLDERS"
 LINE_LIMIT = 4 * 1024 * 1024
 # `ci-score qualify` makes steps really longer by this share, to see whether it would be found.
 PLANTED_VARIABLE = "CI_SCORE_PLANTED_SLOWDOWN"
-
-
-def _nothing() -> None:
-    """Where there is no device to wait for."""
+# Who starts the ranks of a job tells each its number by one of these.
+RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+VERSIONED = ("torch", "jax", "jaxlib", "tensorflow", "triton", "transformers", "numpy")
 
 
 class Recorder:
@@ -48,19 +51,19 @@ class Recorder:
         warmup_steps: int = 0,
         synchronize: Callable[[], object] | None = None,
     ) -> None:
-        self._path = Path(path or os.environ.get(PATH_VARIABLE) or FILE)
-        self._line: dict[str, Any] = {"schema": SCHEMA}
-        if case is not None:
-            self._line["case"] = case
+        # Absolute at once: a training script may change its folder.
+        self._path = Path(path or os.environ.get(PATH_VARIABLE) or FILE).absolute()
+        self._case = case
         self._warmup_steps = warmup_steps
         self._tokens = tokens_per_step
-        self._given = synchronize
-        self._synchronize: Callable[[], object] | None = None
+        self._synchronize = synchronize or _synchronize_torch
         self._tokens_seen: list[float] = []
         self._nanoseconds: list[int] = []
         self._metrics: dict[str, float] = {}
+        self._loss: float | None = None
         self._begin = 0
-        self._planted = float(os.environ.get(PLANTED_VARIABLE) or 0.0)
+        planted = os.environ.get(PLANTED_VARIABLE)
+        self._planted = float(planted) if planted else None
 
     def __enter__(self) -> Recorder:
         return self
@@ -77,7 +80,7 @@ class Recorder:
     def step(self, tokens: float | None = None) -> _Step:
         """Times what is done inside; `tokens` where steps differ in size."""
         if tokens is not None:
-            self._tokens_seen.append(tokens)
+            self._tokens_seen.append(float(tokens))
         return _Step(self)
 
     def metric(self, name: str, value: float) -> None:
@@ -86,39 +89,42 @@ class Recorder:
 
     def loss(self, value: float) -> None:
         """The loss after the last step: a run that is faster because it did less is found out."""
-        self._line["final_loss"] = float(value)
+        self._loss = float(value)
 
     def write(self) -> None:
         """Appends the launch; called at the end of the `with` block, unless it failed."""
-        if os.environ.get("RANK", "0") != "0" or not self._nanoseconds:
+        rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "0")
+        if rank != "0":
             return
-        tokens = self._typical_tokens()
-        line = {
-            **self._line,
-            "step_ms": [count / 1e6 for count in self._nanoseconds],
-            "warmup_steps": min(self._warmup_steps, len(self._nanoseconds) - 1),
-            **({"tokens_per_step": tokens} if tokens else {}),
-            **_peak_memory(),
-            **({"planted": self._planted} if self._planted else {}),
-            **({"metrics": self._metrics} if self._metrics else {}),
+        known = {
+            "case": self._case,
+            "tokens_per_step": self._typical_tokens(),
+            "peak_memory_gb": _peak_memory_gb(),
+            "final_loss": self._loss,
+            "planted": self._planted,
+            "metrics": self._metrics or None,
+            "versions": _versions(),
+            "failed": self._failure(),
         }
-        _refuse_nonsense(line)
+        line = {
+            "schema": SCHEMA,
+            "step_ms": [count / 1e6 for count in self._nanoseconds],
+            "warmup_steps": self._warmup_steps,
+            **{name: value for name, value in known.items() if value is not None},
+        }
         with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
+            stream.write(json.dumps(_finite(line)) + "\n")
 
     # --- one step -------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Starts the clock of a step, when the device has finished what was before."""
-        if self._synchronize is None:
-            self._synchronize = self._given or _torch_synchronize() or _nothing
-            self._synchronize()
+        self._synchronize()
         self._begin = perf_counter_ns()
 
     def end(self) -> None:
         """Stops it, when the device has finished the step."""
-        if self._synchronize is not None:
-            self._synchronize()
+        self._synchronize()
         now = perf_counter_ns()
         if self._planted:
             until = now + (now - self._begin) * self._planted
@@ -131,6 +137,15 @@ class Recorder:
             return self._tokens
         timed = self._tokens_seen[self._warmup_steps :] or self._tokens_seen
         return sum(timed) / len(timed)
+
+    def _failure(self) -> str | None:
+        """Why this launch measured nothing: the line says so instead of vanishing."""
+        if not self._nanoseconds:
+            return "no step was recorded"
+        numbers = [*self._metrics.values(), *([] if self._loss is None else [self._loss])]
+        if not all(map(math.isfinite, numbers)):
+            return "a loss or metric that is not finite (NaN or infinite)"
+        return _code_of_the_other_side()
 
 
 class _Step:
@@ -154,32 +169,60 @@ class _Step:
             self._recorder.end()
 
 
-def _torch_synchronize() -> Callable[[], object] | None:
-    """CUDA's barrier where torch is loaded and has a device; a script without torch has none."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_available():
+def _cuda_in_use() -> Any:
+    """The CUDA of torch once the script uses it; asking earlier would take memory for nothing."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
+def _synchronize_torch() -> None:
+    cuda = _cuda_in_use()
+    if cuda is not None:
+        cuda.synchronize()
+
+
+def _peak_memory_gb() -> float | None:
+    """What torch allocated at most on its device."""
+    cuda = _cuda_in_use()
+    return None if cuda is None else cuda.max_memory_allocated() / 1e9
+
+
+def _versions() -> dict[str, str]:
+    """Of what this very process uses: nobody else can know it."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)[:200]
+    built_for = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None)
+    return {**found, "cuda": str(built_for)} if built_for else found
+
+
+def _code_of_the_other_side() -> str | None:
+    """A launch of one side that imported the other side's code would compare it with itself."""
+    told = os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep)
+    if len(told) != 2 or told[0] == told[1]:
         return None
-    barrier: Callable[[], object] = cuda.synchronize
-    return barrier
+    own, other = map(Path, told)
+    installed = (Path(sys.prefix), Path(sys.base_prefix))
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name == "__main__" or not file or "site-packages" in file:
+            continue
+        path = Path(file).absolute()
+        if not path.is_relative_to(other) or any(map(path.is_relative_to, installed)):
+            continue
+        # Where one side's folder lies in the other's, the inner one is whose code it is.
+        if not path.is_relative_to(own) or other.is_relative_to(own):
+            return f"it imported {name} from the other side's folder ({path})"
+    return None
 
 
-def _peak_memory() -> dict[str, float]:
-    """What torch allocated at most on its device, in GB."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_available():
-        return {}
-    return {"peak_memory_gb": cuda.max_memory_allocated() / 1e9}
-
-
-def _refuse_nonsense(line: dict[str, Any]) -> None:
-    """JSON has no NaN, and a launch with one has measured nothing."""
-    numbers = [*line["step_ms"], *line.get("metrics", {}).values(), line.get("final_loss", 0.0)]
-    if not all(math.isfinite(number) for number in numbers):
-        # The line says so instead of vanishing: `ab` then names the launch and the reason.
-        line.pop("final_loss", None)
-        line["metrics"] = {
-            name: value for name, value in line.get("metrics", {}).items() if math.isfinite(value)
-        }
-        line["failed"] = "a number that is not finite (NaN or infinite)"
+def _finite(line: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN."""
+    if math.isnan(line.get("final_loss", 0.0)) or math.isinf(line.get("final_loss", 0.0)):
+        del line["final_loss"]
+    if "metrics" in line:
+        numbers = line["metrics"].items()
+        line["metrics"] = {name: value for name, value in numbers if math.isfinite(value)}
+    return line

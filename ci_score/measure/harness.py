@@ -1,0 +1,83 @@
+"""One harness for both sides: its files are taken once, and run from a place that is neither's.
+
+Python puts a script's own folder before everything else when it imports. A harness that was run
+where it stands would import what stands beside it, on both sides, and compare it with itself.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from shutil import which
+
+from ci_score.errors import WrongUseError
+
+FOLDER = "harness"
+# Where projects keep what is imported, beside the folder itself.
+SOURCES = ("", "src")
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """A command whose files are the same for both sides.
+
+    `copies` are the scripts with their place in the session's folder, `imports` the folders of a
+    side that its code is imported from.
+    """
+
+    words: tuple[str, ...]
+    copies: Mapping[Path, Path]
+    imports: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Tells harnesses apart: measurements of two are no pair."""
+        return sha256(b"".join(path.read_bytes() for path in self.copies)).hexdigest()[:16]
+
+    def is_run_by(self, python: str) -> bool:
+        """Whether the program is of the same environment as that Python."""
+        found = which(self.words[0])
+        return found is not None and Path(found).parent == Path(python).parent
+
+    def install(self) -> None:
+        """Puts the scripts where they are run."""
+        for source, place in self.copies.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(source.read_bytes())
+
+
+def harness_of(text: str, head: Path, out: Path, option: str = "harness") -> Harness:
+    """The words of a command; a file that it names is looked for here, and then in head's folder.
+
+    The program itself is left to each side where both have one, as the Python of an environment
+    that was built for it.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise WrongUseError(f"{option}: {error}") from None
+    if not words:
+        raise WrongUseError(f'{option}: it is empty; give a command, as "python bench.py"')
+    copies: dict[Path, Path] = {}
+    imports = dict.fromkeys(SOURCES)
+    first, *rest = words
+    if "/" in first and Path(first).is_file():
+        # Not resolved: the Python of an environment is a link to one that knows nothing of it.
+        first = str(Path(first).absolute())
+    found = [first]
+    for word in rest:
+        file = next((path for path in (Path(word), head / word) if path.is_file()), None)
+        if file is not None and file.suffix == ".py":
+            place = out / FOLDER / file.name
+            if copies.get(file.absolute(), place) in copies.values():
+                place = out / FOLDER / str(len(copies)) / file.name
+            copies[file.absolute()] = place
+            if not Path(word).is_absolute() and ".." not in Path(word).parts:
+                imports[str(Path(word).parent)] = None
+            found.append(str(place))
+        else:
+            found.append(word if file is None else str(file.absolute()))
+    return Harness(tuple(found), copies, tuple(name for name in imports if name != "."))
