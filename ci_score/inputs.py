@@ -100,6 +100,13 @@ INPUTS: tuple[Input, ...] = (
         "false",
         choices=("true", "false"),
     ),
+    Input(
+        "issue-on-drift",
+        "Whether lasting changes for the worse on the default branch open an issue, and keep it up"
+        " to date; needs `issues: write`.",
+        "false",
+        choices=("true", "false"),
+    ),
     Input("title", "Tells several reports of one pull request apart."),
     Input("config", "The policy file.", ".github/ci-score.toml"),
     Input("output-dir", "Folder in the workspace for the record and the report.", "ci-score"),

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from ci_score.errors import CiScoreError
 from ci_score.files import give_to_owner_of, write_atomically
-from ci_score.github import checks, comment, runner
+from ci_score.github import checks, comment, issue, runner
 from ci_score.github.api import Api
 from ci_score.github.conversation import PullConversation
 from ci_score.github.event import Event, Kind
 from ci_score.models import CaseRecord, Outcome, Record, Severity, Verdict
 from ci_score.records import RECORD_FILE, fitted
 from ci_score.report.markdown import headline_of, report_markdown, worst_first
+from ci_score.report.trend_issue import issue_markdown, issue_title, worth_an_issue
 from ci_score.settings import CommentWhen, Settings
 from ci_score.strict_json import dump
 from ci_score.verdict import HARMLESS, Gate, exit_code, report_outcome
@@ -64,7 +65,8 @@ def publish(
     unwritten = _write_or_say(record, settings)
     written = post_comment(record, settings, event, conversation)
     check = _check_run(record, settings, event, api, gate)
-    notices = [notice for notice in (unwritten, written.notice, check) if notice]
+    told = _issue(record, settings, event, api)
+    notices = [notice for notice in (unwritten, written.notice, check, told) if notice]
     for notice in notices:
         say(notice)
     if files.summary:
@@ -198,6 +200,28 @@ def _check_run(record: Record, settings: Settings, event: Event, api: Api, gate:
         exit_code=exit_code(record, gate),
         headline=headline_of(record),
         text=report_markdown(record, settings.title, limit=checks.LONGEST_SUMMARY),
+    )
+
+
+def _issue(record: Record, settings: Settings, event: Event, api: Api) -> str:
+    """The branch's lasting changes for the worse, where the team wants an issue on them."""
+    if not settings.issue_on_drift or event.kind is not Kind.TRACKED_BRANCH:
+        return ""
+    trends = worth_an_issue(record.trends)
+    if not trends:
+        return ""
+    changes = {
+        issue.key_of(trend.case, trend.metric, trend.kind): (
+            "" if trend.kind == "drift" else trend.created_at
+        )
+        for trend in reversed(trends)
+    }
+    return issue.tell(
+        api,
+        event.repository,
+        title=issue_title(event.tracked_branch, settings.title),
+        body=issue_markdown(trends),
+        subject=issue.Subject(issue.key_of(settings.title, event.workflow), changes),
     )
 
 

@@ -62,6 +62,7 @@ class Settings:
     on_inconclusive: OnInconclusive
     comment: CommentWhen
     check_run: bool
+    issue_on_drift: bool
     title: str
     config: Path | None
     output_dir: Path
@@ -103,6 +104,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         on_inconclusive=OnInconclusive(_choice("on-inconclusive", value("on-inconclusive"))),
         comment=CommentWhen(_choice("comment", value("comment"))),
         check_run=_choice("check-run", value("check-run")) == "true",
+        issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
         title=plain(value("title"), 64),
         config=_config(value("config"), workspace),
         output_dir=_output_dir(value("output-dir"), workspace),

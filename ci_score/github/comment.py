@@ -111,7 +111,7 @@ def _post(
 ) -> Written:
     api, repository = conversation.api, conversation.repository
     text = marker.line() + body
-    author = _own_login(api)
+    author = own_login(api)
     ours = sorted((row for row in marked if row.author == author), key=lambda row: row.id)
     newer = next((row for row in ours if _is_newer(api, repository, row, marker)), None)
     if newer is not None:
@@ -178,7 +178,7 @@ def _is_newer(api: Api, repository: str, comment: _Found, marker: Marker) -> boo
     return bool(run["run_number"] == comment.marker.run.number)
 
 
-def _own_login(api: Api) -> str:
+def own_login(api: Api) -> str:
     """Who we are: a job's own token cannot ask, and is always the Actions bot."""
     token = api.token.get_secret_value() if api.token else ""
     if token.startswith(_INSTALLATION_TOKEN):

@@ -663,7 +663,7 @@ def issue(links: Links, state: State, record: Issue) -> Json:
             (one.repository, one.issue_number) == (record.repository, record.number)
             for one in state.comments
         ),
-        "closed_at": record.created_at if record.state == "closed" else None,
+        "closed_at": record.closed_at,
         "created_at": record.created_at,
         "updated_at": record.created_at,
         "author_association": association(state, record.repository, record.author),

@@ -52,6 +52,12 @@ EXEMPTIONS = (
         "the blob host: it is not GitHub's, and no description has it",
         lambda exchange: exchange.host == "blob",
     ),
+    Exemption(
+        "issues themselves: our cut of the description has only their comments",
+        lambda exchange: (
+            re.fullmatch(r"/repos/[^/]+/[^/]+/issues(/\d+)?", exchange.path) is not None
+        ),
+    ),
 )
 
 # Where GitHub really answers what its description leaves out, we complete the description

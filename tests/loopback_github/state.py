@@ -102,6 +102,7 @@ class Issue:
     created_at: str
     body: str = ""
     state: str = "open"
+    closed_at: str | None = None
 
 
 @dataclass
@@ -520,7 +521,7 @@ class State:
         pull.state = "closed"
         for issue in self.issues:
             if (issue.repository, issue.number) == (pull.repository, pull.number):
-                issue.state = "closed"
+                issue.state, issue.closed_at = "closed", self.tick()
 
     def _move_pull_requests(self, repository: Repository, branch: str, sha: str) -> None:
         for pull in self.pull_requests:

@@ -48,7 +48,8 @@ def delete_comment(call: Call) -> Reply:
 def list_issues(call: Call) -> Reply:
     """Issues, newest first; pull requests are among them."""
     wanted = call.request.query.get("state") or "open"
-    mine = reversed(call.mine(call.state.issues))
+    creator = call.request.query.get("creator")
+    mine = [one for one in reversed(call.mine(call.state.issues)) if creator in (None, one.author)]
     return call.listed([one for one in mine if wanted in ("all", one.state)], bodies.issue)
 
 
@@ -74,6 +75,7 @@ def update_issue(call: Call) -> Reply:
     issue.title = values.get("title", issue.title)
     issue.body = _checked_text("Issue", values.get("body") or issue.body)
     issue.state = values.get("state", issue.state)
+    issue.closed_at = call.state.tick() if issue.state == "closed" else None
     return json_reply(bodies.issue(call.links, call.state, issue))
 
 

@@ -1,0 +1,139 @@
+"""One issue for a branch's lasting changes: found by marker and author, kept up to date."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ci_score.errors import GitHubError, NoPermissionError, NotThereError
+from ci_score.github.api import Api, as_expected
+from ci_score.github.comment import ACTIONS_BOT, own_login
+
+MOST_LISTED = 300
+MOST_KEYS = 200
+_MARKER = re.compile(r"\A<!-- ci-score-trend (\{[^\n]{1,4000}\}) -->\r?\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Which issue it is, and what it tells: a key a change -> since when.
+
+    A change without a time goes on: it is news only where an issue has never told it. Of others
+    the next one of the same name is news again.
+    """
+
+    report: str
+    changes: Mapping[str, str]
+
+    def line(self) -> str:
+        """The hidden first line; it holds hex digits, and no word of anybody's."""
+        said = {"report": self.report, "told": sorted(self.changes)[:MOST_KEYS]}
+        return f"<!-- ci-score-trend {json.dumps(said, sort_keys=True)} -->\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An issue of ours."""
+
+    number: int
+    title: str
+    body: str
+    is_open: bool
+    closed_at: str
+    told: frozenset[str]
+
+
+def key_of(*names: str) -> str:
+    """A change by its names, which are a stranger's words."""
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()[:12]
+
+
+def tell(api: Api, repository: str, *, title: str, body: str, subject: Subject) -> str:
+    """Opens or updates the issue; returns what the reader should know if that failed."""
+    try:
+        with as_expected():
+            _tell(api, repository, title, subject.line() + body, subject)
+    except (NoPermissionError, NotThereError) as error:
+        return (
+            f"The issue on lasting changes was not written: {error} `issue-on-drift` needs the"
+            " job's permission `issues: write`, and a repository with issues."
+        )
+    except GitHubError as error:
+        return f"The issue on lasting changes was not written: {error}"
+    return ""
+
+
+def _tell(api: Api, repository: str, title: str, body: str, subject: Subject) -> None:
+    ours = _issues(api, repository, subject)
+    open_ones = sorted((row for row in ours if row.is_open), key=lambda row: row.number)
+    if not open_ones:
+        if not any(_knows_all(row, subject) for row in ours):
+            api.write("POST", f"/repos/{repository}/issues", {"title": title, "body": body})
+        return
+    kept, *others = open_ones
+    if (kept.title, kept.body) != (title, body):
+        _change(api, repository, kept, {"title": title, "body": body})
+    for extra in others:
+        # Two runs at once may both have found none and opened one: the first stays.
+        _change(api, repository, extra, {"state": "closed"})
+
+
+def _knows_all(closed: _Found, subject: Subject) -> bool:
+    """Whether somebody closed it knowing of everything that there is to tell."""
+    return all(
+        key in closed.told and since <= closed.closed_at
+        for key, since in islice(sorted(subject.changes.items()), MOST_KEYS)
+    )
+
+
+def _change(api: Api, repository: str, issue: _Found, values: Mapping[str, str]) -> None:
+    api.write("PATCH", f"/repos/{repository}/issues/{issue.number}", dict(values))
+
+
+def _issues(api: Api, repository: str, subject: Subject) -> list[_Found]:
+    """Ours, whoever of us wrote them: an app's token looks like a job's and cannot ask its name."""
+    login = own_login(api)
+    found = _listed(api, repository, subject, creator=login)
+    if found or login != ACTIONS_BOT:
+        return found
+    return _listed(api, repository, subject)
+
+
+def _listed(api: Api, repository: str, subject: Subject, **parameters: str) -> list[_Found]:
+    path = f"/repos/{repository}/issues"
+    listed = islice(api.pages(path, state="all", **parameters), MOST_LISTED)
+    rows = (row for row in listed if "pull_request" not in row)
+    creator = parameters.get("creator")
+    return [
+        found
+        for row in rows
+        if (row["user"]["login"] == creator if creator else row["user"]["type"] == "Bot")
+        and (found := _read(row, subject)) is not None
+    ]
+
+
+def _read(row: Any, subject: Subject) -> _Found | None:
+    body = str(row.get("body") or "")
+    marker = _MARKER.match(body)
+    if marker is None:
+        return None
+    try:
+        said = json.loads(marker[1])
+        report, told = said["report"], frozenset(map(str, said["told"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+    if report != subject.report:
+        return None
+    return _Found(
+        number=int(row["number"]),
+        title=str(row["title"]),
+        body=body.replace("\r\n", "\n"),
+        is_open=row["state"] == "open",
+        closed_at=str(row.get("closed_at") or ""),
+        told=told,
+    )
