@@ -10,7 +10,7 @@ for some other reason has no cause here.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress, islice
 
@@ -33,7 +33,7 @@ class HostActivity:
     calls that return when the device has done its work.
     """
 
-    doing: dict[str, list[Interval]] = field(default_factory=dict)
+    doing: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     waits: Sequence[Interval] = ()
 
 

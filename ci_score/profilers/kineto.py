@@ -32,6 +32,7 @@ from ci_score.profilers.device_steps import (
     capture_sums,
     derive,
     one_step,
+    op_fields,
     repeated_steps,
     slowest,
     step_fields,
@@ -51,6 +52,7 @@ from ci_score.profilers.kineto_events import (
     Trace,
     read_trace,
 )
+from ci_score.profilers.kineto_gaps import GAPS_BY, causes_of_gaps
 from ci_score.profilers.source import ProfileSource
 from ci_score.profilers.timeline import (
     Interval,
@@ -382,6 +384,7 @@ class _Draft:
         if works:
             self._take(step_fields(works, self.device.names, steps, TICKS_PER_MS))
             self._mend_host_times(works, steps)
+            self._add_ops(works, steps, phases)
         else:
             self._add_host_steps()
         windows = [(begin, end) for begin, end in self.steps.windows] or [self._everything()]
@@ -539,6 +542,16 @@ class _Draft:
     def _add_host_period(self) -> None:
         self._set("avg_step_ms", _host_step_ms(self.steps), _host_source(self.steps))
         self.fields["step_times_ms"] = tuple(_host_periods_ms(self.steps))
+
+    # --- ops and gaps ---
+
+    def _add_ops(self, works: Sequence[StepWork], steps: Steps, phases: _PhaseWindows) -> None:
+        device = self.device
+        ticks = Phases([self._ticks(window) for window in phases.windows], phases.names)
+        self._take(op_fields(device.events, device.names, steps, ticks, TICKS_PER_MS))
+        causes = causes_of_gaps(self.trace, device.events, works, steps, self._ticks)
+        if causes is not None:
+            self._set("idle_causes", causes, GAPS_BY)
 
     # --- phases ---
 

@@ -51,6 +51,15 @@ _DEVICE_WORK = {
     "gpu_memset": MEMSET,
     "Memset": MEMSET,
 }
+# Calls of the runtime that keep a thread from launching more.
+WAIT, ALLOCATION = 1, 2
+_KEEPS_WAITING = (
+    (WAIT, re.compile(r"ynchronize|^(cuda|hip)Memcpy$")),
+    (
+        ALLOCATION,
+        re.compile(r"^(cuda|hip|cuMem)(Host)?(Malloc|Alloc|Free|Create|Map)(Host|_v\d+)?$"),
+    ),
+)
 _RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
 # Old ones have no kind.
 _INSTANTS = ("cpu_instant_event", "")
@@ -443,6 +452,16 @@ class Launches:
 
 
 @dataclass(slots=True)
+class HostCalls:
+    """Calls that keep their thread from launching: they WAIT for the device, or for its memory."""
+
+    kind: array[int] = field(default_factory=lambda: array("b"))
+    start: array[float] = field(default_factory=lambda: array("d"))
+    end: array[float] = field(default_factory=lambda: array("d"))
+    thread: array[int] = field(default_factory=lambda: array("i"))
+
+
+@dataclass(slots=True)
 class HostWork:
     """Operators or modules, as the host ran them."""
 
@@ -482,6 +501,7 @@ class Trace:
     threads: Numbers[int | str | None] = field(default_factory=Numbers)
     device: DeviceWork = field(default_factory=DeviceWork)
     launches: Launches = field(default_factory=Launches)
+    host_calls: HostCalls = field(default_factory=HostCalls)
     operators: HostWork = field(default_factory=HostWork)
     modules: HostWork = field(default_factory=HostWork)
     annotations: list[Annotation] = field(default_factory=list)
@@ -616,6 +636,7 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     columns.correlation.fromlist([args.correlation for args in group.args])
     columns.external_id.fromlist(_external_ids(group))
     columns.kind.fromlist(list(map(_started_by, group.names)))
+    _add_host_calls(trace, group)
 
 
 @lru_cache(maxsize=1024)
@@ -625,6 +646,26 @@ def _started_by(call: str) -> int:
         if sign in call:
             return kind
     return NONE
+
+
+def _add_host_calls(trace: Trace, group: _Columns) -> None:
+    kinds = list(map(_keeps_waiting, group.names))
+    if not any(kinds):
+        return
+    columns = trace.host_calls
+    rows = zip(kinds, group.starts, group.durations, group.threads, strict=True)
+    for kind, start, duration, thread in rows:
+        if kind:
+            columns.kind.append(kind)
+            columns.start.append(start)
+            columns.end.append(start + duration)
+            columns.thread.append(trace.threads[thread])
+
+
+@lru_cache(maxsize=1024)
+def _keeps_waiting(call: str) -> int:
+    """What a call makes its thread wait for, by its name; 0 for most."""
+    return next((kind for kind, pattern in _KEEPS_WAITING if pattern.search(call)), 0)
 
 
 def _add_operators(trace: Trace, group: _Columns) -> None:
