@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from ci_score.acceptance import (
 from ci_score.models import Acceptance, Baseline, CaseRecord, Comment, Heard, Outcome
 from ci_score.pipeline import judged, trial_of
 from ci_score.policy import policy_of
-from tests.builders import case, found, scorecard
+from tests.builders import PROJECT, case, found, scorecard
 
 LINE = "ci-score accept llama@h100 step_time_ms up to 12 % because the fix costs it"
 POLICY = policy_of({}, "the policy")
@@ -166,6 +167,15 @@ def test_bounds__read_back_as_they_are_shown(number: int, unit: str) -> None:
     assert again is not None
     assert again.number == pytest.approx(bound.number)
     assert (again.kind, again.unit) == (bound.kind, bound.unit)
+
+
+def test_sentences__of_the_documents_are_understood() -> None:
+    """What people copy from the page on accepting does what the page says."""
+    page = (PROJECT / "docs" / "accepting.md").read_text(encoding="utf-8")
+    shown = [line.strip("`") for line in re.findall(r"`?ci-score accept[^`\n]*`?", page)]
+    examples = [line for line in shown if "<" not in line]
+    assert len(examples) == 3
+    assert [only(line).wrong for line in examples] == [None, None, None]
 
 
 # --- what counts --------------------------------------------------------------------------------
