@@ -136,6 +136,7 @@ OUTPUTS: tuple[Output, ...] = (
     Output("comment-url", "Address of the comment, empty where none was written."),
     Output("record", "The record, relative to the workspace."),
     Output("report", "The report in markdown, relative to the workspace."),
+    Output("report-html", "The report for a browser, one file, relative to the workspace."),
 )
 
 TOKEN = "github-token"

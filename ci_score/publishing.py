@@ -15,13 +15,14 @@ from ci_score.github.conversation import PullConversation
 from ci_score.github.event import Event, Kind
 from ci_score.models import CaseRecord, Outcome, Record, Severity, Verdict
 from ci_score.records import RECORD_FILE, fitted
+from ci_score.report.html.page import report_html
 from ci_score.report.markdown import headline_of, report_markdown, worst_first
 from ci_score.report.trend_issue import issue_markdown, issue_title, worth_an_issue
 from ci_score.settings import CommentWhen, Settings
 from ci_score.strict_json import dump
 from ci_score.verdict import HARMLESS, Gate, exit_code, report_outcome
 
-REPORT_FILE = "report.md"
+REPORT_FILE, PAGE_FILE = "report.md", "report.html"
 # The marker's line and what GitHub may count differently.
 COMMENT_MARGIN = 600
 
@@ -43,11 +44,29 @@ def write_files(record: Record, settings: Settings) -> None:
         folder / REPORT_FILE: report_markdown(record, settings.title),
     }
     for path, text in texts.items():
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            # Root would write through a stranger's link, and wait for the reader of a pipe.
-            path.unlink()
-        write_atomically(path, text)
+        _write_over(path, text)
     give_to_owner_of(settings.workspace, (*made, *texts))
+
+
+def write_page(record: Record, settings: Settings) -> str:
+    """The report for a browser, beside the record; a notice where it cannot be, and no error.
+
+    Nobody's merge waits for a picture, so nothing that goes wrong here may decide about one.
+    """
+    path = settings.output_dir / PAGE_FILE
+    try:
+        _write_over(path, report_html(record, settings.title))
+        give_to_owner_of(settings.workspace, (path,))
+    except Exception as error:  # noqa: BLE001 - whatever broke, the verdict stands
+        return f"{PAGE_FILE} was not written: {type(error).__name__}: {str(error)[:200]}"
+    return ""
+
+
+def _write_over(path: Path, text: str) -> None:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        # Root would write through a stranger's link, and wait for the reader of a pipe.
+        path.unlink()
+    write_atomically(path, text)
 
 
 def publish(
@@ -65,8 +84,9 @@ def publish(
     unwritten = _write_or_say(record, settings)
     written = post_comment(record, settings, event, conversation)
     check = _check_run(record, settings, event, api, gate)
+    drawn = "" if unwritten else write_page(record, settings)
     told = _issue(record, settings, event, api)
-    notices = [notice for notice in (unwritten, written.notice, check, told) if notice]
+    notices = [notice for notice in (unwritten, drawn, written.notice, check, told) if notice]
     for notice in notices:
         say(notice)
     if files.summary:
@@ -157,6 +177,7 @@ def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str
         "comment-url": comment_url,
         "record": str(folder / RECORD_FILE),
         "report": str(folder / REPORT_FILE),
+        "report-html": str(folder / PAGE_FILE),
     }
 
 

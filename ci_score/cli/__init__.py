@@ -25,6 +25,8 @@ COMMANDS = (
     "convert",
     "formats",
     "hardware",
+    "report",
+    "badge",
     "demo",
     "open",
     "ab",

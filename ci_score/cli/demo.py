@@ -15,6 +15,7 @@ from ci_score.models import CaseInput, Profile, Record
 from ci_score.pipeline import Job, run
 from ci_score.profilers import read_profile
 from ci_score.profilers.source import ProfileSource
+from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from ci_score.strict_json import dump
@@ -70,6 +71,7 @@ def command(output_dir: Path, as_json: bool) -> None:
     code = exit_code(record, Gate())
     click.echo(report_text(record))
     click.echo(f"The check of this pull request would exit {code}. Where to look:")
+    click.echo(f"  {output_dir / 'report.html'}    the report, for a browser")
     click.echo(f"  {output_dir / 'report.md'}      the pull request comment")
     click.echo(f"  {output_dir / 'ci-score.json'}  the record, the next run's baseline")
     click.echo(f"  {output_dir / 'baselines'}      the default branch's record")
@@ -90,3 +92,4 @@ def sample(name: str) -> Profile:
 def _publish(record: Record, output_dir: Path) -> None:
     write_atomically(output_dir / "ci-score.json", dump(record))
     write_atomically(output_dir / "report.md", report_markdown(record))
+    write_atomically(output_dir / "report.html", report_html(record))

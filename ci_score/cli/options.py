@@ -166,17 +166,20 @@ def output_options(command: F) -> F:
                 show_default=True,
                 help="Form of the text; reference: the reference model's own markdown.",
             ),
-            click.option(
-                "-o",
-                "--output",
-                metavar="FILE",
-                type=click.Path(allow_dash=True),
-                help="Write to a file instead of standard output.",
-            ),
+            output_file_option,
         )
     ):
         command = option(command)
     return command
+
+
+output_file_option = click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="Write to a file instead of standard output.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +202,15 @@ class Output:
 
 def output_of(options: dict[str, Any]) -> Output:
     """The output from a command's options, which are taken out of them."""
-    file = options.pop("output")
-    if file == "":
-        raise WrongUseError("--output needs the name of a file")
+    file = file_name(options.pop("output"))
     return Output(as_json=options.pop("as_json"), style=options.pop("style"), file=file)
+
+
+def file_name(said: str | None) -> str | None:
+    """The file of `--output`, which an empty variable of a script must not hide."""
+    if said == "":
+        raise WrongUseError("--output needs the name of a file")
+    return said
 
 
 def source_of(file: str, unpacked_limit: int = UNPACKED_LIMIT) -> ProfileSource:
@@ -218,8 +226,12 @@ def in_a_job() -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
-def report_in_style(record: Record, style: str) -> str:
+def report_in_style(record: Record, style: str, title: str = "") -> str:
     """The record for people, or as the reference's markdown; renderers load only when used."""
+    if style == "html":
+        from ci_score.report.html.page import report_html
+
+        return report_html(record, title)
     if style == "reference":
         if len(record.cases) != 1:
             raise WrongUseError("the reference's markdown knows one case; this record has several")
@@ -229,7 +241,7 @@ def report_in_style(record: Record, style: str) -> str:
     if style == "markdown":
         from ci_score.report.markdown import report_markdown
 
-        return report_markdown(record)
+        return report_markdown(record, title)
     from ci_score.report.terminal import report_text
 
     return report_text(record)

@@ -20,7 +20,7 @@ from ci_score.errors import WrongUseError
 from ci_score.inputs import INPUTS, TOKEN
 from ci_score.models import Record
 from ci_score.pipeline import run
-from ci_score.publishing import write_files
+from ci_score.publishing import write_files, write_page
 from ci_score.report.terminal import report_text
 from ci_score.settings import Settings, settings_of
 from ci_score.strict_json import dump
@@ -102,8 +102,12 @@ def run_here(settings: Settings, show: Callable[[Record], None], *, quiet: bool 
         )
     if not named and record.cases:
         store.save(record, dump(record))
+    unwritten = write_page(record, settings)
     show(record)
-    say(f"written: {settings.output_dir / 'ci-score.json'}, {settings.output_dir / 'report.md'}")
+    folder = settings.output_dir
+    say(f"written: {folder / 'ci-score.json'}, {folder / 'report.md'}, {folder / 'report.html'}")
+    if unwritten:
+        say(unwritten)
     return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))
 
 

@@ -1,0 +1,43 @@
+"""`ci-score badge`: a record in a few words, for a README."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ci_score.cli import options
+from ci_score.errors import WrongUseError
+from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.records import read_record
+from ci_score.report.badge import badge_of, badge_svg, shields_endpoint
+
+
+@click.command("badge")
+@click.argument("record", type=click.Path(allow_dash=True))
+@click.option("--case", "name", metavar="NAME", help="Of this case alone.")
+@click.option("--label", default="", metavar="TEXT", help="The words on the left.")
+@click.option("--endpoint", is_flag=True, help="Print the JSON that shields.io draws.")
+@options.output_file_option
+def command(record: str, name: str | None, label: str, endpoint: bool, output: str | None) -> None:
+    """Print a badge of RECORD: its throughput and its verdict.
+
+    An SVG by default. --endpoint prints the JSON of a shields.io endpoint badge instead, to be
+    served from any place that the world can read. RECORD may be - for standard input.
+
+    \b
+    Examples:
+      ci-score badge ci-score/ci-score.json -o badge.svg
+      ci-score badge ci-score.json --case llama-7b@h100
+      ci-score badge ci-score.json --endpoint -o badge.json
+    """
+    value = read_record(read_bytes(record, LOCAL_RECORD_LIMIT), display_name(record))
+    if name is not None:
+        case = value.case(name)
+        if case is None:
+            known = ", ".join(one.name for one in value.cases[:10]) or "none"
+            raise WrongUseError(f"--case {name[:80]}: the record's cases are {known}")
+        value = value.model_copy(update={"cases": (case,), "unjudged": None})
+    badge = badge_of(value, label)
+    text = json.dumps(shields_endpoint(badge), indent=2) + "\n" if endpoint else badge_svg(badge)
+    options.Output(as_json=endpoint, style="svg", file=options.file_name(output)).write(text)

@@ -1,0 +1,38 @@
+"""`ci-score report`: a record as a page that people look at."""
+
+from __future__ import annotations
+
+import click
+
+from ci_score.cli import options
+from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.records import read_record
+
+
+@click.command("report")
+@click.argument("record", type=click.Path(allow_dash=True))
+@click.option("--title", default="", metavar="TEXT", help="Stands at the top of the page.")
+@click.option(
+    "--style",
+    type=click.Choice(["html", "markdown", "terminal"]),
+    default="html",
+    show_default=True,
+    help="Form of the report.",
+)
+@options.output_file_option
+def command(record: str, title: str, style: str, output: str | None) -> None:
+    """Show RECORD, a ci-score.json, as one HTML file.
+
+    The file asks no server for anything and works from disk: verdicts, trends with their commits,
+    where the time went, layers, ops, pairs of launches, and how it was measured. RECORD may be -
+    for standard input.
+
+    \b
+    Examples:
+      ci-score report ci-score/ci-score.json -o report.html
+      ci-score report ci-score.json --title nightly -o nightly.html
+      ci-score report ci-score.json --style markdown
+    """
+    value = read_record(read_bytes(record, LOCAL_RECORD_LIMIT), display_name(record))
+    file = options.Output(as_json=False, style=style, file=options.file_name(output))
+    file.write(options.report_in_style(value, style, title))

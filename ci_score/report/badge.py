@@ -1,0 +1,100 @@
+"""Record → a badge: a label, a number and a verdict, as SVG or for shields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from ci_score.metrics import significant
+from ci_score.models import Outcome, Record
+from ci_score.report.escape import plain
+from ci_score.verdict import report_outcome
+
+LONGEST_LABEL = 40
+# White text has a contrast of at least 4.5 on each.
+COLOURS: dict[Outcome | None, str] = {
+    Outcome.PASS: "#1a7f37",
+    Outcome.WARN: "#8a5a00",
+    Outcome.INCONCLUSIVE: "#57606a",
+    Outcome.FAIL: "#b4232d",
+    None: "#57606a",
+}
+LABEL_COLOUR = "#3d444d"
+WORDS = {
+    Outcome.PASS: "pass",
+    Outcome.WARN: "warning",
+    Outcome.INCONCLUSIVE: "not judged",
+    Outcome.FAIL: "fail",
+}
+# Widths of Verdana at 11 px, by kind of character: `textLength` mends what they miss.
+_NARROW, _WIDE, _USUAL = frozenset("iljtfr.,:;|!'()[] "), frozenset("mwMWQOG@%"), 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """What a badge says, and the colour behind it; the colour never says it alone."""
+
+    label: str
+    message: str
+    colour: str
+
+
+def badge_of(record: Record, label: str = "") -> Badge:
+    """A single case's throughput and verdict; of several, how many are no pass."""
+    judged = record.unjudged or not record.cases or any(case.verdict for case in record.cases)
+    outcome = report_outcome(record) if judged else None
+    said = [_numbers(record), WORDS[outcome] if outcome else ""]
+    only = record.cases[0].name if len(record.cases) == 1 else "training"
+    return Badge(
+        plain(label or only, LONGEST_LABEL),
+        ", ".join(part for part in said if part) or "nothing measured",
+        COLOURS[outcome],
+    )
+
+
+def _numbers(record: Record) -> str:
+    if len(record.cases) > 1:
+        outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
+        passed = outcomes.count(Outcome.PASS)
+        return f"{passed} of {len(record.cases)} cases pass" if outcomes else ""
+    for case in record.cases:
+        card = case.scorecard
+        if card.throughput_tok_s > 0:
+            return significant(card.throughput_tok_s, "tok/s")
+        if card.step_time_ms > 0:
+            return significant(card.step_time_ms, "ms")
+    return ""
+
+
+def badge_svg(badge: Badge) -> str:
+    """The badge as a picture, with its words for those who cannot see it."""
+    label, message = _width(badge.label) + 10, _width(badge.message) + 10
+    width, said = label + message, escape(f"{badge.label}: {badge.message}")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img"'
+        f' aria-label="{said}"><title>{said}</title>'
+        f'<clipPath id="r"><rect width="{width}" height="20" rx="3"/></clipPath>'
+        f'<g clip-path="url(#r)"><rect width="{label}" height="20" fill="{LABEL_COLOUR}"/>'
+        f'<rect x="{label}" width="{message}" height="20" fill="{badge.colour}"/></g>'
+        '<g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif"'
+        ' font-size="11">'
+        f'<text x="{label / 2:g}" y="14" textLength="{label - 10}">{escape(badge.label)}</text>'
+        f'<text x="{label + message / 2:g}" y="14" textLength="{message - 10}">'
+        f"{escape(badge.message)}</text></g></svg>\n"
+    )
+
+
+def _width(text: str) -> int:
+    widths = (3.9 if sign in _NARROW else 9.6 if sign in _WIDE else _USUAL for sign in text)
+    return max(round(sum(widths)), 1)
+
+
+def shields_endpoint(badge: Badge) -> dict[str, object]:
+    """What shields.io draws a badge from, where a site serves this JSON."""
+    return {
+        "schemaVersion": 1,
+        "label": badge.label,
+        "message": badge.message,
+        "color": badge.colour.lstrip("#"),
+        "labelColor": LABEL_COLOUR.lstrip("#"),
+    }

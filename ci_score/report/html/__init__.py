@@ -1,0 +1,1 @@
+"""Record → one HTML file: no request, no style or script but its own, legible without script."""

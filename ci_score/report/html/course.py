@@ -1,0 +1,232 @@
+"""History → the course of a metric over the branch's runs, with this run and what changed when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ci_score.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
+from ci_score.models import CaseRecord, HistoryPoint, Outcome, Record, Trend
+from ci_score.report.html.figures import Tick
+from ci_score.report.html.scale import UNITS, Scale, around, percent
+from ci_score.verdict import describe_trend
+
+MOST_COURSES = 3
+SHOWN_COMMIT = 10
+# Beyond this, hovering finds no single run any more.
+MOST_HOVERS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A point of the course: where it stands, and what it was."""
+
+    x: str
+    y: str
+    commit: str
+    when: str
+    shown: str
+    is_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A stretch of the branch at one value: from, to, and where it stands."""
+
+    start: str
+    end: str
+    y: str
+    end_y: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A change of the branch itself: a band between two commits, in words."""
+
+    start: str
+    width: str
+    middle: str
+    number: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A metric's course as a drawing, its runs as rows, and one sentence for both."""
+
+    label: str
+    line: str
+    dots: str
+    runs: tuple[Run, ...]
+    now: Run | None
+    levels: tuple[Level, ...]
+    marks: tuple[Mark, ...]
+    grid: tuple[Tick, ...]
+    dates: tuple[Tick, ...]
+    elsewhere: int
+    summary: str
+
+
+def courses(record: Record, case: CaseRecord, history: Sequence[HistoryPoint]) -> list[Course]:
+    """Of the metric that stands for the case, and of each that fails or has a trend."""
+    first = THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME
+    others = [
+        change.metric
+        for change in case.changes
+        if change.outcome in (Outcome.FAIL, Outcome.WARN)
+        # Where throughput stands, the step time is the same course upside down.
+        and change.metric not in (THROUGHPUT, STEP_TIME)
+    ]
+    trends = [trend for trend in record.trends if trend.case == case.name]
+    others += [trend.metric for trend in trends if trend.metric != STEP_TIME]
+    drawn = (
+        _course(record, case, history, metric_named(name), trends)
+        for name in dict.fromkeys((first, *others))
+    )
+    return [course for course in drawn if course is not None][:MOST_COURSES]
+
+
+def _course(
+    record: Record,
+    case: CaseRecord,
+    history: Sequence[HistoryPoint],
+    metric: Metric,
+    trends: Sequence[Trend],
+) -> Course | None:
+    measured = [
+        (point, value)
+        for point in history
+        if (value := point.number(metric.name)) is not None and (value > 0 or not metric.relative)
+    ]
+    alike = [
+        (point, value)
+        for point, value in measured
+        if point.environment.mismatch(case.environment) is None
+    ]
+    current = metric.value(case)
+    is_new = not alike or not _is_same_run(alike[-1][0], record)
+    if not alike or (len(alike) < 2 and not (is_new and current)):
+        return None
+    values = [value for _, value in alike]
+    shown = [*values, current] if is_new and current else values
+    across = Scale(0.0, float(max(len(shown) - 1, 1)))
+    own = [trend for trend in trends if trend.metric == metric.name]
+    scale = around([*shown, *(level for trend in own for level in (trend.before, trend.after))])
+    runs = [
+        Run(
+            across.percent(place),
+            percent(1.0 - scale.share(value)),
+            (point.commit or "")[:SHOWN_COMMIT],
+            point.created_at[:16].replace("T", " "),
+            metric.show(value),
+        )
+        for place, (point, value) in enumerate(alike)
+    ]
+    now = _now(record, metric, current, across, scale, len(shown)) if is_new else None
+    places = [
+        (across.units(place), UNITS - scale.units(value)) for place, value in enumerate(values)
+    ]
+    commits = [point.commit for point, _ in alike]
+    return Course(
+        metric.label,
+        "M" + "L".join(f"{x} {y}" for x, y in places),
+        "".join(f"M{x} {y}h0" for x, y in places),
+        tuple(runs),
+        now,
+        tuple(_levels(own, commits, across, scale)),
+        tuple(_marks(own, commits, across)),
+        tuple(Tick(percent(1.0 - scale.share(tick)), metric.show(tick)) for tick in scale.ticks(4)),
+        _dates(runs),
+        len(measured) - len(alike),
+        _summary(metric, values, runs, current if now else None),
+    )
+
+
+def _is_same_run(point: HistoryPoint, record: Record) -> bool:
+    """On the branch itself the run is the last point of its history already."""
+    return point.run == record.run and point.commit == record.commit
+
+
+def _now(
+    record: Record, metric: Metric, value: float | None, across: Scale, scale: Scale, count: int
+) -> Run | None:
+    if not value:
+        return None
+    return Run(
+        across.percent(count - 1),
+        percent(1.0 - scale.share(value)),
+        (record.commit or "")[:SHOWN_COMMIT],
+        record.created_at[:16].replace("T", " "),
+        metric.show(value),
+        is_now=True,
+    )
+
+
+def _place(commits: Sequence[str | None], commit: str | None, default: int) -> int:
+    """Where a commit was measured last; a trend may name one that the history has dropped."""
+    if commit is None or commit not in commits:
+        return default
+    return len(commits) - 1 - list(reversed(commits)).index(commit)
+
+
+def _levels(
+    trends: Sequence[Trend], commits: Sequence[str | None], across: Scale, scale: Scale
+) -> list[Level]:
+    levels = []
+    end = len(commits) - 1
+    for trend in trends:
+        last = _place(commits, trend.last_before, 0)
+        first = _place(commits, trend.first_after, end)
+        before, after = (percent(1.0 - scale.share(level)) for level in (trend.before, trend.after))
+        if trend.kind == "drift":
+            levels.append(Level(across.percent(0), across.percent(end), before, after))
+            continue
+        start, stop = max(last - trend.runs_before + 1, 0), min(first + trend.runs_after - 1, end)
+        levels.append(Level(across.percent(start), across.percent(last), before, before))
+        levels.append(Level(across.percent(first), across.percent(stop), after, after))
+    return levels
+
+
+def _marks(trends: Sequence[Trend], commits: Sequence[str | None], across: Scale) -> list[Mark]:
+    end = len(commits) - 1
+    marks = []
+    for number, trend in enumerate(trends, start=1):
+        first = _place(commits, trend.first_after, end)
+        last = _place(commits, trend.last_before, max(first - 1, 0))
+        is_drift = trend.kind == "drift"
+        start, stop = (0.0, 1.0) if is_drift else (across.share(last), across.share(first))
+        marks.append(
+            Mark(
+                percent(start),
+                percent(0.0 if is_drift else stop - start),
+                percent((start + stop) / 2),
+                number,
+                describe_trend(trend),
+            )
+        )
+    return marks
+
+
+def _dates(runs: Sequence[Run]) -> tuple[Tick, ...]:
+    """The first, the middle and the last run."""
+    places = sorted({0, len(runs) // 2, len(runs) - 1}) if len(runs) > 2 else [0]
+    return tuple(
+        Tick(
+            runs[place].x, " · ".join(filter(None, (runs[place].commit[:7], runs[place].when[:10])))
+        )
+        for place in places
+    )
+
+
+def _summary(
+    metric: Metric, values: Sequence[float], runs: Sequence[Run], current: float | None
+) -> str:
+    count = f"{len(values)} runs" if len(values) > 1 else "One run"
+    when = f" from {runs[0].when[:10]} to {runs[-1].when[:10]}" if len(values) > 1 else ""
+    between = (
+        f", between {metric.show(min(values))} and {metric.show(max(values))}"
+        if len(values) > 1
+        else f", {metric.show(values[0])}"
+    )
+    this = f". This run: {metric.show(current)}" if current else ""
+    return f"{metric.label}: {count} of the branch{when}{between}{this}."

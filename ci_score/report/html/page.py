@@ -1,0 +1,232 @@
+"""Record → the page: what every case shows, in one template, with everything escaped on its way."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from ci_score.metrics import metric_named, three_digits
+from ci_score.models import CaseRecord, Change, HistoryPoint, LayerSummary, OpChange, Record
+from ci_score.report import rows, words
+from ci_score.report.escape import LONGEST_NAME, plain
+from ci_score.report.html import figures
+from ci_score.report.html.allowance import Allowance
+from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
+from ci_score.report.html.scale import UNITS
+from ci_score.report.markdown import headline_of, worst_first
+from ci_score.verdict import report_outcome
+
+LONGEST_TEXT = 1000
+LONGEST_POLICY = 20_000
+# Rows cost about so many bytes beside their names.
+RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES = 50, 130, 50, 90, 50
+
+
+@dataclass(frozen=True, slots=True)
+class MetricLine:
+    """A row of the table of metrics, with its drawing."""
+
+    row: rows.MetricRow
+    drawing: figures.Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpLine:
+    """A row of the table of ops."""
+
+    name: str
+    kind: str
+    ms: float
+    share: float
+    width: str
+    count: float | None
+    change: OpChange | None
+
+
+@dataclass(frozen=True, slots=True)
+class CourseView:
+    """A course with the runs for which the page has room, newest first."""
+
+    course: Course
+    hovers: Sequence[Run]
+    listed: Sequence[Run]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseView:
+    """Everything of a case that a page shows and that has to be worked out."""
+
+    case: CaseRecord
+    anchor: str
+    metrics: Sequence[MetricLine]
+    more_metrics: Sequence[MetricLine]
+    headline: figures.Interval | None
+    courses: Sequence[CourseView]
+    ops: Sequence[OpLine]
+    ops_in_all: int
+    layer_bars: figures.Layers | None
+    layers: Sequence[LayerSummary]
+    pairs: figures.Pairs | None
+    listed_pairs: Sequence[figures.Pair]
+
+
+def report_html(record: Record, title: str = "") -> str:
+    """The whole report as one file."""
+    cases = worst_first(record)
+    history: dict[str, list[HistoryPoint]] = {}
+    for point in record.history:
+        history.setdefault(point.case, []).append(point)
+    allowance = Allowance()
+    judged = record.unjudged or not cases or any(case.verdict for case in cases)
+    return _page().render(
+        record=record,
+        title=title,
+        outcome=report_outcome(record) if judged else None,
+        headline=headline_of(record),
+        views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
+        policy=_policy(record),
+    )
+
+
+def _view(
+    record: Record, case: CaseRecord, history: Sequence[HistoryPoint], allowance: Allowance
+) -> CaseView:
+    shown = rows.metric_rows(case)
+    labels = {row.label for row in shown}
+    others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
+    changes = {metric_named(change.metric).label: change for change in case.changes}
+    ops = _ops(case)
+    pairs = figures.launch_pairs(case)
+    layers = case.scorecard.per_layer_summary
+    longest = max((len(layer.top_op) for layer in layers), default=0)
+    headline = rows.headline_change(case)
+    return CaseView(
+        case=case,
+        anchor=f"case-{case.name}",
+        metrics=_lines(shown, changes),
+        more_metrics=_lines(others, changes),
+        headline=figures.interval(headline) if headline else None,
+        courses=[_course(course, allowance) for course in courses(record, case, history)],
+        ops=allowance.take(ops, OP_BYTES + min(LONGEST_NAME, _longest(ops)), least=10),
+        ops_in_all=len(ops) + case.ops_left_out,
+        layer_bars=figures.layer_bars(case.scorecard),
+        layers=allowance.take(layers, LAYER_BYTES + min(longest, LONGEST_NAME)),
+        pairs=pairs,
+        listed_pairs=allowance.take(pairs.pairs, PAIR_BYTES) if pairs else (),
+    )
+
+
+def _lines(shown: Sequence[rows.MetricRow], changes: Mapping[str, Change]) -> list[MetricLine]:
+    return [MetricLine(row, figures.interval(changes[row.label])) for row in shown]
+
+
+def _course(course: Course, allowance: Allowance) -> CourseView:
+    listed = allowance.take(course.runs[::-1], RUN_BYTES)
+    hovers = allowance.take(course.runs, HOVER_BYTES) if len(course.runs) <= MOST_HOVERS else ()
+    return CourseView(course, hovers, listed)
+
+
+def _longest(ops: Sequence[OpLine]) -> int:
+    return max((len(op.name) for op in ops), default=0)
+
+
+def _ops(case: CaseRecord) -> list[OpLine]:
+    """All ops that the record holds, or the scorecard's hotspots where it holds none."""
+    times = case.ops or {name: ms for name, ms, _ in case.scorecard.hotspot_ops}
+    total = _total_op_ms(case, times)
+    names = sorted(times, key=lambda name: (-times[name], name))
+    changes = {change.name: change for change in case.explanation.ops} if case.explanation else {}
+    widths = figures.share_bars(times[name] for name in names)
+    details = case.op_details
+    return [
+        OpLine(
+            name,
+            details[name].kind if name in details else "",
+            times[name],
+            100.0 * times[name] / total if total else 0.0,
+            width,
+            details[name].count if name in details else None,
+            changes.get(name),
+        )
+        for name, width in zip(names, widths, strict=True)
+    ]
+
+
+def _total_op_ms(case: CaseRecord, times: Mapping[str, float]) -> float:
+    """Of all ops, those that the record left out too, as far as the scorecard tells."""
+    for _, ms, pct in case.scorecard.hotspot_ops[:1]:
+        if pct > 0:
+            return ms * 100.0 / pct
+    return sum(times.values())
+
+
+def _policy(record: Record) -> str:
+    if not record.policy:
+        return ""
+    text = json.dumps(record.policy, indent=2, ensure_ascii=False)
+    lines = (plain(line.replace("\t", "  "), LONGEST_TEXT) for line in text.splitlines())
+    return "\n".join(lines)[:LONGEST_POLICY]
+
+
+# --- the template --------------------------------------------------------------------------------
+
+
+def _shown(value: object) -> object:
+    """What a stranger may have written becomes one visible line; jinja escapes it after that."""
+    if type(value) is not str or (value.isascii() and value.isprintable()):
+        return value if type(value) is not str or len(value) <= LONGEST_TEXT else plain(value)
+    return plain(value, LONGEST_TEXT)
+
+
+def _name(value: str) -> str:
+    return plain(value, LONGEST_NAME)
+
+
+def _lines_of(value: str) -> Markup:
+    """A text of several lines, each of which was made visible before."""
+    return Markup("\n").join(value.splitlines())
+
+
+@cache
+def _page() -> Template:
+    environment = Environment(
+        loader=PackageLoader("ci_score.report.html"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = _asset("style.css"), _asset("script.js")
+    environment.globals.update(
+        words=words,
+        rows=rows,
+        figures=figures,
+        style=Markup(style),  # noqa: S704 - both are files of ours
+        script=Markup(script),  # noqa: S704
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        UNITS=UNITS,
+    )
+    environment.filters["name"] = _name
+    environment.filters["lines"] = _lines_of
+    environment.filters["ms"] = words.milliseconds
+    environment.filters["delta_ms"] = words.delta_milliseconds
+    environment.filters["number"] = three_digits
+    return environment.get_template("page.html.j2")
+
+
+def _asset(name: str) -> str:
+    return (files("ci_score.report.html") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

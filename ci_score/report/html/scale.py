@@ -1,0 +1,59 @@
+"""Numbers → places in a drawing, as the per cent and whole units that SVG takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# The side of a stretched drawing: whole units keep the paths of thousands of points short.
+UNITS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From `low` at the start to `high` at the end."""
+
+    low: float
+    high: float
+
+    def share(self, value: float) -> float:
+        """Where a value stands, 0 to 1; what lies outside stands at the edge."""
+        width = self.high - self.low
+        return min(max((value - self.low) / width, 0.0), 1.0) if width > 0 else 0.5
+
+    def percent(self, value: float) -> str:
+        """The place from the left."""
+        return percent(self.share(value))
+
+    def units(self, value: float) -> int:
+        """The place from the left in a stretched drawing."""
+        return round(self.share(value) * UNITS)
+
+    def ticks(self, about: int = 4) -> list[float]:
+        """Round numbers within the scale."""
+        width = self.high - self.low
+        if width <= 0 or not math.isfinite(width):
+            return [self.low]
+        rough = width / about
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [count * step for count in range(first, last + 1)][: 3 * about]
+
+
+def around(values: Iterable[float], margin: float = 0.12) -> Scale:
+    """A scale that holds all values with some room, and no less than 1 % of them."""
+    low, high = _ends(values)
+    room = max((high - low) * margin, max(abs(low), abs(high)) * 0.005, 1e-12)
+    return Scale(max(low - room, 0.0) if low >= 0 else low - room, high + room)
+
+
+def _ends(values: Iterable[float]) -> tuple[float, float]:
+    known = list(values)
+    return min(known), max(known)
+
+
+def percent(share: float) -> str:
+    """`12.3%`, in as few characters as a screen can show."""
+    return f"{share * 100:.2f}".rstrip("0").rstrip(".") + "%"

@@ -1,0 +1,123 @@
+"""The HTML report as text: what must be in it, and what must never be."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from ci_score.report.html.page import report_html
+from tests.builders import record
+from tests.test_report import HOSTILE, demo, hostile, matrix, ungraded
+
+VOID = {"meta", "input", "br", "link"}
+# HTML lets these end where their parent or their neighbour says so.
+OPTIONAL_END = {"td", "th", "tr", "tbody"}
+
+
+class Elements(HTMLParser):
+    """Every element of a page, and whether all that must be closed is."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens an element."""
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens and closes one."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Closes an element, and those within it that may stay open."""
+        while self.open and self.open[-1] != tag and self.open[-1] in OPTIONAL_END:
+            self.open.pop()
+        assert self.open, f"</{tag}> ends nothing"
+        assert self.open.pop() == tag, f"</{tag}> ends another element"
+
+    def handle_data(self, data: str) -> None:
+        """Text that a reader sees."""
+        self.text.append(data)
+
+
+def test_page__is_well_formed() -> None:
+    """Every element that is opened is closed, in every kind of report."""
+    for value in (
+        demo(),
+        matrix(),
+        hostile(),
+        ungraded(),
+        record().model_copy(update={"cases": ()}),
+    ):
+        assert Elements(report_html(value)).open == []
+
+
+def test_page__asks_for_nothing() -> None:
+    """No address but the names of SVG's own fragments, and a policy that would refuse others."""
+    page = Elements(report_html(demo()))
+    wanted = [
+        value
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href", "srcset", "action", "style") or name[:2] == "on"
+    ]
+    assert all(value is not None and value.startswith("#") for value in wanted)
+    policy = next(a["content"] for tag, a in page.tags if "http-equiv" in a) or ""
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_page__ids_are_unique_and_links_lead_somewhere() -> None:
+    """A label names one element, which is there."""
+    for value in (demo(), matrix()):
+        tags = Elements(report_html(value)).tags
+        ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        named = [
+            target
+            for _, attributes in tags
+            for name in ("aria-labelledby", "href")
+            for target in (attributes.get(name) or "").removeprefix("#").split()
+        ]
+        assert set(named) <= set(ids)
+
+
+def test_page__hostile_names_stay_text() -> None:
+    """Markup in names is shown, and invisible characters have a visible mark."""
+    text = report_html(hostile())
+    shown = "".join(Elements(text).text)
+    assert "<img src=x>" in shown
+    assert not [tag for tag, _ in Elements(text).tags if tag == "img"]
+    assert "\u202e" not in text
+    assert HOSTILE.replace("\n", " ")[:60] in shown
+
+
+def test_page__long_names_are_cut() -> None:
+    """A name of 10,000 characters costs no more than a line."""
+    long = hostile().model_dump_json().replace("**bold**", "**bold**" + "x" * 10_000)
+    text = report_html(type(hostile()).model_validate_json(long))
+    assert len(text) < len(report_html(hostile())) + 20_000
+
+
+def test_page__no_line_is_a_command() -> None:
+    """Printed in a job, no line of it is an order to the runner."""
+    assert not re.search(r"^\s*::|##\[", report_html(hostile()), re.MULTILINE)
+
+
+def test_page__says_what_a_reader_looks_for() -> None:
+    """The verdict in words, each section once, and every table with a caption."""
+    text = report_html(demo(), "nightly")
+    page = Elements(text)
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("table") == tags.count("caption")
+    assert tags.count("h1") == tags.count("main") == 1
+    shown = " ".join("".join(page.text).split())
+    for words in ("Fail", "nightly", "−20.6 %", "Where the +80.0 ms went", "swiglu_bwd", "L4 × 1"):
+        assert words in shown
