@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from ci_score.environment_file import ENVIRONMENT_FILE
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.models import MOST_CASES
 from ci_score.profilers.source import ProfileSource
@@ -30,7 +31,8 @@ class CaseSource:
 class CaseFile:
     """A file of a case, not read yet: in the workspace, or a member of an artifact.
 
-    `named` where the user has named this very file, and not a folder or glob that it is in.
+    `named` where the user has named this very file, and not a folder or glob that it is in;
+    `environment` is the environment.json beside it, or the nearest one above it in that folder.
     """
 
     name: str
@@ -38,6 +40,7 @@ class CaseFile:
     data: bytes | None = None
     problem: str = ""
     named: bool = False
+    environment: CaseFile | None = None
 
     def source(self) -> ProfileSource:
         """For a reader of profiles; BadInputError where it must not be read."""
@@ -102,12 +105,22 @@ def is_measurement(name: str) -> bool:
 def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) -> CaseFiles:
     """The members of one artifact: one case if it has a name, else one a top folder."""
     found: CaseFiles = {case: []} if case else {}
-    for name, data in members:
+    whole = dict(members)
+    for name, data in whole.items():
         parts = PurePosixPath(name).parts
         if parts and _is_profile(parts[-1]):
             folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
-            found.setdefault(case or folder, []).append(CaseFile(name, data=data))
+            file = CaseFile(name, data=data, environment=_environment_among(whole, name))
+            found.setdefault(case or folder, []).append(file)
     return found
+
+
+def _environment_among(members: Mapping[str, bytes], name: str) -> CaseFile | None:
+    for folder in PurePosixPath(name).parents:
+        beside = str(folder / ENVIRONMENT_FILE)
+        if beside in members:
+            return CaseFile(beside, data=members[beside])
+    return None
 
 
 def case_name(text: str) -> str:
@@ -149,16 +162,31 @@ def _files_of(
     path: Path, name: str | None, workspace: Path, is_input: Callable[[str], bool]
 ) -> Iterator[tuple[str, CaseFile]]:
     if not path.is_dir():
-        yield name or DEFAULT_CASE, _case_file(path, workspace)
+        yield name or DEFAULT_CASE, _case_file(path, workspace, path.parent)
         return
     for file in sorted(path.rglob("*")):
         if file.is_file() and is_input(file.name):
             folders = file.relative_to(path).parts[:-1]
             case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
-            yield case, _case_file(file, workspace)
+            yield case, _case_file(file, workspace, path)
 
 
-def _case_file(path: Path, workspace: Path) -> CaseFile:
+def _case_file(path: Path, workspace: Path, top: Path) -> CaseFile:
+    return replace(_file_in(workspace, path), environment=_environment_beside(path, workspace, top))
+
+
+def _environment_beside(path: Path, workspace: Path, top: Path) -> CaseFile | None:
+    """The nearest one from the file's own folder up to the one that the user has named."""
+    for folder in path.parents:
+        beside = folder / ENVIRONMENT_FILE
+        if beside.is_symlink() or beside.is_file():
+            return _file_in(workspace, beside)
+        if folder == top:
+            break
+    return None
+
+
+def _file_in(workspace: Path, path: Path) -> CaseFile:
     # A file's name may be any bytes, a record is UTF-8.
     name = str(path.relative_to(workspace)).encode(errors="backslashreplace").decode()
 
@@ -173,4 +201,4 @@ def _case_file(path: Path, workspace: Path) -> CaseFile:
 
 def _is_profile(name: str) -> bool:
     """Whether a file of a folder can be a profile: what other tools leave beside it cannot."""
-    return not name.startswith(".") and name != "environment.json" and not name.endswith(".jsonl")
+    return not name.startswith(".") and name != ENVIRONMENT_FILE and not name.endswith(".jsonl")

@@ -343,6 +343,16 @@ class Environment(Value):
                 return f"{key}: {mine} here, {theirs} there"
         return None
 
+    def versions_since(self, base: Environment) -> tuple[str, ...]:
+        """What is of another version than in `base`, as `torch 2.8 → 2.9`; nothing is judged."""
+        if not self.versions or not base.versions:
+            return ()
+        names = sorted(self.versions.keys() | base.versions.keys())
+        both = [(name, base.versions.get(name), self.versions.get(name)) for name in names]
+        return tuple(
+            f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in both if old != new
+        )
+
     def unknown_beside(self, other: Environment, keys: Iterable[str] = MATCHING) -> list[str]:
         """The keys that only one of the two knows."""
         return [

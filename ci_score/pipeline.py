@@ -461,11 +461,20 @@ def judged(trials: Sequence[Trial]) -> list[CaseRecord]:
             update={
                 "scorecard": case.scorecard.model_copy(
                     update={"regressions": _regressions(case.changes)}
-                )
+                ),
+                "baseline": _with_changed_versions(case, trial.baseline),
             }
         )
-        for case in judge(trials)
+        for trial, case in zip(trials, judge(trials), strict=True)
     ]
+
+
+def _with_changed_versions(case: CaseRecord, baseline: Baseline) -> BaselineUsed | None:
+    """Where the baseline came from, and what else is not the same there."""
+    if case.baseline is None or not isinstance(baseline, BaselineFound):
+        return case.baseline
+    changed = case.environment.versions_since(baseline.case.environment)
+    return case.baseline.model_copy(update={"changed_versions": changed})
 
 
 def judged_case(

@@ -8,9 +8,10 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from ci_score.case_files import CaseFile, CaseFiles, has_no_name
+from ci_score.environment_file import joined, read_environment
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.measurements import Launch, Measured, by_side, read_launches
-from ci_score.models import CaseInput, ParityProfile, Profile
+from ci_score.models import CaseInput, Environment, ParityProfile, Profile
 from ci_score.parity import side_of
 from ci_score.profilers import can_lie_beside, read_profile
 from ci_score.profilers.log_text import outer_keys
@@ -77,6 +78,7 @@ class _Launches:
 
     launches: list[Launch] = field(default_factory=list)
     problem: str | None = None
+    files: list[CaseFile] = field(default_factory=list)
 
     @property
     def digest(self) -> str:
@@ -92,30 +94,71 @@ def _case(
 ) -> CaseInput:
     profile, wrong_profile = _profile_or_problem(files)
     partner, wrong_partner = _partner(partner_files)
+    told = _told_beside([*files, *(measured.files if measured else ())])
+    profile = told.applied_to(profile)
     if measured is None:
         missing = None if files else "no file was found for it"
         return CaseInput(
             name,
             profile,
-            problem=wrong_profile or missing,
-            notes=_said(wrong_partner),
+            problem=wrong_profile or told.problem or missing,
+            notes=_said(wrong_partner, *told.notes),
             measurement=_digest(profile.model_dump_json().encode()) if files else None,
+            environment=told.environment,
             partner=partner,
         )
     sides = by_side(measured.launches)
     head, base = sides.get("head"), sides.get("base")
-    problem = measured.problem or (None if head else "its measurements hold no step")
+    problem = measured.problem or told.problem
+    problem = problem or (None if head else "its measurements hold no step")
     return CaseInput(
         name,
         profile=head.applied_to(profile) if head else profile,
         problem=problem,
         # Measurements judge alone: a profile that cannot be read then only explains nothing.
-        notes=_said(wrong_profile, wrong_partner),
+        notes=_said(wrong_profile, wrong_partner, *told.notes),
         launches=head.numbers() if head else (),
         measurement=measured.digest,
-        base=_base(name, base, profile) if head and base else None,
+        environment=told.environment,
+        base=_base(name, base, profile, told.environment) if head and base else None,
         partner=partner,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the environment.json files beside a case's files say."""
+
+    environment: Environment | None = None
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
+
+    def applied_to(self, profile: Profile) -> Profile:
+        """The profile with its accelerator named, where it does not know it itself.
+
+        The machine may have more devices than the job used, so their number is not the job's.
+        """
+        if self.environment is None or profile.accelerator:
+            return profile
+        return profile.model_copy(update={"accelerator": self.environment.accelerator})
+
+
+def _told_beside(files: Iterable[CaseFile]) -> _Told:
+    beside = {file.environment.name: file.environment for file in files if file.environment}
+    found, notes = [], []
+    for name, file in beside.items():
+        try:
+            environment = read_environment(file.read(), name)
+        except BadInputError as error:
+            return _Told(problem=str(error))
+        if environment is None:
+            notes.append(f"{name} was left out: it is not what `ci-score env` writes.")
+        else:
+            found.append((name, environment))
+    if not found:
+        return _Told(notes=tuple(notes))
+    environment, disagreements = joined(found)
+    return _Told(environment, (*notes, *disagreements))
 
 
 def _digest(data: bytes) -> str:
@@ -179,9 +222,16 @@ def _nothing_left(strays: list[Problem]) -> BadInputError:
     )
 
 
-def _base(name: str, measured: Measured, profile: Profile) -> CaseInput:
-    """The other side of the same session."""
-    return CaseInput(name, measured.applied_to(_same_machine(profile)), launches=measured.numbers())
+def _base(
+    name: str, measured: Measured, profile: Profile, environment: Environment | None
+) -> CaseInput:
+    """The other side of the same session, on the same machine."""
+    return CaseInput(
+        name,
+        measured.applied_to(_same_machine(profile)),
+        launches=measured.numbers(),
+        environment=environment,
+    )
 
 
 def _same_machine(profile: Profile) -> Profile:
@@ -201,6 +251,7 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
     for source_case, case_files in files.items():
         of_source = found.setdefault(source_case, _Launches())
         for file in case_files:
+            of_source.files.append(file)
             try:
                 launches = read_launches(file.read(), file.name)
             except BadInputError as error:
@@ -208,7 +259,10 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
                 continue
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
-                found.setdefault(own, _Launches()).launches.append(launch)
+                rows = found.setdefault(own, _Launches())
+                rows.launches.append(launch)
+                if file not in rows.files:
+                    rows.files.append(file)
     # A file whose lines name their cases leaves nothing for the source's own name.
     return {
         name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named

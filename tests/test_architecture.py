@@ -25,7 +25,8 @@ ARROWS: dict[str, set[str]] = {
     "metrics": {"models"},
     "records": VALUES | {"files"},
     "measurements": VALUES,
-    "case_files": {"errors", "models", "records", "profilers"},
+    "environment_file": VALUES,
+    "case_files": {"errors", "models", "records", "profilers", "environment_file"},
     "profilers": VALUES,
     "scoring": FACTS,
     "parity": VALUES,
@@ -48,7 +49,7 @@ ARROWS: dict[str, set[str]] = {
     "settings": {"errors", "inputs", "case_files", "efficiency", "verdict", "report"},
     "github": VALUES | {"files", "archives", "records", "report", "__init__"},
     "policy": VALUES | {"metrics"},
-    "reading": VALUES | {"case_files", "measurements", "profilers", "parity"},
+    "reading": VALUES | {"environment_file", "case_files", "measurements", "profilers", "parity"},
     "action": FACTS
     | {"files", "records", "case_files", "settings", "verdict", "baselines", "github", "policy"}
     | {"pipeline", "reading", "posting", "publishing", "acceptance"},
