@@ -30,6 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "profilers": VALUES,
     "scoring": FACTS,
     "parity": VALUES,
+    "planting": FACTS,
     "parity_gate": FACTS | {"parity", "policy"},
     "student": set(),
     "noise": {"student"},

@@ -33,6 +33,7 @@ COMMANDS = (
     "env",
     "qualify",
     "policy",
+    "selftest",
     "completion",
 )
 

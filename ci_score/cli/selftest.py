@@ -1,0 +1,308 @@
+"""`ci-score selftest`: a slowdown is planted in the user's own files; the gate has to find it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ci_score.action import job_of, profiles_in_workspace
+from ci_score.baselines.folder import FolderBaselines
+from ci_score.cli.options import POSITIVE
+from ci_score.errors import CiScoreError
+from ci_score.inputs import input_named
+from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named
+from ci_score.models import CaseInput, CaseRecord, JudgedBy, Outcome, Record, Verdict
+from ci_score.noise import LEAST_HISTORY, LEAST_PAIRS
+from ci_score.pipeline import Job, record_of, run
+from ci_score.planting import slowed, unchanged
+from ci_score.report.escape import log_line
+from ci_score.report.words import VERDICTS
+from ci_score.settings import Settings, settings_of
+from ci_score.strict_json import dump
+from ci_score.verdict import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, FailOn, Gate, exit_code
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+INPUTS_HERE = (
+    "profiles",
+    "measurements",
+    "parity",
+    "throughput",
+    "tokens-per-step",
+    "hardware",
+    "config",
+    "fail-on",
+    "on-inconclusive",
+)
+LARGEST_SLOWDOWN = 2.0
+CLOSE_ENOUGH = 0.001
+# A limit of just the planted size is exceeded, whichever way its ratio is rounded.
+HAIR = 1e-9
+WHEN = "2000-01-01T00:00:00Z"
+
+
+def _inputs(command: F) -> F:
+    for name in reversed(INPUTS_HERE):
+        row = input_named(name)
+        command = click.option(
+            f"--{name}",
+            default=row.default,
+            metavar="TEXT",
+            help=row.help.replace("`", "") + (f"  [default: {row.default}]" if row.default else ""),
+        )(command)
+    return command
+
+
+@click.command("selftest")
+@_inputs
+@click.option(
+    "--baseline",
+    metavar="PATH",
+    default="",
+    help="Records whose history counts as the branch's, where the policy judges by it.",
+)
+@click.option(
+    "--slowdown",
+    type=POSITIVE,
+    default=20.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="How much slower the planted case is.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(slowdown: float, as_json: bool, **values: str | None) -> int:
+    """Plant a slowdown in your own files, and show whether your policy blocks it.
+
+    The same files as of `ci-score run` are judged twice a case: as they are, which has to pass, and
+    with every time of the case longer, which has to fail. Where both sides were measured, what they
+    differ by on average is taken out first, so that only the machine's noise is left. Nothing is
+    written. Exit 0 is a gate that works; 3 one that would let the slowdown pass, or that would
+    block unchanged files, with what to change.
+
+    \b
+    Examples:
+      ci-score selftest
+      ci-score selftest --measurements perf/measurements.jsonl --slowdown 5
+      ci-score selftest --profiles "llama@l4=out/*.json" --config .github/ci-score.toml --json
+    """
+    inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
+    workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+    settings = settings_of(inputs, workspace)
+    job = job_of(settings, lambda: profiles_in_workspace(settings))
+    if not job.cases:
+        why = job.unjudged.headline if job.unjudged else "no case was found"
+        raise CiScoreError(f"there is nothing to plant a slowdown in: {why}")
+    result = _Gate.of(job, settings).tested(slowdown / 100)
+    click.echo(dump(result.as_json()) if as_json else result.text(), nl=False)
+    return EXIT_OK if result.works else EXIT_UNJUDGED
+
+
+# --- the test -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The user's gate, with their own files as what the branch has measured."""
+
+    job: Job
+    store: FolderBaselines
+    settings: Settings
+
+    @classmethod
+    def of(cls, job: Job, settings: Settings) -> _Gate:
+        """The gate that judges these files with a baseline that is no other than they."""
+        job = replace(job, cases=tuple(unchanged(case) for case in job.cases), tracked=False)
+        alone = replace(job, cases=tuple(replace(case, base=None) for case in job.cases))
+        before = _judged(alone, FolderBaselines.of_records([], _NOBODY))
+        if settings.baseline is not None:
+            past = FolderBaselines(settings.baseline, must_exist=True).history(1)
+            before = before.model_copy(update={"history": past})
+        return cls(job, FolderBaselines.of_records([("these files", before)], _NOBODY), settings)
+
+    def tested(self, slowdown: float) -> _Result:
+        """What becomes of the unchanged files, and of each case that is slower."""
+        record = _judged(self.job, self.store)
+        cases = [
+            self._planted(number, slowdown, untouched)
+            for number, untouched in enumerate(record.cases)
+        ]
+        return _Result(slowdown, self.code(record) == EXIT_OK, cases)
+
+    def code(self, record: Record) -> int:
+        """The exit code of a pull request's run."""
+        return exit_code(record, Gate(self.settings.fail_on, self.settings.on_inconclusive))
+
+    def _planted(self, number: int, slowdown: float, untouched: CaseRecord) -> _Planted:
+        record = self._slower(number, slowdown)
+        case = record.cases[number]
+        blocked = self._blocks(record, number)
+        return _Planted(
+            untouched,
+            case,
+            blocked,
+            self._blocks_from(number),
+            [] if blocked else [*_advice(record, case, slowdown, self.settings)],
+        )
+
+    def _slower(self, number: int, slowdown: float) -> Record:
+        cases: list[CaseInput] = [*self.job.cases]
+        cases[number] = slowed(cases[number], slowdown + HAIR)
+        return _judged(replace(self.job, cases=tuple(cases)), self.store)
+
+    def _blocks(self, record: Record, number: int) -> bool:
+        """Whether the run fails, and because of that case."""
+        outcomes = {Outcome.FAIL}
+        if self.settings.fail_on is FailOn.WARNING:
+            outcomes.add(Outcome.WARN)
+        verdict = record.cases[number].verdict
+        fails = verdict is not None and verdict.outcome in outcomes
+        return fails and self.code(record) == EXIT_REGRESSION
+
+    def _blocks_from(self, number: int) -> float | None:
+        """The smallest slowdown that is blocked, up to a threefold step."""
+        passes, fails = 0.0, LARGEST_SLOWDOWN
+        if not self._blocks(self._slower(number, fails), number):
+            return None
+        while fails - passes > CLOSE_ENOUGH:
+            middle = (passes + fails) / 2
+            if self._blocks(self._slower(number, middle), number):
+                fails = middle
+            else:
+                passes = middle
+        return fails
+
+
+_NOBODY = record_of((), "")
+
+
+def _judged(job: Job, store: FolderBaselines) -> Record:
+    return run(job, baselines=store, publish=lambda _: None, now=lambda: WHEN)
+
+
+# --- what is said -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Planted:
+    """A case as it is and slower, and what its gate made of both."""
+
+    untouched: CaseRecord
+    slower: CaseRecord
+    blocked: bool
+    blocks_from: float | None
+    advice: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    slowdown: float
+    passes_unchanged: bool
+    cases: Sequence[_Planted]
+
+    @property
+    def works(self) -> bool:
+        """Whether the unchanged files pass and every slower case is blocked."""
+        return self.passes_unchanged and all(case.blocked for case in self.cases)
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "works": self.works,
+            "slowdown": self.slowdown,
+            "passes_unchanged": self.passes_unchanged,
+            "cases": [
+                {
+                    "name": case.slower.name,
+                    "unchanged": _said(case.untouched.verdict),
+                    "planted": _said(case.slower.verdict),
+                    "blocked": case.blocked,
+                    "blocks_from": case.blocks_from,
+                    "advice": case.advice,
+                }
+                for case in self.cases
+            ],
+        }
+
+    def text(self) -> str:
+        """For people."""
+        return "\n\n".join([*(self._block(case) for case in self.cases), self._end()]) + "\n"
+
+    def _block(self, case: _Planted) -> str:
+        rows = [
+            case.slower.name,
+            f"  unchanged  {_line(case.untouched.verdict)}",
+            f"  {_percent(self.slowdown):<9}  {_line(case.slower.verdict)}",
+            f"  {'blocked' if case.blocked else 'NOT blocked'}{_from(case.blocks_from)}",
+            *(f"  - {log_line(words)}" for words in case.advice),
+        ]
+        return "\n".join(rows)
+
+    def _end(self) -> str:
+        planted = f"a slowdown of {_percent(self.slowdown)}"
+        if self.works:
+            return f"The gate works: it blocks {planted}, and lets the unchanged files pass."
+        wrong = [f"it would let {planted} pass"] if not all(c.blocked for c in self.cases) else []
+        if not self.passes_unchanged:
+            wrong.append("it would block the unchanged files")
+        return f"The gate does NOT work: {', and '.join(wrong)}."
+
+
+def _percent(share: float) -> str:
+    return f"+{share * 100:.3g} %"
+
+
+def _from(slowdown: float | None) -> str:
+    if slowdown is None:
+        return "; this gate blocks no slowdown at all"
+    return f"; this gate blocks from about {_percent(slowdown)} on"
+
+
+def _said(verdict: Verdict | None) -> dict[str, str] | None:
+    return {"outcome": verdict.outcome.value, "headline": verdict.headline} if verdict else None
+
+
+def _line(verdict: Verdict | None) -> str:
+    return f"{VERDICTS[verdict.outcome]}: {log_line(verdict.headline)}" if verdict else "–"
+
+
+def _advice(record: Record, case: CaseRecord, slowdown: float, settings: Settings) -> Iterator[str]:
+    """Why the slowdown is not blocked, and what would change that."""
+    if settings.fail_on is FailOn.NEVER:
+        yield "fail-on: never blocks nothing; leave it away"
+        return
+    times = [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
+    gated = [change for change in times if change.gated and change.delta is not None]
+    if not case.has_a_time:
+        yield "nothing was measured of it: see above"
+    elif not times:
+        yield "it could not be compared: see above"
+    elif not any(change.gated for change in times):
+        yield "the policy gates neither throughput nor step time: take `gate = false` away"
+    for change in gated:
+        metric = metric_named(change.metric)
+        if change.fail_limit is None:
+            yield f"metrics.{change.metric} has a `warn` and no `fail`"
+        elif metric.worsening(change.delta or 0.0) <= change.fail_limit:
+            limit = metric.show_limit(change.fail_limit)
+            yield (
+                f"metrics.{change.metric} fails beyond {limit}, and {_percent(slowdown)} time is"
+                f" {metric.show_delta(change.delta or 0.0)}: lower its `fail`"
+            )
+        elif change.judged_by is JudgedBy.UNVERIFIED:
+            yield _unverified(record)
+        elif change.reason:
+            yield f"{metric.label}: {change.reason}"
+
+
+def _unverified(record: Record) -> str:
+    words = (
+        "one number a side cannot be told from noise, so it warns at most: measure head and base in"
+        f" turns, {LEAST_PAIRS} pairs or more (`ci-score ab` does), or give the branch"
+        f" {LEAST_HISTORY} runs of history (--baseline)"
+    )
+    return words if record.rules == "training" else f"{words}; or leave `design` away"
