@@ -26,6 +26,10 @@ from ci_score.strict_json import parse, validate
 
 Side = Literal["head", "base"]
 MOST_LINES = 100_000
+# By luck a first step is among the slowest tenth of three launches once in a thousand times.
+WARM_UP_FROM = 1.1
+LEAST_LAUNCHES = 3
+SYSTEMATIC = 0.9
 
 
 class Launch(Value):
@@ -104,6 +108,25 @@ class Measured:
                 "tokens_per_step": tokens if tokens is not None else profile.tokens_per_step,
             }
         )
+
+
+def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
+    """That the first timed steps look like warm-up: it is declared, so this is said and no more."""
+    factors = [_first_step_factor(launch.timed_ms) for launch in launches]
+    slow = [factor for factor in factors if factor > WARM_UP_FROM]
+    if len(slow) < LEAST_LAUNCHES or len(slow) < SYSTEMATIC * len(factors):
+        return None
+    return (
+        f"The first timed step of {len(slow)} of {len(factors)} launches takes"
+        f" {statistics.median(slow):.1f} times as long as usual: more warm-up steps than declared?"
+    )
+
+
+def _first_step_factor(steps: tuple[float, ...]) -> float:
+    """How many times as long as usual the first step takes; 0 unless hardly any takes longer."""
+    usual = statistics.median(steps)
+    longer = sum(step > steps[0] for step in steps)
+    return steps[0] / usual if usual > 0 and longer < len(steps) / 10 else 0.0
 
 
 def read_launches(data: bytes, source: str, *, planted: bool = False) -> list[Launch]:
