@@ -182,6 +182,30 @@ def test_nsight__phases_are_ranges_inside_steps_by_launch(tmp_path: Path) -> Non
     assert profile.wall_coverage == pytest.approx(3.8 / 4)
 
 
+def test_nsight__ranges_are_phases_without_any_step(tmp_path: Path) -> None:
+    """Where work repeats, and where it does not; those of a library that launches nothing not."""
+    export = training()
+    export.rows["NVTX_EVENTS"] = [
+        row for row in export.rows["NVTX_EVENTS"] if not str(row[4]).startswith("step")
+    ]
+    export.row("NVTX_EVENTS", 0, 12 * MS, 59, TID, "MPI_Recv", None, 5)
+    export.row("NVTX_EVENTS", 0, 90 * MS, 59, TID + 1, "waiting", None, 0)
+    profile = export.read(tmp_path)
+    assert profile.steps == 3
+    assert {name: phase.total_ms for name, phase in profile.phases.items()} == pytest.approx(
+        {"forward": 2.0, "backward": 4.5, "optimizer": 0.5, "h2d": 1.0}
+    )
+    assert not any("no phase is annotated" in note for note in profile.notes)
+    alone = Export()
+    alone.range("saxpy", 0, 5)
+    alone.kernel(1, 10, 2.0)
+    alone.kernel(6, 20, 3.0, name=1)
+    profile = alone.read(_folder(tmp_path, "alone"))
+    assert {name: phase.total_ms for name, phase in profile.phases.items()} == pytest.approx(
+        {"saxpy": 2.0, "unannotated": 3.0}
+    )
+
+
 def test_nsight__a_copy_behind_work_costs_nothing(tmp_path: Path) -> None:
     """Only the part of a transfer in which no kernel runs is its phase."""
     export = Export()
@@ -490,6 +514,37 @@ def test_device_events__come_in_order(events: list[tuple[int, int]]) -> None:
 
 
 # --- what is missing ----------------------------------------------------------------------------
+
+
+def test_nsight__launches_that_are_there_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    """Of a database without kernels the calls are known all the same."""
+    export = training()
+    del export.rows["CUPTI_ACTIVITY_KIND_KERNEL"]
+    profile = export.read(tmp_path)
+    assert profile.unusable is not None
+    assert not any("launches" in note for note in profile.notes)
+    named = training().without("CUPTI_ACTIVITY_KIND_KERNEL", "correlationId")
+    named.without("CUPTI_ACTIVITY_KIND_MEMCPY", "correlationId")
+    notes = named.read(_folder(tmp_path, "named")).notes
+    assert any("launches that no device event names" in note for note in notes)
+
+
+def test_nsight__times_of_other_work_are_not_compared(tmp_path: Path) -> None:
+    """A unit of one device may be a layer, and that of another a step."""
+    export = Export()
+    for unit in range(6):
+        for device in range(2):
+            export.kernel(40 * unit, 40 * unit + 1, 12 + device, device=device)
+            export.kernel(40 * unit, 40 * unit + 15, 9, name=1, device=device)
+        export.kernel(40 * unit, 40 * unit + 1, 30, name=2, device=2)
+        export.kernel(40 * unit, 40 * unit + 32, 1, name=3, device=2)
+    for late in range(6):
+        export.kernel(240, 260 + 90 * late, 5, name=2, device=2)
+        export.kernel(240, 265 + 90 * late, 1, name=3, device=2)
+    notes = export.read(tmp_path).notes
+    assert any("the slowest of 2 (" in note for note in notes)
+    assert any("what 1 more repeat is other work" in note for note in notes)
+    assert any("which may be a layer or a part of a step" in note for note in notes)
 
 
 def test_nsight__no_kernels_is_unusable(tmp_path: Path) -> None:

@@ -100,6 +100,24 @@ def marked(steps: int = 3) -> dict[str, Any]:
     return process(*dispatches, hip_api=calls, marker_api=ranges, names=names)
 
 
+def test_rocprof__launches_without_calls_say_what_they_are() -> None:
+    """Each dispatch names its launch, also where the HIP calls were not traced."""
+    traced, untraced = marked(), marked()
+    del untraced["buffer_records"]["hip_api"]
+    assert "HIP was not traced" not in read(traced).sources["kernel_launches_per_step"]
+    profile = read(untraced)
+    assert profile.kernel_launches_per_step is not None
+    assert profile.sources["kernel_launches_per_step"].startswith("HIP was not traced")
+
+
+def test_rocprof__ranges_are_phases_without_any_step() -> None:
+    """What nothing marks has phases all the same."""
+    one = marked()
+    for name in one["strings"]["marker_api"]:
+        name["value"] = name["value"].replace("step", "epoch")
+    assert set(read(one).phases) == {"forward", "backward"}
+
+
 def test_rocprof__is_known_by_its_key() -> None:
     """By content, packed or not."""
     assert rocprof.recognises(source().head())

@@ -498,6 +498,8 @@ class Derived:
     fields: dict[str, Any]
     notes: tuple[str, ...]
     way: int
+    # Of work that repeats what it is: times of other work are no other times of the same.
+    unit: frozenset[str] | None = None
 
 
 Way = Callable[[DeviceEvents], tuple[Steps | None, Phases]]
@@ -534,9 +536,11 @@ def derive(
     fields |= op_fields(tidy, names, steps.only(kept), phases, ticks_per_ms)
     _cover_by_phases(fields, steps.only(kept), phases)
     if set(fields["phases"]) <= {REST, *COPIES.values()}:
-        notes.append(f"no phase is annotated: the kernels of a step are one, '{REST}'")
+        why = "no kernel was launched in a phase" if phases.windows else "no phase is annotated"
+        notes.append(f"{why}: the kernels of a step are one, '{REST}'")
     if not steps.marked:
-        notes.append(f"nothing marks a step: what counts as one is {steps.evidence}")
+        doubt = ", which may be a layer or a part of a step" if len(steps.windows) > 1 else ""
+        notes.append(f"nothing marks a step: what counts as one is {steps.evidence}{doubt}")
     is_all = not unattributed and len(kept) == len(works)
     kernels = sum(n for name, n in Counter(tidy.names).items() if names.is_kernel(name))
     fields["capture"] = {
@@ -544,7 +548,9 @@ def derive(
         "unattributed_gpu_events": float(unattributed),
         **capture_sums(tidy, names, ticks_per_ms, works if is_all else ()),
     }
-    return Derived(label, fields, tuple(notes), rank)
+    repeats = not steps.marked and len(steps.windows) > 1
+    unit = frozenset(fields["ops"]) if repeats else None
+    return Derived(label, fields, tuple(notes), rank, unit)
 
 
 def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
@@ -559,13 +565,27 @@ def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
         if device.fields["capture"]["gpu_busy_ms"] >= _LEAST_SHARE_OF_BUSIEST * busiest
     ]
     best_way = min(device.way for device in working)
-    comparable = [device for device in working if device.way == best_way]
+    found = [device for device in working if device.way == best_way]
+    comparable = _of_most_work(found)
     chosen = max(comparable, key=lambda device: device.fields["avg_step_ms"])
     if len(devices) == 1:
         return chosen, []
     times = [device.fields["avg_step_ms"] for device in comparable]
-    spread = f"the slowest of {len(comparable)} ({min(times):.4g} to {max(times):.4g} ms a step)"
-    return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {spread}"]
+    which = f"the slowest of {len(comparable)} ({min(times):.4g} to {max(times):.4g} ms a step)"
+    if len(comparable) == 1:
+        which = "the busiest of those whose steps are known"
+    others = len(found) - len(comparable)
+    if others:
+        which += f"; what {others} more repeat is other work, and no slower or faster"
+    return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {which}"]
+
+
+def _of_most_work(devices: Sequence[Derived]) -> list[Derived]:
+    """Those that repeat the same work, of several works that of which there is most."""
+    busy: Counter[frozenset[str] | None] = Counter()
+    for device in devices:
+        busy[device.unit] += device.fields["capture"]["gpu_busy_ms"]
+    return [device for device in devices if device.unit == busy.most_common(1)[0][0]]
 
 
 def one_step(events: DeviceEvents) -> Steps | None:
@@ -596,13 +616,17 @@ def step_fields(
     if any(work.launches for work in works):
         fields["kernel_launches_per_step"] = sum(work.launches for work in works) / count
     sources = dict.fromkeys(fields, basis)
+    if "kernel_launches_per_step" in fields:
+        sources["kernel_launches_per_step"] = f"calls that are named by {basis}"
     sources["device_idle_share"] = f"of the device's own span, first start to last end; {basis}"
     sources["steps"] = steps.evidence
     step_times, sources["avg_step_ms"] = _step_times(works, steps, ticks_per_ms)
     fields |= {"steps": count, **step_times}
     average = fields["avg_step_ms"]
     fields["phases"] = _phase_values(works, average, ticks_per_ms)
-    sources["phases"] = f"{basis}; no moment counts twice, copies count where no kernel runs"
+    sources["phases"] = (
+        f"{basis}; no moment twice: copies count here where no kernel runs, and in ops in full"
+    )
     if average > 0:
         fields["wall_coverage"] = min(fields["device_busy_ms"] / average, 1.0)
         sources["wall_coverage"] = "device busy time / step time"

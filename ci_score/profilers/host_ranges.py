@@ -9,10 +9,17 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ci_score.profilers.device_steps import UNKNOWN, DeviceEvents, Phases, Steps
+from ci_score.profilers.device_steps import (
+    UNKNOWN,
+    DeviceEvents,
+    Phases,
+    Steps,
+    Way,
+    window_of,
+)
 
 STEP_NAME = re.compile(
     r"(?:profiler|train(?:ing)?|global)?[\s_-]*(?:step|iteration|iter|batch)"
@@ -26,6 +33,8 @@ LONGEST_NAME = 200
 MOST_RANGES = 1_000_000
 MOST_NAMES = 10_000
 MOST_PHASES = 64
+# Which thread's ranges hold the launches shows in some of them.
+_LOOKED_AT = 10_000
 
 Range = tuple[int, int, int]
 
@@ -97,6 +106,26 @@ class HostRanges:
                     best, best_rank = MarkedSteps(self.names, place, windows, ranges), rank
         return best
 
+    def unmarked(self, process: int, find: Callable[[DeviceEvents], Steps | None]) -> Way:
+        """A way to steps that no range marks: the ranges of the process are phases all the same."""
+
+        def way(events: DeviceEvents) -> tuple[Steps | None, Phases]:
+            steps = find(events)
+            return steps, Phases() if steps is None else self._phases(process, events)
+
+        return way
+
+    def _phases(self, process: int, events: DeviceEvents) -> Phases:
+        """The ranges of the thread, and of its library, in which most of the work is launched."""
+        times = events.launched_at[:: len(events) // _LOOKED_AT + 1]
+        best, most = Phases(), 0
+        for ranges in self._threads.get(process, {}).values():
+            phases = _phases_of(_levels(ranges), self.names)
+            held = sum(place >= 0 for place in window_of(times, phases.windows))
+            if held > most:
+                best, most = phases, held
+        return best
+
 
 @dataclass(frozen=True, slots=True)
 class MarkedSteps:
@@ -119,35 +148,51 @@ class MarkedSteps:
 
     def phases(self) -> Phases:
         """The ranges right inside the steps, by name; deeper ones where one range wraps all."""
-        levels = self._levels()
-        if not levels:
-            return Phases()
-        several = (level for level in levels if len({name for *_, name in level}) > 1)
-        chosen = next(several, levels[0])
-        frequent = Counter(name for *_, name in chosen).most_common(MOST_PHASES)
-        names = {name for name, _ in frequent}
-        kept = sorted(item for item in chosen if item[2] in names)
-        return Phases([item[:2] for item in kept], [self.names[name] for *_, name in kept])
-
-    def _levels(self) -> list[list[Range]]:
-        """The ranges within steps, level by level: those of one level do not overlap."""
         steps = set(self.windows)
-        levels: list[list[Range]] = []
-        open_ends: list[int] = []
-        step_end = UNKNOWN
-        for start, end, name in sorted(self.ranges, key=lambda item: (item[0], -item[1])):
-            if name == self.place and (start, end) in steps:
-                step_end, open_ends = end, []
-                continue
-            while open_ends and open_ends[-1] <= start:
-                open_ends.pop()
-            if end > step_end:
-                continue
-            if len(open_ends) == len(levels):
-                levels.append([])
-            levels[len(open_ends)].append((start, end, name))
-            open_ends.append(end)
-        return levels
+        return _phases_of(
+            _levels(
+                self.ranges,
+                lambda each: each[2] == self.place and each[:2] in steps,
+            ),
+            self.names,
+        )
+
+
+def _phases_of(levels: Sequence[Sequence[Range]], names: Sequence[str]) -> Phases:
+    """The first level that tells several phases apart, else the outermost."""
+    if not levels:
+        return Phases()
+    several = (level for level in levels if len({name for *_, name in level}) > 1)
+    chosen = next(several, levels[0])
+    frequent = Counter(name for *_, name in chosen).most_common(MOST_PHASES)
+    wanted = {name for name, _ in frequent}
+    kept = sorted(item for item in chosen if item[2] in wanted)
+    return Phases([item[:2] for item in kept], [names[name] for *_, name in kept])
+
+
+def _levels(
+    ranges: ThreadRanges, is_step: Callable[[Range], bool] | None = None
+) -> list[list[Range]]:
+    """The ranges level by level, of those with steps the ranges within steps.
+
+    Those of one level do not overlap.
+    """
+    levels: list[list[Range]] = []
+    open_ends: list[int] = []
+    step_end = UNKNOWN if is_step else -UNKNOWN
+    for start, end, name in sorted(ranges, key=lambda item: (item[0], -item[1])):
+        if is_step and is_step((start, end, name)):
+            step_end, open_ends = end, []
+            continue
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+        if end > step_end:
+            continue
+        if len(open_ends) == len(levels):
+            levels.append([])
+        levels[len(open_ends)].append((start, end, name))
+        open_ends.append(end)
+    return levels
 
 
 def outermost(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -31,7 +31,6 @@ from ci_score.profilers.device_steps import (
     Derived,
     DeviceEvents,
     Names,
-    Phases,
     Way,
     derive,
     one_step,
@@ -296,7 +295,7 @@ def _capture(database: Database) -> Capture:
         )
     lanes: dict[int, DeviceEvents] | None = {}
     if tables:
-        joins = _launches_are_known(database, notes)
+        joins = _launches_are_known(database, tables, notes)
         query = _query(database, tables, joins)
         lanes = _timelines(database, database.batches(query), events)
         if lanes is None:
@@ -324,17 +323,24 @@ def _timed(database: Database, table: str, notes: list[str]) -> bool:
     return database.has(table, "start", "end")
 
 
-def _launches_are_known(database: Database, notes: list[str]) -> bool:
-    if database.has(RUNTIME, "start", "correlationId") and database.has(KERNEL, "correlationId"):
-        if not (database.has(RUNTIME, "globalTid") and database.has(KERNEL, "globalPid")):
+def _launches_are_known(database: Database, tables: Iterable[str], notes: list[str]) -> bool:
+    """Whether the tables of device events tell which calls of the runtime there are launched it."""
+    joined = any(database.has(table, "correlationId") for table in tables)
+    if joined and database.has(RUNTIME, "start", "correlationId"):
+        if not _processes_are_named(database, tables):
             notes.append(
                 "the export does not name the processes: launches are joined by their number alone"
             )
         return True
-    notes.append(
-        "the export has no launches: an event counts for the step in which it began on the device"
-    )
+    what = "no launches" if not database.has(RUNTIME) else "launches that no device event names"
+    notes.append(f"the export has {what}: an event counts for the step in which it ran")
     return False
+
+
+def _processes_are_named(database: Database, tables: Iterable[str]) -> bool:
+    """Whether calls and, above all, kernels tell their process."""
+    first = next(iter(tables))
+    return database.has(RUNTIME, "globalTid") and database.has(first, "globalPid")
 
 
 def _count(database: Database, table: str) -> int:
@@ -357,7 +363,7 @@ def _query(database: Database, tables: Mapping[str, str], joins: bool, *more_col
     query = f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(parts)} LIMIT -1) e"  # noqa: S608 - our names
     if joins:
         query += f" LEFT JOIN {RUNTIME} r ON r.correlationId = e.correlation"
-        if database.has(RUNTIME, "globalTid") and database.has(KERNEL, "globalPid"):
+        if _processes_are_named(database, tables):
             query += f" AND r.globalTid >> 24 = e.lane >> {_DEVICE_BITS}"
     return query
 
@@ -543,8 +549,7 @@ def _derive(
     ways: list[Way] = []
     if marked is not None:
         ways.append(lambda events: (marked.steps("NVTX", events), marked.phases()))
-    ways += [lambda events: (repeated_steps(events), Phases())]
-    ways += [lambda events: (one_step(events), Phases())]
+    ways += [ranges.unmarked(lane.process, find) for find in (repeated_steps, one_step)]
     return derive(str(lane), events, names, ways, NANOSECONDS_PER_MS)
 
 

@@ -21,7 +21,6 @@ from ci_score.profilers.device_steps import (
     Derived,
     DeviceEvents,
     Names,
-    Phases,
     Way,
     derive,
     one_step,
@@ -204,6 +203,10 @@ def _profile(
     chosen, spread = slowest(derived)
     fields = dict(chosen.fields)
     hardware, hardware_notes = _hardware(processes, list(lanes))
+    if not any(process.buffer_records.hip_api for process in processes):
+        told = fields["sources"].get("kernel_launches_per_step")
+        if told:
+            fields["sources"]["kernel_launches_per_step"] = f"HIP was not traced: {told}"
     sources = {**fields.pop("sources"), **hardware.pop("sources")}
     return Profile(
         **fields,
@@ -279,8 +282,7 @@ def _derive(
     ways: list[Way] = []
     if marked is not None:
         ways.append(lambda events: (marked.steps("roctx", events), marked.phases()))
-    ways += [lambda events: (repeated_steps(events), Phases())]
-    ways += [lambda events: (one_step(events), Phases())]
+    ways += [ranges.unmarked(process, find) for find in (repeated_steps, one_step)]
     return derive(f"agent {agent} of process {process}", events, names, ways, _NANOSECONDS_PER_MS)
 
 
