@@ -236,7 +236,14 @@ def test_history__beyond_but_not_sure_names_what_would_tell() -> None:
     """More of the same does not help a single run: pairs do."""
     found = verdict(timed(107.0), history=tuple(runs(spread=0.02)))
     assert found.outcome is Outcome.WARN
-    assert "interleaved launches of head and base would tell" in found.reasons[0]
+    assert "it may be noise; interleaved launches of head and base would tell" in found.reasons[0]
+
+
+def test_history__too_short_to_be_sure_says_how_many_runs_would_do() -> None:
+    """A quiet branch of a dozen runs may just not have met its slow mode."""
+    found = verdict(timed(115.0), history=tuple(runs(12)))
+    assert found.outcome is Outcome.WARN
+    assert "12 runs are too few to be sure (30 are not), and interleaved" in found.reasons[0]
 
 
 def test_history__on_a_machine_of_13_percent_it_says_inconclusive() -> None:
@@ -253,6 +260,14 @@ def test_history__a_level_that_has_just_moved_fails_nobody_else() -> None:
     assert "the branch's level may just have moved" in found.headline
     both = verdict(timed(115.0), timed(115.0), history=(*points, point(115.0)))
     assert both.outcome is Outcome.INCONCLUSIVE
+
+
+def test_history__fails_only_what_the_nearest_baseline_bears_out() -> None:
+    """Beyond the limit of the history by far, and of the last run by no more than its luck."""
+    last = timed(107.0)
+    found = verdict(timed(113.0), last, history=(*runs(30), point(107.0)))
+    assert found.outcome is Outcome.WARN
+    assert verdict(timed(118.0), last, history=(*runs(30), point(107.0))).outcome is Outcome.FAIL
 
 
 def test_history__three_runs_are_the_new_level() -> None:

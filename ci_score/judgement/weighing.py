@@ -197,10 +197,13 @@ def _warning(finding: Finding, evidence: Evidence, chance: float | None) -> str 
 
 
 def _what_would_prove_it(evidence: Evidence, limit: float, chance: float | None) -> str:
-    words = "not proven: it may be noise"
+    words, chance = "not proven: it may be noise", noise.SURE if chance is None else chance
     if not isinstance(evidence, PairedEvidence):
-        return f"{words}; interleaved launches of head and base would tell"
-    pairs = evidence.pairs_to_prove(limit, noise.SURE if chance is None else chance)
+        runs = noise.runs_to_prove(chance)
+        few = f"{evidence.samples} runs are too few to be sure ({runs} are not), and "
+        few = few if evidence.samples < runs else ""
+        return f"{words}; {few}interleaved launches of head and base would tell"
+    pairs = evidence.pairs_to_prove(limit, chance)
     if pairs is None:
         return f"{words}; this machine is too noisy to prove it with {noise.MOST_PAIRS} pairs"
     return f"{words}; {pairs} pairs would prove it, {evidence.samples} were measured"
