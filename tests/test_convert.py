@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -155,6 +156,17 @@ def test_convert__prints_a_summary(here: Path, capsys: Out) -> None:
     text = capsys.readouterr().out
     for words in ("Step time", "100 ms", "a clock", "backward", "gemm", "a note"):
         assert words in text
+
+
+def test_convert__counts_the_ops_that_it_does_not_show(here: Path, capsys: Out) -> None:
+    """The table has their time, too, and phases say which time theirs is."""
+    ops = {f"op {number:02}": 1.0 + number for number in range(20)}
+    shown = profile(ops=ops, sources={"phases": "by the host's clock"})
+    (here / "many.json").write_text(normalised(shown), encoding="utf-8")
+    assert execute(["convert", "many.json"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"op 08 +9.00 ms.*\n +8 more +36.0 ms", text)
+    assert "Phases (by the host's clock)" in text
 
 
 def test_convert__merges_the_ranks_of_a_folder(here: Path, capsys: Out) -> None:

@@ -8,6 +8,7 @@ from ci_score.models import Profile
 from ci_score.report.escape import log_line
 from ci_score.report.terminal import table
 from ci_score.report.words import milliseconds
+from ci_score.sums import plain_sum
 
 SHOWN_OPS = 12
 
@@ -22,7 +23,9 @@ def profile_text(profile: Profile) -> str:
         blocks.append(table(rows))
     if profile.phases:
         times = {name: phase.total_ms for name, phase in profile.phases.items()}
-        blocks.append("Phases\n" + _times(times, profile.avg_step_ms))
+        source = profile.sources.get("phases")
+        heading = f"Phases ({log_line(source)})" if source else "Phases"
+        blocks.append(f"{heading}\n{_times(times, profile.avg_step_ms)}")
     if profile.op_categories:
         blocks.append("By kind\n" + _times(profile.op_categories, profile.avg_step_ms))
     if profile.ops:
@@ -66,10 +69,14 @@ def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
 
 
 def _times(times: Mapping[str, float], step_ms: float) -> str:
-    largest = sorted(times, key=lambda name: (-times[name], name))[:SHOWN_OPS]
+    ordered = sorted(times, key=lambda name: (-times[name], name))
+    shown = [(name, times[name]) for name in ordered[:SHOWN_OPS]]
+    rest = [times[name] for name in ordered[SHOWN_OPS:]]
+    if rest:
+        shown.append((f"{len(rest)} more", plain_sum(rest)))
     rows = [
-        (name, milliseconds(times[name]), _share(times[name] / step_ms) or "" if step_ms else "")
-        for name in largest
+        (name, milliseconds(time), _share(time / step_ms) or "" if step_ms else "")
+        for name, time in shown
     ]
     return table(rows)
 
