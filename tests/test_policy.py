@@ -12,11 +12,13 @@ import pytest
 from ci_score.cli import execute
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.metrics import Kind
-from ci_score.models import Outcome, Unjudged
+from ci_score.models import Outcome as VerdictOutcome
+from ci_score.models import Record, Unjudged
 from ci_score.pipeline import judged_case
 from ci_score.policy import GateRule, Policy, fates_of, policy_of, policy_table, rules_of
 from ci_score.verdict import HARMLESS
-from tests.builders import PROJECT, case, found
+from tests.builders import PROJECT, case, found, profile
+from tests.scene import FAST, SLOW, Outcome, Scene, on_pull_request, pull_request, tip
 
 Out = pytest.CaptureFixture[str]
 STARTER = (PROJECT / "ci_score" / "policy" / "starter.toml").read_text(encoding="utf-8")
@@ -120,7 +122,7 @@ def test_limits__one_more_recompile_is_beyond_the_default(name: str) -> None:
     base, head = case(metrics={name: 2.0}), case(metrics={name: 3.0})
     verdict = judged_case(head, found(base), policy).verdict
     assert verdict is not None
-    assert verdict.outcome is Outcome.FAIL
+    assert verdict.outcome is VerdictOutcome.FAIL
 
 
 def test_metric__of_the_user_s_own() -> None:
@@ -414,3 +416,117 @@ def test_show__one_case_as_json(matrix: None, capsys: Out) -> None:
     assert {name for name, fate in shown["unjudged"].items() if fate == "pass"} == {
         reason.name.lower() for reason in HARMLESS if reason is not Unjudged.FIRST_RUN
     }
+
+
+# --- the policy travels with the baseline -------------------------------------------------------
+
+STRICT = "[budgets]\nstep_time_ms = 50\n"
+LOOSE = "[metrics.throughput_tok_s]\ngate = false\n[metrics.step_time_ms]\ngate = false\n"
+
+
+def judged_on_github(scene: Scene, theirs: str | None, mine: str | None, slow: bool) -> Outcome:
+    """A pull request with a policy of its own, to a branch whose record holds another."""
+    table = policy_table(theirs.encode(), "policy.toml") if theirs is not None else None
+    scene.leave_record(tip(scene), FAST, policy=table)
+    pull = pull_request(scene)
+    scene.measure(SLOW if slow else FAST)
+    if mine is not None:
+        (scene.workspace / ".github").mkdir(parents=True)
+        (scene.workspace / ".github" / "ci-score.toml").write_text(mine, encoding="utf-8")
+    return on_pull_request(scene, pull)
+
+
+@pytest.mark.parametrize("theirs", [None, "", "[measure]\nwarmup_steps = 1\n"])
+def test_travel__a_pull_request_cannot_loosen_its_own_gate(
+    scene: Scene, theirs: str | None
+) -> None:
+    """Also where the branch has no file yet: its record was judged by the defaults."""
+    done = judged_on_github(scene, theirs, LOOSE, slow=True)
+    assert done.code == 1
+    assert "The default branch's policy judges" in done.summary
+    assert "under its own the verdict would be pass" in done.summary
+
+
+def test_travel__a_pull_request_cannot_tighten_it_either_before_it_is_merged(
+    scene: Scene,
+) -> None:
+    """What it would do is said, so that whoever merges it knows."""
+    done = judged_on_github(scene, None, STRICT, slow=False)
+    assert done.code == 0
+    assert "under its own the verdict would be fail" in done.summary
+
+
+def test_travel__the_branch_s_rules_judge_where_the_pull_request_has_none(scene: Scene) -> None:
+    """A file that was deleted is a change of the policy, too."""
+    done = judged_on_github(scene, STRICT, None, slow=False)
+    assert done.code == 1
+    assert "is over its budget of 50.0 ms" in done.summary
+    assert "under its own the verdict would be pass" in done.summary
+
+
+def test_travel__the_same_rules_in_other_words_are_no_change(scene: Scene) -> None:
+    """A comment, an order of tables or a default that is written out says nothing new."""
+    mine = f'schema = 1\nrules = "reference"\n{STRICT}[measure]\nfalse_fail = 0.005\n'
+    done = judged_on_github(scene, STRICT, mine, slow=False)
+    assert "policy was changed" not in done.summary
+
+
+def test_travel__rules_of_its_own_that_cannot_be_used_are_named(scene: Scene) -> None:
+    """A gate on what nobody measures is found before it is merged."""
+    done = judged_on_github(scene, None, "[metrics.recompiles]\ngate = true\n", slow=False)
+    assert done.code == 0
+    assert "its own cannot be used (the policy gates recompiles" in done.summary
+
+
+def test_travel__a_broken_file_of_its_own_is_wrong_use(scene: Scene) -> None:
+    """Merged, it would judge nobody."""
+    assert judged_on_github(scene, None, "[metric]", slow=False).code == 2
+
+
+def test_travel__the_record_of_a_branch_holds_the_rules_it_was_judged_by(here: Path) -> None:
+    """As they were written, so that the next pull request is judged by them."""
+    (here / ".github").mkdir()
+    (here / ".github" / "ci-score.toml").write_text(STRICT, encoding="utf-8")
+    (here / "profiles").mkdir()
+    (here / "profiles" / "p.json").write_text(profile(10.0).model_dump_json(), encoding="utf-8")
+    assert execute(["run"]) == 0
+    record = Record.model_validate_json((here / "ci-score" / "ci-score.json").read_bytes())
+    assert record.policy == {"budgets": {"step_time_ms": 50}}
+
+
+def test_environment__a_key_that_need_not_match_does_not_hide_a_baseline(here: Path) -> None:
+    """The store is asked for what the policy wants to be the same, and for no more."""
+    (here / ".github").mkdir()
+    policy = here / ".github" / "ci-score.toml"
+    (here / "profiles").mkdir()
+    for accelerator, expected in (("NVIDIA L4", 0), ("NVIDIA A10G", 3)):
+        measured = profile(10.0, accelerator=accelerator).model_dump_json()
+        (here / "profiles" / "p.json").write_text(measured, encoding="utf-8")
+        assert execute(["run"]) == expected
+    policy.write_text('[environment]\nmatch = ["precision"]', encoding="utf-8")
+    base = here / "ci-score" / "baselines"
+    for later in sorted(base.iterdir())[1:]:
+        later.unlink()
+    assert execute(["run"]) == 0
+    record = Record.model_validate_json((here / "ci-score" / "ci-score.json").read_bytes())
+    assert record.cases[0].baseline is not None
+
+
+# --- what is gated has to be measured -----------------------------------------------------------
+
+
+def test_gates__on_what_no_case_of_a_table_measures_are_wrong_use(here: Path, capsys: Out) -> None:
+    """Another case that measures it does not make the table's gate one."""
+    lines = [
+        {"schema": 1, "case": "a", "step_ms": [10.0], "metrics": {"recompiles": 0}},
+        {"schema": 1, "case": "b", "step_ms": [10.0]},
+    ]
+    (here / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines), "utf-8")
+    (here / ".github").mkdir()
+    policy = here / ".github" / "ci-score.toml"
+    call = ["run", "--profiles", "none", "--measurements", "m.jsonl"]
+    policy.write_text("[metrics.recompiles]\ngate = true", encoding="utf-8")
+    assert execute(call) == 0
+    policy.write_text("[[case]]\nmatch = 'b'\n[case.metrics.recompiles]\ngate = true", "utf-8")
+    assert execute(call) == 2
+    assert "the policy gates recompiles, which the case b lacks" in capsys.readouterr().err
