@@ -7,19 +7,24 @@ other stranger's file. Whatever else it holds, such as every device's clocks, is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ci_score.errors import BadInputError
-from ci_score.models import MATCHING, DeviceCount, Environment, ShortText, Value
+from ci_score.models import (
+    MATCHING,
+    DeviceCount,
+    Disturbance,
+    Environment,
+    ShortText,
+    Value,
+)
 from ci_score.strict_json import parse, validate
 
 ENVIRONMENT_FILE = "environment.json"
 LARGEST = 1024 * 1024
 MOST_VERSIONS = 64
-# What makes a measurement worthless, unless the policy says that it does not.
-Disturbance = Literal["throttled", "shared", "crashed", "nan"]
 
 
 class _Git(Value):

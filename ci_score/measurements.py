@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,6 +15,7 @@ from ci_score.models import (
     MOST_LAUNCHES,
     CaseName,
     Count,
+    Disturbance,
     LaunchNumbers,
     Lax,
     Milliseconds,
@@ -30,6 +32,8 @@ MOST_LINES = 100_000
 WARM_UP_FROM = 1.1
 LEAST_LAUNCHES = 3
 SYSTEMATIC = 0.9
+NAMED_VOID = 5
+_NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 
 
 class Launch(Value):
@@ -51,8 +55,16 @@ class Launch(Value):
     look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     # Why the launch itself says that it measured nothing.
     failed: ShortText | None = None
+    # What happened while it ran -> in which words; steps that are null count as `nan`.
+    disturbances: Annotated[dict[Disturbance, ShortText], Field(default_factory=dict)]
     metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
     versions: Annotated[dict[ShortText, ShortText], Field(max_length=32, default_factory=dict)]
+
+    @property
+    def void(self) -> dict[Disturbance, str]:
+        """Why nothing can rest on this launch, nor on its pair; empty where it is sound."""
+        failed: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
+        return {**failed, **self.disturbances}
 
     @property
     def timed_ms(self) -> tuple[float, ...]:
@@ -95,6 +107,11 @@ class Measured:
         """What each launch measured: launches are the unit of evidence."""
         return tuple(launch.numbers() for launch in self.launches)
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """What this side ran with: each side's process tells its own."""
+        return {name: each for launch in self.launches for name, each in launch.versions.items()}
+
     def applied_to(self, profile: Profile) -> Profile:
         """The profile with the measured numbers in place of those taken under the profiler."""
         tokens = self.launches[-1].tokens_per_step
@@ -108,6 +125,72 @@ class Measured:
                 "tokens_per_step": tokens if tokens is not None else profile.tokens_per_step,
             }
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SoundLaunches:
+    """What can be judged of a session, and what was void in it.
+
+    `disturbances` where every launch of the head was void and some have times: then the policy
+    decides. `crashed` where none has.
+    """
+
+    launches: Sequence[Launch]
+    notes: tuple[str, ...] = ()
+    disturbances: Mapping[str, str] = field(default_factory=dict)
+    crashed: str | None = None
+
+
+def sound(launches: Sequence[Launch]) -> SoundLaunches:
+    """The launches without those that are void; of a pair, both sides go."""
+    void = [launch for launch in launches if launch.void]
+    if not void:
+        return SoundLaunches(launches)
+    pairs = _pair_of_each(launches)
+    in_pairs = len({launch.side for launch in launches}) > 1
+    gone = {pairs[id(launch)] for launch in void} if in_pairs else set()
+    whole = [launch for launch in launches if not launch.void]
+    kept = [launch for launch in whole if pairs[id(launch)] not in gone]
+    fate = "its pair does not count" if in_pairs else "it does not count"
+    notes = tuple(f"{_words(launch)}: {fate}." for launch in void[:NAMED_VOID])
+    if len(void) > NAMED_VOID:
+        notes += (f"{len(void) - NAMED_VOID} more launches are void.",)
+    for candidates in (kept, whole):
+        if any(launch.side == "head" for launch in candidates):
+            return SoundLaunches(candidates, notes)
+    return _only_void(launches, notes)
+
+
+def _only_void(launches: Sequence[Launch], notes: tuple[str, ...]) -> SoundLaunches:
+    heads = [launch for launch in launches if launch.side == "head"]
+    timed = [one for one in launches if one.timed_ms and "crashed" not in one.void]
+    if not any(launch.side == "head" for launch in timed):
+        words = f"no launch of the head was sound: {_words(heads[0])}" if heads else None
+        return SoundLaunches((), notes, crashed=words)
+    found: dict[str, list[str]] = {}
+    for launch in heads:
+        for what, words in launch.void.items():
+            found.setdefault(what, []).append(words)
+    told = {
+        what: f"{len(words)} of {len(heads)} launches: {words[0]}" for what, words in found.items()
+    }
+    return SoundLaunches(timed, notes, told)
+
+
+def _pair_of_each(launches: Sequence[Launch]) -> dict[int, tuple[int, int]]:
+    """A pair's number and, where it occurs again because another session is here, which of them."""
+    seen: dict[tuple[str, int], int] = {}
+    pairs = {}
+    for launch in sorted(launches, key=lambda launch: launch.order):
+        key = launch.side, launch.launch
+        seen[key] = seen.get(key, 0) + 1
+        pairs[id(launch)] = launch.launch, seen[key]
+    return pairs
+
+
+def _words(launch: Launch) -> str:
+    reasons = "; ".join(f"{what}: {words}" for what, words in launch.void.items())
+    return f"Launch {launch.launch} of the {launch.side} is void ({reasons})"
 
 
 def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
@@ -160,11 +243,7 @@ def by_side(launches: Iterable[Launch]) -> dict[Side, Measured]:
 
 
 def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
-    launch = validate(Launch, parse(line, source), source)
-    if launch.failed is not None:
-        raise BadInputError(
-            source, field="failed", found=launch.failed, expected="a launch that measured something"
-        )
+    launch = validate(Launch, _without_gaps(_value(line, source)), source)
     if launch.planted is not None and not planted:
         raise BadInputError(
             source,
@@ -172,7 +251,7 @@ def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
             found="a launch of `ci-score qualify`",
             expected="measurements of a change: they tell about the machine alone",
         )
-    if not launch.timed_ms:
+    if not launch.timed_ms and not launch.void:
         raise BadInputError(
             source,
             field="step_ms",
@@ -180,3 +259,31 @@ def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
             expected="a step after the warm-up",
         )
     return launch
+
+
+def _value(line: bytes, source: str) -> Any:
+    try:
+        return parse(line, source)
+    except BadInputError:
+        if _NOT_A_NUMBER.search(line) is None:
+            raise
+        # The parser's own words would not say what to write instead.
+        raise BadInputError(
+            source,
+            found="NaN or Infinity, which is not JSON",
+            expected="null for a step that is no number, and `failed` with the reason",
+        ) from None
+
+
+def _without_gaps(value: Any) -> Any:
+    """A step that is null is no number: NaN, which JSON cannot tell."""
+    steps = value.get("step_ms") if isinstance(value, dict) else None
+    if not isinstance(steps, list) or None not in steps:
+        return value
+    said = value.get("disturbances")
+    words = f"{steps.count(None)} of {len(steps)} steps are no number"
+    return {
+        **value,
+        "step_ms": [step for step in steps if step is not None],
+        "disturbances": {"nan": words, **(said if isinstance(said, dict) else {})},
+    }

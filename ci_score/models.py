@@ -318,6 +318,8 @@ class Unjudged(StrEnum):
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
 ShortText = Annotated[str, StringConstraints(max_length=200)]
+# What makes a measurement worthless, unless the policy says that it does not.
+Disturbance = Literal["throttled", "shared", "crashed", "nan"]
 
 
 class Environment(Value):

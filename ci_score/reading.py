@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from ci_score.case_files import CaseFile, CaseFiles, has_no_name
 from ci_score.environment_file import joined, read_environment
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.measurements import Launch, Measured, by_side, read_launches
+from ci_score.measurements import Launch, Measured, by_side, read_launches, sound
 from ci_score.models import CaseInput, Environment, ParityProfile, Profile
 from ci_score.parity import side_of
 from ci_score.profilers import can_lie_beside, read_profile
@@ -107,20 +107,23 @@ def _case(
             environment=told.environment,
             partner=partner,
         )
-    sides = by_side(measured.launches)
+    judged = sound(measured.launches)
+    sides = by_side(judged.launches)
     head, base = sides.get("head"), sides.get("base")
     problem = measured.problem or told.problem
-    problem = problem or (None if head else "its measurements hold no step")
+    if head is None and judged.crashed is None:
+        problem = problem or "its measurements hold no step"
+    timed = head.applied_to(profile) if head else profile
     return CaseInput(
         name,
-        profile=head.applied_to(profile) if head else profile,
+        profile=timed.model_copy(update={"unusable": judged.crashed}) if judged.crashed else timed,
         problem=problem,
         # Measurements judge alone: a profile that cannot be read then only explains nothing.
-        notes=_said(wrong_profile, wrong_partner, *told.notes),
+        notes=_said(wrong_profile, wrong_partner, *told.notes, *judged.notes),
         launches=head.numbers() if head else (),
         measurement=measured.digest,
-        environment=told.environment,
-        base=_base(name, base, profile, told.environment) if head and base else None,
+        environment=_environment_of(head, told, judged.disturbances),
+        base=_base(name, base, profile, told) if head and base else None,
         partner=partner,
     )
 
@@ -222,15 +225,29 @@ def _nothing_left(strays: list[Problem]) -> BadInputError:
     )
 
 
-def _base(
-    name: str, measured: Measured, profile: Profile, environment: Environment | None
-) -> CaseInput:
+def _environment_of(
+    side: Measured | None, told: _Told, disturbances: Mapping[str, str]
+) -> Environment | None:
+    """What is told beside the files, and what the side's own launches say of themselves."""
+    versions = side.versions if side else {}
+    if not versions and not disturbances:
+        return told.environment
+    known = told.environment or Environment()
+    return known.model_copy(
+        update={
+            "versions": {**known.versions, **versions},
+            "disturbances": {**known.disturbances, **disturbances},
+        }
+    )
+
+
+def _base(name: str, measured: Measured, profile: Profile, told: _Told) -> CaseInput:
     """The other side of the same session, on the same machine."""
     return CaseInput(
         name,
         measured.applied_to(_same_machine(profile)),
         launches=measured.numbers(),
-        environment=environment,
+        environment=_environment_of(measured, told, {}),
     )
 
 

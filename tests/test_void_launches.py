@@ -1,0 +1,180 @@
+"""Launches that are void: their pairs do not count, and nothing else is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.baselines.folder import FolderBaselines
+from ci_score.case_files import CaseFile
+from ci_score.errors import BadInputError
+from ci_score.measurements import read_launches, sound
+from ci_score.models import CaseInput, Outcome, Record, Unjudged, Verdict
+from ci_score.pipeline import Job, run
+from ci_score.reading import read_cases
+
+VOID: dict[str, dict[str, Any]] = {
+    "crashed": {"failed": "CUDA out of memory", "step_ms": []},
+    "nan": {"step_ms": [100.0, None, 100.0]},
+    "throttled": {"disturbances": {"throttled": "SW power cap"}},
+    "shared": {"disturbances": {"shared": "another process on the GPU"}},
+}
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return b"".join(
+        json.dumps({"schema": 1, "step_ms": [100.0], **row}).encode() + b"\n" for row in rows
+    )
+
+
+def pairs(
+    count: int = 6, head_ms: float = 100.0, void: Mapping[str, dict[str, Any]] | None = None
+) -> bytes:
+    """So many pairs; `h2` and `b0` are what the head's launch 2 and the base's launch 0 are."""
+    return lines(
+        *(
+            {
+                "side": side,
+                "launch": number,
+                "order": 2 * number + place,
+                "step_ms": [(head_ms if side == "head" else 100.0) + number / 10],
+                **(void or {}).get(f"{side[0]}{number}", {}),
+            }
+            for number in range(count)
+            for place, side in enumerate(("head", "base"))
+        )
+    )
+
+
+def read(data: bytes) -> CaseInput:
+    (one,) = read_cases({}, {"training": [CaseFile("m.jsonl", data=data)]}, {})
+    return one
+
+
+def judged(data: bytes, tmp_path: Path) -> tuple[Record, Verdict]:
+    record = run(
+        Job((read(data),), policy={"rules": "training"}),
+        baselines=FolderBaselines(tmp_path / "none"),
+        publish=lambda _: None,
+        now=lambda: "2026-01-02T03:04:05Z",
+    )
+    verdict = record.cases[0].verdict
+    assert verdict is not None
+    return record, verdict
+
+
+@pytest.mark.parametrize("kind", VOID)
+@pytest.mark.parametrize("side", ["head", "base"])
+def test_void__of_a_pair_both_sides_go(kind: str, side: str) -> None:
+    """Half a pair proves nothing; the others count, and it is said."""
+    case = read(pairs(void={f"{side[0]}2": VOID[kind]}))
+    assert case.base is not None
+    numbers = [0, 1, 3, 4, 5]
+    assert [one.launch for one in case.launches] == numbers
+    assert [one.launch for one in case.base.launches] == numbers
+    assert case.problem is None
+    (note,) = case.notes
+    assert note.startswith(f"Launch 2 of the {side} is void ({kind}: ")
+    assert note.endswith("its pair does not count.")
+
+
+def test_void__pairs_that_are_left_are_judged(tmp_path: Path) -> None:
+    """A slowdown is confirmed by five pairs as well as by six."""
+    record, verdict = judged(pairs(6, 130.0, {"h2": VOID["throttled"]}), tmp_path)
+    assert verdict.outcome is Outcome.FAIL
+    (samples,) = {change.samples for change in record.cases[0].changes if change.samples}
+    assert samples == 5
+    assert any("Launch 2 of the head" in note for note in record.cases[0].scorecard.notes)
+
+
+def test_void__a_launch_without_pairs_goes_alone() -> None:
+    """Single launches are each their own evidence."""
+    rows = [{"launch": 0}, {"launch": 1, **VOID["shared"]}, {"launch": 2}]
+    case = read(lines(*rows))
+    assert [one.launch for one in case.launches] == [0, 2]
+    assert case.notes[0].endswith("it does not count.")
+
+
+def test_void__without_any_pair_the_sound_heads_stay() -> None:
+    """A base that never ran is no reason to lose the head: the branch's baseline judges it."""
+    case = read(pairs(3, void={"b0": VOID["crashed"], "b1": VOID["crashed"], "b2": VOID["nan"]}))
+    assert [one.launch for one in case.launches] == [0, 1, 2]
+    assert case.base is None
+    assert len(case.notes) == 3
+
+
+def test_void__many_are_said_in_few_words() -> None:
+    """A hundred broken launches are one story."""
+    case = read(pairs(100, void={f"h{number}": VOID["nan"] for number in range(90)}))
+    assert len(case.launches) == 10
+    assert case.notes[-1] == "85 more launches are void."
+
+
+def test_void__where_all_heads_crashed_it_is_a_crashed_run(tmp_path: Path) -> None:
+    """With the reason of the first; never a pass, and not a regression."""
+    _, verdict = judged(pairs(2, void={"h0": VOID["crashed"], "h1": VOID["crashed"]}), tmp_path)
+    assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.CRASHED_RUN)
+    assert "CUDA out of memory" in verdict.headline
+
+
+@pytest.mark.parametrize("kind", ["nan", "throttled", "shared"])
+def test_void__where_all_heads_are_disturbed_the_policy_decides(kind: str, tmp_path: Path) -> None:
+    """A laptop that always throttles may say so in its policy; by default nothing is judged."""
+    data = pairs(6, 130.0, {f"h{number}": VOID[kind] for number in range(6)})
+    assert len(read(data).launches) == 6
+    _, verdict = judged(data, tmp_path)
+    assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
+    assert f"{kind}: 6 of 6 launches" in verdict.headline
+
+
+def test_void__a_number_that_occurs_again_is_another_pair() -> None:
+    """Two sessions in one folder each count from 0."""
+    both = pairs(3, void={"h1": VOID["nan"]}) + pairs(3)
+    launches = read_launches(both, "m.jsonl")
+    kept = [(one.side, one.launch) for one in sound(launches).launches]
+    assert kept.count(("head", 1)) == kept.count(("base", 1)) == 1
+    assert len(kept) == 10
+
+
+@pytest.mark.parametrize("token", ["NaN", "-Infinity", "Infinity"])
+def test_nan__is_refused_with_what_to_write(token: str) -> None:
+    """JSON has no such number; other mistakes keep their own words."""
+    with pytest.raises(BadInputError, match=r"m\.jsonl:1: found NaN or Infinity.*null"):
+        read_launches(f'{{"schema": 1, "step_ms": [1.0, {token}]}}\n'.encode(), "m.jsonl")
+    with pytest.raises(BadInputError, match="text that is not JSON"):
+        read_launches(b'{"schema": 1, "step_ms": [1.0, "NaN" x]}\n', "m.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ({"disturbances": {"sleepy": "x"}}, "disturbances.sleepy"),
+        ({"disturbances": ["x"]}, "disturbances"),
+        ({"failed": 3}, "failed"),
+        ({"failed": "x" * 201}, "failed"),
+        ({"step_ms": ["100"]}, "step_ms[0]"),
+        ({"step_ms": []}, "step_ms"),
+    ],
+    ids=str,
+)
+def test_void__what_is_wrong_is_named(row: dict[str, Any], field: str) -> None:
+    """The file, the line and the field."""
+    with pytest.raises(BadInputError, match=r"m\.jsonl:1") as refused:
+        read_launches(lines(row), "m.jsonl")
+    assert refused.value.field.startswith(field)
+
+
+def test_versions__of_each_side_are_its_own(tmp_path: Path) -> None:
+    """Two worktrees may have two environments: what differs is told as where it came from."""
+    rows = [
+        {"side": side, "launch": number, "versions": {"torch": version}}
+        for side, version in (("head", "2.9.0"), ("base", "2.8.0"))
+        for number in range(5)
+    ]
+    record, _ = judged(lines(*rows), tmp_path)
+    assert record.cases[0].baseline is not None
+    assert record.cases[0].baseline.changed_versions == ("torch 2.8.0 → 2.9.0",)
