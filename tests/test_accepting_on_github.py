@@ -279,6 +279,13 @@ def test_refused__hostile_words_are_words(scene: Scene, slow: PullRequest) -> No
     assert "z" * 200 not in text
 
 
+def test_refused__halves_of_characters_are_no_crash(scene: Scene, slow: PullRequest) -> None:
+    """JSON can hold what no text can."""
+    say(scene, slow, SLOWER.replace("second", "\ud800 second"))
+    done = on_pull_request(scene, slow)
+    assert (done.code, done.outputs["verdict"]) == (0, "pass")
+
+
 def test_limits__ten_thousand_comments(scene: Scene, slow: PullRequest) -> None:
     """A flood neither uses up the run's requests nor gets a comment of ours added in every run."""
     on_pull_request(scene, slow)

@@ -82,7 +82,9 @@ def test_schedule__knows_its_branch_without_a_repository() -> None:
     ("ref", "number"),
     [
         (f"refs/heads/gh-readonly-queue/main/pr-12-{BASE}", 12),
-        (f"refs/heads/gh-readonly-queue/release/1.x/pr-3-{BASE}", 3),
+        (f"refs/heads/gh-readonly-queue/release/1.x/pr-3-{BASE}", None),
+        (f"refs/heads/gh-readonly-queue/main/pr-1\u0662-{BASE}", None),
+        (f"refs/heads/gh-readonly-queue/main/pr-12-{BASE}/pr-13-{BASE}", None),
         (f"refs/heads/gh-readonly-queue/main/pr-0-{BASE}", None),
         (f"refs/heads/gh-readonly-queue/main/pr-12-{BASE}x", None),
         (f"refs/heads/evil/gh-readonly-queue/main/pr-12-{BASE}", None),
@@ -91,10 +93,21 @@ def test_schedule__knows_its_branch_without_a_repository() -> None:
 )
 def test_merge_group__pull_request_is_parsed_strictly(ref: str, number: int | None) -> None:
     """A branch that only looks like the queue's names no pull request."""
-    group = {"head_ref": ref, "head_sha": HEAD, "base_sha": BASE, "base_ref": "refs/heads/main"}
-    event = read("merge_group", {"repository": {"default_branch": "main"}, "merge_group": group})
+    event = queued(ref, "main")
     assert (event.pull.number if event.pull else None) == number
     assert (event.kind, event.merge_base) == (Kind.MERGE_GROUP, BASE)
+
+
+def test_merge_group__a_branch_may_have_slashes() -> None:
+    """The queue's ref has the branch that is merged into, whatever it is called."""
+    event = queued(f"refs/heads/gh-readonly-queue/release/1.x/pr-3-{BASE}", "release/1.x")
+    assert event.pull is not None
+    assert (event.pull.number, event.pull.base_ref) == (3, "release/1.x")
+
+
+def queued(ref: str, base: str) -> Event:
+    group = {"head_ref": ref, "head_sha": HEAD, "base_sha": BASE, "base_ref": f"refs/heads/{base}"}
+    return read("merge_group", {"repository": {"default_branch": "main"}, "merge_group": group})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -170,6 +171,33 @@ def test_rerun__does_not_roll_the_dice_again(scene: Scene) -> None:
     assert third.code == 1
     assert "it is judged together" in third.summary
     assert record_in(scene).cases[0].scorecard.step_time_ms == 125.0
+
+
+def session(head_ms: float, seed: int) -> str:
+    """Six pairs of launches, as a measuring job leaves them."""
+    rows = [
+        {"schema": 1, "case": "training", "side": side, "launch": launch, "order": launch,
+         "step_ms": [level * (1 + (launch * seed % 5 - 2) / 1000)], "tokens_per_step": 1000}
+        for launch in range(6)
+        for side, level in (("head", head_ms), ("base", 100.0))
+    ]  # fmt: skip
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_rerun__of_paired_launches_judges_all_pairs(scene: Scene) -> None:
+    """Twelve pairs of two sessions are judged as one, and only one of them is not forgotten."""
+    event = events.pull_request(scene.github, pull_request(scene))
+    scene.workspace.mkdir()
+    samples = []
+    for head_ms, seed in ((160.0, 2), (100.0, 3)):
+        (scene.workspace / "m.jsonl").write_text(session(head_ms, seed), encoding="utf-8")
+        scene.environment["INPUT_MEASUREMENTS"] = "m.jsonl"
+        act_and_upload(scene, event)
+        (one,) = record_in(scene).cases
+        change = next(row for row in one.changes if row.metric == "step_time_ms")
+        samples.append((change.samples, round(change.base), round(change.head)))
+        event = events.rerun(scene.github, event)
+    assert samples == [(6, 100, 160), (12, 100, 130)]
 
 
 def test_rerun__of_the_branch_is_one_point_of_its_history(scene: Scene) -> None:

@@ -81,11 +81,16 @@ def _listed(row: Any) -> Listed:
     return Listed(
         id=int(row["id"]),
         comment=Comment(
-            author=str(user.get("login") or ""),
-            body=str(row.get("body") or "")[:READ_OF_A_COMMENT],
+            author=_text(user.get("login")),
+            body=_text(row.get("body"))[:READ_OF_A_COMMENT],
             url=str(row["html_url"]),
             by_a_person=user.get("type") == "User" and not by_an_app,
             is_insider=row.get("author_association") in _INSIDERS,
             edited=row.get("created_at") != row.get("updated_at"),
         ),
     )
+
+
+def _text(value: Any) -> str:
+    """JSON can hold halves of characters, which no text of ours can."""
+    return str(value or "").encode(errors="replace").decode()

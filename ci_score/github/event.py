@@ -13,7 +13,7 @@ from ci_score.models import RunIdentity
 
 # What runs on a branch itself; every other event can be set off by a stranger, or tests a merge.
 TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
-_QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/.+/pr-([1-9]\d{0,9})-[0-9a-f]{40}")
+_QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/(.+)/pr-([1-9][0-9]{0,9})-[0-9a-f]{40}")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _WORKFLOW_PATH = re.compile(r"(?:[^/@]+/[^/@]+/)?(\.[^/@]+/workflows/[^@]+)(?:@.*)?")
 
@@ -179,12 +179,13 @@ def _pull_request(pull: Any) -> PullRequest:
 def _queued_pull_request(group: Any) -> PullRequest | None:
     """A merge group names its pull request only in its branch, which is parsed strictly."""
     found = _QUEUE_REF.fullmatch(str(group["head_ref"]))
-    if found is None:
+    base = str(group["base_ref"]).removeprefix("refs/heads/")
+    if found is None or found[1] != base:
         return None
     return PullRequest(
-        number=int(found[1]),
+        number=int(found[2]),
         head_sha=_sha(group["head_sha"], "merge_group.head_sha"),
-        base_ref=str(group["base_ref"]).removeprefix("refs/heads/"),
+        base_ref=base,
         from_fork=False,
     )
 
