@@ -21,7 +21,7 @@ from ci_score.acceptance import (
     sentences,
     settle,
 )
-from ci_score.models import Acceptance, Baseline, CaseRecord, Comment, Heard, Outcome
+from ci_score.models import Acceptance, Baseline, CaseRecord, Comment, Heard, LaunchNumbers, Outcome
 from ci_score.pipeline import judged, trial_of
 from ci_score.policy import policy_of
 from tests.builders import PROJECT, case, found, scorecard
@@ -348,6 +348,19 @@ def test_judged__beyond_the_bound_stays_a_failure_and_says_so() -> None:
     assert outcome(done) is Outcome.FAIL
     assert done.verdict is not None
     assert "accepted only up to 29 %" in done.verdict.reasons[0]
+
+
+@pytest.mark.parametrize(("bound", "expected"), [("32 %", Outcome.PASS), ("28 %", Outcome.FAIL)])
+def test_judged__proven_by_pairs_within_the_bound(bound: str, expected: Outcome) -> None:
+    """What is compared with the bound is what the pairs show, and not one number a side."""
+    launches = tuple(
+        LaunchNumbers(side=side, launch=launch, values={"step_time_ms": level + launch / 10})
+        for launch in range(8)
+        for side, level in (("head", 130.0), ("base", 100.0))
+    )
+    head = case(card=scorecard(100.0, 0.0), launches=launches)
+    done = judged_with(head, case(card=scorecard(100.0, 0.0)), acceptance("step_time_ms", bound))
+    assert outcome(done) is expected
 
 
 def test_judged__a_budget_is_accepted_in_its_own_unit() -> None:
