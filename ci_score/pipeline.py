@@ -318,7 +318,9 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     profile = case.profile
     card = training_scorecard(profile, workload)
     card = card.model_copy(update={"notes": (*card.notes, *profile.notes, *case.notes)})
-    ops = op_totals(profile.per_layer) or profile.ops
+    # Counts are of the whole step, so are the times beside them.
+    of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
+    ops = of_layers or profile.ops
     kept = _largest(ops)
     timeline, categories = timeline_of(profile), categories_of(profile)
     empty = None if profile.measured_something else "the profile holds no time"
