@@ -16,7 +16,8 @@ from ci_score.measure.environment import here as this_machine
 from ci_score.models import CaseInput, Environment, Unjudged
 from ci_score.pipeline import judged_case, measured_case
 from ci_score.reading import read_cases
-from tests.builders import case, found, profile, scorecard
+from ci_score.report.terminal import report_text
+from tests.builders import case, found, profile, record, scorecard
 
 WHOLE: dict[str, Any] = {
     "schema": 1,
@@ -263,6 +264,8 @@ def test_environment__versions_inform() -> None:
         "new none → 0.1",
         "torch 2.8.0 → 2.9.0",
     )
+    text = report_text(record(judged))
+    assert "other versions: gone 1.0 → none, new none → 0.1, torch 2.8.0 → 2.9.0" in text
     nothing_known = judged_case(head, found(case(card=scorecard()))).baseline
     assert nothing_known is not None
     assert nothing_known.changed_versions == ()

@@ -15,6 +15,7 @@ from ci_score.models import (
     Scorecard,
 )
 
+SHOWN_VERSIONS = 4
 ICONS: dict[Outcome, str] = {
     Outcome.PASS: "✅",
     Outcome.WARN: "⚠️",
@@ -134,6 +135,15 @@ def advice(card: Scorecard) -> str:
     if not (card.graded and card.bottleneck_known) or card.grade in ("A", "B"):
         return ""
     return ADVICE[card.bottleneck]
+
+
+def other_versions(baseline: BaselineUsed) -> list[str]:
+    """What else is not the same there, which may be the very subject of the change."""
+    changed = baseline.changed_versions
+    if not changed:
+        return []
+    more = f" and {len(changed) - SHOWN_VERSIONS} more" if len(changed) > SHOWN_VERSIONS else ""
+    return ["other versions: " + ", ".join(changed[:SHOWN_VERSIONS]) + more]
 
 
 def compared_with(baseline: BaselineUsed) -> str:
