@@ -53,6 +53,8 @@ class _EnvironmentFile(Value):
         dict[ShortText, ShortText], Field(max_length=MOST_VERSIONS, default_factory=dict)
     ]
     disturbances: Annotated[dict[Disturbance, ShortText], Field(default_factory=dict)]
+    gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None
+    not_qualified: ShortText | None = None
     system: ShortText | None = None
     cpu: _Cpu = _Cpu()
     git: _Git = _Git()
@@ -74,6 +76,8 @@ class _EnvironmentFile(Value):
                 **{name: words for name, words in informing.items() if words},
             },
             disturbances={**self.disturbances},
+            gate_at=self.gate_at,
+            not_qualified=self.not_qualified,
         )
 
 
@@ -109,8 +113,12 @@ def joined(found: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
             known[key] = values[0]
         if len(values) > 1:
             notes.append(f"{_names(said)} disagree on the {key}: {_listed(values)}.")
+    # The machine that can gate least decides for all of them.
+    limits = [each.gate_at for _, each in found if each.gate_at is not None]
+    words = next((each.not_qualified for _, each in found if each.not_qualified), None)
+    known |= {"gate_at": max(limits, default=None) if words is None else None}
     return Environment.model_validate(
-        {**known, "versions": versions, "disturbances": disturbances}
+        {**known, "versions": versions, "disturbances": disturbances, "not_qualified": words}
     ), notes
 
 

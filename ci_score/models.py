@@ -309,7 +309,6 @@ class Unjudged(StrEnum):
     INVALID_MEASUREMENT = "a disturbed measurement"
     OTHER_WORK = "not the same work"
     NOT_AS_DESIGNED = "not measured as the policy demands"
-    NOT_QUALIFIED = "the machine is not qualified"
     TOO_NOISY = "too noisy to tell"
     NO_PERMISSION = "no permission to read baselines"
     API_DOWN = "API down"
@@ -327,7 +326,8 @@ class Environment(Value):
 
     The first four decide whether two measurements can be compared; None is not known and matches
     anything. `versions` inform: they may be the very subject of a change. `disturbances` make a
-    measurement worthless: what happened -> in which words.
+    measurement worthless: what happened -> in which words. `gate_at` is the smallest limit that
+    the machine was qualified for, and `not_qualified` says why it was for none.
     """
 
     accelerator: str | None = None
@@ -336,6 +336,8 @@ class Environment(Value):
     timing: Literal["under a profiler", "unprofiled"] | None = None
     versions: dict[ShortText, ShortText] = {}
     disturbances: dict[ShortText, ShortText] = {}
+    gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None
+    not_qualified: ShortText | None = None
 
     def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> str | None:
         """The key that differs with both its values, or None where the two can be compared."""

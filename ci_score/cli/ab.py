@@ -131,23 +131,22 @@ def _measured(base: Path, head: Path, harness: Harness, out: Path, said: dict[st
     )
     if session.pairs and watch.launches:
         known = watch.seen(versions_of(session, harness))
-        sides = (("base", base), ("head", head))
+        sides = (("git", head), ("base_git", base))
         gate = qualification_for(known, _qualifications(said, out), datetime.now(UTC))
-        git = {name: state for name, folder in sides if (state := git_state(folder))}
-        write_environment(out, {**known, **({"git": git} if git else {}), **gate})
+        git = {key: state for key, folder in sides if (state := git_state(folder))}
+        write_environment(out, {**known, **git, **gate})
     return session
 
 
 def _profile(text: str, session: Session, head: Path, out: Path) -> None:
     harness = harness_of(text, head, out, "profile-once")
     harness.install()
-    try:
-        with stopped_by_signals():
-            for note in profile_both(harness.words, session.plan, out, os.environ):
-                say_lines(note)
-    except KeyboardInterrupt:
-        session.stop(Ending.INTERRUPTED, session.stopped)
-        say("interrupted: what was measured is kept, the profiles are not whole")
+    with stopped_by_signals() as stopped:
+        for note in profile_both(harness.words, session.plan, out, os.environ, stopped):
+            say_lines(note)
+        if stopped():
+            session.stop(Ending.INTERRUPTED, session.stopped)
+            say("interrupted: what was measured is kept, the profiles are not whole")
 
 
 def _programs(base: Path, head: Path, harness: Harness) -> dict[str, str]:

@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -137,14 +137,15 @@ def run_session(
     if session.ending is not None:
         return session
     harness.install()
-    with Told() as audience, stopped_by_signals():
+    with Told() as audience, stopped_by_signals() as stopped:
         runner = Runner(
             session,
             out,
             os.environ,
-            launch,
+            partial(launch, stopped=stopped),
             watch,
             seconds_left,
+            stopped,
             audience,
             only_for_head or {},
         )
@@ -184,24 +185,15 @@ def versions_of(session: Session, harness: Harness) -> dict[str, str]:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """A job that is cancelled or a person who has enough: what is running is ended in order.
-
-    Only the first signal counts; ending the harness takes some seconds at most.
-    """
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
+def stopped_by_signals() -> Iterator[Callable[[], bool]]:
+    """Tells whether a job was cancelled, or a person has enough: what runs is ended in order."""
+    stop = threading.Event()
     before = {
-        number: signal.signal(number, stop)
+        number: signal.signal(number, lambda *_: stop.set())
         for number in (signal.SIGINT, signal.SIGTERM)
-        if threading.current_thread() is threading.main_thread()
     }
     try:
-        yield
+        yield stop.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -68,8 +68,9 @@ def weighed(
     if change.delta is None:
         return _not_compared(finding, change)
     outcome, reason = _outcome(finding, trial, chance)
-    if outcome is Outcome.FAIL and held_back_by:
-        outcome, reason = Outcome.WARN, f"{reason}; {'; '.join(held_back_by)}"
+    held_back = list(filter(None, (*held_back_by, _not_qualified(finding, trial))))
+    if outcome is Outcome.FAIL and held_back:
+        outcome, reason = Outcome.WARN, f"{reason}; {'; '.join(held_back)}"
     accepted = _acceptance(finding, outcome, trial)
     within = accepted is not None and _is_within(accepted, finding, trial)
     if accepted is not None and not within:
@@ -84,6 +85,22 @@ def weighed(
             "severity": _SEVERITIES.get(outcome),
         }
     )
+
+
+def _not_qualified(finding: Finding, trial: Trial) -> str | None:
+    """Why the machine may only report this metric, where the policy wants qualified ones.
+
+    A count is the same on every machine.
+    """
+    rule, machine = finding.rule, trial.case.environment
+    if not trial.rules.measure.qualified or rule.metric.kind is Kind.EXACT:
+        return None
+    if machine.gate_at is None:
+        why = machine.not_qualified or "nothing says that it is"
+        return f"only reported: the machine is not qualified ({why})"
+    if rule.metric.relative and rule.fail is not None and rule.fail < machine.gate_at:
+        return f"only reported: the machine can gate at {machine.gate_at:.0%}, and not at less"
+    return None
 
 
 def _not_compared(finding: Finding, change: Change) -> Change:

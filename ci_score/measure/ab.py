@@ -164,6 +164,7 @@ class Runner:
     launch: Callable[[Sequence[str], Order, float], Done]
     watch: Watch
     seconds_left: Callable[[], float]
+    stopped: Callable[[], bool]
     audience: Audience
     only_for_head: Mapping[str, str] = field(default_factory=dict)
     _failures: dict[Side, int] = field(default_factory=dict)
@@ -173,23 +174,22 @@ class Runner:
     def run(self) -> Session:
         """Pairs until a look is clear, the pairs or the time are used up, or a side is broken."""
         session, most = self.session, self.session.plan.looks[-1]
-        try:
-            while session.ending is None:
-                self._look()
-                if session.ending is not None:
-                    break
-                if len(session.pairs) >= most:
-                    session.stop(Ending.ALL_PAIRS, f"all {most} pairs were measured")
-                elif self._void >= MOST_VOID_PAIRS:
-                    session.stop(Ending.VOID, f"{self._void} pairs were void")
-                elif self.seconds_left() <= self._longest_pair:
-                    session.stop(Ending.TIME, "the time was used up")
-                else:
-                    self._pair()
-                self._save()
-        except KeyboardInterrupt:
-            words = "it was interrupted, what was measured is kept; the same command goes on"
-            session.stop(Ending.INTERRUPTED, words)
+        while session.ending is None:
+            self._look()
+            if session.ending is not None:
+                break
+            if len(session.pairs) >= most:
+                session.stop(Ending.ALL_PAIRS, f"all {most} pairs were measured")
+            elif self.stopped():
+                words = "it was interrupted, what was measured is kept; the same command goes on"
+                session.stop(Ending.INTERRUPTED, words)
+            elif self._void >= MOST_VOID_PAIRS:
+                session.stop(Ending.VOID, f"{self._void} pairs were void")
+            elif self.seconds_left() <= self._longest_pair:
+                session.stop(Ending.TIME, "the time was used up")
+            else:
+                self._pair()
+            self._save()
         self._save()
         return session
 
@@ -227,15 +227,13 @@ class Runner:
         change = math.log(head.typical_ms / base.typical_ms)
         self.audience.ends(
             session,
-            f"base {base.typical_ms:.4g} ms, head {head.typical_ms:.4g} ms"
-            f" ({per_cent(change)})",
+            f"base {base.typical_ms:.4g} ms, head {head.typical_ms:.4g} ms ({per_cent(change)})",
         )
 
     def _lost(self, done: Done) -> None:
         """A pair needs both: what is wrong with one launch makes the pair void."""
-        if self.seconds_left() <= 0:
-            # It was the end of the time that ended it.
-            self.session.stop(Ending.TIME, "the time was used up")
+        if self.stopped() or self.seconds_left() <= 0:
+            # Whoever or whatever ended it is no fault of the launch: the next look says which.
             return
         self._is_void(done.words)
         if done.disturbed:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,9 +87,11 @@ class Done:
         return f"{self.order.side}, pair {self.order.pair + 1}: {self.problem or self.note}"
 
 
-def launch(command: Sequence[str], order: Order, timeout: float) -> Done:
+def launch(
+    command: Sequence[str], order: Order, timeout: float, stopped: Callable[[], bool]
+) -> Done:
     """Runs the harness once in the side's folder and reads what it measured."""
-    ran = run_once(command, order, timeout)
+    ran = run_once(command, order, timeout, stopped)
     if ran.problem:
         return Done(order, None, ran.problem)
     done = _measured(order, ran.seconds)
@@ -100,8 +102,14 @@ def launch(command: Sequence[str], order: Order, timeout: float) -> Done:
     return Done(order, done.launch, timed_from=done.timed_from, note=note)
 
 
-def run_once(command: Sequence[str], order: Order, timeout: float) -> Ran:
-    """Starts a command as a launch, waits for its end, and ends whatever it leaves running."""
+def run_once(
+    command: Sequence[str], order: Order, timeout: float, stopped: Callable[[], bool]
+) -> Ran:
+    """Starts a command as a launch, waits for its end, and ends whatever it leaves running.
+
+    Whether somebody wants it `stopped` is asked, and no signal breaks in: there is no moment in
+    which a process runs that nobody would end.
+    """
     order.measurements.unlink(missing_ok=True)
     order.log.parent.mkdir(parents=True, exist_ok=True)
     with order.log.open("wb") as log:
@@ -121,7 +129,7 @@ def run_once(command: Sequence[str], order: Order, timeout: float) -> Ran:
             return Ran(0.0, words)
         ended = _Ended(process)
         try:
-            problem = _watched(process, ended, order.log, timeout)
+            problem = _watched(process, ended, order.log, timeout, stopped)
         finally:
             # Whatever it left running would share the machine with the next launch.
             outlived_by = end_all(process, order.mark)
@@ -146,10 +154,18 @@ class _Ended(threading.Thread):
         self.event.set()
 
 
-def _watched(process: subprocess.Popen[bytes], ended: _Ended, log: Path, timeout: float) -> str:
+def _watched(
+    process: subprocess.Popen[bytes],
+    ended: _Ended,
+    log: Path,
+    timeout: float,
+    stopped: Callable[[], bool],
+) -> str:
     """Waits for the end; a problem is a text."""
     until = time.monotonic() + timeout
     while not ended.event.wait(min(CHECK_SECONDS, max(0.0, until - time.monotonic()))):
+        if stopped():
+            return "it was interrupted"
         if time.monotonic() >= until:
             return f"it took longer than {timeout:.3g} s and was ended"
         if log.stat().st_size > LOG_LIMIT:

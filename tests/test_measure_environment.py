@@ -1,0 +1,450 @@
+"""What a machine tells of itself, from real processes of fake tools; nothing is invented."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ci_score.cli import execute
+from ci_score.measure import accelerators
+from ci_score.measure.accelerators import Reading, chosen, find_probe, throttles_of
+from ci_score.measure.launching import Done, Order
+from ci_score.measure.processes import carriers, carries
+
+Out = pytest.CaptureFixture[str]
+
+FIELDS = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "uuid": "GPU-0",
+    "driver_version": "550.54.15",
+    "temperature.gpu": "41",
+    "power.draw": "312.50",
+    "clocks.sm": "1980",
+    "clocks.mem": "2619",
+    "memory.total": "81559",
+    "clocks_throttle_reasons.active": "0x0000000000000000",
+    "mig.mode.current": "Disabled",
+    "ecc.mode.current": "Enabled",
+}
+# What the real tool does with what it is asked, from a file of its answers.
+NVIDIA_SMI = """
+import json, sys, time
+state = json.load(open({state!r}))
+time.sleep(state.get("sleep", 0))
+if "fails" in state:
+    sys.exit(state["fails"])
+asked = sys.argv[1].partition("=")[2].split(",")
+if "pid" in asked:
+    print("\\n".join(f"{{uuid}}, {{pid}}" for uuid, pid in state["processes"]))
+    sys.exit()
+for field in asked:
+    if field not in state["devices"][0]:
+        print(f'Field "{{field}}" is not a valid field to query.')
+        sys.exit(2)
+for device in state["devices"]:
+    print(", ".join(device[field] for field in asked))
+"""
+
+
+class Tools:
+    """A folder at the front of PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state.json"
+
+    def install(self, name: str, source: str) -> None:
+        """A program of that name, in Python."""
+        file = self.folder / name
+        file.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
+        file.chmod(0o755)
+
+    def nvidia(self, *devices: dict[str, str], processes: Any = (), **more: Any) -> None:
+        """NVIDIA's tool with its devices, where they differ from the one above."""
+        self.install("nvidia-smi", NVIDIA_SMI.format(state=str(self.state)))
+        whole = [FIELDS | device for device in devices or ({},)]
+        self.state.write_text(
+            json.dumps({"devices": whole, "processes": list(processes), **more}), encoding="utf-8"
+        )
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    """No accelerator of this machine's, and an empty folder for what a test installs."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    return Tools(folder)
+
+
+@pytest.fixture
+def neighbour() -> Iterator[int]:
+    """Somebody else's process."""
+    process = subprocess.Popen(["sleep", "60"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def told(capsys: Out) -> dict[str, Any]:
+    assert execute(["env", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+# --- env ----------------------------------------------------------------------------------------
+
+
+def test_env__tells_what_the_driver_knows(tools: Tools, capsys: Out) -> None:
+    """Names, clocks, power, heat, the state of MIG and ECC, and who computes there."""
+    tools.nvidia({}, {"uuid": "GPU-1"}, processes=[("GPU-1", 4194305)])
+    found = told(capsys)
+    assert (found["accelerator"], found["accelerator_count"]) == ("NVIDIA H100 80GB HBM3", 2)
+    assert found["versions"]["driver"] == "550.54.15"
+    first, second = found["devices"]
+    assert first == {
+        "name": "NVIDIA H100 80GB HBM3",
+        "uuid": "GPU-0",
+        "mig": "off",
+        "ecc": "on",
+        "temperature_c": 41.0,
+        "power_w": 312.5,
+        "sm_clock_mhz": 1980.0,
+        "memory_clock_mhz": 2619.0,
+        "memory_gb": pytest.approx(85.5, abs=0.1),
+        "processes": 0,
+    }
+    assert second["processes"] == 1
+
+
+def test_env__without_accelerators_invents_none(tools: Tools, capsys: Out) -> None:
+    """Processor, memory and versions are known; the rest is not there."""
+    found = told(capsys)
+    assert found["probe"] == "none"
+    assert not found.keys() & {"accelerator", "accelerator_count", "devices", "sampled"}
+    assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["cpu"]["count"] == os.cpu_count()
+    assert found["memory_gb"] > 0
+
+
+def test_env__what_a_driver_does_not_know_is_left_out(tools: Tools, capsys: Out) -> None:
+    """Unknown fields are asked for no more, and `[N/A]` is no number."""
+    tools.nvidia({"power.draw": "[N/A]", "mig.mode.current": "[N/A]", "temperature.gpu": "hot"})
+    state = json.loads(tools.state.read_text("utf-8"))
+    del state["devices"][0]["ecc.mode.current"]
+    tools.state.write_text(json.dumps(state), encoding="utf-8")
+    device = told(capsys)["devices"][0]
+    assert not device.keys() & {"power_w", "mig", "ecc", "temperature_c"}
+    assert device["sm_clock_mhz"] == 1980.0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import sys; print('NVIDIA-SMI has failed'); sys.exit(9)",
+        "print('rubbish, of, another, kind')",
+        "import sys; sys.stdout.buffer.write(bytes(range(256)))",
+        "",
+    ],
+    ids=["fails", "other columns", "bytes", "silent"],
+)
+def test_env__a_broken_tool_is_no_accelerator(tools: Tools, capsys: Out, source: str) -> None:
+    """And no crash."""
+    tools.install("nvidia-smi", source)
+    tools.install("rocm-smi", source)
+    assert "accelerator" not in told(capsys)
+
+
+def test_env__a_tool_that_hangs_is_given_up(
+    tools: Tools, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everything that it has started, after a while, and it is not asked again."""
+    monkeypatch.setattr(accelerators, "ANSWER_SECONDS", 0.3)
+    tools.install("nvidia-smi", "import subprocess; subprocess.run(['sleep', '60'])")
+    begin = time.monotonic()
+    assert "accelerator" not in told(capsys)
+    assert time.monotonic() - begin < 10
+
+
+def test_env__a_tool_that_begins_to_hang_is_asked_no_more(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that has lost its device must not cost ten seconds a sample."""
+    tools.nvidia()
+    probe = find_probe()
+    assert len(probe.read()) == 1
+    monkeypatch.setattr(accelerators, "ANSWER_SECONDS", 0.3)
+    tools.nvidia(sleep=60)
+    assert probe.read() == []
+    begin = time.monotonic()
+    assert probe.read() == []
+    assert time.monotonic() - begin < 0.1
+
+
+def test_env__reads_rocm(tools: Tools, capsys: Out) -> None:
+    """The keys of AMD's tool in several of its versions."""
+    cards = {
+        "card0": {
+            "Card Series": "AMD Instinct MI300X",
+            "Unique ID": "0x1",
+            "Temperature (Sensor junction) (C)": "52.0",
+            "Average Graphics Package Power (W)": "140.0",
+            "sclk clock speed:": "(2100Mhz)",
+            "mclk clock speed:": "(1300Mhz)",
+        },
+        "card1": {"Card series": "AMD Instinct MI300X", "Temperature (Sensor edge) (C)": "N/A"},
+        "system": {"Driver version": "6.7.0"},
+    }
+    tools.install("rocm-smi", f"print({json.dumps(json.dumps(cards))})")
+    found = told(capsys)
+    assert (found["accelerator"], found["accelerator_count"]) == ("AMD Instinct MI300X", 2)
+    assert found["versions"]["driver"] == "6.7.0"
+    assert found["devices"][0]["sm_clock_mhz"] == 2100.0
+    assert found["devices"][1] == {"name": "AMD Instinct MI300X"}
+
+
+class NVMLError(Exception):
+    """What pynvml raises."""
+
+
+def a_pynvml(**more: Any) -> ModuleType:
+    """The extra's module as a machine of one device has it; what is None is not supported there."""
+
+    def answer(value: Any) -> Any:
+        def ask(*_arguments: object) -> Any:
+            if value is None:
+                raise NVMLError
+            return value
+
+        return ask
+
+    values = {
+        "nvmlInit": 0,
+        "nvmlDeviceGetCount": 1,
+        "nvmlDeviceGetHandleByIndex": "handle",
+        "nvmlDeviceGetName": b"NVIDIA L4",
+        "nvmlDeviceGetUUID": "GPU-7",
+        "nvmlSystemGetDriverVersion": "550.1",
+        "nvmlDeviceGetTemperature": 50,
+        "nvmlDeviceGetPowerUsage": 71500,
+        "nvmlDeviceGetClockInfo": 2040,
+        "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=24e9),
+        "nvmlDeviceGetCurrentClocksThrottleReasons": 0x44,
+        "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=4194305)],
+        "nvmlDeviceGetMigMode": None,
+        "nvmlDeviceGetEccMode": (1, 1),
+    }
+    module = ModuleType("pynvml")
+    module.__dict__.update(
+        {name: answer(value) for name, value in (values | more).items()}, NVMLError=NVMLError
+    )
+    return module
+
+
+def test_env__asks_nvml_first(tools: Tools, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra needs no process of its own; what it does not support is left out."""
+    tools.nvidia()
+    monkeypatch.setitem(sys.modules, "pynvml", a_pynvml())
+    found = told(capsys)
+    assert found["probe"] == "NVML"
+    assert found["devices"] == [
+        {
+            "name": "NVIDIA L4",
+            "uuid": "GPU-7",
+            "ecc": "on",
+            "temperature_c": 50.0,
+            "power_w": 71.5,
+            "sm_clock_mhz": 2040.0,
+            "memory_clock_mhz": 2040.0,
+            "memory_gb": 24.0,
+            "throttled_by": ["software power cap", "hardware thermal slowdown"],
+            "processes": 1,
+        }
+    ]
+
+
+def test_env__without_a_driver_nvml_gives_way(
+    tools: Tools, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package may be there without the driver's library."""
+    tools.nvidia()
+    monkeypatch.setitem(sys.modules, "pynvml", a_pynvml(nvmlInit=None))
+    assert told(capsys)["probe"] == "nvidia-smi"
+
+
+def test_env__prints_and_writes(tools: Tools, capsys: Out) -> None:
+    """A line a fact for people, a file for `run`."""
+    tools.nvidia()
+    assert execute(["env"]) == 0
+    assert "accelerator        NVIDIA H100 80GB HBM3" in capsys.readouterr().out
+    assert execute(["env", "-o", "profiles/environment.json"]) == 0
+    assert (
+        json.loads(Path("profiles/environment.json").read_text("utf-8"))["accelerator_count"] == 1
+    )
+
+
+def test_env__tells_the_commit_and_whether_it_was_changed(tools: Tools, capsys: Out) -> None:
+    """Of the current folder."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x"]
+    Path("code.py").write_text("1", encoding="utf-8")
+    for words in (["init", "-q"], ["add", "code.py"], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], check=True)
+    assert len(told(capsys)["git"]["commit"]) == 40
+    assert "changed" not in told(capsys)["git"]
+    Path("code.py").write_text("2", encoding="utf-8")
+    assert told(capsys)["git"]["changed"]
+
+
+# --- which devices ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("visible", "uuids"),
+    [
+        (None, "abc"),
+        ("", "abc"),
+        ("1", "b"),
+        ("2,0", "ca"),
+        ("GPU-b", "b"),
+        ("MIG-x", "abc"),
+        ("7", "abc"),
+    ],
+)
+def test_devices__those_that_the_program_may_use(visible: str | None, uuids: str) -> None:
+    """By CUDA_VISIBLE_DEVICES: the clocks of the others say nothing of it."""
+    all_three = [Reading(name="x", uuid=f"GPU-{letter}") for letter in "abc"]
+    assert [one.uuid[-1] for one in chosen(all_three, visible)] == list(uuids)
+
+
+def test_throttles__idle_and_set_clocks_are_none() -> None:
+    """NVML's mask also holds reasons that are no trouble."""
+    assert throttles_of(0x0001 | 0x0002 | 0x0100) == ()
+    assert throttles_of(0x0028) == ("hardware slowdown", "software thermal slowdown")
+
+
+# --- whose process ------------------------------------------------------------------------------
+
+
+def test_processes__carry_the_mark_of_their_launch(neighbour: int) -> None:
+    """In whatever session; who is not there may be of another container."""
+    environment = {"CI_SCORE_MEASUREMENTS": "here"}
+    mark = "CI_SCORE_MEASUREMENTS=here"
+    process = subprocess.Popen(["/bin/sleep", "60"], env=environment, start_new_session=True)
+    try:
+        while not carries(process.pid, mark):  # until it has become `sleep`
+            time.sleep(0.01)
+        assert process.pid in carriers(mark)
+        assert carries(neighbour, mark) is False
+        assert carries(4194305, mark) is None
+    finally:
+        process.kill()
+        process.wait()
+    assert carriers(mark) == []
+
+
+# --- what voids a pair --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> Path:
+    """A harness that tells the fake tool its number, as a driver would see it on a device."""
+    for side in ("base", "head"):
+        (tmp_path / side).mkdir()
+    (tmp_path / "bench.py").write_text(
+        "import os, time\n"
+        "open('pid', 'w').write(str(os.getpid()))\n"
+        "time.sleep(0.4)\n"
+        "launch = int(os.environ['CI_SCORE_LAUNCH'])\n"
+        "for step in range(4):\n"
+        "    print('{\"step_ms\": %r}' % (10 + 0.01 * ((step + launch) % 3)))\n",
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def ab(*more: str) -> int:
+    return execute(
+        ["ab", "--base", "base", "--head", "head", "--harness", f"{sys.executable} bench.py",
+         "--looks", "4", *more]
+    )  # fmt: skip
+
+
+def test_ab__a_throttled_launch_voids_its_pair(tools: Tools, sides: Path, capsys: Out) -> None:
+    """With the reason; a session in which all are void says so and judges nothing."""
+    tools.nvidia({"clocks_throttle_reasons.active": "0x0000000000000040"})
+    assert ab() == 3
+    said = capsys.readouterr().err
+    assert "disturbed (throttled: hardware thermal slowdown in" in said
+    assert "6 pairs were void (0 pairs measured)" in said
+
+
+def test_ab__somebody_else_on_the_device_voids_the_pair(
+    tools: Tools, sides: Path, capsys: Out, neighbour: int
+) -> None:
+    """Whoever was there before, or does not carry the launch's mark."""
+    tools.nvidia(processes=[("GPU-0", neighbour)])
+    assert ab() == 3
+    assert "disturbed (shared: 1 other process on the accelerator)" in capsys.readouterr().err
+
+
+def test_ab__its_own_processes_are_no_strangers(
+    tools: Tools, sides: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And only the device that they are on counts: the other one may be hot."""
+    tools.nvidia({}, {"uuid": "GPU-1", "clocks_throttle_reasons.active": "0x40"})
+    # The driver sees whatever harness runs now.
+    own = (
+        "import glob, os\n"
+        f"pids = [open(f).read() for f in glob.glob({str(sides)!r} + '/*/pid')]\n"
+        "running = [('GPU-0', pid) for pid in pids if pid and os.path.exists('/proc/' + pid)]\n"
+    )
+    monkeypatch.setattr(accelerators.NvidiaSmiProbe, "every", 0.02)
+    source = NVIDIA_SMI.format(state=str(tools.state)).replace('state["processes"]', "running")
+    tools.install("nvidia-smi", own + source)
+    assert ab() == 0
+    environment = json.loads((sides / "perf" / "environment.json").read_text("utf-8"))
+    assert environment["accelerator_count"] == 1
+    assert [one["uuid"] for one in environment["devices"]] == ["GPU-0"]
+    assert environment["sampled"]["temperature_c"] == {"min": 41.0, "max": 41.0}
+    assert "throttled_share" not in environment
+
+
+def test_ab__of_no_accelerator_disturbs_nothing(tools: Tools, sides: Path) -> None:
+    """A machine without one is measured as well."""
+    assert ab() == 0
+    environment = json.loads((sides / "perf" / "environment.json").read_text("utf-8"))
+    assert environment["launches"] == 8
+    assert "accelerator" not in environment
+
+
+def test_order__tells_the_launch_apart(tmp_path: Path) -> None:
+    """Its environment names the line that it shall write, and where its code is."""
+    order = Order(
+        side="base",
+        pair=3,
+        place=7,
+        folder=tmp_path / "b",
+        other_folder=tmp_path / "h",
+        paths=(tmp_path / "b",),
+        log=tmp_path / "log",
+        measurements=tmp_path / "line",
+        environment={"PYTHONPATH": "own"},
+    )
+    told = order.told()
+    assert f"CI_SCORE_MEASUREMENTS={told['CI_SCORE_MEASUREMENTS']}" == order.mark
+    assert told["PYTHONPATH"] == f"{tmp_path / 'b'}:own"
+    assert Done(order, None, "it broke").words == "base, pair 4: it broke"
