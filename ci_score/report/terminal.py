@@ -14,7 +14,7 @@ WIDEST_LAST = 120
 
 def report_text(record: Record) -> str:
     """Every case: verdict, what changed and where, scorecard, hotspots, notes."""
-    blocks = [block for case in record.cases for block in _case(case, record)]
+    blocks = [*_report(record), *(block for case in record.cases for block in _case(case, record))]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -55,6 +55,16 @@ def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str,
     for name, share in zip((ours, theirs), shares, strict=True):
         if share is not None:
             yield "  of the op time", f"{share:.1%} of {name}"
+
+
+def _report(record: Record) -> Iterable[str]:
+    """What is said of the whole report, where there is anything."""
+    if record.unjudged:
+        verdict = record.unjudged
+        said = "".join(f"\n  - {line(reason)}" for reason in verdict.reasons)
+        yield f"{words.VERDICTS[verdict.outcome]}: {line(verdict.headline)}{said}"
+    if record.notices:
+        yield "\n".join(f"Note: {line(notice)}" for notice in record.notices)
 
 
 def _case(case: CaseRecord, record: Record) -> Iterable[str]:
