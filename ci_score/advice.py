@@ -25,7 +25,7 @@ class _Row:
     part: str
     share: float
     what: str
-    try_this: str
+    what_to_do: str
 
 
 _ROWS = (
@@ -39,7 +39,7 @@ _ROWS = (
         IDLE_WORDS["data"],
         0.10,
         "waiting for the data loader",
-        "more workers, prefetching, or data that is prepared beforehand",
+        "try more workers, prefetching, or data that is prepared beforehand",
     ),
     _Row(
         IDLE_WORDS["compilation"],
@@ -63,7 +63,7 @@ _ROWS = (
         IDLE_WORDS["launching"],
         0.20,
         "waiting for the host to launch work",
-        "CUDA graphs, torch.compile, fused optimizers or larger batches",
+        "try CUDA graphs, torch.compile, fused optimizers or larger batches",
     ),
     _Row(
         COPIES,
@@ -92,8 +92,8 @@ def _found(timeline: Timeline, categories: Mapping[str, OpWork]) -> Iterator[tup
     for row in _ROWS:
         ms = timeline.parts.get(row.part, 0.0)
         if ms > row.share * timeline.step_ms:
-            share = f"{significant(ms, 'ms')} or {ms / timeline.step_ms:.0%} of the step"
-            yield ms, f"{share} is {row.what}: try {row.try_this}."
+            share = f"{significant(ms, 'ms')} or {100 * ms / timeline.step_ms:.0f} % of the step"
+            yield ms, f"{share} is {row.what}: {row.what_to_do}."
     optimizer = categories.get("optimizer")
     if optimizer is None or not optimizer.count or optimizer.count < UNFUSED_OPTIMIZER:
         return

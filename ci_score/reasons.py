@@ -180,8 +180,8 @@ def _uniform(scene: _Scene) -> _Cause | None:
     if near < UNIFORM_SHARE * total:
         return None
     words = (
-        f"every kernel takes about {slower:.0%} longer at the same number of launches, so look at"
-        " the device's clocks and power before the code"
+        f"every kernel takes about {100 * slower:.0f} % longer at the same number of launches, so"
+        " look at the device's clocks and power before the code"
     )
     return _Cause(words, plain_sum(change.delta_ms for _, change in alike))
 

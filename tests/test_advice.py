@@ -18,7 +18,7 @@ def step(**parts: float) -> Timeline:
 @pytest.mark.parametrize(
     ("part", "quiet", "loud", "words"),
     [
-        ("exposed_communication", 19.0, 23.0, "23.0 ms or 23% of the step is communication"),
+        ("exposed_communication", 19.0, 23.0, "23.0 ms or 23 % of the step is communication"),
         ("idle__waiting_for_data", 9.0, 12.0, "more workers"),
         ("idle__compiling", 4.0, 6.0, "keep shapes the same"),
         ("idle__allocating_memory", 4.0, 6.0, "expandable_segments"),

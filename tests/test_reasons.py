@@ -186,8 +186,8 @@ def test_uniform__slowdown_points_at_the_device_and_not_at_the_code() -> None:
     base = side({kind: (kind, 10, 10.0) for kind in kinds})
     head = side({kind: (kind, 10, 10.9) for kind in kinds})
     assert sentence(head, base) == (
-        "every kernel takes about 9% longer at the same number of launches, so look at the device's"
-        " clocks and power before the code (+4.50 ms)"
+        "every kernel takes about 9 % longer at the same number of launches, so look at the"
+        " device's clocks and power before the code (+4.50 ms)"
     )
 
 
