@@ -44,6 +44,9 @@ def compare(
                 delta=metric.delta(before or 0.0, now or 0.0) if known else None,
                 severity=severities.get(metric.name) if known else None,
                 not_compared=blind.get(metric.name),
+                higher_is_better=metric.higher_is_better,
+                relative=metric.relative,
+                unit=metric.unit,
             )
         )
     return tuple(changes)

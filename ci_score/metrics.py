@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Literal
 
-from ci_score.models import CaseRecord, Scorecard
+from ci_score.models import CaseRecord, Change, Scorecard
 
 THROUGHPUT, STEP_TIME, MEMORY = "throughput_tok_s", "step_time_ms", "peak_memory_gb"
 LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
@@ -40,6 +40,7 @@ class Metric:
 
     `card_value` stands in the rows of the reference model, which is frozen; `reference` and
     `training` are the limits under the rules of that name, None where it is not gated by default.
+    `unit` is what a policy says of a metric of its own.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Metric:
     reference: Limits | None = None
     training: Limits | None = None
     suggested: Limits = Limits(0.05, 0.10)
+    unit: str | None = None
 
     def value(self, case: CaseRecord) -> float | None:
         """The case's number, or None where it was not measured."""
@@ -239,6 +241,20 @@ def find_metric(name: str) -> Metric | None:
     return next((row for row in METRICS if row.name == name), None)
 
 
+def metric_of(change: Change) -> Metric:
+    """The row of a change, with what the policy in force said of its direction, scale and unit."""
+    row = find_metric(change.metric) or user_metric(change.metric, None, None, change.unit)
+    return replace(
+        row,
+        higher_is_better=_first(change.higher_is_better, row.higher_is_better),
+        relative=_first(change.relative, row.relative),
+    )
+
+
+def _first(said: bool | None, otherwise: bool) -> bool:
+    return otherwise if said is None else said
+
+
 def metric_named(name: str) -> Metric:
     """The row of that name; a metric of the user's own is shown as a bare number."""
     return find_metric(name) or user_metric(name, None, None, None)
@@ -257,4 +273,5 @@ def user_metric(
         _in(unit or ""),
         higher_is_better=direction == "higher",
         relative=scale != "absolute",
+        unit=unit,
     )

@@ -407,6 +407,9 @@ class Change(Value):
     samples: Count = 0
     outcome: Annotated[Outcome | None, Lax] = None
     reason: str | None = None
+    higher_is_better: bool | None = None
+    relative: bool | None = None
+    unit: str | None = None
     accepted: str | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ci_score.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, metric_named
+from ci_score.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, metric_named, metric_of
 from ci_score.models import Change, Explanation, Outcome, Record, Trend, Unjudged, Verdict
 from ci_score.policy import fates_of
 
@@ -127,7 +127,7 @@ def why(worst: Change, found: Explanation | None) -> str:
 
 def describe(change: Change) -> str:
     """A change in words: `Step time +25.0 % (400 ms → 500 ms)`."""
-    metric = metric_named(change.metric)
+    metric = metric_of(change)
     delta = metric.show_delta(change.delta) if change.delta is not None else "not compared"
     values = f"{metric.show_or_dash(change.base)} → {metric.show_or_dash(change.head)}"
     return f"{metric.label} {delta} ({values})"

@@ -16,8 +16,9 @@ from ci_score.models import Outcome as VerdictOutcome
 from ci_score.models import Record, Unjudged
 from ci_score.pipeline import judged_case
 from ci_score.policy import GateRule, Policy, fates_of, policy_of, policy_table, rules_of
-from ci_score.verdict import HARMLESS
-from tests.builders import PROJECT, case, found, profile
+from ci_score.report.words import limit
+from ci_score.verdict import HARMLESS, describe
+from tests.builders import PROJECT, case, found, profile, scorecard
 from tests.scene import FAST, SLOW, Outcome, Scene, on_pull_request, pull_request, tip
 
 Out = pytest.CaptureFixture[str]
@@ -530,3 +531,46 @@ def test_gates__on_what_no_case_of_a_table_measures_are_wrong_use(here: Path, ca
     policy.write_text("[[case]]\nmatch = 'b'\n[case.metrics.recompiles]\ngate = true", "utf-8")
     assert execute(call) == 2
     assert "the policy gates recompiles, which the case b lacks" in capsys.readouterr().err
+
+
+# --- metrics of one's own, in a report ----------------------------------------------------------
+
+
+def test_metric__of_the_user_s_own_is_shown_as_the_policy_describes_it() -> None:
+    """In its unit, on its scale, and with the limit on the side that is worse."""
+    policy = training("""
+        [metrics.hits]
+        direction = "higher"
+        fail = 0.1
+        exact = true
+        [metrics.tokenizer_ms]
+        direction = "lower"
+        scale = "absolute"
+        unit = "ms"
+        fail = 3
+        exact = true
+    """)
+    base = case(metrics={"hits": 10.0, "tokenizer_ms": 8.0})
+    head = case(metrics={"hits": 8.0, "tokenizer_ms": 12.0})
+    verdict = judged_case(head, found(base), policy).verdict
+    assert verdict is not None
+    assert verdict.outcome is VerdictOutcome.FAIL
+    changes = {one.metric: one for one in judged_case(head, found(base), policy).changes}
+    hits, tokenizer = changes["hits"], changes["tokenizer_ms"]
+    assert describe(tokenizer) == "tokenizer_ms +4.00 ms (8.00 ms → 12.0 ms)"
+    assert limit(tokenizer) == "+3.00 ms warns, +3.00 ms fails"
+    assert describe(hits) == "hits −20.0 % (10.0 → 8.00)"
+    assert limit(hits) == "−5 % warns, −10 % fails"
+
+
+@pytest.mark.parametrize(
+    ("same_work", "outcome"), [('["tokens_per_step"]', "warn"), ("[]", "fail")]
+)
+def test_environment__tokens_per_step_need_not_be_the_same(same_work: str, outcome: str) -> None:
+    """Where the policy does not ask for it, a step of another size is compared per token."""
+    policy = read(f"[environment]\nsame_work = {same_work}")
+    base = case(card=scorecard(100.0, 1000.0), tokens_per_step=100.0)
+    head = case(card=scorecard(260.0, 700.0), tokens_per_step=200.0)
+    verdict = judged_case(head, found(base), policy).verdict
+    assert verdict is not None
+    assert verdict.outcome == outcome

@@ -15,7 +15,7 @@ from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.options import POSITIVE
 from ci_score.errors import CiScoreError
 from ci_score.inputs import input_named
-from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named
+from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_of
 from ci_score.models import CaseInput, CaseRecord, JudgedBy, Outcome, Record, Verdict
 from ci_score.noise import LEAST_HISTORY, LEAST_PAIRS
 from ci_score.pipeline import Job, record_of, run
@@ -284,7 +284,7 @@ def _advice(record: Record, case: CaseRecord, slowdown: float, settings: Setting
     elif not any(change.gated for change in times):
         yield "the policy gates neither throughput nor step time: take `gate = false` away"
     for change in gated:
-        metric = metric_named(change.metric)
+        metric = metric_of(change)
         if change.fail_limit is None:
             yield f"metrics.{change.metric} has a `warn` and no `fail`"
         elif metric.worsening(change.delta or 0.0) <= change.fail_limit:

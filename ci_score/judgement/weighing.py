@@ -27,7 +27,8 @@ def caps(trial: Trial, baseline: BaselineFound) -> tuple[str, ...]:
     distance = not_attributable(baseline)
     if distance and trial.rules.rules == "training":
         reasons.append(distance)
-    if is_other_size(trial.case.tokens_per_step, baseline.case.tokens_per_step):
+    asked = "tokens_per_step" in trial.rules.environment.same_work
+    if asked and is_other_size(trial.case.tokens_per_step, baseline.case.tokens_per_step):
         reasons.append(
             f"{trial.case.tokens_per_step:g} tokens a step here,"
             f" {baseline.case.tokens_per_step:g} there: compared per token"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ci_score.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
+from ci_score.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of
 from ci_score.models import (
     CaseRecord,
     Change,
@@ -56,7 +56,7 @@ def _matters(change: Change) -> bool:
 
 
 def _row(change: Change) -> MetricRow:
-    metric = metric_named(change.metric)
+    metric = metric_of(change)
     return MetricRow(
         metric.label,
         metric.show_or_dash(change.base),
@@ -124,14 +124,14 @@ def reasons(case: CaseRecord) -> list[str]:
         return []
     told = tuple(describe(change) for change in case.changes)
     said = [
-        f"{metric_named(change.metric).label}: {change.reason}"
+        f"{metric_of(change).label}: {change.reason}"
         for change in case.changes
         if change.outcome not in (None, Outcome.PASS)
         and change.reason
         and change.reason not in _PLAIN
     ]
     said += [
-        f"{metric_named(change.metric).label} is accepted {change.accepted}"
+        f"{metric_of(change).label} is accepted {change.accepted}"
         for change in case.changes
         if change.accepted
     ]
@@ -210,7 +210,7 @@ def acceptance_line(case: CaseRecord) -> str:
     if not failing or failing[0].delta is None:
         return ""
     change = failing[0]
-    metric = metric_named(change.metric)
+    metric = metric_of(change)
     worse = abs(metric.worsening(change.delta or 0.0))
     bound = f"{worse * 110:.0f}%" if metric.relative else metric.show(worse * 1.1)
     return f"ci-score accept {case.name} {change.metric} up to {bound} because <reason>"

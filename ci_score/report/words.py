@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci_score.metrics import MINUS, metric_named, significant
+from ci_score.metrics import MINUS, metric_of, significant
 from ci_score.models import (
     BaselineUsed,
     Bottleneck,
@@ -60,7 +60,7 @@ def limit(change: Change) -> str:
     """From where on the rules warn and fail: `−10 % warns, −20 % fails`; a dash without a gate."""
     if not change.gated or change.warn_limit is None:
         return "–"
-    metric = metric_named(change.metric)
+    metric = metric_of(change)
     words = f"{metric.show_limit(change.warn_limit)} warns"
     if change.fail_limit is not None:
         words += f", {metric.show_limit(change.fail_limit)} fails"
@@ -71,7 +71,7 @@ def delta_words(change: Change) -> str:
     """The change with its 95 % interval: `−9.5 % (−10.1 to −8.9 %)`."""
     if change.delta is None:
         return f"not compared: {change.not_compared}" if change.not_compared else "not compared"
-    metric = metric_named(change.metric)
+    metric = metric_of(change)
     shown = metric.show_delta(change.delta)
     if change.low is None or change.high is None:
         return shown
