@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import pytest
+
 from ci_score.report.html.page import report_html
 from tests.builders import record
+from tests.showcase import large, slow_pull_request
 from tests.test_report import HOSTILE, demo, hostile, matrix, ungraded
 
 VOID = {"meta", "input", "br", "link"}
@@ -121,3 +124,20 @@ def test_page__says_what_a_reader_looks_for() -> None:
     shown = " ".join("".join(page.text).split())
     for words in ("Fail", "nightly", "−20.6 %", "Where the +80.0 ms went", "swiglu_bwd", "L4 × 1"):
         assert words in shown
+
+
+@pytest.mark.parametrize("size", [(64, 128, 200), (256, 8, 8), (256, 128, 50), (1, 3000, 200)])
+def test_page__stays_below_its_size(size: tuple[int, int, int]) -> None:
+    """Under 2 MB for whatever a record may hold; every case is in the overview."""
+    text = report_html(large(*size))
+    assert len(text.encode()) < 2_000_000
+    assert len(set(re.findall(r"model-\d+@h100", text))) == size[0]
+
+
+def test_page__draws_long_courses_whole() -> None:
+    """A path is no text, and is never cut."""
+    text = report_html(slow_pull_request())
+    lines = re.findall(r'<path class="line" d="([^"]*)"', text)
+    assert [line.count("L") for line in lines] == [71]
+    assert "Throughput per device −3.9" in text
+    assert "this run" in text

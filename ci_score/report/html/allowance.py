@@ -1,4 +1,4 @@
-"""How many rows of long tables a page of bounded size can hold; the worst case takes first."""
+"""How much of its long lists and figures a page of bounded size can hold; the worst case first."""
 
 from __future__ import annotations
 
@@ -7,19 +7,35 @@ from typing import TypeVar
 
 Row = TypeVar("Row")
 
-# A page stays under 2 MB: this is for rows, the rest for figures and what every case has.
-BYTES_OF_ROWS = 1_000_000
+# A page stays under 2 MB.
+BYTES = 1_800_000
+# Style, script, and what every case has: a line in the overview, and its verdict, metrics,
+# scorecard and provenance.
+BYTES_OF_A_PAGE, BYTES_OF_A_LINE, BYTES_OF_A_CASE = 30_000, 700, 7_500
+# Of more cases only the line in the overview is shown.
+MOST_CASES = 160
 
 
 class Allowance:
-    """Bytes that rows may still take."""
+    """Bytes that rows and figures may still take."""
 
-    def __init__(self, left: int = BYTES_OF_ROWS) -> None:
-        self.left = left
+    def __init__(self, cases: int, figures: int) -> None:
+        self._left = BYTES - BYTES_OF_A_PAGE - cases * BYTES_OF_A_LINE
+        self._left -= min(cases, MOST_CASES) * BYTES_OF_A_CASE
+        # What the figures of all cases take is kept for them: a picture says more than its rows.
+        self._kept = min(figures, max(self._left, 0))
+        self._left -= self._kept
 
     def take(self, rows: Sequence[Row], bytes_a_row: int, least: int = 0) -> Sequence[Row]:
-        """As many of the first rows as there is room for: all, or only the `least` of them."""
-        if len(rows) * bytes_a_row > self.left:
+        """All rows where there is room for them, or only the `least` of them."""
+        if len(rows) * bytes_a_row > self._left:
             rows = rows[:least]
-        self.left -= len(rows) * bytes_a_row
+        self._left -= len(rows) * bytes_a_row
         return rows
+
+    def draws(self, size: int) -> bool:
+        """Whether there is room for a figure of so many bytes."""
+        if size > self._kept:
+            return False
+        self._kept -= size
+        return True

@@ -135,7 +135,7 @@ def _course(
         now,
         tuple(_levels(own, commits, across, scale)),
         tuple(_marks(own, commits, across)),
-        tuple(Tick(percent(1.0 - scale.share(tick)), metric.show(tick)) for tick in scale.ticks(4)),
+        tuple(Tick(percent(1.0 - scale.share(tick)), metric.show(tick)) for tick in scale.ticks()),
         _dates(runs),
         len(measured) - len(alike),
         _summary(metric, values, runs, current if now else None),

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.metrics import Metric, metric_named, metric_of, significant
+from ci_score.metrics import Metric, metric_named, significant
 from ci_score.models import CaseRecord, Change, Explanation, Parity, Part, Scorecard
 from ci_score.report.html.scale import UNITS, Scale, around, percent
 from ci_score.report.rows import PartRow, part_rows
@@ -44,7 +44,7 @@ def interval(change: Change) -> Interval | None:
     """None where the change is not known."""
     if change.delta is None:
         return None
-    metric = metric_of(change)
+    metric = metric_named(change.metric)
     at = metric.worsening(change.delta)
     ends: list[float] = []
     if change.low is not None and change.high is not None:
@@ -300,7 +300,7 @@ def layer_bars(card: Scorecard) -> Layers | None:
     axis = round(UNITS * most_forward / (most_forward + most_backward))
     height = Scale(0.0, most_forward + most_backward)
     edges = [round(place * UNITS / len(layers)) for place in range(len(layers) + 1)]
-    gap = max(round(UNITS / len(layers) * 0.2), 1)
+    gap = min(max(round(UNITS / len(layers) * 0.2), 1), 12)
     forward, backward = [], []
     for place, layer in enumerate(layers):
         start, width = edges[place], edges[place + 1] - edges[place] - gap
@@ -317,10 +317,14 @@ def layer_bars(card: Scorecard) -> Layers | None:
             Tick(percent((place + 0.5) / len(layers)), str(layers[place].layer))
             for place in range(0, len(layers), between)
         ),
-        f"{len(layers)} layers. Forward takes up to {milliseconds(most_forward)}, backward up to"
-        f" {milliseconds(most_backward)}; the slowest is layer {slowest.layer} with"
+        f"{_counted(len(layers))}. Forward takes up to {milliseconds(most_forward)}, backward up"
+        f" to {milliseconds(most_backward)}; the slowest is layer {slowest.layer} with"
         f" {milliseconds(slowest.fwd_ms + slowest.bwd_ms)}.",
     )
+
+
+def _counted(layers: int) -> str:
+    return f"{layers} layers" if layers > 1 else "One layer"
 
 
 # --- pairs of launches ---------------------------------------------------------------------------

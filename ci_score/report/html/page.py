@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +15,32 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.metrics import metric_named, three_digits
-from ci_score.models import CaseRecord, Change, HistoryPoint, LayerSummary, OpChange, Record
+from ci_score.models import (
+    CaseRecord,
+    Change,
+    HistoryPoint,
+    LayerSummary,
+    OpChange,
+    Outcome,
+    Record,
+)
 from ci_score.report import rows, words
 from ci_score.report.escape import LONGEST_NAME, plain
 from ci_score.report.html import figures
-from ci_score.report.html.allowance import Allowance
+from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
 from ci_score.report.html.scale import UNITS
 from ci_score.report.markdown import headline_of, worst_first
 from ci_score.verdict import report_outcome
 
 LONGEST_TEXT = 1000
+_UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
+LEAST_SHARE_OF_CHANGE = 0.01
 # Rows cost about so many bytes beside their names.
-RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES = 50, 130, 50, 90, 50
+RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES = 66, 120, 60, 145, 70
+# And what is drawn, so many a point of a course and a bar of a layer.
+POINT_BYTES, BAR_BYTES = 20, 46
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class MetricLine:
     """A row of the table of metrics, with its drawing."""
 
     row: rows.MetricRow
+    outcome: Outcome | None
+    verdict: str
     drawing: figures.Interval | None
 
 
@@ -74,6 +89,7 @@ class CaseView:
     ops_in_all: int
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
+    changed_ops: Sequence[OpChange]
     pairs: figures.Pairs | None
     listed_pairs: Sequence[figures.Pair]
 
@@ -84,16 +100,25 @@ def report_html(record: Record, title: str = "") -> str:
     history: dict[str, list[HistoryPoint]] = {}
     for point in record.history:
         history.setdefault(point.case, []).append(point)
-    allowance = Allowance()
+    drawn = sum(len(points) * POINT_BYTES for points in history.values())
+    drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
+    allowance = Allowance(len(cases), drawn)
     judged = record.unjudged or not cases or any(case.verdict for case in cases)
     return _page().render(
         record=record,
         title=title,
         outcome=report_outcome(record) if judged else None,
-        headline=headline_of(record),
+        headline=_in_two(headline_of(record)),
         views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
         policy=_policy(record),
     )
+
+
+def _in_two(headline: str) -> tuple[str, str]:
+    """What changed by how much, and why: the second half of a long sentence is set smaller."""
+    what, _, why = headline.partition(": ")
+    # "Not judged: …" says nothing before the colon.
+    return (what, why) if why and any(sign.isdigit() for sign in what) else (headline, "")
 
 
 def _view(
@@ -114,24 +139,47 @@ def _view(
         metrics=_lines(shown, changes),
         more_metrics=_lines(others, changes),
         headline=figures.interval(headline) if headline else None,
-        courses=[_course(course, allowance) for course in courses(record, case, history)],
-        ops=allowance.take(ops, OP_BYTES + min(LONGEST_NAME, _longest(ops)), least=10),
+        courses=[
+            _course(course, allowance)
+            for course in courses(record, case, history)
+            if allowance.draws(len(course.runs) * POINT_BYTES)
+        ],
+        ops=allowance.take(ops, OP_BYTES + min(LONGEST_NAME, _longest(ops)), least=5),
         ops_in_all=len(ops) + case.ops_left_out,
-        layer_bars=figures.layer_bars(case.scorecard),
+        layer_bars=figures.layer_bars(case.scorecard)
+        if allowance.draws(len(layers) * BAR_BYTES)
+        else None,
         layers=allowance.take(layers, LAYER_BYTES + min(longest, LONGEST_NAME)),
+        changed_ops=_changed_ops(case),
         pairs=pairs,
         listed_pairs=allowance.take(pairs.pairs, PAIR_BYTES) if pairs else (),
     )
 
 
 def _lines(shown: Sequence[rows.MetricRow], changes: Mapping[str, Change]) -> list[MetricLine]:
-    return [MetricLine(row, figures.interval(changes[row.label])) for row in shown]
+    return [_line(row, changes[row.label]) for row in shown]
+
+
+def _line(row: rows.MetricRow, change: Change) -> MetricLine:
+    # The sign before the word is drawn here, in the page's own shapes.
+    _, _, said = row.verdict.partition(" ")
+    outcome = change.outcome if row.verdict and not change.accepted else None
+    if outcome is Outcome.PASS:
+        said = "within limits"
+    return MetricLine(row, outcome, said or "–", figures.interval(change))
 
 
 def _course(course: Course, allowance: Allowance) -> CourseView:
     listed = allowance.take(course.runs[::-1], RUN_BYTES)
     hovers = allowance.take(course.runs, HOVER_BYTES) if len(course.runs) <= MOST_HOVERS else ()
     return CourseView(course, hovers, listed)
+
+
+def _changed_ops(case: CaseRecord) -> list[OpChange]:
+    """Those that explain something: the others stand with their change among the hotspots."""
+    ops = case.explanation.ops if case.explanation else ()
+    least = LEAST_SHARE_OF_CHANGE * max((abs(op.delta_ms) for op in ops), default=0.0)
+    return [op for op in ops if abs(op.delta_ms) >= least]
 
 
 def _longest(ops: Sequence[OpLine]) -> int:
@@ -181,13 +229,29 @@ def _policy(record: Record) -> str:
 
 def _shown(value: object) -> object:
     """What a stranger may have written becomes one visible line; jinja escapes it after that."""
-    if type(value) is not str or (value.isascii() and value.isprintable()):
-        return value if type(value) is not str or len(value) <= LONGEST_TEXT else plain(value)
+    if type(value) is not str:
+        return value
+    if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
+        return value
     return plain(value, LONGEST_TEXT)
+
+
+def _path(drawn: str) -> Markup:
+    """A path of ours, which may be longer than any text."""
+    return Markup(drawn)  # noqa: S704 - numbers and letters that figures made
 
 
 def _name(value: str) -> str:
     return plain(value, LONGEST_NAME)
+
+
+def _said(value: str) -> str:
+    """A sentence in which no number parts from its unit at the end of a line."""
+    return _UNIT.sub("\u00a0", value)
+
+
+def _counted(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
 
 
 def _lines_of(value: str) -> Markup:
@@ -215,8 +279,12 @@ def _page() -> Template:
         style_hash=_hash(style),
         script_hash=_hash(script),
         UNITS=UNITS,
+        MOST_CASES=MOST_CASES,
     )
     environment.filters["name"] = _name
+    environment.filters["path"] = _path
+    environment.filters["said"] = _said
+    environment.filters["counted"] = _counted
     environment.filters["lines"] = _lines_of
     environment.filters["ms"] = words.milliseconds
     environment.filters["delta_ms"] = words.delta_milliseconds

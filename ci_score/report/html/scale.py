@@ -30,14 +30,16 @@ class Scale:
         """The place from the left in a stretched drawing."""
         return round(self.share(value) * UNITS)
 
-    def ticks(self, about: int = 4) -> list[float]:
+    def ticks(self, about: int = 5) -> list[float]:
         """Round numbers within the scale."""
         width = self.high - self.low
         if width <= 0 or not math.isfinite(width):
             return [self.low]
         rough = width / about
         power = 10.0 ** math.floor(math.log10(rough))
-        step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+        step = power * next(
+            factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999
+        )
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [count * step for count in range(first, last + 1)][: 3 * about]
 

@@ -1,0 +1,240 @@
+"""Reports worth looking at: what renderers are tested with in a browser, and pictures show.
+
+Noise is drawn from fixed seeds, so that the same picture comes out again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+from ci_score.baselines.folder import FolderBaselines
+from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
+from ci_score.metrics import MEMORY, STEP_TIME, THROUGHPUT
+from ci_score.models import (
+    CaseInput,
+    Change,
+    Environment,
+    HistoryPoint,
+    JudgedBy,
+    LaunchNumbers,
+    LayerSummary,
+    OpWork,
+    Outcome,
+    ParityProfile,
+    Profile,
+    Record,
+    RunIdentity,
+    Verdict,
+    op_totals,
+)
+from ci_score.pipeline import Job, measured_case, run
+from tests.builders import case, record, scorecard
+
+TOKENS = 8192.0
+MACHINE = Environment(
+    accelerator="L4",
+    accelerator_count=1,
+    timing="unprofiled",
+    versions={"torch": "2.9.1", "cuda": "12.8", "driver": "570.86", "python": "3.12.8"},
+)
+POLICY = {
+    "schema": 1,
+    "rules": "training",
+    "metrics": {"throughput_tok_s": {"gate": True, "warn": "3%", "fail": "5%"}},
+}
+NOW = "2026-02-18T09:30:00Z"
+Side = Literal["head", "base"]
+
+
+def slow_pull_request() -> Record:
+    """The demo's pull request, measured in pairs, on a branch that has a history."""
+    base_launches, head_launches = launches("base", 301.0), launches("head", 379.0)
+    base, head = profiled("main.json", base_launches), profiled("pull_request.json", head_launches)
+    before = record(
+        measured_case(CaseInput(CASE, base, launches=base_launches), WORKLOAD).model_copy(
+            update={"environment": MACHINE}
+        ),
+        commit=MAIN_COMMIT,
+        run=RunIdentity(number=912),
+        history=history(CASE, 301.0, 72),
+        rules="training",
+    )
+    read = CaseInput(
+        CASE,
+        head,
+        launches=head_launches,
+        environment=MACHINE,
+        base=CaseInput(CASE, base, launches=base_launches, environment=MACHINE),
+        partner=ParityProfile(
+            runtime="eager",
+            throughput_tok_s=25_100.0,
+            step_time_ms=326.0,
+            kernel_launches_per_step=2900,
+            ops={
+                name: ms * factor
+                for (name, ms), factor in zip(
+                    op_totals(head.per_layer).items(),
+                    (0.98, 1.04, 0.9, 0.7, 0.12) * 3,
+                    strict=False,
+                )
+            },
+        ),
+    )
+    store = FolderBaselines.of_records([("ci-score.json", before)], asking=record(commit="f" * 40))
+    return run(
+        Job(
+            cases=(read,),
+            workload=WORKLOAD,
+            policy={"schema": 1, "rules": "training"},
+            commit=PULL_REQUEST_COMMIT,
+            run=RunIdentity(number=918),
+        ),
+        baselines=store,
+        publish=lambda _record: None,
+        now=lambda: NOW,
+    )
+
+
+def profiled(name: str, measured: Sequence[LaunchNumbers]) -> Profile:
+    """A sample of the demo as a device's trace would tell it, beside unprofiled step times."""
+    told = sample(name)
+    ops = op_totals(told.per_layer)
+    is_slow = name != "main.json"
+    kinds = {op: kind_of(op) for op in ops}
+    counts = {op: 24.0 * (3 if is_slow and op == "swiglu_bwd" else 1) for op in ops}
+    phases = {
+        phase: {
+            op: OpWork(count=counts[op], ms=ms) for op, ms in ops.items() if of_phase(op, phase)
+        }
+        for phase in ("forward", "backward")
+    }
+    categories: dict[str, float] = {}
+    for op, ms in ops.items():
+        categories[kinds[op]] = categories.get(kinds[op], 0.0) + ms
+    idle_ms = 14.0 if is_slow else 10.5
+    return told.model_copy(
+        update={
+            "avg_step_ms": statistics.median(one.values[STEP_TIME] for one in measured),
+            "profiled_step_ms": told.avg_step_ms,
+            "ops": ops,
+            "op_kinds": kinds,
+            "op_counts": counts,
+            "phase_ops": phases,
+            "op_categories": categories,
+            "device_busy_ms": told.avg_step_ms - idle_ms,
+            "compute_ms": told.avg_step_ms - idle_ms - 1.5,
+            "communication_ms": 0.0,
+            "exposed_communication_ms": 0.0,
+            "idle_causes": {"data": 1.1, "launching": idle_ms - 3.0},
+            "kernel_launches_per_step": 3030.0 if is_slow else 2980.0,
+            "peak_memory_gb": 19.4 if is_slow else 18.9,
+        }
+    )
+
+
+def kind_of(op: str) -> str:
+    return "gemm" if "gemm" in op else "attention" if "attention" in op else "elementwise"
+
+
+def of_phase(op: str, phase: str) -> bool:
+    return op.endswith("_bwd") == (phase == "backward")
+
+
+def launches(side: Side, step_ms: float, count: int = 12) -> tuple[LaunchNumbers, ...]:
+    """Fresh processes, each a little off: both sides of a pair share the machine's mood."""
+    moods, own = random.Random(7), random.Random(side)  # noqa: S311 - no secret
+    times = [step_ms * (1 + moods.gauss(0, 0.006) + own.gauss(0, 0.005)) for _ in range(count)]
+    return tuple(
+        LaunchNumbers(
+            side=side,
+            launch=number,
+            values={STEP_TIME: ms, THROUGHPUT: TOKENS / ms * 1000.0, MEMORY: 18.9},
+        )
+        for number, ms in enumerate(times)
+    )
+
+
+def history(name: str, step_ms: float, runs: int, seed: int = 11) -> tuple[HistoryPoint, ...]:
+    """Runs of the branch, one a day: a third through, a change made them 4 % slower."""
+    noise = random.Random(seed)  # noqa: S311 - no secret
+    points = []
+    for number in range(runs):
+        level = step_ms / 1.04 if number < runs // 3 else step_ms
+        ms = level * (1 + noise.gauss(0, 0.004))
+        day = number * 365 // max(runs, 365) if runs > 365 else number
+        points.append(
+            HistoryPoint(
+                case=name,
+                commit=hashlib.sha1(f"{name} {number}".encode()).hexdigest(),  # noqa: S324 - a name
+                run=RunIdentity(number=800 + number),
+                created_at=f"2025-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}T04:23:00Z",
+                step_time_ms=ms,
+                throughput_tok_s=TOKENS / ms * 1000.0,
+                environment=MACHINE.model_copy(update={"versions": {}}),
+                outcome=Outcome.PASS,
+            )
+        )
+    return tuple(points)
+
+
+def large(cases: int = 64, layers: int = 128, runs: int = 200) -> Record:
+    """As much as a matrix of models and machines may bring: every list as long as it gets."""
+    names = [f"model-{number:02d}@h100" for number in range(cases)]
+    outcomes = [Outcome.FAIL, Outcome.WARN, Outcome.INCONCLUSIVE, *[Outcome.PASS] * 13]
+    judged = []
+    for number, name in enumerate(names):
+        summary = [
+            LayerSummary(
+                layer=place,
+                fwd_ms=3.0 + (place * 31 + number) % 97 / 100,
+                bwd_ms=7.0 + (place * 17 + number) % 89 / 50,
+                ratio=2.3 + place / 1000,
+                top_op=f"gate_up_gemm_bwd_{place % 7}",
+                top_op_pct=20.0 + place / 10,
+            )
+            for place in range(layers)
+        ]
+        ops = {
+            f"ampere_bf16_s16816gemm_128x{size}_ldg8_stages_{size % 5}": 90.0 / (size + 1)
+            for size in range(64)
+        }
+        outcome = outcomes[number % len(outcomes)]
+        delta = 0.004 if outcome is Outcome.PASS else 0.08
+        changes = [
+            Change(
+                metric=metric,
+                base=300.0,
+                head=300.0 * (1 + delta),
+                delta=delta,
+                gated=True,
+                warn_limit=0.03,
+                fail_limit=0.05,
+                low=delta - 0.003,
+                high=delta + 0.003,
+                judged_by=JudgedBy.PAIRED,
+                samples=20,
+                outcome=outcome,
+            )
+            for metric in (STEP_TIME, MEMORY)
+        ]
+        judged.append(
+            case(
+                name,
+                scorecard(300.0 * (1 + delta), 27_000.0 + number, per_layer_summary=tuple(summary)),
+                environment=MACHINE,
+                ops=ops,
+                phases={"forward": 84.0, "backward": 180.0, "optimizer": 18.0},
+                changes=changes,
+                verdict=Verdict(outcome=outcome, headline=f"Step time {delta:+.1%} of {name}"),
+            )
+        )
+    points = [
+        point
+        for number, name in enumerate(names)
+        for point in history(name, 300.0 + number, runs, seed=number)
+    ]
+    return record(*judged, history=tuple(points), commit="a" * 40)
