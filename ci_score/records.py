@@ -39,6 +39,15 @@ def read_record(data: bytes, source: str) -> Record:
     )
 
 
+def record_schema() -> dict[str, Any]:
+    """The format of a record as a JSON schema, for other tools that read one."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Record.model_json_schema(mode="serialization"),
+        "title": f"ci-score record, version {SCHEMA_VERSION}",
+    }
+
+
 def _of_bare_scorecard(scorecard: Scorecard, knows_whether_graded: bool) -> Record:
     if not knows_whether_graded and scorecard.efficiency in (0.0, 1.0):
         # The reference grades F where it knows no roofline, and A above it: both are clamped.
