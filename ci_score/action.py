@@ -13,7 +13,13 @@ from ci_score.acceptance import Nobody
 from ci_score.baselines import BaselineStore
 from ci_score.baselines.artifacts import ArtifactBaselines
 from ci_score.baselines.folder import FolderBaselines
-from ci_score.case_files import CaseFiles, case_name, files_of_artifact, find_files, is_measurement
+from ci_score.case_files import (
+    CaseFiles,
+    case_name,
+    files_of_artifact,
+    find_files,
+    find_measurements,
+)
 from ci_score.errors import BadInputError, GitHubError, WrongUseError
 from ci_score.files import read_bytes
 from ci_score.github import artifacts, commits
@@ -135,7 +141,7 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
     asked = settings.measurements
     cases = read_cases(
         found.files,
-        find_files(asked, workspace, is_measurement) if asked else None,
+        find_measurements(asked, workspace) if asked else None,
         find_files(settings.parity, workspace),
         frozenset(source.name for source in asked if source.name),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ci_score.environment_file import ENVIRONMENT_FILE
@@ -17,6 +17,9 @@ _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
 _GLOB = re.compile(r"[*?\[]")
 MOST_FILES = 1000
+# What `ci-score ab` keeps beside its measurements.
+SESSION_FILE, PROFILES_FOLDER = "session.json", "profiles"
+SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "harness"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class CaseFile:
     """A file of a case, not read yet: in the workspace, or a member of an artifact.
 
     `named` where the user has named this very file, and not a folder or glob that it is in;
-    `environment` is the environment.json beside it, or the nearest one above it in that folder.
+    `environment` is the environment.json beside it, or the nearest one above it in that folder, and
+    `profiles` are those of each side that `ci-score ab` left beside its measurements.
     """
 
     name: str
@@ -41,6 +45,7 @@ class CaseFile:
     problem: str = ""
     named: bool = False
     environment: CaseFile | None = None
+    profiles: Mapping[str, tuple[CaseFile, ...]] = field(default_factory=dict)
 
     def source(self) -> ProfileSource:
         """For a reader of profiles; BadInputError where it must not be read."""
@@ -95,6 +100,28 @@ def find_files(
     if len(found) > MOST_CASES:
         raise WrongUseError(f"{len(found)} cases, at most {MOST_CASES} are judged in one report")
     return found
+
+
+def find_measurements(sources: Iterable[CaseSource], workspace: Path) -> CaseFiles:
+    """The files of measurements, each with the profiles of its session."""
+    return {
+        case: [
+            replace(file, profiles=_session_profiles(file.path.parent, workspace))
+            if file.path is not None and not file.problem
+            else file
+            for file in files
+        ]
+        for case, files in find_files(sources, workspace, is_measurement).items()
+    }
+
+
+def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFile, ...]]:
+    folders = {side: session / PROFILES_FOLDER / side for side in ("head", "base")}
+    return {
+        side: tuple(file for _, file in _files_of(folder, side, workspace, _is_profile))
+        for side, folder in folders.items()
+        if folder.is_dir()
+    }
 
 
 def is_measurement(name: str) -> bool:
@@ -165,10 +192,19 @@ def _files_of(
         yield name or DEFAULT_CASE, _case_file(path, workspace, path.parent)
         return
     for file in sorted(path.rglob("*")):
-        if file.is_file() and is_input(file.name):
+        if file.is_file() and is_input(file.name) and not _is_kept_by_a_session(file, path):
             folders = file.relative_to(path).parts[:-1]
             case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
             yield case, _case_file(file, workspace, path)
+
+
+def _is_kept_by_a_session(file: Path, top: Path) -> bool:
+    """Whether it lies in a folder of `ci-score ab` below the one that was asked for."""
+    folders = file.relative_to(top).parts[:-1]
+    return any(
+        name in SESSION_FOLDERS and (top.joinpath(*folders[:depth]) / SESSION_FILE).is_file()
+        for depth, name in enumerate(folders)
+    )
 
 
 def _case_file(path: Path, workspace: Path, top: Path) -> CaseFile:

@@ -92,6 +92,8 @@ def _case(
     measured: _Launches | None,
     partner_files: list[CaseFile] | None,
 ) -> CaseInput:
+    base_files = [] if files else _session_files(measured, "base")
+    files = files or _session_files(measured, "head")
     profile, wrong_profile = _profile_or_problem(files)
     partner, wrong_partner = _partner(partner_files)
     told = _told_beside([*files, *(measured.files if measured else ())])
@@ -114,18 +116,26 @@ def _case(
     if head is None and judged.crashed is None:
         problem = problem or "its measurements hold no step"
     timed = head.applied_to(profile) if head else profile
+    base_profile, wrong_base = _profile_or_problem(base_files)
+    bases = told.applied_to(base_profile) if base_files else _same_machine(profile)
     return CaseInput(
         name,
         profile=timed.model_copy(update={"unusable": judged.crashed}) if judged.crashed else timed,
         problem=problem,
         # Measurements judge alone: a profile that cannot be read then only explains nothing.
-        notes=_said(wrong_profile, wrong_partner, *told.notes, *judged.notes),
+        notes=_said(wrong_profile, wrong_base, wrong_partner, *told.notes, *judged.notes),
         launches=head.numbers() if head else (),
         measurement=measured.digest,
         environment=_environment_of(head, told, judged.disturbances),
-        base=_base(name, base, profile, told) if head and base else None,
+        base=_base(name, base, bases, told) if head and base else None,
         partner=partner,
     )
+
+
+def _session_files(measured: _Launches | None, side: str) -> list[CaseFile]:
+    """What a session has profiled of a side, once it was measured."""
+    sessions = measured.files if measured else []
+    return [file for session in sessions for file in session.profiles.get(side, ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +255,7 @@ def _base(name: str, measured: Measured, profile: Profile, told: _Told) -> CaseI
     """The other side of the same session, on the same machine."""
     return CaseInput(
         name,
-        measured.applied_to(_same_machine(profile)),
+        measured.applied_to(profile),
         launches=measured.numbers(),
         environment=_environment_of(measured, told, {}),
     )

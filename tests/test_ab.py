@@ -589,3 +589,49 @@ def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
     said = capsys.readouterr().err
     assert "\r" not in said
     assert said.count("pair 4: base 10.0") == 1
+
+
+def test_profile_once__is_found_by_run(here: Path, capsys: Out) -> None:
+    """Each side's profile explains its own side; nothing of a session becomes a case."""
+    (here / "trace.py").write_text(
+        "import json, os\n"
+        "slow = os.environ['CI_SCORE_SIDE'] == 'head'\n"
+        "ops = {'gemm': 4.0, 'softmax': 6.0 if slow else 2.0}\n"
+        "ms = 2 * sum(ops.values())\n"
+        "backward = {'total_ms': ms, 'pct': 100.0, 'avg_ms': ms}\n"
+        "profile = {'steps': 5, 'avg_step_ms': ms, 'wall_coverage': 1.0,\n"
+        "    'phases': {'backward': backward},\n"
+        "    'per_layer': [{'layer': 0, 'fwd_ms': 0.0, 'bwd_ms': ms, 'ops': ops}]}\n"
+        "with open(os.environ['CI_SCORE_PROFILE_DIR'] + '/profile.json', 'w') as stream:\n"
+        "    json.dump(profile, stream)\n"
+        "with open(os.environ['CI_SCORE_PROFILE_DIR'] + '/events.jsonl', 'w') as stream:\n"
+        "    stream.write('no measurement')\n",
+        encoding="utf-8",
+    )
+    write_side(here / "head", 14.0)
+    assert ab("--profile-once", f"{sys.executable} trace.py") == 0
+    assert execute(["run", "--measurements", "perf"]) == 1
+    record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
+    assert [case["name"] for case in record["cases"]] == ["training"]
+    contributions = {
+        (row["kind"], row["name"]): row["head_ms"] - row["base_ms"]
+        for row in record["cases"][0]["contributions"]
+    }
+    assert contributions[("op", "softmax")] == pytest.approx(4.0)
+    assert ("op", "gemm") not in contributions
+
+
+def test_profile_once__gives_way_to_profiles_that_are_named(here: Path) -> None:
+    """What the user names explains the head, and nothing the base."""
+    write_side(here / "head", 14.0)
+    assert ab("--looks", "8") == 0
+    session_profile = here / "perf" / "profiles" / "head"
+    session_profile.mkdir(parents=True)
+    (session_profile / "broken.json").write_text("{", encoding="utf-8")
+    own = {"own": {"total_ms": 9.0, "pct": 45.0, "avg_ms": 9.0}}
+    named = json.dumps({"steps": 2, "avg_step_ms": 20.0, "phases": own})
+    (here / "own.json").write_text(named, encoding="utf-8")
+    assert execute(["run", "--measurements", "perf", "--profiles", "own.json"]) == 1
+    record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
+    assert list(record["cases"][0]["phases"]) == ["own"]
+    assert "broken.json" not in json.dumps(record)
