@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
@@ -140,6 +142,14 @@ def test_paired__one_launch_that_ran_away_cannot_hide_the_others(
     assert differences(*percents).proves(LIMIT, CHANCE)
 
 
+def test_paired__one_launch_that_ran_away_leaves_a_suspicion() -> None:
+    """Four pairs are too few to prove it then, and each of them says the same."""
+    found = differences(10.0, 10.5, 9.5, 900.0)
+    assert not found.proves(LIMIT, CHANCE)
+    assert found.suggests(LIMIT)
+    assert not differences(1.0, 0.5, 1.5, 900.0).suggests(LIMIT)
+
+
 @given(pairs, st.floats(-6.0, 6.0))
 def test_paired__the_unit_does_not_matter(rows: list[tuple[float, float]], moved: float) -> None:
     """Seconds instead of milliseconds move both sides of a pair alike."""
@@ -262,6 +272,39 @@ def test_history__drift_is_followed() -> None:
     """A branch that becomes slower by a third of a per cent a run is predicted to go on so."""
     runs = [run + 0.003 * place for place, run in enumerate(quiet(30, 0.002))]
     assert of_runs(0.003 * 30, runs).worsening == pytest.approx(0.0, abs=0.005)
+
+
+def test_history__luck_that_dwarfs_the_limit_has_to_be_surpassed_by_far() -> None:
+    """How often such a machine is far off is not known well enough to believe its own spread."""
+    found = of_runs(0.5, quiet(40, 0.13))
+    assert found.at_least(CHANCE) > LIMIT
+    assert not found.proves(LIMIT, CHANCE)
+
+
+def test_history__lopsided_luck_reaches_further() -> None:
+    """Runs that are mostly fast and sometimes slow are slow more often than even luck would be."""
+    even, lopsided = (
+        quiet(30),
+        [run + 0.06 * (place % 8 == 0) for place, run in enumerate(quiet(30))],
+    )
+    assert of_runs(0.0, even).skew == 0.0
+    found = of_runs(0.0, lopsided)
+    assert found.reach(CHANCE) > 1.2 * student.quantile_above(CHANCE, found.freedom) * found.error
+
+
+def test_history__the_spread_is_the_larger_one_of_two() -> None:
+    """Neither runs that alternate nor runs that wander slowly pass for precision."""
+    alternating = [0.01 * (-1) ** place for place in range(30)]
+    assert of_runs(0.0, alternating).error > 0.014
+    wandering = [0.05 * math.sin(place / 4.0) for place in range(30)]
+    steps = [after - before for before, after in pairwise(wandering)]
+    assert of_runs(0.0, wandering).error > 3.0 * statistics.stdev(steps)
+
+
+def test_history__a_level_of_few_runs_is_less_sure() -> None:
+    """The mean of the three runs since a shift has luck of its own."""
+    old, new = quiet(30), [run + 0.3 for run in quiet(3)]
+    assert of_runs(0.3, [*old, *new]).error > 1.1 * of_runs(0.0, old).error
 
 
 def test_history__two_modes_are_no_precision() -> None:
