@@ -14,7 +14,7 @@ from ci_score.models import Record
 from ci_score.records import fitted
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.strict_json import dump
-from tests.builders import case, layer, profile, record, runtime, scorecard
+from tests.builders import case, layer, phase, profile, record, runtime, scorecard
 
 Out = pytest.CaptureFixture[str]
 
@@ -248,6 +248,46 @@ def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -
     baseline = left(here).cases[0].baseline
     assert baseline is not None
     assert baseline.source == "the base side of the same measurements"
+
+
+def phases_of(backward_ms: float) -> dict[str, Any]:
+    return {"phases": {"forward": phase(30.0), "backward": phase(backward_ms)}, "per_layer": ()}
+
+
+def test_measurements__of_both_sides_are_explained_by_the_branch_s_profile(here: Path) -> None:
+    """A session measures its base without a profile: that of the branch's record says why."""
+    rows = [
+        {"side": side, "launch": number, "step_ms": [ms + 0.1 * number], "tokens_per_step": 1000}
+        for side, ms in (("base", 90.0), ("head", 120.0))
+        for number in range(6)
+    ]
+    measure(here, 100.0, **phases_of(65.0))
+    write(here / "m.jsonl", launches(*(row for row in rows if row["side"] == "head")))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    measure(here, 140.0, **phases_of(105.0))
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 1
+    (found,) = left(here).cases
+    assert found.verdict is not None
+    assert found.verdict.headline.endswith(
+        "(confirmed): under the profiler most of it is in the backward (+40.0 ms)"
+    )
+    assert found.explanation is not None
+    assert found.explanation.under_profiler
+    assert [part.delta_ms for part in found.explanation.parts] == [0.0, 40.0, 0.0]
+
+
+def test_measurements__without_any_profile_of_the_base_are_not_explained(here: Path) -> None:
+    """The head's profile alone says nothing of the change."""
+    rows = [{"side": side, "step_ms": [ms], "tokens_per_step": 1000}
+            for side, ms in (("base", 90.0), ("head", 120.0))]  # fmt: skip
+    measure(here, 140.0, **phases_of(105.0))
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 1
+    (found,) = left(here).cases
+    assert found.explanation is None
+    assert found.verdict is not None
+    assert found.verdict.headline == "Step time +33.3 % (90.0 ms → 120 ms)"
 
 
 def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:
