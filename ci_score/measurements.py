@@ -122,9 +122,18 @@ class Measured:
                 "profiled_step_ms": profile.avg_step_ms or None,
                 "peak_memory_gb": max(memory, default=profile.peak_memory_gb),
                 "steps": sum(len(launch.timed_ms) for launch in self.launches),
-                "tokens_per_step": tokens if tokens is not None else profile.tokens_per_step,
+                "tokens_per_step": tokens if tokens is not None else _tokens_of(profile),
+                # Its own is that of the profiled run; the measured one follows from the tokens.
+                "throughput_tok_s": None,
             }
         )
+
+
+def _tokens_of(profile: Profile) -> float | None:
+    """The tokens of a step, which a throughput and a step time tell as well."""
+    if profile.tokens_per_step is not None or not profile.throughput_tok_s:
+        return profile.tokens_per_step
+    return profile.throughput_tok_s * profile.avg_step_ms / 1000.0 or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,17 @@ def test_measurements__judge_and_profiles_explain(here: Path) -> None:
     assert found.scorecard.per_layer_summary
 
 
+def test_measurements__replace_the_throughput_that_a_profile_states(here: Path) -> None:
+    """A throughput under the profiler is another number; its tokens a step stay."""
+    profiled = profile(200.0, throughput_tok_s=5000.0)
+    normalised = {"_profiler": "ci-score", "_schema": 1, **profiled.model_dump(mode="json")}
+    write(here / "profiles" / "p.json", json.dumps(normalised))
+    write(here / "m.jsonl", launches({"launch": 0, "step_ms": [100.0]}))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    card = left(here).cases[0].scorecard
+    assert (card.step_time_ms, card.throughput_tok_s) == (100.0, 10_000.0)
+
+
 @pytest.mark.parametrize(
     "where", ["perf", "perf/*.jsonl", "perf/m.jsonl", "llama=perf", "llama=perf/m.jsonl"]
 )
