@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ci_score import noise
+from ci_score.judgement.sharing import TIMES
 from ci_score.judgement.trial import Finding, Trial
 from ci_score.judgement.weighing import CONFIRMED, not_attributable
 from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named
@@ -129,8 +130,16 @@ def _passed(gated: Sequence[Change], visible: float | None) -> str:
     if visible is None:
         return "No regression beyond the limits"
     if any(change.judged_by in _STATISTICAL for change in gated):
-        return f"No slowdown. Anything above +{visible * 100:.1f} % would have shown"
+        what = "slowdown beyond the limits" if any(map(_is_surely_worse, gated)) else "slowdown"
+        return f"No {what}. Anything above +{visible * 100:.1f} % would have shown"
     return f"No slowdown beyond {visible:.0%}"
+
+
+def _is_surely_worse(change: Change) -> bool:
+    """Whether the whole interval lies on the worse side of no change at all."""
+    worsening = metric_named(change.metric).worsening
+    ends = (change.low, change.high)
+    return change.metric in TIMES and all(end is not None and worsening(end) > 0 for end in ends)
 
 
 def _smallest_visible(findings: Sequence[Finding], outcome: Outcome) -> float | None:
