@@ -36,6 +36,7 @@ from ci_score.reading import read_cases
 from ci_score.records import read_record
 from ci_score.settings import Settings
 from ci_score.strict_json import parse
+from ci_score.suspicion import ForOneRun, for_one_run
 from ci_score.verdict import EXIT_OK, Gate, exit_code, unjudged
 
 LARGEST_EVENT = 32 * 1024 * 1024
@@ -70,20 +71,11 @@ def run_action(settings: Settings, world: World) -> int:
         summary=_path(environment, "GITHUB_STEP_SUMMARY"),
         outputs=_path(environment, "GITHUB_OUTPUT"),
     )
-    on_head = event.pull is not None and _checked_out_head(settings.workspace, event)
-    job = replace(
-        job_of(settings, lambda: _profiles_in_job(settings, event, api)),
-        commit=event.sha,
-        run=event.run,
-        tracked=event.kind is Kind.TRACKED_BRANCH,
-        notices=(_ON_HEAD,) if on_head else (),
-    )
     conversation = _conversation(api, event)
+    job, baselines = _job_and_baselines(settings, event, api)
     record = run(
         job,
-        baselines=_baselines(
-            settings, event, api, lambda: commits.line_of(api, event, head_is_checked_out=on_head)
-        ),
+        baselines=baselines,
         publish=lambda record: publish(
             record, settings, event, api, conversation, files, gate, world.say, world.command
         ),
@@ -93,6 +85,34 @@ def run_action(settings: Settings, world: World) -> int:
     )
     world.show(record)
     return exit_code(record, gate)
+
+
+def suspect_in_job(settings: Settings, world: World) -> Record:
+    """The verdict on this run's one measurement, published nowhere: an A/B may follow."""
+    environment = world.environment
+    event = read_event(environment, _payload(environment), settings.baseline_branch)
+    if event.producer is not None:
+        raise WrongUseError("suspect: a workflow_run has measured nothing itself")
+    url = environment.get("GITHUB_API_URL") or "https://api.github.com"
+    api = Api(url, settings.token, sleep=world.sleep)
+    job, baselines = _job_and_baselines(settings, event, api)
+    job = replace(job, policy=for_one_run(job.policy))
+    return run(job, baselines=ForOneRun(baselines), publish=world.show, now=world.now)
+
+
+def _job_and_baselines(settings: Settings, event: Event, api: Api) -> tuple[Job, BaselineStore]:
+    """What this run measured, and what that is compared with."""
+    on_head = event.pull is not None and _checked_out_head(settings.workspace, event)
+    job = replace(
+        job_of(settings, lambda: _profiles_in_job(settings, event, api)),
+        commit=event.sha,
+        run=event.run,
+        tracked=event.kind is Kind.TRACKED_BRANCH,
+        notices=(_ON_HEAD,) if on_head else (),
+    )
+    return job, _baselines(
+        settings, event, api, lambda: commits.line_of(api, event, head_is_checked_out=on_head)
+    )
 
 
 def _conversation(api: Api, event: Event) -> PullConversation | None:

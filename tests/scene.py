@@ -93,8 +93,8 @@ class Scene:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text((measured or profile()).model_dump_json(), encoding="utf-8")
 
-    def act(self, event: Event, **inputs: str) -> Outcome:
-        """Runs the Action for the event, with a fresh set of the runner's files."""
+    def act(self, event: Event, command: str = "run", **inputs: str) -> Outcome:
+        """Runs the Action, or another command, for the event with fresh files of the runner's."""
         self.runs += 1
         place = self.folder / f"runner-{self.runs}"
         given = {"github-token": self.token, **{k.replace("_", "-"): v for k, v in inputs.items()}}
@@ -106,7 +106,7 @@ class Scene:
             "GITHUB_WORKSPACE": str(self.workspace),
         }
         with only_these(environment):
-            code = execute(["run"], Machine(sleep=lambda _seconds: None))
+            code = execute([command], Machine(sleep=lambda _seconds: None))
         return Outcome(
             code=code,
             outputs=read_outputs(Path(environment["GITHUB_OUTPUT"])),

@@ -53,7 +53,8 @@ ARROWS: dict[str, set[str]] = {
     "reading": VALUES | {"environment_file", "case_files", "measurements", "profilers", "parity"},
     "action": FACTS
     | {"files", "records", "case_files", "settings", "verdict", "baselines", "github", "policy"}
-    | {"pipeline", "reading", "posting", "publishing", "acceptance"},
+    | {"pipeline", "reading", "posting", "publishing", "acceptance", "suspicion"},
+    "suspicion": {"models", "policy", "baselines", "verdict"},
     "posting": {"models", "scoring", "baselines", "pipeline", "acceptance"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS

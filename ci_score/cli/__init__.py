@@ -32,6 +32,7 @@ COMMANDS = (
     "ab",
     "env",
     "qualify",
+    "suspect",
     "policy",
     "selftest",
     "completion",
@@ -71,6 +72,7 @@ def cli() -> None:
     Exit codes:
       0  pass or warning        2  wrong use or a bad file
       1  confirmed regression   3  could not judge, or ci-score broke
+      10 one run looks wrong, of `suspect` alone
     """
 
 

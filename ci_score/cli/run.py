@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,9 +60,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
       ci-score run --profiles "llama@l4=out/*.json" --baseline main/ci-score.json
       ci-score run --measurements perf/measurements.jsonl --tokens-per-step 8192
     """
-    inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
-    workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
-    settings = settings_of(inputs, workspace)
+    settings = settings_here(values)
 
     def show(record: Record) -> None:
         click.echo(dump(record) if as_json else report_text(record), nl=False)
@@ -80,10 +78,21 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     return run_action(settings, world)
 
 
-def run_here(settings: Settings, show: Callable[[Record], None], *, quiet: bool = False) -> int:
-    """Without GitHub: a folder remembers, and everything is printed."""
+def settings_here(values: Mapping[str, str | None]) -> Settings:
+    """The settings that the options or a container's variables spell, in the workspace."""
+    inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
+    return settings_of(inputs, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
+
+
+def only_in_a_job(settings: Settings) -> None:
+    """What is wrong use elsewhere."""
     if settings.profile_artifact:
         raise WrongUseError("profile-artifact reads this run's artifacts: it needs a GitHub job")
+
+
+def run_here(settings: Settings, show: Callable[[Record], None], *, quiet: bool = False) -> int:
+    """Without GitHub: a folder remembers, and everything is printed."""
+    only_in_a_job(settings)
     named = settings.baseline is not None
     store = FolderBaselines(
         settings.baseline or settings.output_dir / "baselines", must_exist=named
