@@ -45,6 +45,7 @@ bench-readers: $(VENV)/.tests
 
 bench-gate: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.gate
+	$(BIN)/python -m benchmarks.trend
 
 bench-report: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.report

@@ -13,9 +13,9 @@ is worse: log ratios for relative metrics.
 
 `benchmarks/trend.py` simulates how often that is wrong. Of histories of 200 runs without a change
 fewer than 1 in 100 report one where the runs are normal, log-normal, of two modes, drift steadily
-or are correlated at 0.8 from run to run; 1 in 50 where at 0.9, or where one run in 33 is far slower.
-Where a machine stays in each of its two modes for some twenty runs, 1 in 13 reports the modes, and
-of histories of 60 runs nearly every second one.
+or are correlated at 0.8 from run to run; 1 in 50 where at 0.9, or where one run in 33 is slow by
+far. Where a machine stays in each of its two modes for some twenty runs, 1 in 13 reports the modes,
+and of histories of 60 runs nearly every second one.
 """
 
 from __future__ import annotations
