@@ -401,7 +401,8 @@ def _metrics(
 def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
     """Numbers that no scorecard can be made of are a problem of their case, not of the run."""
     try:
-        return measured_case(case, workload)
+        with overflow_is_bad_input(f"case {case.name}"):
+            return measured_case(case, workload)
     except BadInputError as error:
         return measured_case(CaseInput(case.name, problem=str(error)), Workload())
 
@@ -431,10 +432,11 @@ def trial_of(
             changes = compare(case, baseline.case, [gate.metric for gate in rules.gates])
             places = contributions(case, baseline.case)
             found = explain(case, baseline.case)
+            if found is not None:
+                found = with_sentences(found, case, baseline.case, places)
     except BadInputError as error:
         return replace(trial, case=case.model_copy(update={"unmeasured": str(error)}))
     if found is not None:
-        found = with_sentences(found, case, baseline.case, places)
         case = case.model_copy(update={"explanation": found})
     return replace(trial, case=case, changes=changes, contributions=places)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.efficiency import Workload
+from ci_score.errors import BadInputError
 from ci_score.explanation import IDLE, OVERLAP, REST, explain, op_changes, stem, timeline_of
-from ci_score.models import CaseInput, CaseRecord, OpChange, Phase, Profile, Timeline
-from ci_score.pipeline import KEPT_OPS, measured_case
+from ci_score.models import CaseInput, CaseRecord, OpChange, OpWork, Phase, Profile, Timeline
+from ci_score.pipeline import KEPT_OPS, judged_case, measured_case
 from ci_score.reasons import with_sentences
-from tests.builders import case, phase, profile
+from ci_score.strict_json import overflow_is_bad_input
+from tests.builders import case, found, phase, profile
 
 GEMM = "ampere_sgemm_128x64_nn"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
@@ -340,3 +343,35 @@ def test_sentence__never_breaks_and_never_explains_less_than_half(
     if told.sentence is not None:
         assert found.delta_ms > 0
         assert told.explained_ms >= 0.5 * found.delta_ms * (1 - 1e-9)
+
+
+HUGE = st.one_of(st.sampled_from([0.0, 5e-324, 1.0, 1e308, 1.7e308]), st.floats(0, 1.7e308))
+NAMES = st.sampled_from(["a", "b", ""])
+KINDS = st.sampled_from(["gemm", "norm", "comm"])
+EXTREME = st.builds(
+    Profile,
+    steps=st.just(2),
+    avg_step_ms=HUGE,
+    device_busy_ms=st.none() | HUGE,
+    compute_ms=st.none() | HUGE,
+    exposed_communication_ms=st.none() | HUGE,
+    idle_causes=st.dictionaries(st.sampled_from(["data", "launching", "unheard of"]), HUGE),
+    ops=st.dictionaries(NAMES, HUGE),
+    op_counts=st.dictionaries(NAMES, HUGE),
+    op_kinds=st.dictionaries(NAMES, KINDS),
+    op_categories=st.dictionaries(KINDS, HUGE),
+    phase_ops=st.dictionaries(
+        NAMES, st.dictionaries(NAMES, st.builds(OpWork, count=HUGE, ms=HUGE))
+    ),
+)
+
+
+@given(head=EXTREME, base=EXTREME)
+def test_extremes__are_bad_input_or_fit_a_record(head: Profile, base: Profile) -> None:
+    """A stranger's profile may hold any number: what comes of it is a record that reads back."""
+    with suppress(BadInputError), overflow_is_bad_input("x"):
+        mine, other = (
+            measured_case(CaseInput("training", profile), Workload()) for profile in (head, base)
+        )
+        judged = judged_case(mine, found(other))
+        assert CaseRecord.model_validate_json(judged.model_dump_json()) == judged
