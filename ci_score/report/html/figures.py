@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.metrics import Metric, metric_named, significant
+from ci_score.metrics import Metric, metric_named, metric_of, significant
 from ci_score.models import CaseRecord, Change, Explanation, Parity, Part, Scorecard
 from ci_score.report.html.scale import UNITS, Scale, around, percent
 from ci_score.report.rows import PartRow, part_rows
@@ -44,7 +44,7 @@ def interval(change: Change) -> Interval | None:
     """None where the change is not known."""
     if change.delta is None:
         return None
-    metric = metric_named(change.metric)
+    metric = metric_of(change)
     at = metric.worsening(change.delta)
     ends: list[float] = []
     if change.low is not None and change.high is not None:
