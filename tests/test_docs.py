@@ -9,13 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_score.cli import COMMANDS
-from ci_score.cli.demo import CASE, WORKLOAD, sample
-from ci_score.models import CaseInput
-from ci_score.pipeline import judged_case, measured_case
+from ci_score.cli import COMMANDS, execute
 from ci_score.profilers import FORMATS, Format
-from ci_score.report.terminal import report_text
-from tests.builders import PROJECT, found, record
+from tests.builders import PROJECT
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -34,14 +30,14 @@ def test_readme__lists_every_format(row: Format) -> None:
     assert f"| `{row.name}` | {row.description} | {row.tested_on} |" in README
 
 
-def test_readme__shows_what_the_demo_prints() -> None:
+def test_readme__shows_what_the_demo_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The picture at the top is the real output."""
-    base = measured_case(CaseInput(CASE, sample("main.json")), WORKLOAD)
-    head = measured_case(CaseInput(CASE, sample("pull_request.json")), WORKLOAD)
-    printed = report_text(record(judged_case(head, found(base))))
+    assert execute(["demo", "--output-dir", str(tmp_path / "demo")]) == 0
     shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
     assert shown is not None
-    assert printed.startswith(shown[1])
+    assert capsys.readouterr().out.startswith(shown[1])
 
 
 def test_readme__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +106,13 @@ def test_tree__names_no_machine() -> None:
         if name != "tests/test_docs.py" and (PROJECT / name).is_file():
             text = (PROJECT / name).read_text(encoding="utf-8", errors="replace")
             assert not traces.search(text), name
+
+
+PAGES = sorted([PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *PROJECT.glob("docs/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__their_links_lead_somewhere(page: Path) -> None:
+    """A link to another file of the project names one that is there."""
+    for link in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link

@@ -148,16 +148,17 @@ def other_versions(baseline: BaselineUsed) -> list[str]:
 
 def compared_with(baseline: BaselineUsed) -> str:
     """Which record it was compared with, how far away and from when."""
-    parts = [f"compared with {baseline.source}"]
-    if baseline.commit:
-        parts.append(f"commit {baseline.commit[:12]}")
+    if baseline.commit is None:
+        parts = [f"compared with {baseline.source}"]
+    else:
+        parts = [f"compared with commit {baseline.commit[:12]}"]
     if baseline.commits_away:
         plural = "s" if baseline.commits_away > 1 else ""
         parts.append(f"{baseline.commits_away} commit{plural} before the tested base")
     if baseline.run:
         parts.append(f"run {baseline.run.number}")
     if baseline.created_at:
-        parts.append(baseline.created_at.replace("T", " ").replace("Z", " UTC"))
+        parts.append(baseline.created_at[:16].replace("T", " ") + " UTC")
     return ", ".join(parts)
 
 
