@@ -10,7 +10,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test lint bench bench-readers bench-report bench-gate lock golden schemas clean
+.PHONY: help demo test lint bench bench-readers bench-report screenshots bench-gate lock golden schemas clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
 	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes some ten minutes"
 	@echo "make bench-report  how long a large report takes beside jinja2 alone"
+	@echo "make screenshots  take the README's pictures anew; installs a browser"
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
 	@echo "make schemas  write the JSON schemas that are shipped anew"
 	@echo "make lock    resolve the dependencies anew"
@@ -49,6 +50,9 @@ bench-gate: $(VENV)/.tests
 
 bench-report: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.report
+
+screenshots:
+	PYTHONPATH=. $$(.ci/browser) -m tests.browser.screenshots
 
 golden: $(VENV)/.tests
 	CI_SCORE_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_report.py

@@ -242,6 +242,7 @@ def test_page__prints(browser: Browser) -> None:
         )
         assert page.get_by_text("git worktree add").is_visible()
         assert not page.locator(".search").first.is_visible()
+        page.set_viewport_size({"width": 700, "height": 1000})
         assert checks.overflow(page) <= 0
         assert page.pdf(format="A4").startswith(b"%PDF")
 

@@ -7,6 +7,7 @@ from ci_score.models import CaseRecord, HistoryPoint, Record
 
 LEAST_POINTS = 3
 MOST_POINTS = 40
+WIDTH, HEIGHT = 800, 300
 # GitHub's default line is almost invisible; these two have contrast on light and on dark.
 PALETTE = "#1f883d, #cf222e"
 
@@ -28,8 +29,13 @@ def trend_chart(record: Record, case: CaseRecord) -> str:
     rows = [
         "---",
         "config:",
+        "  xyChart:",
+        f"    width: {WIDTH}",
+        f"    height: {HEIGHT}",
         "  themeVariables:",
         "    xyChart:",
+        # Mermaid's own dark ground is neither GitHub's nor dark enough for the line.
+        '      backgroundColor: "transparent"',
         f'      plotColorPalette: "{PALETTE}"',
         "---",
         "xychart-beta",

@@ -109,9 +109,17 @@ def report_html(record: Record, title: str = "") -> str:
         title=title,
         outcome=report_outcome(record) if judged else None,
         headline=_in_two(headline_of(record)),
+        worst=_told_of(cases, headline_of(record)),
         views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
         policy=_policy(record),
     )
+
+
+def _told_of(cases: Sequence[CaseRecord], headline: str) -> str:
+    """The case that the page's headline speaks of; the report as a whole may have its own."""
+    worst = cases[0] if cases else None
+    is_its = worst is not None and worst.verdict and worst.verdict.headline == headline
+    return worst.name if worst is not None and is_its else ""
 
 
 def _in_two(headline: str) -> tuple[str, str]:
