@@ -214,6 +214,23 @@ def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
     )
 
 
+def not_in_turns(launches: Iterable[Launch]) -> str | None:
+    """That all launches of one side ran before the other's: then drift is judged as the change."""
+    orders: dict[Side, list[int]] = {"head": [], "base": []}
+    for launch in launches:
+        orders[launch.side].append(launch.order)
+    head, base = orders["head"], orders["base"]
+    told = len({*head, *base}) == len(head) + len(base)
+    if len(head) < 2 or len(base) < 2 or not told:
+        return None
+    if max(head) > min(base) and max(base) > min(head):
+        return None
+    return (
+        "One side ran before the other, and not in turns: whatever drifted meanwhile looks like a"
+        " change."
+    )
+
+
 def _first_step_factor(steps: tuple[float, ...]) -> float:
     """How many times as long as usual the first step takes; 0 unless hardly any takes longer."""
     usual = statistics.median(steps)

@@ -10,7 +10,15 @@ from pathlib import PurePosixPath
 from ci_score.case_files import CaseFile, CaseFiles, has_no_name
 from ci_score.environment_file import joined, read_environment
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.measurements import Launch, Measured, by_side, read_launches, sound
+from ci_score.measurements import (
+    Launch,
+    Measured,
+    by_side,
+    not_in_turns,
+    read_launches,
+    sound,
+    undeclared_warm_up,
+)
 from ci_score.models import CaseInput, Environment, ParityProfile, Profile
 from ci_score.parity import side_of
 from ci_score.profilers import can_lie_beside, read_profile
@@ -123,7 +131,15 @@ def _case(
         profile=timed.model_copy(update={"unusable": judged.crashed}) if judged.crashed else timed,
         problem=problem,
         # Measurements judge alone: a profile that cannot be read then only explains nothing.
-        notes=_said(wrong_profile, wrong_base, wrong_partner, *told.notes, *judged.notes),
+        notes=_said(
+            wrong_profile,
+            wrong_base,
+            wrong_partner,
+            *told.notes,
+            *judged.notes,
+            undeclared_warm_up(measured.launches),
+            not_in_turns(measured.launches),
+        ),
         launches=head.numbers() if head else (),
         measurement=measured.digest,
         environment=_environment_of(head, told, judged.disturbances),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -117,12 +117,34 @@ def why(worst: Change, found: Explanation | None) -> str:
         return f": {found.counts_sentence}" if found.counts_sentence and worst.delta > 0 else ""
     if worst.metric not in (STEP_TIME, THROUGHPUT) or found.sentence is None:
         return ""
-    # A throughput of nearly nothing is infinitely slow.
-    slower = worst.delta if worst.metric == STEP_TIME else 1 / max(1 + worst.delta, 1e-9) - 1
+    slower = slower_by(worst)
     # What a profile explains and what was measured without it are other times, but alike as shares.
     if found.explained_ms < LEAST_EXPLAINED * slower * found.base_step_ms:
         return ""
     return f": {'under the profiler ' if found.under_profiler else ''}{found.sentence}"
+
+
+def slower_by(change: Change) -> float:
+    """The share of time that a step or a token takes more; below zero where it is faster."""
+    delta = change.delta or 0.0
+    # A throughput of nearly nothing is infinitely slow.
+    return delta if change.metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
+
+
+def in_plain_words(change: Change, changes: Iterable[Change] = ()) -> str:
+    """`25.0 % slower (400 ms → 500 ms a step)`; what is no time is described as it is.
+
+    The step is what people know, so it is named where the change is the throughput's.
+    """
+    if change.metric not in (STEP_TIME, THROUGHPUT) or not change.delta:
+        return describe(change)
+    share = slower_by(change)
+    words = f"{abs(share) * 100:.1f} % {'slower' if share > 0 else 'faster'}"
+    step = next((one for one in (change, *changes) if one.metric == STEP_TIME), None)
+    if step is None or step.delta is None:
+        return words
+    metric = metric_of(step)
+    return f"{words} ({metric.show(step.base)} → {metric.show(step.head)} a step)"
 
 
 def describe(change: Change) -> str:

@@ -126,11 +126,18 @@ def test_paired__beyond_the_limit_and_sure_fails() -> None:
     """The headline says that it is confirmed, the reason by how much at least."""
     result = judged(paired(12.0, 12.4, 11.6, 12.2, 11.8))
     assert said(result).outcome is Outcome.FAIL
-    assert said(result).headline.startswith("Throughput per device −10.7 % ")
+    assert said(result).headline.startswith("12.0 % slower (100 ms → 112 ms a step) (confirmed)")
     assert said(result).headline.endswith("(confirmed)")
     assert "confirmed: at least −10.2 %" in said(result).reasons[0]
     assert said(result).basis == "Judged by 5 pairs of launches of both sides."
     assert change(result).severity is Severity.CRITICAL
+
+
+def test_paired__an_improvement_that_is_sure_is_told() -> None:
+    """Good news is news, too."""
+    found = said(judged(paired(-10.0, -10.1, -9.9, -10.2, -9.8)))
+    assert found.outcome is Outcome.PASS
+    assert found.headline.startswith("10.0 % faster (100 ms → 90.0 ms a step) (confirmed)")
 
 
 def test_paired__beyond_but_not_sure_warns_and_says_what_would_prove_it() -> None:
@@ -434,7 +441,7 @@ def test_tokens__within_two_percent_are_one_size() -> None:
     head = timed(125.0, tokens_per_step=1010.0)
     found = verdict(head, timed(100.0, tokens_per_step=1000.0), policy={})
     assert found.outcome is Outcome.FAIL
-    assert "Step time" in found.headline
+    assert "25.0 % slower" in found.headline
 
 
 def test_tokens__another_size_is_compared_per_token_and_warns_at_most() -> None:
@@ -594,7 +601,7 @@ def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> N
     points = tuple(one.model_copy(update={"throughput_tok_s": 0.0}) for one in runs())
     result = judged(head, base, history=points)
     assert said(result).outcome is Outcome.FAIL
-    assert said(result).headline.startswith("Step time +12")
+    assert said(result).headline.startswith("12.9 % slower (99.2 ms")
     assert change(result, STEP_TIME).fail_limit == 0.05
 
 
@@ -624,7 +631,7 @@ def test_demand__beside_a_worse_verdict_is_one_more_reason() -> None:
     head = paired(12.0, 12.1, 11.9, 12.0)
     found = verdict(head, demands=((Outcome.WARN, "no parity"), (Outcome.PASS, "x")))
     assert found.outcome is Outcome.FAIL
-    assert found.headline.startswith("Throughput")
+    assert found.headline.startswith("12.0 % slower")
     assert found.reasons[-1] == "no parity"
 
 

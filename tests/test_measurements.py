@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_score.measurements import Launch, undeclared_warm_up
+from ci_score.measurements import Launch, not_in_turns, undeclared_warm_up
 
 
 def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:
@@ -45,3 +45,30 @@ def test_warm_up__changes_no_number() -> None:
 def test_warm_up__is_not_seen_everywhere(launches: list[Launch]) -> None:
     """What may be luck, or is declared, is not said."""
     assert undeclared_warm_up(launches) is None
+
+
+def in_order(sides: str) -> list[Launch]:
+    return [
+        Launch.model_validate(
+            {
+                "schema": 1,
+                "step_ms": [100.0],
+                "side": {"h": "head", "b": "base"}[side],
+                "launch": place // 2,
+                "order": place,
+            }
+        )
+        for place, side in enumerate(sides)
+    ]
+
+
+@pytest.mark.parametrize(("sides", "told"), [("hhhhbbbb", True), ("bbhh", True), ("hbbhhb", False)])
+def test_turns__that_were_not_taken_are_said(sides: str, told: bool) -> None:
+    """Pairs that did not run side by side share no mood of the machine."""
+    assert (not_in_turns(in_order(sides)) is not None) is told
+
+
+def test_turns__are_not_guessed_where_no_order_was_told() -> None:
+    """Lines without an order all have the same one."""
+    launches = [one.model_copy(update={"order": 0}) for one in in_order("hhbb")]
+    assert not_in_turns(launches) is None

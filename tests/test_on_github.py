@@ -66,11 +66,11 @@ def test_pull_request__a_critical_regression_fails_after_the_comment(
     scene.measure(SLOW)
     done = on_pull_request(scene, pull)
     assert done.code == 1
-    assert "❌ Step time +30.0 %" in scene.comments(pull)[0]
+    assert "❌ 30.0 % slower" in scene.comments(pull)[0]
     assert done.outputs["verdict"] == "fail"
     assert json.loads(done.outputs["regressions"])[0]["metric"] == "throughput_tok_s"
     assert (done.outputs["critical"], done.outputs["warnings"]) == ("2", "0")
-    assert "::error title=ci-score training::Step time +30.0 %25" in capsys.readouterr().out
+    assert "::error title=ci-score training::30.0 %25 slower" in capsys.readouterr().out
 
 
 def test_pull_request__updates_its_comment_with_six_requests(scene: Scene) -> None:
@@ -755,7 +755,7 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     done = scene.act(event)
     assert done.code == 0
     (comment,) = scene.comments(pull)
-    assert "❌ Step time +30.0 %" in comment
+    assert "❌ 30.0 % slower" in comment
     assert "Measured by the pull request's own code" in comment
     assert not [
         word for word in ("TRUST ME", "VERY", "NICE", "MERGE", "ALL IS WELL") if word in comment

@@ -55,7 +55,7 @@ def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
     assert "this is the first run" in capsys.readouterr().out
     measure(here, 130.0)
     assert execute(["run"]) == 1
-    assert "Step time +30.0 %" in capsys.readouterr().out
+    assert "30.0 % slower" in capsys.readouterr().out
     assert [point.step_time_ms for point in left(here).history] == [100.0, 130.0]
 
 
@@ -298,7 +298,7 @@ def test_measurements__without_any_profile_of_the_base_are_not_explained(here: P
     (found,) = left(here).cases
     assert found.explanation is None
     assert found.verdict is not None
-    assert found.verdict.headline == "Step time +33.3 % (90.0 ms → 120 ms)"
+    assert found.verdict.headline == "33.3 % slower (90.0 ms → 120 ms a step) (unverified)"
 
 
 def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:

@@ -106,7 +106,7 @@ def test_selftest__of_a_profile_with_the_reference_s_rules(here: Path, capsys: O
     assert execute(["selftest"]) == 0
     said = capsys.readouterr().out
     assert "unchanged  Pass: No slowdown" in said
-    assert "+20 %      Fail: Step time +20.0 %" in said
+    assert "+20 %      Fail: 20.0 % slower" in said
     assert "blocked; this gate blocks from about +20 % on" in said
     assert "The gate works" in said
     assert not (here / "ci-score").exists()

@@ -79,7 +79,8 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
     judged_head = judged_case(sided(150.0, 115.0, 60.0), found(sided(100.0, 65.0, 10.0)))
     said = verdict(judged_head)
     assert said.headline == (
-        "Step time +50.0 % (100 ms → 150 ms): 'swiglu_bwd' takes 10.0 ms → 60.0 ms a step"
+        "50.0 % slower (100 ms → 150 ms a step) (unverified): 'swiglu_bwd' takes 10.0 ms → 60.0"
+        " ms a step"
         " in the backward (+50.0 ms)"
     )
     assert said.reasons == ("Step time +50.0 % (100 ms → 150 ms): critical",)

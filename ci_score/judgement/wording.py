@@ -11,7 +11,7 @@ from ci_score.judgement.trial import Finding, Trial
 from ci_score.judgement.weighing import CONFIRMED, not_attributable
 from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import BaselineFound, Change, JudgedBy, Outcome, Unjudged, Verdict
-from ci_score.verdict import describe, why
+from ci_score.verdict import describe, in_plain_words, why
 
 REFERENCE_BASIS = "Unverified: one number a side, judged by the reference's fixed limits."
 UNVERIFIED_BASIS = "Unverified: one number a side cannot be told from noise, so it warns at most."
@@ -108,7 +108,7 @@ def _headline(
 ) -> str:
     """The worst change, and where most of it comes from."""
     if outcome is Outcome.PASS:
-        return _passed(gated, visible)
+        return _passed(trial, gated, visible)
     # Of equally severe ones the step time, which is what people feel.
     worst = max(
         (change for change in gated if change.outcome is outcome),
@@ -116,20 +116,25 @@ def _headline(
     )
     if outcome is Outcome.INCONCLUSIVE:
         return f"Not judged: {metric_named(worst.metric).label.lower()} is {worst.reason}"
+    said = in_plain_words(worst, trial.changes)
     if worst.judged_by not in _STATISTICAL:
-        return describe(worst) + why(worst, trial.case.explanation)
+        doubt = " (unverified)" if worst.judged_by is JudgedBy.UNVERIFIED else ""
+        return said + doubt + why(worst, trial.case.explanation)
     if (worst.reason or "").startswith(CONFIRMED):
-        return f"{describe(worst)} (confirmed){why(worst, trial.case.explanation)}"
-    return f"{describe(worst)} (not proven)"
+        return f"{said} (confirmed){why(worst, trial.case.explanation)}"
+    return f"{said} (not proven)"
 
 
-def _passed(gated: Sequence[Change], visible: float | None) -> str:
+def _passed(trial: Trial, gated: Sequence[Change], visible: float | None) -> str:
     accepted = next((change for change in gated if change.accepted), None)
     if accepted is not None:
-        return f"{describe(accepted)}, accepted: {accepted.accepted}"
+        return f"{in_plain_words(accepted, trial.changes)}, accepted: {accepted.accepted}"
     if visible is None:
         return "No regression beyond the limits"
     if any(change.judged_by in _STATISTICAL for change in gated):
+        faster = next((change for change in gated if _is_surely_better(change)), None)
+        if faster is not None:
+            return f"{in_plain_words(faster, trial.changes)} (confirmed)"
         what = "slowdown beyond the limits" if any(map(_is_surely_worse, gated)) else "slowdown"
         return f"No {what}. Anything above +{visible * 100:.1f} % would have shown"
     return f"No slowdown beyond {visible:.0%}"
@@ -140,6 +145,13 @@ def _is_surely_worse(change: Change) -> bool:
     worsening = metric_named(change.metric).worsening
     ends = (change.low, change.high)
     return change.metric in TIMES and all(end is not None and worsening(end) > 0 for end in ends)
+
+
+def _is_surely_better(change: Change) -> bool:
+    """Whether the whole interval lies on the better side of no change at all."""
+    worsening = metric_named(change.metric).worsening
+    ends = (change.low, change.high)
+    return change.metric in TIMES and all(end is not None and worsening(end) < 0 for end in ends)
 
 
 def _smallest_visible(findings: Sequence[Finding], outcome: Outcome) -> float | None:
