@@ -7,9 +7,13 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ci_score.models import Change
+from ci_score.report.html import figures
+from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
-from tests.builders import record
-from tests.showcase import large, slow_pull_request
+from ci_score.report.html.scale import Scale
+from tests.builders import case, on, record, scorecard
+from tests.showcase import history, large, slow_pull_request
 from tests.test_report import HOSTILE, demo, hostile, matrix, ungraded
 
 VOID = {"meta", "input", "br", "link"}
@@ -141,3 +145,56 @@ def test_page__draws_long_courses_whole() -> None:
     assert [line.count("L") for line in lines] == [71]
     assert "Throughput per device −3.9" in text
     assert "this run" in text
+
+
+def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
+    """On the branch it is the last point, elsewhere one more; other work is told, not drawn."""
+    points = history("training", 300.0, 5)
+    other = points[1].model_copy(update={"tokens_per_step": 1.0})
+    elsewhere = points[2].model_copy(update={"environment": on("H100 SXM 80GB")})
+    known = case(card=scorecard(300.0, 27_000.0), environment=on("L4"), tokens_per_step=8192.0)
+    mixed = (points[0], other, elsewhere, *points[3:])
+    [course] = courses(record(known), known, mixed)
+    assert (len(course.runs), course.elsewhere) == (3, 2)
+    assert course.now is not None
+    assert course.now.x == "100%"
+    assert course.runs[-1].x != "100%"
+    last = points[-1]
+    [course] = courses(record(known, commit=last.commit, run=last.run), known, points)
+    assert course.now == course.runs[-1]
+
+
+def test_interval__right_is_worse() -> None:
+    """Of a throughput that falls and a time that grows alike; limits in the same direction."""
+    slower = Change(
+        metric="step_time_ms", base=100.0, head=110.0, delta=0.1, low=0.08, high=0.12, gated=True,
+        warn_limit=0.03, fail_limit=0.05,
+    )  # fmt: skip
+    fewer = slower.model_copy(
+        update={"metric": "throughput_tok_s", "delta": -0.1, "low": -0.12, "high": -0.08}
+    )
+    drawn = figures.interval(slower)
+    assert drawn == figures.interval(fewer)
+    assert drawn is not None
+    places = [float((place or "").rstrip("%")) for place in (drawn.zero, drawn.warn, drawn.fail)]
+    assert places == sorted(places)
+    assert float(drawn.at.rstrip("%")) > places[-1]
+
+
+def test_waterfall__bars_meet_and_end_at_this_change() -> None:
+    """Each bar begins where the one before ended, so the eye can add them up."""
+    found = demo().cases[0].explanation
+    assert found is not None
+    steps = figures.step_waterfall(found).steps
+    ends = [float(s.start.rstrip("%")) + float(s.width.rstrip("%")) for s in steps]
+    assert ends[0] == pytest.approx(float(steps[1].start.rstrip("%")), abs=0.02)
+    assert ends[1] == pytest.approx(float(steps[2].start.rstrip("%")), abs=0.02)
+    assert ends[-1] == pytest.approx(ends[-2], abs=0.1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (21.6, 28.5), (-0.3, 0.01), (5.0, 5.0)])
+def test_scale__ticks_are_round_and_within(low: float, high: float) -> None:
+    """A few, each within the ends."""
+    ticks = Scale(low, high).ticks()
+    assert 1 <= len(ticks) <= 11
+    assert all(low <= tick <= high for tick in ticks)

@@ -13,6 +13,8 @@ from ci_score.verdict import describe_trend
 
 MOST_COURSES = 3
 SHOWN_COMMIT = 10
+# Batches that are filled up may differ by this much.
+SAME_TOKENS = 0.02
 # Beyond this, hovering finds no single run any more.
 MOST_HOVERS = 240
 
@@ -26,7 +28,6 @@ class Run:
     commit: str
     when: str
     shown: str
-    is_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _course(
     alike = [
         (point, value)
         for point, value in measured
-        if point.environment.mismatch(case.environment) is None
+        if point.environment.mismatch(case.environment) is None and _is_same_work(point, case)
     ]
     current = metric.value(case)
     is_new = not alike or not _is_same_run(alike[-1][0], record)
@@ -122,7 +123,8 @@ def _course(
         )
         for place, (point, value) in enumerate(alike)
     ]
-    now = _now(record, metric, current, across, scale, len(shown)) if is_new else None
+    # On the branch itself this run is the last of its history already.
+    now = _now(record, metric, current, across, scale, len(shown)) if is_new else runs[-1]
     places = [
         (across.units(place), UNITS - scale.units(value)) for place, value in enumerate(values)
     ]
@@ -138,8 +140,14 @@ def _course(
         tuple(Tick(percent(1.0 - scale.share(tick)), metric.show(tick)) for tick in scale.ticks()),
         _dates(runs),
         len(measured) - len(alike),
-        _summary(metric, values, runs, current if now else None),
+        _summary(metric, values, runs, now),
     )
+
+
+def _is_same_work(point: HistoryPoint, case: CaseRecord) -> bool:
+    """A step of other tokens takes another time, and that is no course."""
+    mine, theirs = case.tokens_per_step, point.tokens_per_step
+    return not (mine and theirs) or abs(mine / theirs - 1.0) <= SAME_TOKENS
 
 
 def _is_same_run(point: HistoryPoint, record: Record) -> bool:
@@ -158,7 +166,6 @@ def _now(
         (record.commit or "")[:SHOWN_COMMIT],
         record.created_at[:16].replace("T", " "),
         metric.show(value),
-        is_now=True,
     )
 
 
@@ -218,9 +225,7 @@ def _dates(runs: Sequence[Run]) -> tuple[Tick, ...]:
     )
 
 
-def _summary(
-    metric: Metric, values: Sequence[float], runs: Sequence[Run], current: float | None
-) -> str:
+def _summary(metric: Metric, values: Sequence[float], runs: Sequence[Run], now: Run | None) -> str:
     count = f"{len(values)} runs" if len(values) > 1 else "One run"
     when = f" from {runs[0].when[:10]} to {runs[-1].when[:10]}" if len(values) > 1 else ""
     between = (
@@ -228,5 +233,5 @@ def _summary(
         if len(values) > 1
         else f", {metric.show(values[0])}"
     )
-    this = f". This run: {metric.show(current)}" if current else ""
+    this = f". This run: {now.shown}" if now else ""
     return f"{metric.label}: {count} of the branch{when}{between}{this}."
