@@ -16,6 +16,7 @@ from ci_score.report.chart import trend_chart
 from ci_score.verdict import report_outcome
 
 SHOWN_LAYERS = 16
+LONGEST_UNBROKEN = 32
 # In the open part of a comment; more are in the folds.
 SHOWN_CASES = 12
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -114,6 +115,11 @@ def _render(record: Record, title: str, measured_by: str, detail: Detail) -> str
     return _BLANK_LINES.sub("\n\n", text).strip("\n") + "\n"
 
 
+def _unbroken(value: str) -> str:
+    """A number and its unit on one line, however narrow the table; a sentence may break."""
+    return value if len(value) > LONGEST_UNBROKEN else value.replace(" ", "\u00a0")
+
+
 @cache
 def _template(name: str) -> Template:
     environment = Environment(
@@ -138,6 +144,7 @@ def _template(name: str) -> Template:
     environment.filters["rendered"] = escape.Safe
     environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["code"] = escape.code
+    environment.filters["unbroken"] = _unbroken
     environment.filters["cell"] = escape.cell
     environment.filters["paragraph"] = escape.paragraph
     environment.filters["ms"] = words.milliseconds

@@ -17,6 +17,7 @@ from ci_score.models import (
     Unjudged,
 )
 from ci_score.report import words
+from ci_score.sums import plain_sum
 from ci_score.verdict import describe
 
 # What teams quote comes first; of the others only what matters is shown before the folds.
@@ -101,8 +102,8 @@ def part_rows(found: Explanation) -> list[PartRow]:
         rows.append(
             PartRow(
                 "all other parts" if large else "all parts",
-                sum(part.base_ms for part in small),
-                sum(part.head_ms for part in small),
+                plain_sum(part.base_ms for part in small),
+                plain_sum(part.head_ms for part in small),
             )
         )
     return [*rows, PartRow("step", found.base_step_ms, found.head_step_ms, is_sum=True)]
@@ -124,7 +125,7 @@ def reasons(case: CaseRecord) -> list[str]:
         return []
     told = tuple(describe(change) for change in case.changes)
     said = [
-        f"{metric_of(change).label}: {change.reason}"
+        f"{metric_of(change).label}, {change.reason}"
         for change in case.changes
         if change.outcome not in (None, Outcome.PASS)
         and change.reason

@@ -90,7 +90,7 @@ def outcome_words(change: Change) -> str:
         Outcome.FAIL: "❌ fails",
         Outcome.INCONCLUSIVE: "❔ too noisy",
         Outcome.WARN: "⚠️ warning",
-        Outcome.PASS: "✅" if change.gated and change.delta is not None else "",
+        Outcome.PASS: "✅ within" if change.gated and change.delta is not None else "",
     }
     proof = change.reason or ""
     doubt = " (not proven)" if proof.startswith(("not proven", "unverified")) else ""
