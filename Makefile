@@ -10,7 +10,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test lint bench bench-readers bench-report screenshots bench-gate lock golden schemas clean
+.PHONY: help demo test lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -19,6 +19,7 @@ help:
 	@echo "make bench   print the speed ratios that the README quotes"
 	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
 	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes some ten minutes"
+	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes half an hour"
 	@echo "make bench-report  how long a large report takes beside jinja2 alone"
 	@echo "make screenshots  take the README's pictures anew; installs a browser"
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
@@ -47,6 +48,9 @@ bench-readers: $(VENV)/.tests
 bench-gate: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.gate
 	$(BIN)/python -m benchmarks.trend
+
+bench-ab: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.ab
 
 bench-report: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.report

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from ci_score.cli import cli
 from ci_score.inputs import INPUTS, OUTPUTS
 from tests.builders import PROJECT
 
@@ -23,7 +25,9 @@ README = (PROJECT / "README.md").read_text(encoding="utf-8")
 FIXTURES = PROJECT / "tests" / "fixtures" / "action"
 EXAMPLES = sorted((PROJECT / "examples").glob("*.yml"))
 WORKFLOWS = [*EXAMPLES, *sorted((PROJECT / ".github" / "workflows").glob("*.yml"))]
-GATES = [path for path in EXAMPLES if "fork" not in path.name]
+ON_DEMAND = PROJECT / "examples" / "ab-on-demand.yml"
+GATES = [path for path in EXAMPLES if "fork" not in path.name and path != ON_DEMAND]
+MEASURED_AS_PAIRS = [path for path in EXAMPLES if path.name.startswith("ab")]
 OURS = "ci-score/ci-score@"
 
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -171,6 +175,47 @@ def test_example__is_never_skipped_by_a_filter(path: Path) -> None:
     """A required check that a path filter skips stays pending, in a pull request and the queue."""
     assert set(triggers(path)) == {"push", "pull_request", "merge_group", "schedule"}
     assert "paths" not in path.read_text(encoding="utf-8").replace("`paths:`", "")
+
+
+def test_example__on_demand_is_no_gate() -> None:
+    """It runs by a label or by hand, and neither its record nor its comment is the gate's."""
+    assert set(triggers(ON_DEMAND)) == {"pull_request", "workflow_dispatch"}
+    assert triggers(ON_DEMAND)["pull_request"] == {"types": ["labeled"]}
+    *_, ours, upload = read(ON_DEMAND)["jobs"]["gate"]["steps"]
+    assert ours["with"]["title"]
+    assert upload["with"]["name"] not in ("ci-score", "ci-score-pr")
+
+
+@pytest.mark.parametrize("path", MEASURED_AS_PAIRS, ids=lambda path: path.name)
+def test_example__builds_both_sides_before_it_times_them(path: Path) -> None:
+    """Work trees of head and of the base that is really tested; attempts do not share a name."""
+    measure = read(path)["jobs"]["measure"]["steps"]
+    scripts = [step.get("run", "") for step in measure]
+    (timed,) = [
+        place for place, text in enumerate(scripts) if " ab --base base --head head" in text
+    ]
+    for side in ("base", "head"):
+        built = [place for place, text in enumerate(scripts) if f"worktree add {side}" in text]
+        assert built
+        assert max(built) < timed
+    assert measure[-1]["with"]["name"] == "perf-${{ github.run_attempt }}"
+
+
+@pytest.mark.parametrize("path", MEASURED_AS_PAIRS, ids=lambda path: path.name)
+def test_example__calls_commands_as_they_are(path: Path) -> None:
+    """Every option of ours that a script names exists."""
+    context = click.Context(cli)
+    called = 0
+    for step in read(path)["jobs"]["measure"]["steps"]:
+        script = step.get("run", "").replace("\\\n", " ")
+        for name, words in re.findall(r"bin/ci-score (\w+)([^\n|]*)", script):
+            command = cli.get_command(context, name)
+            assert command is not None, name
+            known = {option for parameter in command.params for option in parameter.opts}
+            plain = re.sub(r'"[^"]*"', "TEXT", words)
+            assert set(re.findall(r"--[\w-]+", plain)) <= known
+            called += 1
+    assert called
 
 
 def test_example__fork_comment_follows_the_gate_by_its_name() -> None:

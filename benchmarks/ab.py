@@ -1,0 +1,384 @@
+"""What interleaving is worth: whole A/B sessions of real processes, beside two other ways.
+
+A small training loop in plain Python is measured against itself and against planted slowdowns, in
+launches of a tenth of a second, while a noisy neighbour comes and goes. Then the shipped judge is
+asked about simulated sessions that look at 4, 8 and 12 pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from benchmarks.gate import FALSE_FAIL, LIMIT, PLANTED, STICKY, WORLDS, Design
+from benchmarks.gate import Session as Simulated
+from benchmarks.gate import session as simulated
+from benchmarks.measure import note, show
+from ci_score import noise
+from ci_score.judgement import judge
+from ci_score.measure import Recorder
+from ci_score.measure.ab import Plan, Runner, Session, opened
+from ci_score.measure.launching import Done, Order, launch
+from ci_score.measure.recorder import PLANTED_VARIABLE
+from ci_score.measure.schedule import LOOKS, Answer, Side, look_at, share_of_look
+from ci_score.models import Outcome
+
+# What the real sessions ask: is it slower by more than this?
+REAL_LIMIT = 0.02
+STEP_MS = 5.0
+MOST_OVERHEAD = 0.01
+SPREAD = 0.03
+
+HARNESS = """
+from ci_score.measure import Recorder
+import work
+with Recorder(warmup_steps=5) as recorder:
+    for _ in range(35):
+        with recorder.step():
+            work.step()
+"""
+# A table that is made once, a buffer that is used again, and some arithmetic.
+WORK = """
+from math import sin
+from operator import mul
+
+def made(count):
+    return [sin(place) for place in range(count)]
+
+SIZE = 200_000
+TABLE, SOURCE, BUFFER = made(4000), bytes(SIZE), bytearray(SIZE)
+
+def step():
+    {buffer}
+    table = {table}
+    for _ in range(6):
+        sum(map(mul, TABLE, TABLE))
+"""
+UNCHANGED = {"buffer": "BUFFER[:] = SOURCE", "table": "TABLE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What head does otherwise: steps made longer by a share, or other code."""
+
+    name: str
+    share: float = 0.0
+    code: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What head's launches are told."""
+        return {PLANTED_VARIABLE: str(self.share)} if self.share else {}
+
+
+CHANGES = (
+    Change("nothing"),
+    Change("+3 %", 0.03),
+    Change("+5 %", 0.05),
+    Change("+10 %", 0.10),
+    Change("a fresh buffer each step", code={"buffer": "bytearray(SIZE)[:] = SOURCE"}),
+    Change("a lost cache", code={"table": "made(400)"}),
+)
+
+
+COLUMNS = (
+    "head does otherwise",
+    "slower",
+    "fine",
+    "unclear",
+    "pairs",
+    "seen",
+    "in blocks: slower",
+    "seen",
+    "single runs: slower",
+    "seen",
+)
+
+
+# --- real sessions ------------------------------------------------------------------------------
+
+
+class Undisturbed:
+    """A machine without accelerators."""
+
+    def disturbances(self, _order: Order, run: Callable[[], Done]) -> tuple[Done, dict[str, str]]:
+        """Nothing that could be asked."""
+        return run(), {}
+
+
+class Silence:
+    """Nobody listens."""
+
+    def begins(self, _session: Session, _side: Side, _pair: int) -> None:
+        """Of no interest."""
+
+    def ends(self, _session: Session, _words: str) -> None:
+        """Of no interest."""
+
+
+@contextmanager
+def noisy_neighbour() -> Iterator[None]:
+    """A process that wants a core for a while, then none, then one again."""
+    code = (
+        "import random, time\n"
+        "while True:\n"
+        "    end = time.monotonic() + random.uniform(0.3, 5)\n"
+        "    while time.monotonic() < end:\n"
+        "        sum(range(5000))\n"
+        "    time.sleep(random.uniform(0.3, 5))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A folder with both sides and the harness."""
+
+    folder: Path
+
+    def write(self, change: Change) -> None:
+        """Head with its change."""
+        for side, code in (("base", UNCHANGED), ("head", {**UNCHANGED, **change.code})):
+            (self.folder / side).mkdir(exist_ok=True)
+            (self.folder / side / "work.py").write_text(WORK.format(**code), encoding="utf-8")
+        (self.folder / "bench.py").write_text(HARNESS, encoding="utf-8")
+
+    def plan(self, seed: int) -> Plan:
+        """As the command would make it."""
+        return Plan(
+            base=str(self.folder / "base"),
+            head=str(self.folder / "head"),
+            harness=(sys.executable, str(self.folder / "bench.py")),
+            case="bench",
+            looks=LOOKS,
+            false_fail=FALSE_FAIL,
+            limit=math.log1p(REAL_LIMIT),
+            seed=seed,
+            timeout=60.0,
+        )
+
+    def interleaved(self, change: Change, seed: int) -> Session:
+        """A whole session, which stops when it is clear."""
+        out = self.folder / f"session-{seed}"
+        return Runner(
+            opened(out, self.plan(seed), fresh=True),
+            out,
+            os.environ,
+            partial(launch, stopped=lambda: False),
+            Undisturbed(),
+            lambda: math.inf,
+            lambda: False,
+            Silence(),
+            change.environment,
+        ).run()
+
+    def one_side(self, change: Change, side: Side, seed: int) -> list[float]:
+        """All launches of a side, one after the other."""
+        return [self._ms(change, side, 1000 * seed + number) for number in range(LOOKS[-1])]
+
+    def _ms(self, change: Change, side: Side, number: int) -> float:
+        environment = {**os.environ, **(change.environment if side == "head" else {})}
+        plan = self.plan(0)
+        order = plan.order(side, number, 0, self.folder / "logs", environment)
+        done = launch(plan.harness, order, plan.timeout, lambda: False)
+        if done.launch is None:
+            _give_up(done.words)
+        return done.launch.typical_ms
+
+
+def _give_up(words: str) -> NoReturn:
+    raise SystemExit(f"the harness failed: {words}")
+
+
+@dataclass(slots=True)
+class Row:
+    """What the ways to measure said of a change."""
+
+    change: Change
+    sessions: int = 0
+    answers: Counter[Answer] = field(default_factory=Counter)
+    in_blocks: int = 0
+    by_single_runs: int = 0
+    pairs: list[int] = field(default_factory=list)
+    interleaved: list[float] = field(default_factory=list)
+    blocks: list[float] = field(default_factory=list)
+    singles: list[float] = field(default_factory=list)
+
+    def add(self, bench: Bench, seed: int) -> None:
+        """One more session, and as many launches as one of it may have in two blocks."""
+        session = bench.interleaved(self.change, seed)
+        if not session.pairs:
+            _give_up(session.stopped)
+        self.sessions += 1
+        self.answers[session.answer] += 1
+        self.pairs.append(len(session.pairs))
+        evidence = session.evidence()
+        if evidence is not None:
+            self.interleaved.append(evidence.worsening)
+        head, base = session.pairs[0]
+        self.singles.append(math.log(head.typical_ms / base.typical_ms))
+        self.by_single_runs += self.singles[-1] > math.log1p(REAL_LIMIT)
+        sides: tuple[Side, Side] = ("base", "head")
+        times = {
+            side: [math.log(ms) for ms in bench.one_side(self.change, side, seed)] for side in sides
+        }
+        blocks = noise.paired(times["head"], times["base"])
+        if blocks is not None:
+            self.blocks.append(blocks.worsening)
+            self.in_blocks += blocks.proves(math.log1p(REAL_LIMIT), FALSE_FAIL)
+
+    def __str__(self) -> str:
+        """A row of the table."""
+        cells = (
+            self.change.name,
+            f"{self.answers[Answer.SLOWER]}",
+            f"{self.answers[Answer.FINE]}",
+            f"{self.answers[Answer.UNCLEAR]}",
+            f"{statistics.fmean(self.pairs):.1f}",
+            _spread(self.interleaved),
+            f"{self.in_blocks}",
+            _spread(self.blocks),
+            f"{self.by_single_runs}",
+            _spread(self.singles),
+        )
+        return "| " + " | ".join(cells) + " |"
+
+
+def _spread(changes: list[float]) -> str:
+    """The middle of what was seen, and the half of it that lies around it."""
+    if len(changes) < 2:
+        return "–"
+    low, middle, high = statistics.quantiles([100 * math.expm1(one) for one in changes], n=4)
+    return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
+
+
+def real(sessions: int, changes: tuple[Change, ...]) -> None:
+    """The table of real sessions, a row as soon as it is whole."""
+    load = os.getloadavg()[0]
+    note(
+        [
+            "",
+            f"{sessions} sessions a row, a limit of {REAL_LIMIT:.0%}; {os.cpu_count()} cores, load",
+            f"{load:.1f}, and a neighbour that comes and goes.",
+            f"| {' | '.join(COLUMNS)} |",
+            f"|---{'|--:' * 4}|---|--:|---|--:|---|",
+        ]
+    )
+    with tempfile.TemporaryDirectory() as folder, noisy_neighbour():
+        for change in changes:
+            bench = Bench(Path(folder))
+            bench.write(change)
+            row = Row(change)
+            for seed in range(sessions):
+                row.add(bench, seed)
+            print(row, flush=True)
+
+
+# --- the recorder -------------------------------------------------------------------------------
+
+
+def overhead() -> float:
+    """What a step costs that does nothing but being recorded, as a share of a short one."""
+    recorder = Recorder(os.devnull)
+    best = math.inf
+    for _ in range(20):
+        begin = time.perf_counter()
+        for _ in range(1000):
+            with recorder.step():
+                pass
+        best = min(best, time.perf_counter() - begin)
+    return best / STEP_MS
+
+
+# --- simulated sessions -------------------------------------------------------------------------
+
+
+def looked_at(found: Simulated) -> tuple[Outcome, int]:
+    """The judge's word on a session that stops when a look is clear, and after how many pairs."""
+    for number, pairs in enumerate(LOOKS, start=1):
+        head, base = found.head[:pairs], found.base[:pairs]
+        evidence = noise.paired([math.log(ms) for ms in head], [math.log(ms) for ms in base])
+        if evidence is None:
+            continue
+        look = look_at(evidence, number, LOOKS, -math.log1p(-LIMIT), FALSE_FAIL)
+        if look.answer is not Answer.UNCLEAR or pairs == LOOKS[-1]:
+            break
+    trial = Simulated(Design(pairs=pairs), head, base).trial()
+    share = {"look_share": share_of_look(number, len(LOOKS))}
+    launches = tuple(one.model_copy(update=share) for one in trial.case.launches)
+    trial = replace(trial, case=trial.case.model_copy(update={"launches": launches}))
+    verdict = judge([trial])[0].verdict
+    return (verdict.outcome if verdict else Outcome.INCONCLUSIVE), pairs
+
+
+def simulations(trials: int) -> None:
+    """False failures and what is caught, of sessions with looks."""
+    note(
+        [
+            "",
+            f"{trials} simulated sessions a world, launches that differ by {SPREAD:.0%}:",
+            "| world | unchanged: fails | pairs | 5 % beyond the limit: fails | warns | pairs |",
+            "|---|--:|--:|--:|--:|--:|",
+        ]
+    )
+    for name, world in WORLDS.items():
+        luck = random.Random(f"ab {name}")  # noqa: S311 - no secret
+        sessions = [simulated(world, SPREAD, Design(pairs=LOOKS[-1]), luck) for _ in range(trials)]
+        unchanged = [looked_at(one) for one in sessions]
+        slowed = [looked_at(one.slowed(PLANTED)) for one in sessions[: trials // 5]]
+        beyond = " (beyond the promise)" if name == STICKY else ""
+        print(
+            f"| {name}{beyond} | {_rate(unchanged, Outcome.FAIL):.2%} | {_pairs(unchanged):.1f}"
+            f" | {_rate(slowed, Outcome.FAIL):.1%} | {_rate(slowed, Outcome.WARN):.1%}"
+            f" | {_pairs(slowed):.1f} |",
+            flush=True,
+        )
+
+
+def _rate(verdicts: list[tuple[Outcome, int]], outcome: Outcome) -> float:
+    return statistics.fmean(found is outcome for found, _ in verdicts)
+
+
+def _pairs(verdicts: list[tuple[Outcome, int]]) -> float:
+    return statistics.fmean(pairs for _, pairs in verdicts)
+
+
+def main() -> None:
+    """Everything, or as much of it as CI has time for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="some seconds of each")
+    parser.add_argument("--sessions", type=int, default=30, help="real sessions of each change")
+    parser.add_argument("--trials", type=int, default=10_000, help="simulated sessions of a world")
+    asked = parser.parse_args()
+    show(
+        "a recorded step's overhead, of a step of 5 ms", 100 * overhead(), 100 * MOST_OVERHEAD, "%"
+    )
+    if asked.short:
+        simulations(200)
+        real(2, (CHANGES[0], CHANGES[3]))
+        return
+    simulations(asked.trials)
+    real(asked.sessions, CHANGES)
+
+
+if __name__ == "__main__":
+    main()
