@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ci_score.cli import execute
+from ci_score.measure.harness import harness_of as harness_from
 from ci_score.measurements import Launch, read_launches
 from tests.builders import PROJECT
 
@@ -225,6 +226,19 @@ def test_harness__that_runs_the_other_sides_code_is_found_out(
     said = capsys.readouterr().err
     assert "the base failed 2 times in a row" in said
     assert "it imported side from the other side's folder" in said
+
+
+def test_harness__of_two_files_of_one_name_keeps_both_apart(here: Path) -> None:
+    """A file that is named twice is one."""
+    (here / "other").mkdir()
+    for folder in (here, here / "other"):
+        (folder / "data.py").write_text(f"where = {folder.name!r}", encoding="utf-8")
+    found = harness_from("python data.py other/data.py data.py", here / "head", here / "perf")
+    assert found.words[1] == found.words[3] == str(here / "perf" / "harness" / "data.py")
+    assert found.words[2] == str(here / "perf" / "harness" / "1" / "data.py")
+    assert found.imports == ("", "src", "other")
+    found.install()
+    assert Path(found.words[2]).read_text("utf-8") == "where = 'other'"
 
 
 @pytest.mark.parametrize(
@@ -445,7 +459,7 @@ def start(here: Path, **options: Any) -> subprocess.Popen[bytes]:
     )
 
 
-def harness_of(here: Path) -> int:
+def running(here: Path) -> int:
     """The process that told its number last."""
     return int((here / "pid").read_text(encoding="utf-8") or 0)
 
@@ -459,12 +473,12 @@ def test_interrupted__what_was_measured_is_kept(
     lines = here / "perf" / "measurements.jsonl"
     until(lambda: lines.exists() and len(lines.read_bytes().splitlines()) == 4)
     until(lambda: len(list((here / "perf" / "logs").glob("03-*.log"))) == 1)
-    until(lambda: lives(harness_of(here)))
+    until(lambda: lives(running(here)))
     process.send_signal(number)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 3
     assert b"it was interrupted, what was measured is kept" in said
-    assert not lives(harness_of(here))
+    assert not lives(running(here))
     assert session(here)["ending"] == "it was interrupted"
     for side in ("base", "head"):
         write_side(here / side, 10.0)
@@ -517,6 +531,19 @@ def test_resumed__another_plan_is_refused(
     assert "holds a session of another plan" in said
     assert words in said
     assert ab("--case", case, "--looks", "4", "--fresh") == 0
+
+
+@pytest.mark.parametrize("change", [{"plan": []}, {"looks": [{}]}, {"next_pair": "x"}, {"void": 1}])
+def test_resumed__a_damaged_session_is_refused(
+    here: Path, capsys: Out, change: dict[str, Any]
+) -> None:
+    """It is named, and what was measured is left alone."""
+    assert ab("--looks", "4") == 0
+    before = (here / "perf" / "measurements.jsonl").read_bytes()
+    (here / "perf" / "session.json").write_text(json.dumps(session(here) | change), "utf-8")
+    assert ab("--looks", "4") == 2
+    assert "expected a session" in capsys.readouterr().err
+    assert (here / "perf" / "measurements.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["{}", "no JSON", "[1]", '{"schema": 1}'])

@@ -392,6 +392,14 @@ def test_ab__a_throttled_launch_voids_its_pair(tools: Tools, sides: Path, capsys
     assert "6 pairs were void (0 pairs measured)" in said
 
 
+def test_ab__a_power_cap_voids_nothing(tools: Tools, sides: Path) -> None:
+    """A device at full work runs into it all the time; it is told."""
+    tools.nvidia({"clocks_throttle_reasons.active": "0x0000000000000004"})
+    assert ab() == 0
+    environment = json.loads((sides / "perf" / "environment.json").read_text("utf-8"))
+    assert environment["throttled_share"] == {"software power cap": 1.0}
+
+
 def test_ab__somebody_else_on_the_device_voids_the_pair(
     tools: Tools, sides: Path, capsys: Out, neighbour: int
 ) -> None:

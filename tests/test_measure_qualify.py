@@ -31,7 +31,13 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MACHINE = {"devices": [{"name": "L4", "uuid": "GPU-1", "power_w": 60.0}], "cpu": {"count": 8}}
 
 
-def launches(spread: float, seed: int = 1, *, blind: bool = False) -> Qualification:
+def launches(
+    spread: float,
+    seed: int = 1,
+    *,
+    blind: bool = False,
+    machine: Mapping[str, Any] = MACHINE,
+) -> Qualification:
     """A machine whose launches spread like that; a blind one does not become slower."""
     luck = random.Random(seed)  # noqa: S311 - no secret
 
@@ -43,7 +49,7 @@ def launches(spread: float, seed: int = 1, *, blind: bool = False) -> Qualificat
         planted: [(one(planted), one(0.0)) for _ in range(PLANTED_PAIRS if planted else PAIRS)]
         for planted in (0.0, *PLANTED)
     }
-    return qualified(series, MACHINE)
+    return qualified(series, machine)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +71,19 @@ def test_qualify__gives_advice_only_where_there_is_something_to_gain() -> None:
     """A calm machine needs none; a wild one is told that its times say nothing."""
     assert launches(0.002).advice == ()
     assert any("counters only" in words for words in launches(0.08).advice)
+
+
+def test_qualify__advises_by_what_it_has_seen() -> None:
+    """The power cap, the governor, the neighbours, what was void."""
+    seen = {
+        "accelerator": "L4",
+        "throttled_share": {"software power cap": 0.9},
+        "cpu": {"governor": "powersave", "load": 7.5, "usable": 8},
+        "disturbed_launches": {"shared": 1},
+    }
+    advice = "; ".join(launches(0.02, machine=seen).advice)
+    for words in ("the power cap holds", "governor is powersave", "load 7.5", "were disturbed"):
+        assert words in advice
 
 
 def record(**changes: Any) -> dict[str, Any]:

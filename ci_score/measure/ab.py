@@ -365,16 +365,25 @@ def opened(out: Path, plan: Plan, *, fresh: bool) -> Session:
     pairs = _pairs(lines)
     # A kill may have come between the two lines of a pair, or within one.
     write_atomically(lines, "".join(line_of(launch) for pair in pairs for launch in pair))
-    session = Session(
-        plan,
-        pairs=pairs,
-        looks=[Look(**{**row, "answer": Answer(row["answer"])}) for row in state["looks"]],
-        void=list(map(str, state["void"])),
-        notes=list(map(str, state["notes"])),
-        # Or between the lines of a pair and this file.
-        next_pair=max([int(state["next_pair"]), *(head.launch + 1 for head, _ in pairs)]),
-        timed_from=str(state["timed_from"]),
-    )
+    return _restored(plan, pairs, state, session_file)
+
+
+def _restored(
+    plan: Plan, pairs: list[tuple[Launch, Launch]], state: Mapping[str, Any], source: Path
+) -> Session:
+    try:
+        session = Session(
+            plan,
+            pairs=pairs,
+            looks=[Look(**{**row, "answer": Answer(row["answer"])}) for row in state["looks"]],
+            void=list(map(str, state["void"])),
+            notes=list(map(str, state["notes"])),
+            # The kill may also have come between the lines of a pair and this file.
+            next_pair=max([int(state["next_pair"]), *(head.launch + 1 for head, _ in pairs)]),
+            timed_from=str(state["timed_from"]),
+        )
+    except (TypeError, ValueError, KeyError):
+        raise _no_session(source) from None
     if state["ending"] in (Ending.CLEAR, Ending.ALL_PAIRS):
         session.stop(Ending(state["ending"]), str(state["stopped"]))
     return session
@@ -398,11 +407,16 @@ def _state(path: Path) -> dict[str, Any]:
     needed = {"plan", "next_pair", "timed_from", "looks", "void", "notes", "ending", "stopped"}
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        if state["schema"] == SCHEMA and needed <= state.keys():
+        is_ours = state["schema"] == SCHEMA and needed <= state.keys()
+        if is_ours and isinstance(state["plan"], dict):
             return dict(state)
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    raise BadInputError(
+    raise _no_session(path)
+
+
+def _no_session(path: Path) -> BadInputError:
+    return BadInputError(
         str(path), found="something else", expected="a session; give --fresh to begin anew"
     )
 

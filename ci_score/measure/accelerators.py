@@ -19,9 +19,11 @@ from importlib import import_module
 from typing import Any, Protocol
 
 ANSWER_SECONDS = 10.0
+# What a device at full work does all the time: it is told, and voids nothing.
+POWER_CAP = "software power cap"
 # NVML's reasons that mean "slower than it could be"; idle and an applied setting are none.
 THROTTLES = {
-    0x0004: "software power cap",
+    0x0004: POWER_CAP,
     0x0008: "hardware slowdown",
     0x0020: "software thermal slowdown",
     0x0040: "hardware thermal slowdown",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.files import write_atomically
-from ci_score.measure.accelerators import Probe, Reading, asked, chosen, find_probe
+from ci_score.measure.accelerators import POWER_CAP, Probe, Reading, asked, chosen, find_probe
 from ci_score.measure.launching import Done, Order
 from ci_score.measure.processes import carries
 from ci_score.measure.recorder import VERSIONED
@@ -113,11 +113,11 @@ class MachineWatch:
 
 
 def _throttled(samples: Sequence[Reading]) -> dict[str, str]:
-    slow = [reading for reading in samples if reading.throttles]
+    slow = [found for one in samples if (found := frozenset(one.throttles) - {POWER_CAP})]
     if len(slow) <= THROTTLED_SHARE * len(samples):
         return {}
-    reasons = sorted({reason for reading in slow for reason in reading.throttles})
-    return {"throttled": f"{', '.join(reasons)} in {len(slow)} of {len(samples)} samples"}
+    reasons = ", ".join(sorted(frozenset().union(*slow)))
+    return {"throttled": f"{reasons} in {len(slow)} of {len(samples)} samples"}
 
 
 def _shared(strangers: set[int]) -> dict[str, str]:

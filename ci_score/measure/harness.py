@@ -72,9 +72,9 @@ def harness_of(text: str, head: Path, out: Path, option: str = "harness") -> Har
         file = next((path for path in (Path(word), head / word) if path.is_file()), None)
         if file is not None and file.suffix == ".py":
             place = out / FOLDER / file.name
-            if copies.get(file.absolute(), place) in copies.values():
+            if place in copies.values():
                 place = out / FOLDER / str(len(copies)) / file.name
-            copies[file.absolute()] = place
+            place = copies.setdefault(file.absolute(), place)
             if not Path(word).is_absolute() and ".." not in Path(word).parts:
                 imports[str(Path(word).parent)] = None
             found.append(str(place))

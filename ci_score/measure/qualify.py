@@ -16,6 +16,7 @@ from typing import Any
 
 from ci_score import noise
 from ci_score.errors import BadInputError
+from ci_score.measure.accelerators import POWER_CAP
 from ci_score.measurements import Launch
 from ci_score.strict_json import parse
 
@@ -126,7 +127,11 @@ def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
                 " its clock"
             )
         if environment.get("accelerator"):
-            yield "lock the clocks: `nvidia-smi -lgc MHZ` (and `-lmc`), below what heat allows"
+            capped = " (the power cap holds them down)" if _is_capped(environment) else ""
+            yield (
+                f"lock the clocks{capped}: `nvidia-smi -lgc MHZ` (and `-lmc`), below what heat and"
+                " power allow"
+            )
         if cpu.get("load", 0) > 0.5 * (cpu.get("usable") or 1):
             yield f"something else runs here (load {cpu['load']}): give the job the machine alone"
         yield "longer launches, or more timed steps in each, average more of the luck away"
@@ -137,6 +142,11 @@ def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
         )
     if environment.get("disturbed_launches"):
         yield "launches were disturbed (throttled or shared): see environment.json"
+
+
+def _is_capped(environment: Mapping[str, Any]) -> bool:
+    """Whether the power limit held a device's clock down during the launches."""
+    return POWER_CAP in environment.get("throttled_share", {})
 
 
 # --- whether it holds ---------------------------------------------------------------------------
