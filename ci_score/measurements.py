@@ -204,7 +204,7 @@ def _words(launch: Launch) -> str:
 
 def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
     """That the first timed steps look like warm-up: it is declared, so this is said and no more."""
-    factors = [_first_step_factor(launch.timed_ms) for launch in launches]
+    factors = [_first_step_factor(launch.timed_ms) for launch in launches if launch.timed_ms]
     slow = [factor for factor in factors if factor > WARM_UP_FROM]
     if len(slow) < LEAST_LAUNCHES or len(slow) < SYSTEMATIC * len(factors):
         return None
