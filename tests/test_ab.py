@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import signal
@@ -155,6 +156,21 @@ def test_session__each_pair_carries_the_share_of_its_look(here: Path) -> None:
     assert ab("--looks", "4,8,12") == 0
     shares = [one.look_share for one in measured(here) if one.side == "head"]
     assert shares == [pytest.approx(1 / 6)] * 4 + [pytest.approx(2 / 6)] * 4
+
+
+@pytest.mark.parametrize(("share", "code"), [(1.0, 1), (1 / 6, 0)])
+def test_session__the_judge_spends_no_more_than_the_look_may(
+    here: Path, share: float, code: int
+) -> None:
+    """The same pairs prove a slowdown at the whole chance of error, and suggest it at a part."""
+    rows = [
+        {"schema": 1, "side": side, "launch": pair, "look_share": share, "step_ms": [ms]}
+        for pair in range(8)
+        for side, ms in (("base", 100.0), ("head", 100.0 * math.exp(0.083 + 0.02 * (-1) ** pair)))
+    ]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    Path("policy.toml").write_text("schema = 1\nrules = 'training'\n", encoding="utf-8")
+    assert execute(["run", "--measurements", "pairs.jsonl", "--config", "policy.toml"]) == code
 
 
 def test_session__is_judged_by_run(here: Path, capsys: Out) -> None:
