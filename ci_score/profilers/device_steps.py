@@ -14,7 +14,7 @@ import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, compress, groupby, islice, pairwise
 from typing import Any
@@ -204,15 +204,32 @@ class Busy:
         return self.last - self.first
 
 
+# The place of a name, and the phase in which it was launched.
+OpInPhase = tuple[int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """What the device did for one step."""
+    """What the device did for one step; ops come in the order of their first appearance."""
 
     time: Busy
     kernels: int
     launches: int
-    ops: dict[int, int]
+    ticks: dict[OpInPhase, int]
+    counts: dict[OpInPhase, int]
     phases: dict[str, int]
+
+    @property
+    def ops(self) -> dict[int, int]:
+        """The time of each name's events."""
+        return _by_name(self.ticks)
+
+
+def _by_name(values: Mapping[OpInPhase, int]) -> dict[int, int]:
+    totals: dict[int, int] = {}
+    for (name, _), value in values.items():
+        totals[name] = totals.get(name, 0) + value
+    return totals
 
 
 def busy_time(starts: Sequence[int], ends: Sequence[int], kinds: bytes) -> Busy:
@@ -312,7 +329,9 @@ def work_per_step(
     """The work of each step, and how many events belong to none."""
     times = events.launched_at if steps.by_launch else events.starts
     members, unattributed = _members(times, steps.windows)
-    return [_step_work(events, names, places, phases) for places in members], unattributed
+    keys: dict[OpInPhase, OpInPhase] = {}
+    works = [_step_work(events, names, places, phases, keys) for places in members]
+    return works, unattributed
 
 
 def _members(
@@ -354,21 +373,27 @@ def _taken(column: array[int], places: Sequence[int]) -> array[int]:
 
 
 def _step_work(
-    events: DeviceEvents, names: Names, places: Sequence[int], phases: Phases
+    events: DeviceEvents,
+    names: Names,
+    places: Sequence[int],
+    phases: Phases,
+    keys: dict[OpInPhase, OpInPhase],
 ) -> StepWork:
+    """The work of one step; `keys` holds the keys of all steps, so that each is there once."""
     starts, ends = _taken(events.starts, places), _taken(events.ends, places)
     ids, launches = _taken(events.names, places), _taken(events.launches, places)
     kinds = bytes(map(names.kinds.__getitem__, ids))
     is_kernel = [kind != TRANSFER for kind in kinds]
-    time = busy_time(starts, ends, kinds)
-    columns = (starts, ends, ids, _taken(events.launched_at, places))
-    return StepWork(
-        time=time,
+    work = StepWork(
+        time=busy_time(starts, ends, kinds),
         kernels=sum(is_kernel),
         launches=len(set(compress(launches, is_kernel)) - {UNKNOWN}),
-        ops=times_by_name(ids, starts, ends),
-        phases=_phase_times(names, columns, phases, time.busy),
+        ticks={},
+        counts={},
+        phases={},
     )
+    _add_phases(work, names, (starts, ends, ids, _taken(events.launched_at, places)), phases, keys)
+    return work
 
 
 def times_by_name(
@@ -381,31 +406,46 @@ def times_by_name(
     return times
 
 
-def _phase_times(
-    names: Names, columns: Sequence[array[int]], phases: Phases, busy: int
-) -> dict[str, int]:
-    """The busy time of each phase, no moment in two.
+def _add_phases(
+    work: StepWork,
+    names: Names,
+    columns: Sequence[array[int]],
+    phases: Phases,
+    keys: dict[OpInPhase, OpInPhase],
+) -> None:
+    """What was launched in each phase, and the busy time of each phase, no moment in two.
 
     A moment belongs to the work that began first of that which covers it, and to a copy between
     host and device only where nothing else runs: what is hidden behind work costs nothing.
     """
-    starts, ends, ids, _ = columns
+    starts, ends, ids, launched_at = columns
     copies = {name: COPIES[names.texts[name]] for name in set(ids) if names.texts[name] in COPIES}
-    if copies:
-        columns = _without(copies, columns, ids)
-    shares = _shares(columns[0], columns[1], columns[3], phases)
+    shares = work.phases
+    busy_end = -(2**63)
+    for first, last, phase in _runs(launched_at, phases):
+        run = ids[first:last]
+        begins, stops = starts[first:last], ends[first:last]
+        counts = Counter(run)
+        for name, ticks in times_by_name(run, begins, stops).items():
+            key = keys.setdefault((name, phase), (name, phase))
+            work.ticks[key] = work.ticks.get(key, 0) + ticks
+            work.counts[key] = work.counts.get(key, 0) + counts[name]
+        if copies:
+            begins, stops = _without(copies, (begins, stops), run)
+        added, busy_end = _added_time(begins, stops, busy_end)
+        if added:
+            shares[phase] = shares.get(phase, 0) + added
     # What the copies of one direction add to all that was counted before them is theirs.
     counted = sum(shares.values())
     directions = sorted(set(copies.values()))
     for place, direction in enumerate(directions):
         left_out = {name for name in copies if copies[name] in directions[place + 1 :]}
-        now = busy
+        now = work.time.busy
         if left_out:
             kept_starts, kept_ends = _without(left_out, (starts, ends), ids)
             now, _ = _added_time(kept_starts, kept_ends, -(2**63))
         shares[direction] = shares.get(direction, 0) + now - counted
         counted = now
-    return shares
 
 
 def _without(
@@ -426,19 +466,6 @@ def _places_of(name: int, ids: array[int]) -> Iterator[int]:
     for _ in range(ids.count(name)):
         place = ids.index(name, place + 1)
         yield place
-
-
-def _shares(
-    starts: array[int], ends: array[int], launched_at: array[int], phases: Phases
-) -> dict[str, int]:
-    """Which phase each moment of the work belongs to."""
-    busy_end = -(2**63)
-    shares: dict[str, int] = {}
-    for first, last, name in _runs(launched_at, phases):
-        added, busy_end = _added_time(starts[first:last], ends[first:last], busy_end)
-        if added:
-            shares[name] = shares.get(name, 0) + added
-    return shares
 
 
 def _runs(launched_at: array[int], phases: Phases) -> Iterator[tuple[int, int, str]]:
@@ -533,7 +560,7 @@ def derive(
     if unattributed:
         notes.append(f"{unattributed} of {len(tidy)} device events belong to no step")
     fields = step_fields([works[place] for place in kept], names, steps.only(kept), ticks_per_ms)
-    fields |= op_fields(tidy, names, steps.only(kept), phases, ticks_per_ms)
+    fields |= op_fields([works[place] for place in kept], names, phases, ticks_per_ms)
     _cover_by_phases(fields, steps.only(kept), phases)
     if set(fields["phases"]) <= {REST, *COPIES.values()}:
         why = "no kernel was launched in a phase" if phases.windows else "no phase is annotated"
@@ -702,25 +729,25 @@ def _op_times(works: Sequence[StepWork], names: Names, per_step: float) -> dict[
 
 
 def op_fields(
-    events: DeviceEvents, names: Names, steps: Steps, phases: Phases, ticks_per_ms: float
+    works: Sequence[StepWork], names: Names, phases: Phases, ticks_per_ms: float
 ) -> dict[str, Any]:
     """How often a step runs each op, of which kind it is, and in which phase it is launched."""
-    counts, ticks = _by_op_and_phase(events, steps, phases)
-    per_step = 1 / len(steps.windows)
-    op_counts: dict[int, int] = {}
-    op_ticks: Counter[int] = Counter()
-    for (name, _), count in counts.items():
-        op_counts[name] = op_counts.get(name, 0) + count
-    for (name, _), time in ticks.items():
-        op_ticks[name] += time
+    counts: dict[OpInPhase, int] = {}
+    ticks: dict[OpInPhase, int] = {}
+    for work in works:
+        for key, count in work.counts.items():
+            counts[key] = counts.get(key, 0) + count
+            ticks[key] = ticks.get(key, 0) + work.ticks[key]
+    per_step = 1 / len(works)
+    op_counts, op_ticks = _by_name(counts), Counter(_by_name(ticks))
     largest = {name for name, _ in op_ticks.most_common(MOST_OPS)}
     detailed = {name for name, _ in op_ticks.most_common(MOST_PHASE_OPS)}
     phase_ops: dict[str, dict[str, dict[str, float]]] = {}
     for (name, phase), count in counts.items():
         if name in detailed and phases.windows:
             ms = ticks[name, phase] / ticks_per_ms * per_step
-            work = {"count": count * per_step, "ms": ms}
-            phase_ops.setdefault(phase, {})[names.texts[name]] = work
+            of_phase = {"count": count * per_step, "ms": ms}
+            phase_ops.setdefault(phase, {})[names.texts[name]] = of_phase
     return {
         "op_counts": {
             names.texts[name]: count * per_step
@@ -732,26 +759,6 @@ def op_fields(
         },
         "phase_ops": phase_ops,
     }
-
-
-def _by_op_and_phase(
-    events: DeviceEvents, steps: Steps, phases: Phases
-) -> tuple[Counter[tuple[int, str]], Counter[tuple[int, str]]]:
-    """The number and the times of each op's events by phase, in the order of first appearance."""
-    counts: Counter[tuple[int, str]] = Counter()
-    ticks: Counter[tuple[int, str]] = Counter()
-    # The last is for what is launched in no phase, whose place is -1.
-    phase_names = [*phases.names, REST]
-    times = events.launched_at if steps.by_launch else events.starts
-    for places in _members(times, steps.windows)[0]:
-        starts, ends = _taken(events.starts, places), _taken(events.ends, places)
-        ids = _taken(events.names, places)
-        launched = window_of(_taken(events.launched_at, places), phases.windows)
-        keys = list(zip(ids, map(phase_names.__getitem__, launched), strict=True))
-        counts.update(keys)
-        for key, start, end in zip(keys, starts, ends, strict=True):
-            ticks[key] += end - start
-    return counts, ticks
 
 
 def _phase_values(

@@ -83,9 +83,10 @@ def _gaps(events: DeviceEvents, periods: Sequence[tuple[int, int]], shortest: fl
         return []
     ends = list(accumulate(events.ends, max))
     lengths = list(map(operator.sub, islice(events.starts, 1, None), ends))
-    if sum(size > shortest for size in lengths) > MOST_GAPS:
-        shortest = sorted(lengths)[-MOST_GAPS]
     long = [size > shortest for size in lengths]
+    if sum(long) > MOST_GAPS:
+        shortest = sorted(lengths)[-MOST_GAPS]
+        long = [size > shortest for size in lengths]
     columns = zip(
         compress(ends, long),
         compress(islice(events.starts, 1, None), long),

@@ -13,10 +13,10 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, compress, pairwise, repeat
 from math import inf
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from ci_score.models import Layer, Phase, Profile
 from ci_score.profilers.categories import category_of, memcpy_direction
@@ -548,7 +548,7 @@ class _Draft:
     def _add_ops(self, works: Sequence[StepWork], steps: Steps, phases: _PhaseWindows) -> None:
         device = self.device
         ticks = Phases([self._ticks(window) for window in phases.windows], phases.names)
-        self._take(op_fields(device.events, device.names, steps, ticks, TICKS_PER_MS))
+        self._take(op_fields(works, device.names, ticks, TICKS_PER_MS))
         causes = causes_of_gaps(self.trace, device.events, works, steps, self._ticks)
         if causes is not None:
             self._set("idle_causes", causes, GAPS_BY)
@@ -751,13 +751,19 @@ def _tick(time: float, base: float) -> int:
     return round((time - base) * TICKS_PER_US)
 
 
+Number = TypeVar("Number", int, float)
+
+
 def _ticks(times: array[float], base: float) -> array[int]:
     """All of a column. By the piece: a list of ten million numbers would be half a gigabyte."""
     ticks = array("q")
-    for first in range(0, len(times), _AT_ONCE):
-        piece = times[first : first + _AT_ONCE]
+    for piece in _pieces(times):
         ticks.fromlist([round((time - base) * TICKS_PER_US) for time in piece])
     return ticks
+
+
+def _pieces(column: array[Number]) -> Iterator[array[Number]]:
+    return (column[first : first + _AT_ONCE] for first in range(0, len(column), _AT_ONCE))
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -968,9 +974,9 @@ def _device_work(trace: Trace, base: float) -> _Device:
     events.extend(
         _ticks(columns.start, base),
         _ticks(columns.end, base),
-        (places[key] for key in zip(columns.name, columns.kind, strict=True)),
+        map(places.__getitem__, zip(columns.name, columns.kind, strict=True)),
         iter(columns.stream),
-        (UNKNOWN if each == NONE else each for each in columns.correlation),
+        _known(columns.correlation),
         map(begun.__getitem__, launch_of),
     )
     kernels = columns.kind.tobytes().count(bytes([KERNEL]))
@@ -986,6 +992,12 @@ def _device_work(trace: Trace, base: float) -> _Device:
     return _Device(events.tidied()[0], names, launch_of, kernels, unmatched, from_graphs)
 
 
+def _known(correlations: array[int]) -> Iterable[int]:
+    if NONE not in correlations:
+        return correlations
+    return (UNKNOWN if each == NONE else each for each in correlations)
+
+
 def _place(names: Names, text: str, kind: int) -> int:
     if kind == KERNEL:
         return names.place(text, category_of(text))
@@ -997,9 +1009,11 @@ def _place(names: Names, text: str, kind: int) -> int:
 def _launches_of(trace: Trace) -> array[int]:
     """For each device event the call that launched it: by correlation, else by External id."""
     launches, device = trace.launches, trace.device
-    by_correlation = {each: place for place, each in enumerate(launches.correlation)}
+    by_correlation = dict(zip(launches.correlation, range(len(launches.correlation)), strict=True))
     by_correlation.pop(NONE, None)
-    found = array("i", (by_correlation.get(each, NONE) for each in device.correlation))
+    found = array("i")
+    for piece in _pieces(device.correlation):
+        found.fromlist(list(map(by_correlation.get, piece, repeat(NONE))))
     if NONE not in found:
         return found
     by_id: dict[int, int] = {}

@@ -635,8 +635,10 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     columns.thread.extend(_numbered(group.threads, trace.threads))
     columns.correlation.fromlist([args.correlation for args in group.args])
     columns.external_id.fromlist(_external_ids(group))
-    columns.kind.fromlist(list(map(_started_by, group.names)))
-    _add_host_calls(trace, group)
+    kinds = {name: _started_by(name) for name in set(group.names)}
+    columns.kind.fromlist(list(map(kinds.__getitem__, group.names)))
+    if any(map(_keeps_waiting, kinds)):
+        _add_host_calls(trace, group)
 
 
 @lru_cache(maxsize=1024)
@@ -649,9 +651,7 @@ def _started_by(call: str) -> int:
 
 
 def _add_host_calls(trace: Trace, group: _Columns) -> None:
-    kinds = list(map(_keeps_waiting, group.names))
-    if not any(kinds):
-        return
+    kinds = map(_keeps_waiting, group.names)
     columns = trace.host_calls
     rows = zip(kinds, group.starts, group.durations, group.threads, strict=True)
     for kind, start, duration, thread in rows:
