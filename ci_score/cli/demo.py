@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ci_score.baselines.folder import FolderBaselines
+from ci_score.cli.colour import show_report
 from ci_score.efficiency import Workload
 from ci_score.files import write_atomically
 from ci_score.models import CaseInput, Profile, Record
@@ -69,7 +70,7 @@ def command(output_dir: Path, as_json: bool) -> None:
         click.echo(dump(record), nl=False)
         return
     code = exit_code(record, Gate())
-    click.echo(report_text(record))
+    show_report(report_text(record) + "\n")
     click.echo(f"The check of this pull request would exit {code}. Where to look:")
     click.echo(f"  {output_dir / 'report.html'}    the report, for a browser")
     click.echo(f"  {output_dir / 'report.md'}      the pull request comment")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ci_score.cli.colour import show_report
 from ci_score.cli.voice import say
 from ci_score.efficiency import Workload
 from ci_score.errors import WrongUseError
@@ -195,6 +196,9 @@ class Output:
         if self.file not in (None, STANDARD_INPUT):
             write_atomically(Path(str(self.file)), text)
             say(f"written: {self.file}")
+            return
+        if self.style == "terminal" and not self.as_json:
+            show_report(text)
             return
         exact = self.as_json or (self.style == "reference" and not in_a_job())
         click.echo(text if exact else unlike_commands(text), nl=False)

@@ -13,6 +13,7 @@ import click
 
 from ci_score.action import World, checked_out, job_of, profiles_in_workspace, run_action
 from ci_score.baselines.folder import FolderBaselines
+from ci_score.cli.colour import show_report
 from ci_score.cli.machine import Machine
 from ci_score.cli.progress import progress
 from ci_score.cli.voice import say
@@ -63,7 +64,10 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     settings = settings_here(values)
 
     def show(record: Record) -> None:
-        click.echo(dump(record) if as_json else report_text(record), nl=False)
+        if as_json:
+            click.echo(dump(record), nl=False)
+        else:
+            show_report(report_text(record))
 
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return run_here(settings, show, quiet=as_json)

@@ -9,6 +9,7 @@ import click
 
 from ci_score.action import World, checked_out, job_of, profiles_in_workspace, suspect_in_job
 from ci_score.baselines.folder import FolderBaselines
+from ci_score.cli.colour import show_report
 from ci_score.cli.machine import Machine
 from ci_score.cli.progress import progress
 from ci_score.cli.run import input_options, now, only_in_a_job, settings_here
@@ -49,7 +50,10 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
         record = suspect_in_job(settings, world)
     else:
         record = _suspect_here(settings, quiet=as_json)
-    click.echo(dump(record) if as_json else report_text(record), nl=False)
+    if as_json:
+        click.echo(dump(record), nl=False)
+    else:
+        show_report(report_text(record))
     code = suspicion(record)
     words = {EXIT_SUSPICIOUS: "it looks wrong: measure it as an A/B", EXIT_OK: "nothing suspicious"}
     say(words.get(code, "it cannot be told: measure it as an A/B"))
