@@ -113,8 +113,8 @@ class Story:
 
         state.commit(repository, "topic")
         pull = state.pull_request(repository, "topic")
-        self.measured("a harmless pull request passes", self.event(pull), "101", 0, "Pass")
-        self.measured("a slower one fails", self.event(pull), "140", 1, "Fail")
+        self.measured("a harmless pull request passes", self.event(pull), "101", 0, "No slowdown")
+        self.measured("a slower one fails", self.event(pull), "140", 1, "40.0 % slower")
         self.measured(
             "a crashed measurement is no pass", self.event(pull), "crash", 1, "measure ended with"
         )
@@ -124,13 +124,13 @@ class Story:
         state.commit(fork, "patch")
         pull = state.pull_request(repository, "patch", head_repository=fork, author="stranger")
         event = self.event(pull)
-        self.measured("a fork's run is judged", event, "140", 1, "Fail", FORK_TOKEN)
+        self.measured("a fork's run is judged", event, "140", 1, "40.0 % slower", FORK_TOKEN)
         posting = events.workflow_run(
             self.github, event.run, path=f".github/workflows/{FORK_COMMENT}"
         )
         code, _ = self.runner.run(FORK_COMMENT, posting)
         self.hold(code == 0, "the other workflow posts for it", f"exit {code}", posting)
-        self.commented("the fork has its comment", pull, "Fail")
+        self.commented("the fork has its comment", pull, "40.0 % slower")
 
     def event(self, pull: PullRequest) -> Event:
         """The pull request was pushed to."""
