@@ -151,7 +151,7 @@ def test_page__is_legible(browser: Browser, name: str, dark: bool) -> None:
 @small_records
 @both_schemes
 def test_page__is_accessible(browser: Browser, name: str, dark: bool) -> None:
-    """Axe finds nothing serious."""
+    """Axe finds nothing, of whatever impact."""
     with browser.page(page_of(name), dark=dark) as (page, _):
         checks.open_all(page)
         assert checks.axe_findings(page) == []

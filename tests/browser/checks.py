@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.browser.chromium import lab
 
-SERIOUS = ("serious", "critical")
-
 # Of every text that is shown: its colour against what lies behind its middle, as WCAG counts.
 # Shapes of a drawing have no background, so what is painted there is asked for its fill.
 CONTRASTS = """
@@ -79,13 +77,12 @@ def contrasts(page: Any) -> list[tuple[str, float]]:
 
 
 def axe_findings(page: Any) -> list[str]:
-    """What axe-core finds serious or worse, with the elements."""
+    """What axe-core finds, of whatever impact, with the elements."""
     page.evaluate(lab("axe-core", "axe.min.js"))
     result = page.evaluate("async () => await axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{rule['id']} ({rule['impact']}): {node['html'][:200]}"
         for rule in result["violations"]
-        if rule["impact"] in SERIOUS
         for node in rule["nodes"][:3]
     ]
 
