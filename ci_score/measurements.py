@@ -24,15 +24,21 @@ from ci_score.models import (
     ShortText,
     Value,
 )
-from ci_score.strict_json import parse, validate
+from ci_score.strict_json import overflow_is_bad_input, parse, validate
 
 Side = Literal["head", "base"]
+SIDES: tuple[Side, ...] = ("head", "base")
 MOST_LINES = 100_000
 # By luck a first step is among the slowest tenth of three launches once in a thousand times.
 WARM_UP_FROM = 1.1
 LEAST_LAUNCHES = 3
 SYSTEMATIC = 0.9
 NAMED_VOID = 5
+# One crash more than the base's may be the machine's.
+CLEARLY_MORE = 2
+# Thirty years; the sum of what is longer need not be a number.
+LONGEST_STEP_MS = 1e12
+StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 
 
@@ -44,7 +50,7 @@ class Launch(Value):
     side: Side = "head"
     launch: Count = 0
     order: Count = 0
-    step_ms: Annotated[tuple[Milliseconds, ...], Lax]
+    step_ms: Annotated[tuple[StepMilliseconds, ...], Lax]
     tokens_per_step: NotNegative | None = None
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
@@ -63,8 +69,10 @@ class Launch(Value):
     @property
     def void(self) -> dict[Disturbance, str]:
         """Why nothing can rest on this launch, nor on its pair; empty where it is sound."""
-        failed: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
-        return {**failed, **self.disturbances}
+        found: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
+        if not self.failed and self.timed_ms and self.typical_ms == 0:
+            found["nan"] = "its median step takes 0 ms, which is no time"
+        return {**found, **self.disturbances}
 
     @property
     def timed_ms(self) -> tuple[float, ...]:
@@ -140,13 +148,15 @@ def _tokens_of(profile: Profile) -> float | None:
 class SoundLaunches:
     """What can be judged of a session, and what was void in it.
 
-    `disturbances` where every launch of the head was void and some have times: then the policy
-    decides. `crashed` where none has.
+    The disturbances of a side where all its launches were void and some have times: then the
+    policy decides. `crashed` where a side has none, or where the head crashes and the base does
+    not.
     """
 
     launches: Sequence[Launch]
     notes: tuple[str, ...] = ()
     disturbances: Mapping[str, str] = field(default_factory=dict)
+    base_disturbances: Mapping[str, str] = field(default_factory=dict)
     crashed: str | None = None
 
 
@@ -156,7 +166,8 @@ def sound(launches: Sequence[Launch]) -> SoundLaunches:
     if not void:
         return SoundLaunches(launches)
     pairs = _pair_of_each(launches)
-    in_pairs = len({launch.side for launch in launches}) > 1
+    sides = {launch.side for launch in launches}
+    in_pairs = len(sides) > 1
     gone = {pairs[id(launch)] for launch in void} if in_pairs else set()
     whole = [launch for launch in launches if not launch.void]
     kept = [launch for launch in whole if pairs[id(launch)] not in gone]
@@ -164,26 +175,62 @@ def sound(launches: Sequence[Launch]) -> SoundLaunches:
     notes = tuple(f"{_words(launch)}: {fate}." for launch in void[:NAMED_VOID])
     if len(void) > NAMED_VOID:
         notes += (f"{len(void) - NAMED_VOID} more launches are void.",)
+    crashed = _without_any_time(launches) or _crashes_more(launches)
+    if crashed:
+        return SoundLaunches((), notes, crashed=crashed)
     for candidates in (kept, whole):
-        if any(launch.side == "head" for launch in candidates):
+        if {launch.side for launch in candidates} == sides:
             return SoundLaunches(candidates, notes)
-    return _only_void(launches, notes)
+    return SoundLaunches(
+        [launch for launch in launches if _has_a_time(launch)],
+        notes,
+        _disturbances(launches, "head"),
+        _disturbances(launches, "base"),
+    )
 
 
-def _only_void(launches: Sequence[Launch], notes: tuple[str, ...]) -> SoundLaunches:
-    heads = [launch for launch in launches if launch.side == "head"]
-    timed = [one for one in launches if one.timed_ms and "crashed" not in one.void]
-    if not any(launch.side == "head" for launch in timed):
-        words = f"no launch of the head was sound: {_words(heads[0])}" if heads else None
-        return SoundLaunches((), notes, crashed=words)
+def _has_a_time(launch: Launch) -> bool:
+    """Whether the policy may still judge it, whatever disturbed it."""
+    return bool(launch.timed_ms) and launch.typical_ms > 0 and "crashed" not in launch.void
+
+
+def _without_any_time(launches: Sequence[Launch]) -> str | None:
+    """That a side never ran; without its base, a session would pass as the first of its kind."""
+    for side in SIDES:
+        own = [launch for launch in launches if launch.side == side]
+        if own and not any(_has_a_time(launch) for launch in own):
+            return f"no launch of the {side} was sound: {_words(own[0])}"
+    return None
+
+
+def _crashes_more(launches: Sequence[Launch]) -> str | None:
+    """That the head crashes where the base does not: the pairs that are left would hide it."""
+    own = {side: [launch for launch in launches if launch.side == side] for side in SIDES}
+    crashed = {
+        side: [launch.void["crashed"] for launch in rows if "crashed" in launch.void]
+        for side, rows in own.items()
+    }
+    head, base = crashed["head"], crashed["base"]
+    if not own["base"] or len(head) < len(base) + CLEARLY_MORE:
+        return None
+    return (
+        f"{len(head)} of {len(own['head'])} launches of the head crashed ({head[0]}),"
+        f" {len(base)} of the base"
+    )
+
+
+def _disturbances(launches: Sequence[Launch], side: Side) -> dict[str, str]:
+    """What happened to a side of which nothing is sound."""
+    own = [launch for launch in launches if launch.side == side]
+    if not all(launch.void for launch in own):
+        return {}
     found: dict[str, list[str]] = {}
-    for launch in heads:
+    for launch in own:
         for what, words in launch.void.items():
             found.setdefault(what, []).append(words)
-    told = {
-        what: f"{len(words)} of {len(heads)} launches: {words[0]}" for what, words in found.items()
+    return {
+        what: f"{len(words)} of {len(own)} launches: {words[0]}" for what, words in found.items()
     }
-    return SoundLaunches(timed, notes, told)
 
 
 def _pair_of_each(launches: Sequence[Launch]) -> dict[int, tuple[int, int]]:
@@ -277,6 +324,9 @@ def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
             found="a launch of `ci-score qualify`",
             expected="measurements of a change: they tell about the machine alone",
         )
+    with overflow_is_bad_input(source):
+        if launch.timed_ms:
+            launch.numbers()
     if not launch.timed_ms and not launch.void:
         raise BadInputError(
             source,

@@ -143,7 +143,7 @@ def _case(
         launches=head.numbers() if head else (),
         measurement=measured.digest,
         environment=_environment_of(head, told, judged.disturbances),
-        base=_base(name, base, bases, told) if head and base else None,
+        base=_base(name, base, bases, told, judged.base_disturbances) if head and base else None,
         partner=partner,
     )
 
@@ -267,13 +267,19 @@ def _environment_of(
     )
 
 
-def _base(name: str, measured: Measured, profile: Profile, told: _Told) -> CaseInput:
+def _base(
+    name: str,
+    measured: Measured,
+    profile: Profile,
+    told: _Told,
+    disturbances: Mapping[str, str],
+) -> CaseInput:
     """The other side of the same session, on the same machine."""
     return CaseInput(
         name,
         measured.applied_to(profile),
         launches=measured.numbers(),
-        environment=_environment_of(measured, told, {}),
+        environment=_environment_of(measured, told, disturbances),
     )
 
 

@@ -99,12 +99,55 @@ def test_void__a_launch_without_pairs_goes_alone() -> None:
     assert case.notes[0].endswith("it does not count.")
 
 
-def test_void__without_any_pair_the_sound_heads_stay() -> None:
-    """A base that never ran is no reason to lose the head: the branch's baseline judges it."""
-    case = read(pairs(3, void={"b0": VOID["crashed"], "b1": VOID["crashed"], "b2": VOID["nan"]}))
-    assert [one.launch for one in case.launches] == [0, 1, 2]
-    assert case.base is None
-    assert len(case.notes) == 3
+def test_void__a_base_that_never_ran_blocks(tmp_path: Path) -> None:
+    """A broken build of the base must not turn its gate into a first run."""
+    void = {"b0": VOID["crashed"], "b1": VOID["crashed"], "b2": {"failed": "x", "step_ms": []}}
+    _, verdict = judged(pairs(3, void=void), tmp_path)
+    assert verdict.unjudged is Unjudged.CRASHED_RUN
+    assert "no launch of the base was sound: Launch 0 of the base is void" in verdict.headline
+
+
+def test_void__where_all_bases_are_disturbed_the_policy_decides(tmp_path: Path) -> None:
+    """As of the head: what has times may be judged by a policy that says so."""
+    data = pairs(6, 130.0, {f"b{number}": VOID["throttled"] for number in range(6)})
+    _, verdict = judged(data, tmp_path)
+    assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
+    assert "its baseline's measurement was disturbed" in verdict.headline
+    base = read(data).base
+    assert base is not None
+    assert len(base.launches) == 6
+
+
+@pytest.mark.parametrize("crashes", [4, 7])
+def test_void__a_head_that_crashes_is_not_judged_by_its_other_launches(
+    crashes: int, tmp_path: Path
+) -> None:
+    """Half the launches out of memory, and the other half as fast as ever, is no pass."""
+    oom = {"failed": "oom", "step_ms": []}
+    void = {f"h{number}": oom for number in range(crashes)}
+    _, verdict = judged(pairs(8, void=void), tmp_path)
+    assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.CRASHED_RUN)
+    words = f"{crashes} of 8 launches of the head crashed (oom), 0 of the base"
+    assert words in verdict.headline
+
+
+@pytest.mark.parametrize("bases", [1, 2, 3])
+def test_void__crashes_of_both_sides_are_the_machine_s(bases: int) -> None:
+    """A head that crashes about as often as its base is judged by the pairs that are left."""
+    void = {f"h{number}": VOID["crashed"] for number in range(2)}
+    void |= {f"b{number}": VOID["crashed"] for number in range(bases)}
+    case = read(pairs(8, void=void))
+    assert case.profile.unusable is None
+    assert len(case.launches) == 8 - max(2, bases)
+
+
+def test_void__a_median_of_0_is_no_time() -> None:
+    """Such a launch goes with its pair, and is named; a single 0 among others does not matter."""
+    void = {"h2": {"step_ms": [0.0, 0.0, 100.0]}, "b4": {"step_ms": [0.0, 100.0, 100.0]}}
+    case = read(pairs(void=void))
+    assert [one.launch for one in case.launches] == [0, 1, 3, 4, 5]
+    (note,) = case.notes
+    assert "Launch 2 of the head is void (nan: its median step takes 0 ms" in note
 
 
 def test_void__many_are_said_in_few_words() -> None:
@@ -158,6 +201,7 @@ def test_nan__is_refused_with_what_to_write(token: str) -> None:
         ({"failed": "x" * 201}, "failed"),
         ({"step_ms": ["100"]}, "step_ms[0]"),
         ({"step_ms": []}, "step_ms"),
+        ({"step_ms": [1e308, 1e308]}, "step_ms[0]"),
     ],
     ids=str,
 )
@@ -166,6 +210,12 @@ def test_void__what_is_wrong_is_named(row: dict[str, Any], field: str) -> None:
     with pytest.raises(BadInputError, match=r"m\.jsonl:1") as refused:
         read_launches(lines(row), "m.jsonl")
     assert refused.value.field.startswith(field)
+
+
+def test_launch__whose_numbers_overflow_is_wrong() -> None:
+    """Its throughput would be no number: a problem of its case, and no crash of ours."""
+    with pytest.raises(BadInputError, match=r"m\.jsonl:1: .*overflows"):
+        read_launches(lines({"step_ms": [1e-300], "tokens_per_step": 1e300}), "m.jsonl")
 
 
 def test_versions__of_each_side_are_its_own(tmp_path: Path) -> None:
