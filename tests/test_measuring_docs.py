@@ -81,14 +81,18 @@ def test_example__is_the_same_in_both() -> None:
 
 
 def test_example__names_what_was_planted(tmp_path: Path) -> None:
-    """The two commands, on a machine without a GPU: how sure they are is the machine's business."""
+    """The two commands, on a machine without a GPU: a confirmed fail, also where it is busy."""
     shutil.copytree(PROJECT / "examples", tmp_path / "examples")
     environment = {"PYTHONPATH": str(PROJECT), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin"}
-    for command in commands(README):
+    for command, code in zip(commands(README), (0, 1), strict=True):
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode in (0, 1), done.stderr
+        assert done.returncode == code, done.stderr
+    headline = done.stdout.splitlines()[0]
+    assert headline.startswith("Fail: ")
+    assert "(confirmed)" in headline
+    assert "'causal_mask_forward' is new" in headline
     record = Record.model_validate_json((tmp_path / "ci-score" / "ci-score.json").read_bytes())
     (case,) = record.cases
     assert case.explanation is not None

@@ -8,7 +8,7 @@ from model import TOKENS, Model
 
 from ci_score.measure import Recorder
 
-WARMUP, TIMED = 3, 40
+WARMUP, TIMED = 3, 30
 
 model = Model()
 with Recorder(tokens_per_step=TOKENS, warmup_steps=WARMUP) as recorder:

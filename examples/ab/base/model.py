@@ -11,14 +11,18 @@ from operator import mul
 Watch = Callable[[str, int, str], AbstractContextManager[object]]
 
 LAYERS, TOKENS, WIDTH = 4, 96, 16
+# How far back the heads look, in tokens.
+REACHES = (4, 8, 16, 32, 64, 128)
 
 
 def causal_mask() -> list[list[float]]:
-    """How much a token looks at the ones before it: the further, the less."""
-    return [
-        [exp((seen - token) / TOKENS) if seen <= token else 0.0 for seen in range(TOKENS)]
-        for token in range(TOKENS)
-    ]
+    """How much a token looks at the ones before it, over all heads: the further, the less."""
+    mask = [[0.0] * TOKENS for _ in range(TOKENS)]
+    for reach in REACHES:
+        for token, row in enumerate(mask):
+            for seen in range(token + 1):
+                row[seen] += exp((seen - token) / reach)
+    return mask
 
 
 class Model:
