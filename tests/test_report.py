@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
+from ci_score.acceptance import Asked, sentences, settle
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
 from ci_score.models import (
     BaselineFound,
     BaselineMissing,
     BaselineUsed,
     CaseInput,
+    Change,
+    Comment,
+    Heard,
+    Outcome,
     Record,
     Unjudged,
 )
 from ci_score.pipeline import judged_case, measured_case
+from ci_score.policy import policy_of
+from ci_score.report import rows
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.terminal import parity_text, report_text
 from tests.builders import case, found, on, phase, profile, record, runtime, scorecard
@@ -116,3 +124,85 @@ def test_report__the_worst_case_comes_first() -> None:
 def test_report__is_short_before_the_folds() -> None:
     """Under 25 lines until the first fold of a single case."""
     assert report_markdown(demo()).split("<details>")[0].count("\n") < 25
+
+
+# --- what is there to copy ----------------------------------------------------------------------
+
+
+class Saying:
+    """A conversation of one comment, by somebody who may."""
+
+    def __init__(self, body: str) -> None:
+        self.body = body
+
+    def listen(self) -> Heard:
+        """The comment."""
+        return Heard((Comment("octo", self.body),))
+
+    def why_not(self, login: str) -> str | None:
+        """Everybody may."""
+        del login
+        return None
+
+
+def failing(metric: str, base: float, head: float, delta: float, **fields: Any) -> Change:
+    return Change(
+        metric=metric, base=base, head=head, delta=delta, gated=True, outcome=Outcome.FAIL, **fields
+    )
+
+
+def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
+    """Whoever copies them and gives a reason has accepted all that fails, and nothing else."""
+    every = (
+        failing("throughput_tok_s", 1000.0, 769.0, -0.231),
+        failing("step_time_ms", 100.0, 130.0, 0.30),
+        failing("peak_memory_gb", 40.0, 40.04, 0.001),
+        failing("kernel_launches_per_step", 12_980.0, 13_984.0, 0.0774),
+        failing("device_idle_share", 0.1, 0.2, 0.1),
+        failing("recompiles", 0.0, 2.0, 2.0),
+        failing("loader_ms", 10.0, 20.37, 10.37, relative=False),
+        Change(metric="mfu", base=0.4, head=0.3, delta=-0.25, outcome=Outcome.WARN),
+    )
+    shown = rows.acceptance_line(case("llama@h100", changes=every))
+    assert [line.split(" up to ")[1] for line in shown.splitlines()] == [
+        "26 % because <reason>",
+        "33 % because <reason>",
+        "1 % because <reason>",
+        "9 % because <reason>",
+        "11 points because <reason>",
+        "2 because <reason>",
+        "21.407 ms because <reason>",
+    ]
+    gates = {change.metric: {"warn": 0.01, "fail": 0.02} for change in every[:5]}
+    policy = policy_of(
+        {
+            "metrics": {
+                **gates,
+                "recompiles": {"warn": 0, "fail": 0},
+                "loader_ms": {"warn": 1, "fail": 2, "direction": "lower", "scale": "absolute"},
+            }
+        },
+        "the policy",
+    )
+    asked = Asked(frozenset({"llama@h100"}), frozenset(), frozenset({"llama@h100"}))
+    settled = settle(Saying(shown.replace("<reason>", "the fix costs it")), policy, asked)
+    assert settled.refused == ()
+    assert {one.metric for one in settled.granted} == {
+        change.metric for change in every if change.outcome is Outcome.FAIL
+    }
+    assert all(sentences(line)[0].wrong is None for line in shown.splitlines())
+
+
+def test_how_to_accept__what_no_bound_can_say_is_not_offered() -> None:
+    """Where more of an absolute number is better, `up to` means nothing."""
+    change = failing("accuracy", 0.9, 0.5, -0.4, relative=False, higher_is_better=True)
+    assert rows.acceptance_line(case(changes=(change,))) == ""
+
+
+def test_fences__are_ready_to_copy() -> None:
+    """What breaks a mention in running text would break a command; code has no markup to escape."""
+    text = report_markdown(demo()) + report_markdown(matrix())
+    fences = text.split("```")[1::2]
+    assert any("--case llm-1b@l4\n" in fence for fence in fences)
+    assert not any("\u200b" in fence or "\\" in fence for fence in fences)
+    assert "measured side by side (`ci-score ab`)." in text

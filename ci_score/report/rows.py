@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -206,15 +207,35 @@ def what_would_tell(reason: Unjudged | None) -> str:
 
 
 def acceptance_line(case: CaseRecord) -> str:
-    """The comment that would accept what fails here, ready to copy."""
-    failing = [change for change in case.changes if change.outcome is Outcome.FAIL]
-    if not failing or failing[0].delta is None:
-        return ""
-    change = failing[0]
+    """The comment that would accept what fails here, ready to copy: a line for each metric."""
+    bounds = {
+        change.metric: _bound(change) for change in case.changes if change.outcome is Outcome.FAIL
+    }
+    return "\n".join(
+        f"ci-score accept {case.name} {metric} up to {bound} because <reason>"
+        for metric, bound in bounds.items()
+        if bound
+    )
+
+
+def _bound(change: Change) -> str:
+    """How far a worsening would be accepted, with room for the noise of the next run."""
     metric = metric_of(change)
-    worse = abs(metric.worsening(change.delta or 0.0))
-    bound = f"{worse * 110:.0f}%" if metric.relative else metric.show(worse * 1.1)
-    return f"ci-score accept {case.name} {change.metric} up to {bound} because <reason>"
+    if change.delta is None:
+        return ""
+    worse = abs(change.delta)
+    if metric.relative:
+        return f"{math.ceil(worse * 110)} %"
+    if metric.show_delta(worse).endswith("points"):
+        return f"{math.ceil(worse * 110)} points"
+    # Of anything else a bound is the number itself, which `up to` cannot say where more is better.
+    if metric.higher_is_better:
+        return ""
+    # What is counted is the same in the next run.
+    whole = change.head == round(change.head)
+    most = change.head if whole else math.ceil((change.head + worse / 10) * 1000) / 1000
+    unit = next((unit for unit in ("ms", "GB") if metric.name.endswith(f"_{unit.lower()}")), "")
+    return f"{f'{most:.3f}'.rstrip('0').rstrip('.')} {unit}".rstrip()
 
 
 def trace_commands(case: CaseRecord, record: Record) -> list[str]:
