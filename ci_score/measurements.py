@@ -84,16 +84,20 @@ class Launch(Value):
         """The launch in one number: its median step, which a compile or a hiccup does not move."""
         return statistics.median(self.timed_ms)
 
-    def numbers(self) -> LaunchNumbers:
-        """The launch as one number a metric; its throughput is the whole job's."""
+    def numbers(self, tokens: float | None = None) -> LaunchNumbers:
+        """The launch as one number a metric; its throughput is the whole job's.
+
+        `tokens` are those of a step where the launch itself tells none.
+        """
+        tokens = self.tokens_per_step or tokens
         known: dict[str, float | None] = {
             **self.metrics,
             "step_time_ms": self.typical_ms,
             "peak_memory_gb": self.peak_memory_gb,
             "final_loss": self.final_loss,
         }
-        if self.tokens_per_step and self.typical_ms > 0:
-            known["throughput_tok_s"] = self.tokens_per_step / self.typical_ms * 1000.0
+        if tokens and self.typical_ms > 0:
+            known["throughput_tok_s"] = tokens / self.typical_ms * 1000.0
         values = {name: value for name, value in known.items() if value is not None}
         return LaunchNumbers(
             side=self.side,
@@ -113,7 +117,14 @@ class Measured:
 
     def numbers(self) -> tuple[LaunchNumbers, ...]:
         """What each launch measured: launches are the unit of evidence."""
-        return tuple(launch.numbers() for launch in self.launches)
+        tokens = self.tokens_per_step
+        return tuple(launch.numbers(tokens) for launch in self.launches)
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """What those launches say that tell it; whether they agree is the judge's to ask."""
+        told = [one.tokens_per_step for one in self.launches if one.tokens_per_step]
+        return statistics.median(told) if told else None
 
     @property
     def versions(self) -> dict[str, str]:
@@ -122,7 +133,7 @@ class Measured:
 
     def applied_to(self, profile: Profile) -> Profile:
         """The profile with the measured numbers in place of those taken under the profiler."""
-        tokens = self.launches[-1].tokens_per_step
+        tokens = self.tokens_per_step
         memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
         return profile.model_copy(
             update={
@@ -276,6 +287,46 @@ def not_in_turns(launches: Iterable[Launch]) -> str | None:
         "One side ran before the other, and not in turns: whatever drifted meanwhile looks like a"
         " change."
     )
+
+
+def untold_tokens(launches: Iterable[Launch]) -> list[str]:
+    """That some launches of a side do not say their tokens, where others do."""
+    notes = []
+    for side, measured in by_side(launches).items():
+        tokens, rows = measured.tokens_per_step, measured.launches
+        silent = sum(not launch.tokens_per_step for launch in rows)
+        if tokens and silent:
+            notes.append(
+                f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step:"
+                f" taken as {tokens:.0f}, as of the others."
+            )
+    return notes
+
+
+def other_steps(launches: Iterable[Launch]) -> list[str]:
+    """That one side warmed up or was timed for more steps than the other."""
+    sides = by_side(launches)
+    if len(sides) < 2:
+        return []
+    counts = {
+        "warm-up": {
+            side: [launch.warmup_steps for launch in sides[side].launches] for side in SIDES
+        },
+        "timed": {
+            side: [len(launch.timed_ms) for launch in sides[side].launches] for side in SIDES
+        },
+    }
+    return [
+        f"The launches of the head have {_range(found['head'])} {kind} steps, those of the base"
+        f" {_range(found['base'])}."
+        for kind, found in counts.items()
+        if _range(found["head"]) != _range(found["base"])
+    ]
+
+
+def _range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _first_step_factor(steps: tuple[float, ...]) -> float:

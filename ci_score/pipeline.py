@@ -29,6 +29,7 @@ from ci_score.errors import BadInputError, WrongUseError
 from ci_score.explanation import categories_of, explain, op_details_of, timeline_of
 from ci_score.judgement import Trial, judge
 from ci_score.judgement.evidence import comparable_points
+from ci_score.judgement.standing import untold_work
 from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import (
     MATCHING,
@@ -67,7 +68,7 @@ from ci_score.policy import (
     policy_of,
     rules_of,
 )
-from ci_score.pooling import pooled
+from ci_score.pooling import as_one, pooled
 from ci_score.reasons import with_sentences
 from ci_score.records import join_histories
 from ci_score.strict_json import overflow_is_bad_input
@@ -394,7 +395,7 @@ def _metrics(
         },
     }
     for name in _names(launches) - {STEP_TIME, THROUGHPUT}:
-        known[name] = statistics.median(_of_all(name, launches))
+        known[name] = as_one(name, _of_all(name, launches))
     return {name: value for name, value in sorted(known.items()) if value is not None}
 
 
@@ -423,7 +424,7 @@ def trial_of(
 ) -> Trial:
     """The case with its rules, what changed against its baseline, and where that went."""
     rules = rules_of(policy, case.name)
-    case = _with_warmup_note(case, rules)
+    case = _with_notes(case, _on_warm_up(case, rules), _on_untold_work(case, baseline, rules))
     trial = Trial(case, rules, baseline, history=history, accepted=accepted or {})
     if not isinstance(baseline, BaselineFound) or not case.has_a_time:
         return trial
@@ -441,7 +442,16 @@ def trial_of(
     return replace(trial, case=case, changes=changes, contributions=places)
 
 
-def _with_warmup_note(case: CaseRecord, rules: CaseRules) -> CaseRecord:
+def _with_notes(case: CaseRecord, *said: str | None) -> CaseRecord:
+    """The case with what the policy makes worth a word; judged again, it is said once."""
+    if not any(said):
+        return case
+    notes = dict.fromkeys((*case.scorecard.notes, *filter(None, said)))
+    card = case.scorecard.model_copy(update={"notes": tuple(notes)})
+    return case.model_copy(update={"scorecard": card})
+
+
+def _on_warm_up(case: CaseRecord, rules: CaseRules) -> str | None:
     """Another warm-up than the policy asks for may leave a compilation in the timed steps."""
     wanted = rules.measure.warmup_steps
     others = {
@@ -450,12 +460,22 @@ def _with_warmup_note(case: CaseRecord, rules: CaseRules) -> CaseRecord:
         if launch.warmup_steps is not None and launch.warmup_steps != wanted
     }
     if wanted is None or not others:
-        return case
+        return None
     said = " and ".join(str(steps) for steps in sorted(others))
-    note = f"The policy asks for {wanted} warm-up steps a launch; launches here declare {said}."
-    notes = dict.fromkeys((*case.scorecard.notes, note))
-    card = case.scorecard.model_copy(update={"notes": tuple(notes)})
-    return case.model_copy(update={"scorecard": card})
+    return f"The policy asks for {wanted} warm-up steps a launch; launches here declare {said}."
+
+
+def _on_untold_work(case: CaseRecord, baseline: Baseline, rules: CaseRules) -> str | None:
+    """A check that the head has switched off by saying less is no check that held."""
+    if not isinstance(baseline, BaselineFound) or not case.has_a_time:
+        return None
+    untold = untold_work(case, baseline.case, rules)
+    if not untold:
+        return None
+    return (
+        f"The baseline tells its {' and its '.join(untold)}, and this run does not: whether both"
+        " did the same work is not known."
+    )
 
 
 def judged(trials: Sequence[Trial]) -> list[CaseRecord]:
@@ -532,7 +552,7 @@ def base_of_launches(case: CaseRecord) -> BaselineFound | None:
     base = [launch for launch in case.launches if launch.side == "base"]
     if not base:
         return None
-    numbers = {name: statistics.median(_of_all(name, base)) for name in _names(base)}
+    numbers = {name: as_one(name, _of_all(name, base)) for name in _names(base)}
     card = case.scorecard.model_copy(
         update={
             "step_time_ms": numbers.pop(STEP_TIME, 0.0),

@@ -162,6 +162,9 @@ def _with_means(case: CaseRecord, earlier: CaseRecord, weight: int) -> CaseRecor
     metrics = earlier.metrics | {
         name: mean(value, earlier.metrics.get(name, value)) for name, value in case.metrics.items()
     }
+    if "valid_steps" in case.metrics and "valid_steps" in earlier.metrics:
+        both = (case.metrics["valid_steps"], earlier.metrics["valid_steps"])
+        metrics["valid_steps"] = as_one("valid_steps", both)
     if any(one.side == "base" for one in case.launches):
         for name in {name for one in case.launches for name in one.values}:
             values = [
@@ -171,7 +174,7 @@ def _with_means(case: CaseRecord, earlier: CaseRecord, weight: int) -> CaseRecor
             ]
             if values:
                 target = numbers if name in (STEP_TIME, THROUGHPUT) else metrics
-                target[name] = statistics.median(values)
+                target[name] = as_one(name, values)
     return case.model_copy(
         update={"scorecard": card.model_copy(update=numbers), "metrics": metrics}
     )
@@ -189,6 +192,14 @@ def _with_numbers_of(earlier: CaseRecord, case: CaseRecord) -> CaseRecord:
             "earlier_measurements": earlier.earlier_measurements,
         }
     )
+
+
+def as_one(name: str, values: Sequence[float]) -> float:
+    """What several launches or attempts measured of a metric, in one number.
+
+    A launch that skipped its steps is not made good by others that did theirs.
+    """
+    return min(values) if name == "valid_steps" else statistics.median(values)
 
 
 def _listed(names: Sequence[str]) -> str:

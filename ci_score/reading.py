@@ -15,9 +15,11 @@ from ci_score.measurements import (
     Measured,
     by_side,
     not_in_turns,
+    other_steps,
     read_launches,
     sound,
     undeclared_warm_up,
+    untold_tokens,
 )
 from ci_score.models import CaseInput, Environment, ParityProfile, Profile
 from ci_score.parity import side_of
@@ -137,6 +139,8 @@ def _case(
             wrong_partner,
             *told.notes,
             *judged.notes,
+            *untold_tokens(judged.launches),
+            *other_steps(judged.launches),
             undeclared_warm_up(measured.launches),
             not_in_turns(measured.launches),
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ci_score import noise
-from ci_score.judgement.evidence import complete_pairs, gate_rules
+from ci_score.judgement.evidence import complete_pairs, gate_rules, is_other_size
 from ci_score.judgement.trial import Trial
 from ci_score.metrics import STEP_TIME, THROUGHPUT
 from ci_score.models import (
@@ -16,6 +16,9 @@ from ci_score.models import (
 from ci_score.policy import CaseRules
 from ci_score.verdict import unjudged
 
+SIGNS_OF_WORK = {"final_loss": "final loss", "valid_steps": "valid steps"}
+# Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
+NO_LOSS = 1e-3
 MISSING_WORDS = {
     Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
@@ -27,7 +30,7 @@ MISSING_WORDS = {
 def standing(trial: Trial) -> BaselineFound | Verdict:
     """What the case is judged against, or the verdict that it cannot be."""
     unusable = _unusable(trial.case) or _disturbed(trial.case, trial.rules, "the measurement")
-    unusable = unusable or _too_short(trial) or _not_as_designed(trial)
+    unusable = unusable or _too_short(trial) or _not_as_designed(trial) or _uneven(trial)
     if unusable is not None:
         return unusable
     if isinstance(trial.baseline, BaselineMissing):
@@ -84,6 +87,30 @@ def _not_as_designed(trial: Trial) -> Verdict | None:
     )
 
 
+def _uneven(trial: Trial) -> Verdict | None:
+    """Launches of one side that trained on other amounts have no one number of a step."""
+    asked = "tokens_per_step" in trial.rules.environment.same_work
+    for side in ("head", "base") if asked else ():
+        sizes = _tokens_of_launches(trial.case, side)
+        if sizes and is_other_size(max(sizes), min(sizes)):
+            return unjudged(
+                Unjudged.OTHER_WORK,
+                f"the launches of the {side} did not do the same work:"
+                f" {min(sizes):.0f} to {max(sizes):.0f} tokens a step",
+            )
+    return None
+
+
+def _tokens_of_launches(case: CaseRecord, side: str) -> list[float]:
+    """The tokens of the whole job's step; a launch keeps one device's throughput."""
+    devices = case.scorecard.accelerator_count or 1
+    return [
+        one.values[THROUGHPUT] * one.values[STEP_TIME] / 1000.0 * devices
+        for one in case.launches
+        if one.side == side and THROUGHPUT in one.values and STEP_TIME in one.values
+    ]
+
+
 def _details(missing: BaselineMissing) -> list[str]:
     """Why there is none, and each record that was looked at; said once each."""
     details = [missing.detail, *missing.skipped]
@@ -130,7 +157,9 @@ def _less_work(trial: Trial, base: CaseRecord) -> str | None:
     asked = "valid_steps" in rules.environment.same_work
     if asked and mine is not None and theirs is not None and mine < theirs:
         return f"{mine:g} valid steps here, {theirs:g} there"
-    loss = losses_apart(head, base, rules)
+    untold, loss = untold_work(head, base, rules), losses_apart(head, base, rules)
+    if untold and _is_faster(trial):
+        return f"it is faster, and no longer tells its {' and its '.join(untold)}"
     if loss is not None and loss[0] > loss[1] and _is_faster(trial):
         return f"it is faster, and its final loss is {loss[0]:.4g} instead of {loss[1]:.4g}"
     return None
@@ -145,12 +174,23 @@ def _is_faster(trial: Trial) -> bool:
     )
 
 
+def untold_work(head: CaseRecord, base: CaseRecord, rules: CaseRules) -> list[str]:
+    """What shows that the base did its work, and is not said of the head."""
+    return [
+        label
+        for name, label in SIGNS_OF_WORK.items()
+        if name in rules.environment.same_work and name in base.metrics and name not in head.metrics
+    ]
+
+
 def losses_apart(
     head: CaseRecord, base: CaseRecord, rules: CaseRules
 ) -> tuple[float, float] | None:
     """The final losses of both sides where they are too far apart for the same work."""
     mine, theirs = head.metrics.get("final_loss"), base.metrics.get("final_loss")
     if "final_loss" not in rules.environment.same_work or mine is None or theirs is None:
+        return None
+    if max(abs(mine), abs(theirs)) < NO_LOSS:
         return None
     if abs(mine - theirs) <= rules.environment.loss_tolerance * abs(theirs):
         return None
