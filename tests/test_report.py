@@ -17,6 +17,7 @@ from ci_score.models import (
     BaselineMissing,
     BaselineUsed,
     CaseInput,
+    CaseRecord,
     Change,
     Comment,
     Heard,
@@ -26,8 +27,8 @@ from ci_score.models import (
 )
 from ci_score.pipeline import judged_case, measured_case
 from ci_score.policy import policy_of
-from ci_score.report import rows
-from ci_score.report.markdown import parity_report, report_markdown
+from ci_score.report import rows, words
+from ci_score.report.markdown import headline_of, parity_report, report_markdown, worst_first
 from ci_score.report.terminal import parity_text, report_text
 from tests.builders import case, found, on, phase, profile, record, runtime, scorecard
 
@@ -206,3 +207,77 @@ def test_fences__are_ready_to_copy() -> None:
     assert any("--case llm-1b@l4\n" in fence for fence in fences)
     assert not any("\u200b" in fence or "\\" in fence for fence in fences)
     assert "measured side by side (`ci-score ab`)." in text
+
+
+# --- several cases ------------------------------------------------------------------------------
+
+
+def slower(name: str, step_ms: float) -> CaseRecord:
+    base = found(case(environment=on("L4", 1)))
+    card = scorecard(step_ms, 100_000 / step_ms)
+    return judged_case(case(name, card, environment=on("L4", 1)), base)
+
+
+def test_report__of_several_cases_the_slowest_is_named_first() -> None:
+    """Of equally bad ones, whatever the order in which they were measured."""
+    made = record(slower("a@l4", 125.0), slower("b", 101.0), slower("m09@l4", 150.0))
+    assert [case.name for case in worst_first(made)] == ["m09@l4", "a@l4", "b"]
+    said = headline_of(made)
+    assert said.startswith("2 of 3 cases are slower, worst m09@l4: 50.0 % slower (100 ms → 150 ms")
+    text = report_markdown(made)
+    assert "| Case | | Throughput per device | Why |" in text
+    before_the_folds = text.split("<details")[0]
+    assert "<sub>One number a side, unverified · " in before_the_folds
+
+
+def test_report__several_cases_that_pass_say_so() -> None:
+    """The sentence of one case is not said of all."""
+    made = record(slower("a", 100.0), slower("b", 104.0))
+    assert headline_of(made).startswith("All 2 cases pass, worst b: No slowdown beyond 10")
+
+
+def test_report__the_changes_of_cases_by_different_metrics_are_named() -> None:
+    """A column of mixed metrics would be read as one."""
+    step_only = judged_case(
+        case("a", scorecard(130.0, 0.0), environment=on("L4", 1)),
+        found(case(environment=on("L4", 1))),
+    )
+    text = report_markdown(record(step_only, slower("b", 150.0)))
+    assert "| Case | | Change | Why |" in text
+    assert "| Step time +30.0 % |" in text
+    assert "| Throughput per device −33.3 % |" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "places", "shown"),
+    [
+        (0.013, 1, "0.0 ms"),
+        (-0.06, 1, "−0.1 ms"),
+        (1234.5, 0, "+1,234 ms"),
+        (0.02, None, "+0.0200 ms"),
+    ],
+)
+def test_delta_at__has_the_digits_of_its_table(
+    value: float, places: int | None, shown: str
+) -> None:
+    """What the largest change does not show is no digit of the smallest either."""
+    assert words.delta_at(value, places) == shown
+
+
+def test_terminal__no_verdict_is_cut() -> None:
+    """The longest that a change can say fits into its column."""
+    change = Change(
+        metric="step_time_ms", base=100.0, head=110.0, delta=0.1, low=0.081, high=0.1234,
+        gated=True, warn_limit=0.03, fail_limit=0.05, outcome=Outcome.WARN, reason="not proven",
+    )  # fmt: skip
+    text = report_text(record(case(changes=(change,))))
+    assert "+10.0 % (+8.1 to +12.3 %) ⚠️ warning (not proven)" in text
+
+
+def test_report__several_cases_of_which_some_are_not_judged() -> None:
+    """It is said first, as it is of a single case, and once."""
+    missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, "accelerator: L4 here, T4 there")
+    made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
+    assert headline_of(made) == (
+        "Not judged: 1 of 2 cases, x@l4: it was measured on something else than its baselines"
+    )

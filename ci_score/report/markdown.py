@@ -13,7 +13,7 @@ from ci_score.models import CaseRecord, Outcome, Parity, Record
 from ci_score.parity import ACHIEVED_UP_TO
 from ci_score.report import escape, rows, words
 from ci_score.report.chart import trend_chart
-from ci_score.verdict import report_outcome
+from ci_score.verdict import report_outcome, slower_by
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32
@@ -79,17 +79,31 @@ def headline_of(record: Record) -> str:
     """The one sentence of a report: the worst verdict's."""
     if record.unjudged and report_outcome(record) is record.unjudged.outcome:
         return record.unjudged.headline
-    verdict = worst_first(record)[0].verdict if record.cases else record.unjudged
-    return verdict.headline if verdict else "nothing was measured"
+    worst = worst_first(record)[0] if record.cases else None
+    verdict = worst.verdict if worst else record.unjudged
+    if verdict is None:
+        return "nothing was measured"
+    if worst is None or len(record.cases) == 1:
+        return verdict.headline
+    return f"{rows.counted_as(record, verdict.outcome)} {worst.name}: {_of_one(verdict.headline)}"
+
+
+def _of_one(headline: str) -> str:
+    """A headline behind the name of its case: that it is not judged was said before."""
+    return headline.removeprefix("Not judged: ")
 
 
 def worst_first(record: Record) -> list[CaseRecord]:
-    """The cases, the worst verdict first; those without one come last."""
+    """The cases, the worst verdict first, then what is slowest; those without one come last."""
     outcomes = list(Outcome)
-    return sorted(
-        record.cases,
-        key=lambda case: -outcomes.index(case.verdict.outcome) if case.verdict else 1,
-    )
+
+    def place(case: CaseRecord) -> tuple[int, float]:
+        if case.verdict is None:
+            return 1, 0.0
+        change = rows.headline_change(case)
+        return -outcomes.index(case.verdict.outcome), -slower_by(change) if change else 0.0
+
+    return sorted(record.cases, key=place)
 
 
 def parity_report(parity: Parity) -> str:
@@ -149,4 +163,5 @@ def _template(name: str) -> Template:
     environment.filters["paragraph"] = escape.paragraph
     environment.filters["ms"] = words.milliseconds
     environment.filters["delta_ms"] = words.delta_milliseconds
+    environment.filters["delta_at"] = words.delta_at
     return environment.get_template(name)

@@ -12,6 +12,7 @@ from ci_score.models import (
     Change,
     Explanation,
     JudgedBy,
+    OpChange,
     Outcome,
     Part,
     Record,
@@ -24,6 +25,7 @@ from ci_score.verdict import describe
 # What teams quote comes first; of the others only what matters is shown before the folds.
 FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES)
 LEAST_SHARE_OF_CHANGE = 0.03
+LEAST_SHARE_OF_OP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,13 @@ def headline_change(case: CaseRecord) -> Change | None:
     return known.get(THROUGHPUT) or known.get(STEP_TIME)
 
 
+def overview_metric(cases: Iterable[CaseRecord]) -> str:
+    """The label over the changes of several cases, where all are of one metric."""
+    changes = [change for case in cases if (change := headline_change(case)) is not None]
+    labels = {metric_of(change).label for change in changes}
+    return labels.pop() if len(labels) == 1 else ""
+
+
 # --- where the time went ------------------------------------------------------------------------
 
 
@@ -112,6 +121,12 @@ def part_rows(found: Explanation) -> list[PartRow]:
 
 def _part(part: Part) -> PartRow:
     return PartRow(part.name, part.base_ms, part.head_ms)
+
+
+def changed_ops(found: Explanation) -> list[OpChange]:
+    """The ops that are worth a line beside the change of the step."""
+    least = LEAST_SHARE_OF_OP * abs(found.delta_ms)
+    return [op for op in found.ops if abs(op.delta_ms) >= least]
 
 
 # --- what is said beside the numbers ------------------------------------------------------------
@@ -163,6 +178,12 @@ def provenance(case: CaseRecord, record: Record) -> list[str]:
     if case.changes:
         parts.append(f"{record.rules} rules")
     return parts
+
+
+def shared_provenance(record: Record) -> list[str]:
+    """What holds for every case that was compared, to be said once."""
+    said = [provenance(case, record) for case in record.cases if case.changes]
+    return [part for part in said[0] if all(part in one for one in said)] if said else []
 
 
 def _measured(case: CaseRecord) -> Iterable[str]:
@@ -255,13 +276,35 @@ def counted(record: Record) -> str:
     """`1 of 12 cases fails, 2 warn`: the whole report in a line."""
     outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
     said = [
-        f"{outcomes.count(outcome)} {word if outcomes.count(outcome) == 1 else plural}"
-        for outcome, word, plural in (
-            (Outcome.FAIL, "fails", "fail"),
-            (Outcome.INCONCLUSIVE, "is not judged", "are not judged"),
-            (Outcome.WARN, "warns", "warn"),
-            (Outcome.PASS, "passes", "pass"),
-        )
+        f"{outcomes.count(outcome)} {_COUNTED[outcome][outcomes.count(outcome) > 1]}"
+        for outcome in _COUNTED
         if outcome in outcomes
     ]
     return f"{len(record.cases)} cases: {', '.join(said)}" if said else ""
+
+
+_COUNTED = {
+    Outcome.FAIL: ("fails", "fail"),
+    Outcome.INCONCLUSIVE: ("is not judged", "are not judged"),
+    Outcome.WARN: ("warns", "warn"),
+    Outcome.PASS: ("passes", "pass"),
+}
+_TIMES = (THROUGHPUT, STEP_TIME)
+
+
+def counted_as(record: Record, outcome: Outcome) -> str:
+    """`3 of 12 cases are slower, worst`: how many cases have the worst verdict of a report."""
+    cases = [case for case in record.cases if case.verdict and case.verdict.outcome is outcome]
+    total, several = len(record.cases), len(cases) > 1
+    if outcome is Outcome.INCONCLUSIVE:
+        return f"Not judged: {len(cases)} of {total} cases,{' first' if several else ''}"
+    if outcome is Outcome.PASS and len(cases) == total:
+        return f"All {total} cases pass, worst"
+    words = _COUNTED[outcome][several]
+    if outcome is not Outcome.PASS and all(_is_slower(case, outcome) for case in cases):
+        words = "are slower" if several else "is slower"
+    return f"{len(cases)} of {total} cases {words},{' worst' if several else ''}"
+
+
+def _is_slower(case: CaseRecord, outcome: Outcome) -> bool:
+    return any(change.outcome is outcome for change in case.changes if change.metric in _TIMES)

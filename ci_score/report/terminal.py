@@ -8,7 +8,8 @@ from ci_score.models import CaseRecord, Parity, Record
 from ci_score.report import rows, words
 from ci_score.report.escape import log_line as line
 
-WIDEST = 48
+# Why a metric was not compared is the longest that a cell has to say.
+WIDEST = 64
 WIDEST_LAST = 120
 
 
@@ -54,7 +55,7 @@ def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str,
     shares = (parity.apr_share_compared, parity.baseline_share_compared)
     for name, share in zip((ours, theirs), shares, strict=True):
         if share is not None:
-            yield "  of the op time", f"{share:.1%} of {name}"
+            yield "  of the op time", f"{share * 100:.1f} % of {name}"
 
 
 def _report(record: Record) -> Iterable[str]:
@@ -91,10 +92,11 @@ def _case(case: CaseRecord, record: Record) -> Iterable[str]:
     yield table(words.facts(case.scorecard))
     yield from (f"To try: {line(advice)}" for advice in words.to_try(case))
     if case.scorecard.hotspot_ops:
-        yield "Hotspots\n" + table(
+        hottest = [
             (name, words.milliseconds(ms), f"{pct:.1f} %")
             for name, ms, pct in case.scorecard.hotspot_ops
-        )
+        ]
+        yield "Hotspots\n" + table([("op", "time", "share of op time"), *hottest])
     yield from _notes(case.scorecard.notes)
 
 
@@ -102,22 +104,25 @@ def _where(case: CaseRecord) -> Iterable[str]:
     """Where a slowdown went: over the whole step, which sums to it, else what changed most."""
     if case.explanation and words.is_slower(case):
         found = case.explanation
+        parts = rows.part_rows(found)
+        places = words.common_places(parts)
         yield f"Where the {words.delta_milliseconds(found.delta_ms)} went\n" + table(
             (
                 row.name,
                 words.milliseconds(row.base_ms),
                 words.milliseconds(row.head_ms),
-                words.delta_milliseconds(row.delta_ms),
+                words.delta_at(row.delta_ms, places),
             )
-            for row in rows.part_rows(found)
+            for row in parts
         )
     elif case.contributions:
+        places = words.common_places(case.contributions)
         yield "Where the time changed most\n" + table(
             (
                 f"{part.kind} {part.name}",
                 words.milliseconds(part.base_ms),
                 words.milliseconds(part.head_ms),
-                words.delta_milliseconds(part.delta_ms),
+                words.delta_at(part.delta_ms, places),
             )
             for part in case.contributions
         )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import Protocol
+
 from ci_score.metrics import MINUS, metric_of, significant
 from ci_score.models import (
     BaselineUsed,
@@ -46,6 +50,15 @@ ADVICE: dict[Bottleneck, str] = {
 }
 
 
+class Changed(Protocol):
+    """A line of a table of times."""
+
+    @property
+    def delta_ms(self) -> float:
+        """How much longer it takes now."""
+        ...
+
+
 def milliseconds(value: float) -> str:
     """`375 ms`"""
     return significant(value, "ms")
@@ -54,6 +67,22 @@ def milliseconds(value: float) -> str:
 def delta_milliseconds(value: float) -> str:
     """`+11.8 ms`"""
     return ("+" if value >= 0 else MINUS) + significant(abs(value), "ms")
+
+
+def common_places(changed: Iterable[Changed]) -> int | None:
+    """With how many decimals the changes of a table are written: three digits of the largest."""
+    largest = max((abs(one.delta_ms) for one in changed), default=0.0)
+    return max(0, min(2 - math.floor(math.log10(largest)), 5)) if 0.001 <= largest < 1e9 else None
+
+
+def delta_at(value: float | None, places: int | None) -> str:
+    """`+0.0 ms` beside `+80.0 ms`: more digits than the largest change has say nothing."""
+    if value is None or places is None:
+        return maybe_delta(value)
+    shown = f"{abs(value):,.{places}f} ms"
+    if not any(digit in shown for digit in "123456789"):
+        return shown
+    return ("+" if value >= 0 else MINUS) + shown
 
 
 def limit(change: Change) -> str:
@@ -174,9 +203,11 @@ def maybe_delta(value: float | None) -> str:
     return "–" if value is None else delta_milliseconds(value)
 
 
-def headline_delta(change: Change | None) -> str:
-    """The change that stands for a case in a list of cases."""
-    return delta_words(change) if change else "–"
+def headline_delta(change: Change | None, *, named: bool = False) -> str:
+    """The change that stands for a case in a list of cases, named where they are of several."""
+    if change is None:
+        return "–"
+    return f"{metric_of(change).label} {delta_words(change)}" if named else delta_words(change)
 
 
 def is_slower(case: CaseRecord) -> bool:
