@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from ci_score.cli import COMMANDS, execute
+from ci_score.metrics import METRICS
 from ci_score.profilers import FORMATS, Format
+from ci_score.report.words import FOOTNOTES
 from tests.builders import PROJECT
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
@@ -116,3 +118,26 @@ def test_pages__their_links_lead_somewhere(page: Path) -> None:
     """A link to another file of the project names one that is there."""
     for link in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
+
+
+GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("word", [*(row.label for row in METRICS), *FOOTNOTES])
+def test_glossary__has_every_word_of_a_table(word: str) -> None:
+    """Whoever reads a report can look up what a number means."""
+    assert re.search(
+        rf"^\| \*\*{re.escape(word)}\*\* \| \S", GLOSSARY, re.MULTILINE | re.IGNORECASE
+    )
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["case", "launch", "pair", "record", "baseline", "noise", "confirmed", "not proven",
+     "unverified", "inconclusive"],
+)  # fmt: skip
+def test_glossary__has_every_word_of_a_verdict(word: str) -> None:
+    """And what it means that something is, or is not, proven."""
+    assert re.search(
+        rf"^\| \*\*[^*|]*{word}[^*|]*\*\* \| \S", GLOSSARY, re.MULTILINE | re.IGNORECASE
+    )

@@ -281,3 +281,13 @@ def test_report__several_cases_of_which_some_are_not_judged() -> None:
     assert headline_of(made) == (
         "Not judged: 1 of 2 cases, x@l4: it was measured on something else than its baselines"
     )
+
+
+def test_report__says_what_a_word_means_where_it_is_used() -> None:
+    """Under the table, and only of the words that are in it."""
+    mfu = Change(metric="mfu", base=0.4, head=0.3, delta=-0.25)
+    with_mfu = report_markdown(record(case(changes=(mfu,)))).split("<details>")[0]
+    assert "<sub>MFU: the FLOPs that the model needs" in with_mfu
+    assert "HFU" not in with_mfu
+    assert "Roofline: the throughput that" in report_markdown(record(case()))
+    assert "FLOPs" not in report_markdown(demo())

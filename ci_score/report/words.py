@@ -50,6 +50,15 @@ ADVICE: dict[Bottleneck, str] = {
 }
 
 
+# What not everybody in a team knows, said under the table that uses it. docs/glossary.md has all.
+FOOTNOTES = {
+    "MFU": "the FLOPs that the model needs, as a share of the accelerator's dense peak",
+    "HFU": "like MFU, with the FLOPs of recomputation",
+    "roofline": "the throughput that the memory bandwidth could feed if nothing else took time",
+    "Exposed communication": "the time of collectives during which the device computes nothing",
+}
+
+
 class Changed(Protocol):
     """A line of a table of times."""
 
@@ -239,3 +248,9 @@ def parity_words(parity: Parity) -> str:
     if not parity.judged:
         return f"not judged, {parity.unjudged_reason or 'no op in common'}"
     return "achieved" if parity.parity_achieved else "not achieved"
+
+
+def footnotes(shown: Iterable[str]) -> list[str]:
+    """What the words in a table mean, of those that need it."""
+    text = " ".join(shown)
+    return [f"{word}: {meaning}" for word, meaning in FOOTNOTES.items() if word in text]
