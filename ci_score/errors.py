@@ -8,7 +8,7 @@
         ├── NotThereError       no such thing, or gone
         └── GitHubDownError     limits, faults and broken answers, after bounded retries
 
-Exit 1 belongs to a confirmed regression alone and is never the fate of an error.
+Exit 1 belongs to a regression beyond a failing limit alone and is never the fate of an error.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_help__lists_every_command(capsys: Out) -> None:
     assert execute(["--help"]) == 0
     text = capsys.readouterr().out
     assert all(f"\n  {name} " in text for name in COMMANDS)
-    assert "1  confirmed regression" in text
+    assert "1  a regression beyond a limit" in text
 
 
 def test_version__is_printed(capsys: Out) -> None:

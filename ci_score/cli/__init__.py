@@ -70,8 +70,10 @@ def cli() -> None:
 
     \b
     Exit codes:
-      0  pass or warning        2  wrong use or a bad file
-      1  confirmed regression   3  could not judge, or ci-score broke
+      0  pass or warning
+      1  a regression beyond a limit on which the policy fails
+      2  wrong use or a bad file
+      3  could not judge, or ci-score broke
       10 one run looks wrong, of `suspect` alone
     """
 
