@@ -216,7 +216,8 @@ def _facts(name: str, rules: CaseRules, policy: Policy) -> Iterator[str]:
 
 def _measuring(rules: CaseRules) -> Iterator[str]:
     measure = rules.measure
-    yield f"A report in which nothing became slower fails with a chance of {measure.false_fail:.2%}"
+    chance = _share(measure.false_fail)
+    yield f"A report in which nothing became slower fails with a chance of {chance}"
     if measure.design:
         yield f"Design: {measure.design}"
     if measure.timed_steps is not None:
@@ -233,11 +234,11 @@ def _parity(rule: ParityRule, name: str) -> str:
         f"at most {rule.ms_per_1k_tokens:g}× the time per 1k tokens"
         if rule.ms_per_1k_tokens
         else "",
-        f"at most {rule.op_ratio:g}× the time of an op of {rule.min_share:.0%} or more"
+        f"at most {rule.op_ratio:g}× the time of an op of {_share(rule.min_share)} or more"
         if rule.op_ratio
         else "",
         "no op over 1.10×" if rule.reference_parity else "",
-        f"{rule.min_coverage:.0%} of both sides' op time compared" if rule.compares_ops else "",
+        f"{_share(rule.min_coverage)} of both sides' op time compared" if rule.compares_ops else "",
     ]
     partner = rule.partner_of(name) or "the file of the input parity"
     fate = "" if rule.gate else " (warns at most)"
@@ -249,6 +250,10 @@ def _unjudged_text(policy: Policy) -> str:
     passing = _listed(reason.value for reason, fate in fates.items() if fate == "pass")
     failing = _listed(reason.value for reason, fate in fates.items() if fate == "fail")
     return f"Without a judgement\n  pass, with a notice: {passing}\n  block: {failing}"
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.3g} %"
 
 
 def _listed(words: Iterable[str]) -> str:
