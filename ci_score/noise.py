@@ -81,6 +81,14 @@ class Evidence:
         """How far above the truth luck can lie, with that chance."""
         return student.quantile_above(chance, self.freedom) * self.error
 
+    def smallest_visible(self, *, of_a_pass: bool) -> float:
+        """The least worsening that would have been noticed.
+
+        Of a pass none above it could hide; of others it is how far luck reaches.
+        """
+        reach = self.reach(SURE)
+        return max(reach, self.at_most(SURE)) if of_a_pass else reach
+
 
 @dataclass(frozen=True, slots=True)
 class PairedEvidence(Evidence):

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from ci_score.cli import execute
+from ci_score.measure.ab import share_in_words
 from ci_score.measure.harness import harness_of as harness_from
 from ci_score.measurements import Launch, read_launches
 from tests.builders import PROJECT
@@ -112,7 +114,7 @@ def test_session__of_an_unchanged_program_is_clear_at_the_first_look(
     assert ab() == 0
     said = capsys.readouterr().err
     assert "after 4 pairs it is clear: not slower than the limit (4 pairs measured)" in said
-    assert "the smallest slowdown that this could have seen: +0." in said
+    assert "the smallest slowdown that this could have seen: below 0.1 % (the limit" in said
     assert "judge it: ci-score run --measurements perf" in said
     assert len(measured(here)) == 8
 
@@ -136,6 +138,38 @@ def test_session__that_stays_unclear_uses_all_pairs(here: Path, capsys: Out) -> 
     said = capsys.readouterr().err
     assert "all 12 pairs were measured (12 pairs measured)" in said
     assert "nothing is proven either way" in said
+
+
+def test_session__sees_what_its_judge_sees(here: Path, capsys: Out) -> None:
+    """The smallest slowdown that could have been seen is one number, in both commands."""
+    noisy = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
+    for side in ("base", "head"):
+        wobbling = f"{noisy}def train(told=train): told(10 * random.uniform(0.98, 1.02))"
+        write_side(here / side, 10.0, wobbling)
+    assert ab() == 0
+    seen = re.search(r"could have seen: (\S+ %)", capsys.readouterr().err)
+    assert execute(["run", "--measurements", "perf"]) == 0
+    assert seen is not None
+    assert f"Anything above {seen[1]} would have shown" in capsys.readouterr().out
+
+
+def test_session__too_short_to_be_judged_says_so(here: Path, capsys: Out) -> None:
+    """How many pairs there are, and how many it takes; what there is of numbers came with them."""
+    broken = "def train(told=train):\n    told() if LAUNCH < 1 else exit(5)"
+    write_side(here / "head", 10.0, broken)
+    assert ab() == 3
+    assert capsys.readouterr().err.endswith(
+        "it cannot be judged: 1 pair; at least 4 are needed to judge\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.032, "+3.2 %"), (-0.004, "\u22120.4 %"), (-0.0004, "+0.0 %"), (0.0, "+0.0 %")],
+)
+def test_words__a_share_has_no_zero_with_a_minus(share: float, words: str) -> None:
+    """A hair below nothing is nothing."""
+    assert share_in_words(share) == words
 
 
 def test_session__runs_abba(here: Path) -> None:
@@ -270,11 +304,38 @@ def test_harness__that_is_no_command_is_wrong_use(capsys: Out, harness: str, wor
     assert words in capsys.readouterr().err
 
 
-def test_harness__that_is_not_there_is_said(capsys: Out) -> None:
-    """With the words of the system and the name that was tried."""
-    assert execute(["ab", "--base", "base", "--head", "head", "--harness", "no-such-program"]) == 3
+@pytest.mark.parametrize(
+    ("harness", "words"),
+    [
+        ("no-such-program", "there is no program no-such-program"),
+        ("nope.py", "there is no program nope.py"),
+        ("bench.py", 'bench.py is no program that can be started; did you mean "python bench.py"?'),
+        ("env/bin/python bench.py", "there is no program env/bin/python, neither here nor in"),
+        (f"{sys.executable} nope.py", "there is no nope.py, neither here nor in"),
+        ("sh -e nope.sh", "there is no nope.sh, neither here nor in"),
+    ],
+)
+def test_harness__that_is_mistyped_is_not_launched(capsys: Out, harness: str, words: str) -> None:
+    """It is wrong use, with what to write instead where that is known."""
+    assert execute(["ab", "--base", "base", "--head", "head", "--harness", harness]) == 2
     said = capsys.readouterr().err
-    assert "cannot be started (No such file or directory: no-such-program)" in said
+    assert f"harness: {words}" in said
+    assert not Path("perf", "logs").exists()
+
+
+def test_harness__a_profiler_that_is_mistyped_is_said_before_the_timing(capsys: Out) -> None:
+    """Nobody waits for twelve pairs to be told."""
+    assert ab("--profile-once", f"{sys.executable} nope.py") == 2
+    assert "profile-once: there is no nope.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", ["-m pkg nope.py", "-c pass nope.py", "bench.py nope.py", "-u bench.py"]
+)
+def test_harness__what_may_be_meant_otherwise_is_launched(here: Path, command: str) -> None:
+    """A file that a module or a script is to write need not be there."""
+    found = harness_from(f"{sys.executable} {command}", here / "head", here / "perf")
+    found.refuse_unless_startable((here / "base", here / "head"))
 
 
 # --- three ways of timing -----------------------------------------------------------------------
@@ -329,11 +390,15 @@ def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> N
     [
         ("print('no room'); raise SystemExit(3)", "it exited with 3\n  | no room"),
         ("import time; time.sleep(60)", "it took longer than 0.7 s and was ended"),
-        ("print('{\"step_ms\": NaN}')", "expected JSON"),
+        ("print('{\"step_ms\": 5}\\n{\"step_ms\": NaN}')", "step 2 is NaN; expected milliseconds"),
+        ("print('{\"step_ms\": null}')", "step 1 is null"),
+        ("record('{\"step_ms\": [1.0, -Infinity]}\\n')", "step 2 is -Infinity"),
+        ("record('{\"step_ms\": []}\\n'); print('no data')", "reported no steps\n  | no data"),
+        ("record('{\"step_ms\": [0.0]}\\n')", "its steps took no time at all"),
         ("print('{\"step_ms\": \"fast\"}')", "no number in step_ms"),
         ("print('{\"step_ms\": -1}')", "step_ms"),
         ("print('{\"step_ms\": 5, \"cut')", "expected JSON"),
-        ("print('warming up')", "its times come from outside"),
+        ("print('warming up')", "from printed steps\n  | warming up"),
         ("told(steps=2)", "2 timed steps of head, 6 of base"),
         ("record('{\"step_ms\": [1.0')", "half a line"),
         ("record('{\"step_ms\": [1.0]}\\n{\"step_ms\": [1.0]}\\n')", "2 lines"),
@@ -373,8 +438,10 @@ def test_trouble__a_base_that_does_not_build_ends_the_session(here: Path, capsys
     assert ab() == 3
     said = capsys.readouterr().err
     assert "the base failed 2 times in a row" in said
-    assert "SyntaxError" in said
-    assert "(0 pairs measured)" in said
+    assert said.count("SyntaxError") == 1, "the same end of a log is told once"
+    assert "it exited with 1 (0 pairs measured)\n" in said
+    last = said.splitlines()[-1]
+    assert last.startswith("nothing was measured, and nothing can be judged: base, pair 2")
 
 
 def test_trouble__of_one_launch_voids_its_pair(here: Path, capsys: Out) -> None:
@@ -621,6 +688,7 @@ def test_progress__lives_on_a_terminal(here: Path) -> None:
     assert process.wait(20) == 0
     text = seen.decode()
     assert "\r0 of at most 5 pairs; " in text
+    assert "\r1 of at most 5 pairs, so far base 10.02 ms, head 10.02 ms; " in text
     assert "4 of at most 5 pairs, so far +" in text
     assert "pair 1: base 10.0" in text
     assert "after 5 pairs it is clear" in text

@@ -158,8 +158,8 @@ def test_command__leaves_a_record_that_ab_passes_on(here: Path, capsys: Out) -> 
     """Beside its own files, and where this machine keeps it."""
     assert execute(["qualify", "--dir", "code", *HARNESS]) == 0
     out = capsys.readouterr().out
-    assert "this machine can gate times at 3%" in out
-    assert "planted +5%" in out
+    assert "this machine can gate times at 3 %" in out
+    assert "planted +5 %" in out
     found = json.loads((here / "qualification" / "qualification.json").read_text("utf-8"))
     assert found["gate_at"] == 0.03
     assert found == json.loads((here / "state/ci-score/qualification.json").read_text("utf-8"))

@@ -92,10 +92,12 @@ def command(base: Path, head: Path, **said: Any) -> int:
     out: Path = said["out"].resolve()
     base, head = base.resolve(), head.resolve()
     harness = harness_of(said["harness"], head, out)
+    harness.refuse_unless_startable((base, head))
+    profiler = _profiler(said["profile_once"], base, head, out)
     session = _measured(base, head, harness, out, said)
     say_lines(words_of(session))
-    if session.can_be_judged and said["profile_once"]:
-        _profile(said["profile_once"], session, head, out)
+    if session.can_be_judged and profiler is not None:
+        _profile(profiler, session, out)
     if not session.can_be_judged:
         return EXIT_UNJUDGED
     say(f"judge it: ci-score run --measurements {click.format_filename(said['out'])}")
@@ -138,8 +140,16 @@ def _measured(base: Path, head: Path, harness: Harness, out: Path, said: dict[st
     return session
 
 
-def _profile(text: str, session: Session, head: Path, out: Path) -> None:
+def _profiler(text: str | None, base: Path, head: Path, out: Path) -> Harness | None:
+    """Known before the timing, which would be waited for in vain."""
+    if not text:
+        return None
     harness = harness_of(text, head, out, "profile-once")
+    harness.refuse_unless_startable((base, head), "profile-once")
+    return harness
+
+
+def _profile(harness: Harness, session: Session, out: Path) -> None:
     harness.install()
     with stopped_by_signals() as stopped:
         for note in profile_both(harness.words, session.plan, out, os.environ, stopped):

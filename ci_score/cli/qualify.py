@@ -23,7 +23,7 @@ from ci_score.cli.session import (
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
 from ci_score.files import write_atomically
-from ci_score.measure.ab import Plan, Session
+from ci_score.measure.ab import Plan, Session, share_in_words
 from ci_score.measure.environment import MachineWatch, git_state
 from ci_score.measure.harness import Harness, harness_of
 from ci_score.measure.qualify import (
@@ -63,6 +63,7 @@ def command(folder: Path, as_json: bool, **said: Any) -> int:
     out: Path = said["out"].resolve()
     folder = folder.resolve()
     harness, watch = harness_of(said["harness"], folder, out), machine_watch()
+    harness.refuse_unless_startable((folder,))
     seconds_left = clock(said["max_minutes"])
     series, last = {}, None
     for planted in (0.0, *PLANTED):
@@ -106,7 +107,7 @@ def _session(
         programs={**git_state(folder), "harness": harness.digest},
         planted=True,
     )
-    say(f"planted {planted:+.0%}:" if planted else "unchanged:")
+    say(f"planted {_planted_share(planted)}:" if planted else "unchanged:")
     return run_session(
         plan,
         harness,
@@ -136,14 +137,24 @@ def _kept_for_this_machine(record: str) -> str:
     return f", {file}"
 
 
+def _share(share: float) -> str:
+    return f"{share * 100:.2g} %"
+
+
+def _planted_share(share: float) -> str:
+    return f"+{_share(share)}"
+
+
 def text_of(found: Qualification) -> str:
     """The record for people."""
-    gate = f"can gate times at {found.gate_at:.0%}" if found.gate_at else "can gate counters only"
-    lines = [f"launches of one program spread by {found.spread:.1%}: this machine {gate}"]
+    gate = f"times at {_share(found.gate_at)}" if found.gate_at else "counters only"
+    spread = f"{100 * found.spread:.1f} %"
+    lines = [f"launches of one program spread by {spread}: this machine can gate {gate}"]
     for row in found.found:
-        what = f"planted {row.planted:+.0%}" if row.planted else "unchanged"
+        what = f"planted {_planted_share(row.planted)}" if row.planted else "unchanged"
         said = "found" if row.caught else "not called slower" if not row.planted else "not proven"
-        lines.append(f"  {what:<13} {row.seen:+.1%} ({row.low:+.1%} to {row.high:+.1%}): {said}")
+        seen, low, high = map(share_in_words, (row.seen, row.low, row.high))
+        lines.append(f"  {what:<13} {seen} ({low} to {high}): {said}")
     if not found.trusted:
         lines.append("not trusted: an unchanged program was called slower, or a slowdown missed")
     return "\n".join([*lines, *(f"  - {words}" for words in found.advice)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ from ci_score.measure.accelerators import find_probe
 from ci_score.measure.environment import MachineWatch, own_versions
 from ci_score.measure.harness import Harness
 from ci_score.measure.launching import launch
-from ci_score.measure.schedule import Answer, Side
+from ci_score.measure.schedule import Answer, Side, visible_in
 from ci_score.noise import LEAST_PAIRS, MOST_PAIRS
 from ci_score.records import DEFAULT_CASE
 
@@ -36,6 +37,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 SECONDS_A_MINUTE = 60.0
 TICK_SECONDS = 0.5
 WIDTH = 78
+LEAST_TOLD = 0.001
 # Which devices a program may use: of CUDA, and of ROCm.
 VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
@@ -228,7 +230,8 @@ class Told:
         """The line says what is running, and what the pairs say so far."""
         count, most = len(session.pairs), session.plan.looks[-1]
         with self._lock:
-            self._doing = f"{count} of at most {most} pairs{_so_far(session)}; {side} of {pair + 1}"
+            known = _so_far(session) or _medians(session)
+            self._doing = f"{count} of at most {most} pairs{known}; {side} of {pair + 1}"
             self._since = time.monotonic()
         if self._live:
             self._draw()
@@ -263,6 +266,17 @@ def _so_far(session: Session) -> str:
     return f", so far {_interval(evidence)}" if evidence else ""
 
 
+def _medians(session: Session) -> str:
+    """What few pairs say: too little for an interval, and enough to see that it goes well."""
+    if not session.pairs:
+        return ""
+    head, base = (
+        statistics.median(one.typical_ms for one in side)
+        for side in zip(*session.pairs, strict=True)
+    )
+    return f", so far base {base:.4g} ms, head {head:.4g} ms"
+
+
 def _interval(evidence: noise.Evidence) -> str:
     high = evidence.at_most(noise.SURE / 2)
     low = 2 * evidence.worsening - high
@@ -275,12 +289,9 @@ def words_of(session: Session) -> str:
     lines = [f"{session.stopped} ({count} pair{'s' if count != 1 else ''} measured)"]
     evidence = session.evidence()
     if evidence is not None:
-        visible = evidence.reach(session.plan.false_fail)
-        if session.looks:
-            visible = session.looks[-1].visible
         lines.append(f"head's step takes {_interval(evidence)}, with 95 % confidence")
         lines.append(
-            f"the smallest slowdown that this could have seen: {per_cent(visible)}"
+            f"the smallest slowdown that this could have seen: {_visible(evidence, session)}"
             f" (the limit is {per_cent(session.plan.limit)})"
         )
         if session.answer is Answer.UNCLEAR:
@@ -289,4 +300,25 @@ def words_of(session: Session) -> str:
         lines.append(f"the times come from {session.timed_from}")
     if session.void:
         lines.append(f"void pairs: {len(session.void)}")
-    return "\n".join([*lines, *session.notes])
+    return "\n".join([*lines, *session.notes, *_too_few(session)])
+
+
+def _visible(evidence: noise.Evidence, session: Session) -> str:
+    visible = visible_in(evidence, session.plan.limit)
+    # Where there was no noise at all, a zero would promise more than the clock can tell.
+    return "below 0.1 %" if visible < LEAST_TOLD else per_cent(visible)
+
+
+def _too_few(session: Session) -> Iterator[str]:
+    """Why there is nothing to judge."""
+    count = len(session.pairs)
+    if not count:
+        why = _first_line(session.void[-1]) if session.void else session.stopped
+        yield f"nothing was measured, and nothing can be judged: {why}"
+    elif count < LEAST_PAIRS:
+        pairs = f"{count} pair{'s' if count > 1 else ''}"
+        yield f"it cannot be judged: {pairs}; at least {LEAST_PAIRS} are needed to judge"
+
+
+def _first_line(words: str) -> str:
+    return words.partition("\n")[0]

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from ci_score import noise
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files import write_atomically
-from ci_score.measure.launching import Done, Order, line_of
+from ci_score.measure.launching import Done, Order, line_of, tail_of
 from ci_score.measure.schedule import Answer, Look, Side, look_at, order_of, share_of_look
 from ci_score.measurements import Launch, read_launches
 
@@ -28,6 +28,8 @@ SCHEMA = 1
 # A side that fails this often in a row is broken, and not unlucky.
 MOST_FAILURES_IN_A_ROW = 2
 MOST_VOID_PAIRS = 6
+# The exponential of more is no number.
+HUGE = 700.0
 SIDES: tuple[Side, Side] = ("base", "head")
 
 
@@ -167,6 +169,7 @@ class Runner:
     stopped: Callable[[], bool]
     audience: Audience
     only_for_head: Mapping[str, str] = field(default_factory=dict)
+    _last_tail: str = ""
     _failures: dict[Side, int] = field(default_factory=dict)
     _void: int = 0
     _longest_pair: float = 0.0
@@ -242,13 +245,18 @@ class Runner:
         side = done.order.side
         self._failures[side] = self._failures.get(side, 0) + 1
         if self._failures[side] >= MOST_FAILURES_IN_A_ROW:
-            words = f"the {side} failed {self._failures[side]} times in a row: {done.words}"
+            # The end of its log was told with the pair.
+            words = f"the {side} failed {self._failures[side]} times in a row: {done.gist}"
             self.session.stop(Ending.BROKEN, words)
 
     def _is_void(self, words: str) -> None:
         self._void += 1
         self.session.void.append(words)
-        self.audience.ends(self.session, f"void: {words}")
+        gist, _, tail = words.partition("\n")
+        # The same end of a log again says nothing new.
+        shown = gist if tail == self._last_tail else words
+        self._last_tail = tail
+        self.audience.ends(self.session, f"void: {shown}")
 
     def _share(self, pairs: int) -> float:
         """The part of the error that the look which this pair counts for may spend."""
@@ -283,13 +291,11 @@ class Runner:
             update["planted"] = 0.0
         whole = launch.model_copy(update=update)
         if not whole.timed_ms or whole.typical_ms <= 0:
-            steps = len(whole.step_ms)
-            words = f"it has {steps} steps, and {whole.warmup_steps} are declared as warm-up"
-            return Done(done.order, None, words)
+            return Done(done.order, None, _no_times(whole) + tail_of(done.order.log))
         session.timed_from = session.timed_from or done.timed_from
         if session.timed_from != done.timed_from:
             words = f"its times come from {done.timed_from}, those before from {session.timed_from}"
-            return Done(done.order, None, words)
+            return Done(done.order, None, words + tail_of(done.order.log))
         return Done(done.order, whole, timed_from=done.timed_from, note=done.note)
 
     # --- looks ----------------------------------------------------------------------------------
@@ -326,7 +332,23 @@ class Runner:
 
 def per_cent(score: float) -> str:
     """A difference of scores, the logarithm of a ratio, as people read it."""
-    return f"{math.expm1(score) * 100:+.1f} %"
+    return share_in_words(math.expm1(min(score, HUGE)))
+
+
+def share_in_words(share: float) -> str:
+    """A part of something as a change of it: `+3.2 %`, `−0.4 %`, and no zero with a minus."""
+    # Adding zero takes the sign from a negative one.
+    return f"{round(share * 100, 1) + 0.0:+.1f} %".replace("-", "\u2212")
+
+
+def _no_times(launch: Launch) -> str:
+    """Why a launch has no step that counts."""
+    steps = len(launch.step_ms)
+    if not steps:
+        return "it reported no steps"
+    if launch.timed_ms:
+        return "its steps took no time at all"
+    return f"it has {steps} steps, and {launch.warmup_steps} are declared as warm-up"
 
 
 def _unequal(head: Launch, base: Launch) -> str:

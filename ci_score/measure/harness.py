@@ -7,7 +7,7 @@ where it stands would import what stands beside it, on both sides, and compare i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +18,8 @@ from ci_score.errors import WrongUseError
 FOLDER = "harness"
 # Where projects keep what is imported, beside the folder itself.
 SOURCES = ("", "src")
+# Beside Python: what runs a script that lies on this machine.
+SCRIPT_RUNNERS = ("sh", "bash", "torchrun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,44 @@ class Harness:
         found = which(self.words[0])
         return found is not None and Path(found).parent == Path(python).parent
 
+    def refuse_unless_startable(self, sides: Iterable[Path], option: str = "harness") -> None:
+        """What is mistyped is said before anything is launched."""
+        first, script = self.words[0], _script_in(self.words)
+        if script is not None and Path(script) in self.copies.values():
+            script = None
+        for side in sides:
+            # As the launch looks for it: a name in PATH, a path in the side's folder.
+            program = str(side / first) if "/" in first else first
+            if which(program) is None:
+                raise WrongUseError(f"{option}: {_not_startable(first, side)}")
+            if script is not None and not (side / script).is_file():
+                raise WrongUseError(f"{option}: there is no {script}, neither here nor in {side}")
+
     def install(self) -> None:
         """Puts the scripts where they are run."""
         for source, place in self.copies.items():
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(source.read_bytes())
+
+
+def _script_in(words: tuple[str, ...]) -> str | None:
+    """The script that an interpreter is to run, where that can be told."""
+    name = Path(words[0]).name
+    if not name.startswith(("python", "pypy")) and name not in SCRIPT_RUNNERS:
+        return None
+    for word in words[1:]:
+        if word in ("-c", "-m"):
+            return None
+        if not word.startswith("-") and word.endswith((".py", ".sh")):
+            return word
+    return None
+
+
+def _not_startable(first: str, side: Path) -> str:
+    if first.endswith(".py") and (Path(first).is_file() or (side / first).is_file()):
+        return f'{first} is no program that can be started; did you mean "python {first}"?'
+    where = f", neither here nor in {side}" if "/" in first else ""
+    return f"there is no program {first}{where}"
 
 
 def harness_of(text: str, head: Path, out: Path, option: str = "harness") -> Harness:

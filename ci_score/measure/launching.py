@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import threading
@@ -85,6 +86,11 @@ class Done:
     def words(self) -> str:
         """For people: side, pair as it is counted on the terminal, and reason."""
         return f"{self.order.side}, pair {self.order.pair + 1}: {self.problem or self.note}"
+
+    @property
+    def gist(self) -> str:
+        """The same without the end of the log."""
+        return self.words.partition("\n")[0]
 
 
 def launch(
@@ -210,7 +216,7 @@ def _recorded(path: Path) -> dict[str, Any] | None:
         )
     if not data.endswith(b"\n"):
         raise BadInputError(path.name, found="half a line", expected="a whole line")
-    value = parse(lines[0], "what the harness recorded")
+    value = _value(lines[0], "what the harness recorded", 0)
     if not isinstance(value, dict):
         raise BadInputError(path.name, found="no object", expected="a JSON object")
     return value
@@ -218,12 +224,14 @@ def _recorded(path: Path) -> dict[str, Any] | None:
 
 def _printed(log: Path) -> dict[str, Any] | None:
     """Lines like `{"step_ms": 12.3, "tokens": 4096}` among whatever else was printed."""
-    steps, tokens, loss = [], [], None
+    steps: list[float] = []
+    tokens: list[float] = []
+    loss = None
     with log.open("rb") as stream:
         for line in stream:
             if not line.startswith(b'{"') or b'"step_ms"' not in line:
                 continue
-            row = parse(line[:LONGEST_STEP_LINE], "a printed step")
+            row = _value(line[:LONGEST_STEP_LINE], "a printed step", len(steps))
             if not isinstance(row, dict) or not _is_number(row.get("step_ms")):
                 raise BadInputError(
                     "a printed step", found="no number in step_ms", expected='{"step_ms": 12.3}'
@@ -239,6 +247,20 @@ def _printed(log: Path) -> dict[str, Any] | None:
     if len(tokens) == len(steps):
         values["tokens_per_step"] = sum(tokens) / len(tokens)
     return values | ({"final_loss": loss} if loss is not None else {})
+
+
+def _value(line: bytes, source: str, before: int) -> Any:
+    """The line's JSON; a step that is no number is named, counted on from those `before` it."""
+    try:
+        # Python's own reader knows NaN, and so which step it is.
+        steps = json.loads(line)["step_ms"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return parse(line, source)
+    for number, step in enumerate(steps if isinstance(steps, list) else [steps], before + 1):
+        if step is None or (isinstance(step, float) and not math.isfinite(step)):
+            words = "null" if step is None else json.dumps(step)
+            raise BadInputError(source, found=f"step {number} is {words}", expected="milliseconds")
+    return parse(line, source)
 
 
 def _is_number(value: object) -> bool:

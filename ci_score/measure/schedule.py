@@ -51,6 +51,11 @@ class Look:
     visible: float
 
 
+def visible_in(evidence: Evidence, limit: float) -> float:
+    """The least slowdown that the pairs would have shown, as the judge of `run` tells it."""
+    return evidence.smallest_visible(of_a_pass=evidence.at_most(SURE) <= limit)
+
+
 def look_at(
     evidence: Evidence, number: int, looks: Sequence[int], limit: float, false_fail: float
 ) -> Look:
@@ -70,5 +75,5 @@ def look_at(
         evidence.worsening,
         2 * evidence.worsening - high,
         high,
-        evidence.reach(false_fail * share),
+        visible_in(evidence, limit),
     )
