@@ -108,6 +108,7 @@ def _job_and_baselines(settings: Settings, event: Event, api: Api) -> tuple[Job,
         commit=event.sha,
         run=event.run,
         tracked=event.kind is Kind.TRACKED_BRANCH,
+        gates=event.gates,
         notices=(_ON_HEAD,) if on_head else (),
     )
     return job, _baselines(

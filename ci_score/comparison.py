@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ci_score.metrics import MEMORY, REFERENCE_METRICS, STEP_TIME, THROUGHPUT, Metric
-from ci_score.models import CaseRecord, Change, Contribution
+from ci_score.models import BASE_ALONE, CaseRecord, Change, Contribution
 from ci_score.scoring import find_regressions
 from ci_score.sums import plain_sum
 
@@ -36,20 +36,30 @@ def compare(
         if before is None and now is None and metric.card_value is None:
             continue
         known = before is not None and now is not None and metric.name not in blind
+        delta = metric.delta(before or 0.0, now or 0.0) if known else None
         changes.append(
             Change(
                 metric=metric.name,
                 base=before or 0.0,
                 head=now or 0.0,
-                delta=metric.delta(before or 0.0, now or 0.0) if known else None,
+                delta=delta,
                 severity=severities.get(metric.name) if known else None,
-                not_compared=blind.get(metric.name),
+                not_compared=blind.get(metric.name) or _why_not(before, now, delta),
                 higher_is_better=metric.higher_is_better,
                 relative=metric.relative,
                 unit=metric.unit,
             )
         )
     return tuple(changes)
+
+
+def _why_not(before: float | None, now: float | None, delta: float | None) -> str | None:
+    """Why there is no change to tell of a metric that a side has measured."""
+    if delta is not None or (before is None and now is None):
+        return None
+    if now is None:
+        return BASE_ALONE
+    return "measured here alone" if before is None else "there is no ratio to 0 or less"
 
 
 def _incomparable(head: CaseRecord, base: CaseRecord) -> dict[str, str]:

@@ -62,13 +62,14 @@ class Metric:
         return case.metrics.get(self.name)
 
     def delta(self, base: float, head: float) -> float | None:
-        """Head's change against base, or None where a side is 0: nothing was measured there.
+        """Head's change against base, or None where it has no ratio, as from 0.
 
-        A counter may well be 0: then only the way there is absolute, and not relative.
+        The reference calls a 0 of its own metrics not measured, also of the absolute one.
         """
-        if base <= 0 or head <= 0:
-            return None if self.kind is Kind.NOISY or self.relative else head - base
-        return (head - base) / base if self.relative else head - base
+        if not self.relative:
+            is_missing = self.card_value is not None and (base <= 0 or head <= 0)
+            return None if is_missing else head - base
+        return (head - base) / base if base > 0 and head > 0 else None
 
     def worsening(self, delta: float) -> float:
         """The delta with its sign turned so that more is worse."""
@@ -78,6 +79,11 @@ class Metric:
         """The value on the scale on which evidence is gathered: more is worse, ratios add up."""
         scaled = math.log(value) if self.relative else value
         return -scaled if self.higher_is_better else scaled
+
+    def value_of_score(self, score: float) -> float:
+        """The value that has that score."""
+        scaled = -score if self.higher_is_better else score
+        return math.exp(min(scaled, 700.0)) if self.relative else scaled
 
     def limit_score(self, limit: float) -> float:
         """A limit on the delta as a difference of scores."""

@@ -385,6 +385,9 @@ class JudgedBy(StrEnum):
     BUDGET = "an absolute limit"
 
 
+BASE_ALONE = "measured by the baseline alone"
+
+
 class Change(Value):
     """A metric on both sides; `delta` is None where a side was not measured.
 
@@ -566,6 +569,8 @@ class CaseRecord(Value):
     scorecard: Scorecard
     metrics: dict[ShortText, float] = {}
     launches: Annotated[tuple[LaunchNumbers, ...], Lax, Field(max_length=MOST_LAUNCHES)] = ()
+    # Whether the sides of its launches ran by turns, where their order is known.
+    took_turns: bool | None = None
     measurement: ShortText | None = None
     earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
     tokens_per_step: NotNegative | None = None
@@ -697,13 +702,19 @@ class Record(Value):
 
 @dataclass(frozen=True, slots=True)
 class CaseInput:
-    """What was read of a case; `problem` says why there is nothing usable."""
+    """What was read of a case; `problem` says why there is nothing usable.
+
+    Without `has_profile` there are measurements alone, and nothing is amiss in what no profile
+    tells.
+    """
 
     name: str
     profile: Profile = field(default_factory=Profile)
     problem: str | None = None
     notes: tuple[str, ...] = ()
     launches: tuple[LaunchNumbers, ...] = ()
+    took_turns: bool | None = None
+    has_profile: bool = True
     measurement: str | None = None
     environment: Environment | None = None
     base: CaseInput | None = None

@@ -92,9 +92,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PairedEvidence(Evidence):
-    """The pairs' mean difference; `least` is the smallest one."""
+    """The pairs' mean difference; `least` is the smallest one, `base` the mean of the base."""
 
     least: float
+    base: float = 0.0
 
     def proves(self, limit: float, chance: float) -> bool:
         """By their mean and spread, or because each single pair is beyond the limit.
@@ -189,6 +190,7 @@ def paired(head: Sequence[float], base: Sequence[float]) -> PairedEvidence | Non
         freedom=count - 1,
         samples=count,
         least=min(differences),
+        base=statistics.fmean(base),
     )
 
 

@@ -71,9 +71,10 @@ from ci_score.policy import (
 from ci_score.pooling import as_one, pooled
 from ci_score.reasons import with_sentences
 from ci_score.records import join_histories
+from ci_score.scoring import LACKING_IN_A_PROFILE
 from ci_score.strict_json import overflow_is_bad_input
 from ci_score.trend import trends_of
-from ci_score.verdict import report_outcome, unjudged
+from ci_score.verdict import report_outcome, slower_by, unjudged
 
 KEPT_OPS = 64
 TOLD_BY_A_PROFILE = ("phases", "ops", "ops_left_out", "op_details", "categories", "timeline")
@@ -88,7 +89,8 @@ HISTORIES_JOINED = 3
 class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
-    `policy` is the workspace's file; `tracked` where the run is the baseline branch's own.
+    `policy` is the workspace's file; `tracked` where the run is the baseline branch's own, and
+    `gates` where a known case may not be lost.
     """
 
     cases: tuple[CaseInput, ...]
@@ -99,6 +101,7 @@ class Job:
     unjudged: Verdict | None = None
     notices: tuple[str, ...] = ()
     tracked: bool = False
+    gates: bool = True
 
 
 _NOBODY = Nobody()
@@ -182,7 +185,7 @@ def judged_record(
 ) -> Record:
     """The record of cases that were measured and have their baselines, judged by a policy."""
     policy = policy_of(table or {}, "the policy")
-    _check_gates(policy, evidence.cases)
+    _check_gates(policy, evidence)
     cases = evidence.judged(policy)
     lost = _lost_cases(policy, cases, baselines)
     settled = _settled(conversation, policy, cases, lost)
@@ -199,11 +202,11 @@ def judged_record(
         run=job.run,
         rules=policy.rules,
         policy=table,
-        unjudged=job.unjudged or (None if job.tracked else _verdict_on(lost)),
+        unjudged=job.unjudged or _verdict_on(lost, job),
         notices=(
             *job.notices,
             *settled.words(),
-            *(_words_on(lost) if job.tracked else ()),
+            *(() if _gates_loss(lost, job) else _words_on(lost)),
             *_moving_together(cases),
         ),
         acceptances=settled.all,
@@ -243,23 +246,28 @@ def _beside_own_policy(
     return record.model_copy(update={"notices": (*record.notices, notice)})
 
 
-def _check_gates(policy: Policy, cases: Sequence[CaseRecord]) -> None:
-    """A gate on what nobody measures would always pass; a `[[case]]` table speaks of its cases."""
+def _check_gates(policy: Policy, evidence: Evidence) -> None:
+    """A gate on what nobody measures would always pass; a `[[case]]` table speaks of its cases.
+
+    What the baseline has measured is lost, and not wrong: that is judged, and published.
+    """
+    bases = [found.case for found in evidence.baselines if isinstance(found, BaselineFound)]
     tables: tuple[Policy | CaseRule, ...] = (policy, *policy.case)
     for table in tables:
         gates = {
             case.name: rules_of(policy, case.name).gates
-            for case in cases
+            for case in evidence.cases
             if case.has_a_time and (isinstance(table, Policy) or table.applies_to(case.name))
         }
         for name in table.metrics:
             rows = [
                 (gate, case)
-                for case in cases
+                for case in evidence.cases
                 for gate in gates.get(case.name, ())
                 if gate.metric.name == name and gate.gate
             ]
-            if rows and not any(gate.metric.value(case) is not None for gate, case in rows):
+            known = [case for _, case in rows] + [base for base in bases if base.name in gates]
+            if rows and not any(rows[0][0].metric.value(case) is not None for case in known):
                 where = "no case measures" if len(rows) > 1 else f"the case {rows[0][1].name} lacks"
                 raise WrongUseError(
                     f"the policy gates {name}, which {where}; measure it (in the profile, or as"
@@ -318,13 +326,15 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     """A case with its scorecard and what can explain it later, not yet judged."""
     profile = case.profile
     card = training_scorecard(profile, workload)
-    card = card.model_copy(update={"notes": (*card.notes, *profile.notes, *case.notes)})
+    of_card = (note for note in card.notes if case.has_profile or note not in LACKING_IN_A_PROFILE)
+    card = card.model_copy(update={"notes": (*of_card, *profile.notes, *case.notes)})
     # Counts are of the whole step, so are the times beside them.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
     ops = of_layers or profile.ops
     kept = _largest(ops)
     timeline, categories = timeline_of(profile), categories_of(profile)
-    empty = None if profile.measured_something else "the profile holds no time"
+    nothing = "the profile holds no time" if case.has_profile else "no time was measured"
+    empty = None if profile.measured_something else nothing
     launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
     return CaseRecord(
         name=case.name,
@@ -334,6 +344,7 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
         scorecard=card,
         metrics=_metrics(profile, card, launches),
         launches=launches,
+        took_turns=case.took_turns,
         measurement=case.measurement,
         tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
         phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
@@ -361,7 +372,8 @@ def _environment(case: CaseInput, card: Scorecard, workload: Workload) -> Enviro
         update={
             "accelerator": card.accelerator or said.accelerator,
             "accelerator_count": card.accelerator_count or said.accelerator_count,
-            "precision": workload.precision or said.precision,
+            # What was measured is known better than what the policy expects.
+            "precision": said.precision or workload.precision,
             "timing": _timing(case),
         }
     )
@@ -405,7 +417,8 @@ def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
         with overflow_is_bad_input(f"case {case.name}"):
             return measured_case(case, workload)
     except BadInputError as error:
-        return measured_case(CaseInput(case.name, problem=str(error)), Workload())
+        wrong = CaseInput(case.name, problem=str(error), has_profile=case.has_profile)
+        return measured_case(wrong, Workload())
 
 
 def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None:
@@ -424,7 +437,12 @@ def trial_of(
 ) -> Trial:
     """The case with its rules, what changed against its baseline, and where that went."""
     rules = rules_of(policy, case.name)
-    case = _with_notes(case, _on_warm_up(case, rules), _on_untold_work(case, baseline, rules))
+    case = _with_notes(
+        case,
+        _on_warm_up(case, rules),
+        _on_untold_order(case, rules),
+        _on_untold_work(case, baseline, rules),
+    )
     trial = Trial(case, rules, baseline, history=history, accepted=accepted or {})
     if not isinstance(baseline, BaselineFound) or not case.has_a_time:
         return trial
@@ -463,6 +481,17 @@ def _on_warm_up(case: CaseRecord, rules: CaseRules) -> str | None:
         return None
     said = " and ".join(str(steps) for steps in sorted(others))
     return f"The policy asks for {wanted} warm-up steps a launch; launches here declare {said}."
+
+
+def _on_untold_order(case: CaseRecord, rules: CaseRules) -> str | None:
+    """What a policy demands and nobody can check is no demand that was met."""
+    both = len({launch.side for launch in case.launches}) > 1
+    if rules.measure.design != "interleaved" or case.took_turns is not None or not both:
+        return None
+    return (
+        "The policy asks for interleaved launches; the order in which these ran is not told"
+        " (`order`)."
+    )
 
 
 def _on_untold_work(case: CaseRecord, baseline: Baseline, rules: CaseRules) -> str | None:
@@ -596,9 +625,16 @@ def _lost_cases(
     )
 
 
-def _verdict_on(lost: Mapping[str, Unjudged]) -> Verdict | None:
-    """Nobody may lose a case unnoticed: what is not measured any more is no pass."""
-    if not lost:
+def _gates_loss(lost: Mapping[str, Unjudged], job: Job) -> bool:
+    """Nobody may lose a case unnoticed: what is not measured any more is no pass.
+
+    The branch itself may lose one that it has known: that is how a case ends.
+    """
+    return Unjudged.REQUIRED_CASE_MISSING in lost.values() or (bool(lost) and job.gates)
+
+
+def _verdict_on(lost: Mapping[str, Unjudged], job: Job) -> Verdict | None:
+    if not _gates_loss(lost, job):
         return None
     required = Unjudged.REQUIRED_CASE_MISSING
     reason = required if required in lost.values() else next(iter(lost.values()))
@@ -614,9 +650,16 @@ def _words_on(lost: Mapping[str, Unjudged]) -> list[str]:
     return [words[why].format(name) for name, why in lost.items()]
 
 
+def _share_of_time(case: CaseRecord) -> float | None:
+    """How much slower the case is, by its throughput or its step time."""
+    known = {change.metric: change for change in case.changes if change.delta}
+    change = known.get(THROUGHPUT) or known.get(STEP_TIME)
+    return slower_by(change) if change else None
+
+
 def _moving_together(cases: Sequence[CaseRecord]) -> list[str]:
     """Where all cases became slower alike, the cause is more likely a shared one."""
-    deltas = [change.delta for case in cases for change in case.changes[:1] if change.delta]
+    deltas = [share for case in cases if (share := _share_of_time(case)) is not None]
     if len(deltas) < 3 or len(deltas) < len(cases):
         return []
     middle = statistics.median(deltas)
@@ -624,7 +667,8 @@ def _moving_together(cases: Sequence[CaseRecord]) -> list[str]:
     if abs(middle) < 0.02 or not alike:
         return []
     words = (
-        f"All {len(deltas)} cases moved together (by about {middle:+.1%} throughput): look for a"
+        f"All {len(deltas)} cases moved together (by about {abs(middle) * 100:.1f} %"
+        f" {'slower' if middle > 0 else 'faster'}): look for a"
         " shared cause, the machine or a common dependency, before any one of them."
     )
     return [words]

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ci_score.metrics import STEP_TIME, THROUGHPUT
+from ci_score.metrics import STEP_TIME, THROUGHPUT, Kind, find_metric
 from ci_score.models import MOST_LAUNCHES, CaseRecord, LaunchNumbers, Record, RunIdentity
 
 SAME_TOKENS = 0.02
@@ -121,12 +121,26 @@ def _joined(case: CaseRecord, earlier: CaseRecord, said: _Said) -> CaseRecord:
         said.same += (case.name,)
         # Attempts before that one may have measured more than what is judged again.
         return _with_numbers_of(earlier, case) if earlier.earlier_measurements else case
+    new = _not_yet_seen(case.launches, earlier.launches)
+    if case.launches and not new:
+        said.same += (case.name,)
+        return _with_numbers_of(earlier, case)
     said.new += (case.name,)
-    launches = (*earlier.launches, *_renumbered(case.launches, earlier.launches))
+    launches = (*earlier.launches, *_renumbered(new, earlier.launches))
     both = case.model_copy(
-        update={"launches": launches[:MOST_LAUNCHES], "earlier_measurements": seen}
+        update={
+            "launches": launches[:MOST_LAUNCHES],
+            "took_turns": _took_turns(case, earlier),
+            "earlier_measurements": seen,
+        }
     )
     return _with_means(both, earlier, len(seen))
+
+
+def _took_turns(case: CaseRecord, earlier: CaseRecord) -> bool | None:
+    """Pairs that did not run side by side do not become such by adding others."""
+    both = (case.took_turns, earlier.took_turns)
+    return False if False in both else None if None in both else True
 
 
 def _other_size(case: CaseRecord, earlier: CaseRecord) -> str | None:
@@ -134,6 +148,23 @@ def _other_size(case: CaseRecord, earlier: CaseRecord) -> str | None:
     if not mine or not theirs or abs(mine / theirs - 1) <= SAME_TOKENS:
         return None
     return f"{mine:g} tokens a step here, {theirs:g} there"
+
+
+def _not_yet_seen(
+    launches: Sequence[LaunchNumbers], seen: Sequence[LaunchNumbers]
+) -> list[LaunchNumbers]:
+    """Those that no earlier attempt has judged: a file that was written again is not measured anew.
+
+    Times to the nanosecond do not happen twice.
+    """
+    known = {_content(one) for one in seen}
+    # One number may happen to be the same; both sides of a pair do not.
+    anew = {one.launch for one in launches if _content(one) not in known}
+    return [one for one in launches if one.launch in anew]
+
+
+def _content(launch: LaunchNumbers) -> tuple[object, ...]:
+    return launch.side, *sorted(launch.values.items())
 
 
 def _renumbered(
@@ -188,6 +219,7 @@ def _with_numbers_of(earlier: CaseRecord, case: CaseRecord) -> CaseRecord:
             "scorecard": case.scorecard.model_copy(update=numbers),
             "metrics": earlier.metrics,
             "launches": earlier.launches,
+            "took_turns": earlier.took_turns,
             "measurement": earlier.measurement,
             "earlier_measurements": earlier.earlier_measurements,
         }
@@ -197,9 +229,15 @@ def _with_numbers_of(earlier: CaseRecord, case: CaseRecord) -> CaseRecord:
 def as_one(name: str, values: Sequence[float]) -> float:
     """What several launches or attempts measured of a metric, in one number.
 
-    A launch that skipped its steps is not made good by others that did theirs.
+    A launch that skipped its steps is not made good by others that did theirs, and one that needed
+    more memory, or another recompilation, is the one that counts.
     """
-    return min(values) if name == "valid_steps" else statistics.median(values)
+    if name == "valid_steps":
+        return min(values)
+    metric = find_metric(name)
+    if metric is not None and metric.kind is Kind.EXACT and not metric.higher_is_better:
+        return max(values)
+    return statistics.median(values)
 
 
 def _listed(names: Sequence[str]) -> str:

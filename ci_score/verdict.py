@@ -12,6 +12,8 @@ from ci_score.policy import fates_of
 
 # A reason that holds less of a change is none.
 LEAST_EXPLAINED = 0.5
+# Beyond this the step's time and its throughput do not tell the same change.
+SAME_SHARE = 0.01
 EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED = 0, 1, 3
 
 
@@ -141,7 +143,8 @@ def in_plain_words(change: Change, changes: Iterable[Change] = ()) -> str:
     share = slower_by(change)
     words = f"{abs(share) * 100:.1f} % {'slower' if share > 0 else 'faster'}"
     step = next((one for one in (change, *changes) if one.metric == STEP_TIME), None)
-    if step is None or step.delta is None:
+    # Steps of other sizes have other times: then the share is that of a token.
+    if step is None or step.delta is None or abs(step.delta - share) > SAME_SHARE:
         return words
     metric = metric_of(step)
     return f"{words} ({metric.show(step.base)} → {metric.show(step.head)} a step)"

@@ -50,7 +50,7 @@ def test_pull_request__passes_with_six_requests(scene: Scene) -> None:
     assert done.outputs["baseline-sha"] == tip(scene).sha
     assert len(scene.asked()) == 6
     (comment,) = scene.comments(pull)
-    assert "✅ No slowdown beyond 10%" in comment
+    assert "✅ No slowdown beyond 10 %" in comment
     assert "✅ No slowdown" in done.summary
     assert done.outputs["comment-url"].startswith("http")
     assert (scene.workspace / done.outputs["record"]).is_file()

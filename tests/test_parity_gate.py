@@ -263,8 +263,10 @@ def test_run__without_the_case_that_a_parity_is_about_is_no_pass(here: Path) -> 
     """On a pull request; a parity that nothing matches would always hold."""
     write(here / ".github" / "ci-score.toml", POLICY)
     measure(here, 100.0, "llama@h100")
-    assert execute(["run"]) == 0
-    assert "The policy requires the case *@mi300x" in json.dumps(left(here).notices)
+    assert execute(["run"]) == 3
+    lost = left(here).unjudged
+    assert lost is not None
+    assert "The policy requires the case *@mi300x" in json.dumps(lost.reasons)
 
 
 def test_run__with_parity_of_a_file(here: Path, capsys: Out) -> None:

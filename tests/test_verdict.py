@@ -92,7 +92,7 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
 def test_judge__gives_no_reason_for_what_is_not_worse() -> None:
     """Within the limits the parts of the step stay, and no sentence."""
     judged_head = judged_case(sided(105.0, 70.0, 15.0), found(sided(100.0, 65.0, 10.0)))
-    assert verdict(judged_head).headline == "No slowdown beyond 10%"
+    assert verdict(judged_head).headline == "No slowdown beyond 10 % (unverified)"
     assert judged_head.explanation
     assert judged_head.explanation.sentence is None
     assert judged_head.explanation.delta_ms == 5.0
@@ -102,7 +102,7 @@ def test_judge__names_the_smallest_slowdown_it_could_have_seen() -> None:
     """A pass of the fixed rule says nothing about what is below its limit, and says so."""
     said = verdict(judged(scorecard(), scorecard()))
     assert said.smallest_visible_slowdown == 0.10
-    assert said.headline == "No slowdown beyond 10%"
+    assert said.headline == "No slowdown beyond 10 % (unverified)"
 
 
 def test_judge__nothing_measured_is_never_a_pass() -> None:

@@ -161,6 +161,7 @@ class FolderBaselines:
 
 
 def _is_same_run(record: Record, other: Record) -> bool:
-    if record.run is not None and other.run is not None:
+    # Without git every first run of a folder is the first run of no commit.
+    if record.commit is not None and record.run is not None and other.run is not None:
         return (record.commit, record.run) == (other.commit, other.run)
     return record == other

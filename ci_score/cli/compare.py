@@ -11,7 +11,7 @@ from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli import options
 from ci_score.errors import BadInputError
 from ci_score.files import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
-from ci_score.models import Record
+from ci_score.models import CaseRecord, LaunchNumbers, Record
 from ci_score.pipeline import Evidence
 from ci_score.policy import LARGEST_POLICY, policy_of, policy_table
 from ci_score.records import read_record
@@ -56,10 +56,16 @@ def command(record: str, baseline: str, config: Path | None, **said: Any) -> int
     table = _rules(config, store)
     found = [store.find(case.name, case.environment) for case in head.cases]
     policy = policy_of(table or {}, "the policy")
-    cases = Evidence(head.cases, found, store.history(1)).judged(policy)
+    # Pairs tell of the base that was measured beside them, and not of the one that is asked for.
+    alone = [case.model_copy(update={"launches": _of_head(case)}) for case in head.cases]
+    cases = Evidence(alone, found, store.history(1)).judged(policy)
     judged = head.model_copy(update={"cases": tuple(cases), "rules": policy.rules, "policy": table})
     output.write(dump(judged) if output.as_json else options.report_in_style(judged, output.style))
     return exit_code(judged, gate)
+
+
+def _of_head(case: CaseRecord) -> tuple[LaunchNumbers, ...]:
+    return tuple(launch for launch in case.launches if launch.side == "head")
 
 
 def _rules(config: Path | None, store: FolderBaselines) -> dict[str, Any] | None:

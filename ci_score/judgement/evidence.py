@@ -13,6 +13,8 @@ from ci_score.noise import Evidence
 from ci_score.policy import GateRule
 
 SAME_TOKENS = 0.02
+# Counts of launches that differ by less are the same.
+HAIR = 0.001
 
 
 def findings_of(trial: Trial) -> list[Finding]:
@@ -47,9 +49,24 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
 def _evidence(
     trial: Trial, change: Change, rule: GateRule, points: Sequence[HistoryPoint]
 ) -> Evidence | None:
-    if change.delta is None or rule.metric.kind is Kind.EXACT:
+    if change.delta is None:
         return None
-    return _of_pairs(trial.case, rule.metric) or _of_history(trial, rule.metric, points)
+    design = trial.rules.measure.design
+    pairs = _of_pairs(trial.case, rule.metric) if design in (None, "interleaved") else None
+    if rule.metric.kind is Kind.EXACT:
+        return pairs if varies_on_a_side(trial.case, rule.metric.name) else None
+    return pairs or _of_history(trial, rule.metric, points)
+
+
+def varies_on_a_side(case: CaseRecord, metric: str) -> bool:
+    """Whether launches of one program differ in what should be a count: then it is none here."""
+    for side in ("head", "base"):
+        seen = [
+            one.values[metric] for one in case.launches if one.side == side and metric in one.values
+        ]
+        if seen and max(seen) - min(seen) > HAIR * abs(max(seen)):
+            return True
+    return False
 
 
 # --- pairs --------------------------------------------------------------------------------------

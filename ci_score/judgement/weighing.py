@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ci_score import noise
-from ci_score.judgement.evidence import is_other_size
+from ci_score.judgement.evidence import is_other_size, varies_on_a_side
 from ci_score.judgement.standing import losses_apart
 from ci_score.judgement.trial import Finding, Trial
 from ci_score.metrics import Kind
-from ci_score.models import Acceptance, BaselineFound, Change, JudgedBy, Outcome, Severity
-from ci_score.noise import Evidence, HistoryEvidence, PairedEvidence
+from ci_score.models import (
+    BASE_ALONE,
+    Acceptance,
+    BaselineFound,
+    Change,
+    JudgedBy,
+    Outcome,
+    Severity,
+)
+from ci_score.noise import Evidence, PairedEvidence
 
 # What is certain says so first.
 CONFIRMED = "confirmed"
+# A machine that tells apart this part of a limit is not the one to blame.
+FINE = 8
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
 _BY_THE_REFERENCE = {outcome: severity.value for severity, outcome in _REFERENCE_OUTCOMES.items()}
@@ -105,17 +115,17 @@ def _not_qualified(finding: Finding, trial: Trial) -> str | None:
 
 
 def _not_compared(finding: Finding, change: Change) -> Change:
-    """A gate that the policy names is not passed by measuring its metric no more."""
-    lost = change.not_compared is None and change.base > 0 and not change.head
-    if not lost:
+    """A gate that the policy names is not passed by measuring its metric no more.
+
+    What is measured for the first time has nothing yet to be compared with.
+    """
+    lost = change.not_compared == BASE_ALONE
+    has_no_ratio = change.not_compared is not None and "ratio" in change.not_compared
+    if not finding.rule.named or not (lost or has_no_ratio):
         return change
-    named = finding.rule.named
+    why = "not measured here" if lost else f"{change.not_compared}"
     return change.model_copy(
-        update={
-            "not_compared": "measured by the baseline alone",
-            "outcome": Outcome.INCONCLUSIVE if named else None,
-            "reason": "gated by the policy, and not measured here" if named else None,
-        }
+        update={"outcome": Outcome.INCONCLUSIVE, "reason": f"gated by the policy, and {why}"}
     )
 
 
@@ -128,19 +138,21 @@ def _interval(finding: Finding) -> dict[str, object]:
     upper = evidence.at_most(noise.SURE / 2)
     ends = [metric.delta_of_score(end) for end in (upper, 2 * evidence.worsening - upper)]
     delta = metric.delta_of_score(evidence.worsening)
-    found = {
+    found: dict[str, object] = {
         "delta": delta,
         "low": min(ends),
         "high": max(ends),
         "judged_by": JudgedBy.PAIRED,
         "samples": evidence.samples,
     }
-    if isinstance(evidence, HistoryEvidence):
-        # The delta is that against the branch's level, so the number beside it is the level.
-        head = finding.change.head
-        level = head / (1.0 + delta) if metric.relative else head - delta
-        found |= {"judged_by": JudgedBy.HISTORY, "base": level}
-    return found
+    # The numbers beside the delta are those that it is of: the pairs' means, or the branch's level.
+    if isinstance(evidence, PairedEvidence):
+        found["base"] = metric.value_of_score(evidence.base)
+        found["head"] = metric.value_of_score(evidence.base + evidence.worsening)
+        return found
+    head = finding.change.head
+    found["base"] = head / (1.0 + delta) if metric.relative else head - delta
+    return found | {"judged_by": JudgedBy.HISTORY}
 
 
 # --- what becomes of it -------------------------------------------------------------------------
@@ -151,7 +163,7 @@ def _outcome(finding: Finding, trial: Trial, chance: float | None) -> Weighed:
         return _of_evidence(finding, finding.evidence, chance)
     metric = finding.rule.metric
     if metric.kind is Kind.EXACT:
-        return _of_exact(finding)
+        return _of_exact(finding, trial)
     by_reference = trial.rules.rules == "reference" and trial.rules.measure.design is None
     # The reference speaks of its own metrics only; one number of any other proves nothing.
     if by_reference and metric.card_value is not None:
@@ -161,8 +173,11 @@ def _outcome(finding: Finding, trial: Trial, chance: float | None) -> Weighed:
     return Outcome.PASS, None
 
 
-def _of_exact(finding: Finding) -> Weighed:
+def _of_exact(finding: Finding, trial: Trial) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
+    if varies_on_a_side(trial.case, rule.metric.name):
+        varying = "it varies between the launches of one side, and too few pairs tell"
+        return (Outcome.WARN, varying) if worse > rule.warn else (Outcome.PASS, None)
     if rule.fail is not None and worse > rule.fail:
         return Outcome.FAIL, "a count, which does not vary from run to run"
     return (Outcome.WARN, "a count") if worse > rule.warn else (Outcome.PASS, None)
@@ -222,6 +237,8 @@ def _what_would_prove_it(evidence: Evidence, limit: float, chance: float | None)
         few = few if evidence.samples < runs else ""
         return f"{words}; {few}interleaved launches of head and base would tell"
     pairs = evidence.pairs_to_prove(limit, chance)
+    if pairs is None and evidence.error < abs(limit) / FINE:
+        return f"{words}; it is so near the limit that no number of pairs would prove it"
     if pairs is None:
         return f"{words}; this machine is too noisy to prove it with {noise.MOST_PAIRS} pairs"
     return f"{words}; {pairs} pairs would prove it, {evidence.samples} were measured"

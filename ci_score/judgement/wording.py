@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ci_score import noise
+from ci_score.judgement.evidence import complete_pairs, gate_rules
 from ci_score.judgement.sharing import TIMES
 from ci_score.judgement.trial import Finding, Trial
 from ci_score.judgement.weighing import CONFIRMED, not_attributable
@@ -31,12 +32,14 @@ def verdict_of(
     visible = _smallest_visible(findings, outcome)
     return Verdict(
         outcome=outcome,
-        headline=_headline(trial, gated, outcome, visible),
+        headline=_headline(trial, changes, gated, visible),
         reasons=(
             *(_reason(change) for change in gated if _is_worth_a_word(change)),
             *(_not_compared(change) for change in changes if _is_lost_gate(change)),
             *_said_once(not_attributable(baseline), *held_back_by),
             *_unknown_keys(trial, baseline),
+            *_without_partner(trial),
+            *_could_have_seen(gated, outcome, visible),
         ),
         unjudged=_unjudged(gated) if outcome is Outcome.INCONCLUSIVE else None,
         basis=_basis(trial, gated),
@@ -103,12 +106,35 @@ def _basis(trial: Trial, gated: Sequence[Change]) -> str:
 # --- the headline -------------------------------------------------------------------------------
 
 
+def _could_have_seen(gated: Sequence[Change], outcome: Outcome, visible: float | None) -> list[str]:
+    """The smallest slowdown that this run could have seen; a pass says it in its first line."""
+    is_proven = any(change.judged_by in _STATISTICAL for change in gated)
+    if visible is None or outcome is Outcome.PASS or not is_proven:
+        return []
+    return [f"the smallest slowdown that would have shown here is {_share(visible)}"]
+
+
+def _without_partner(trial: Trial) -> list[str]:
+    """How many launches stand alone: they are no pairs, and count for nothing."""
+    pairs = len(complete_pairs(trial.case, STEP_TIME))
+    sides = [sum(one.side == side for one in trial.case.launches) for side in ("head", "base")]
+    alone = sum(sides) - 2 * pairs
+    if not min(sides) or not alone:
+        return []
+    return [f"{alone} of {sum(sides)} launches have no partner on the other side, and do not count"]
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.1f} %" if value >= 0.001 else "below 0.1 %"
+
+
 def _headline(
-    trial: Trial, gated: Sequence[Change], outcome: Outcome, visible: float | None
+    trial: Trial, changes: Sequence[Change], gated: Sequence[Change], visible: float | None
 ) -> str:
     """The worst change, and where most of it comes from."""
+    outcome = Outcome.worst([change.outcome or Outcome.PASS for change in gated] or [Outcome.PASS])
     if outcome is Outcome.PASS:
-        return _passed(trial, gated, visible)
+        return _passed(trial, changes, gated, visible)
     # Of equally severe ones the step time, which is what people feel.
     worst = max(
         (change for change in gated if change.outcome is outcome),
@@ -116,7 +142,7 @@ def _headline(
     )
     if outcome is Outcome.INCONCLUSIVE:
         return f"Not judged: {metric_named(worst.metric).label.lower()} is {worst.reason}"
-    said = in_plain_words(worst, trial.changes)
+    said = in_plain_words(worst, changes)
     if worst.judged_by not in _STATISTICAL:
         doubt = " (unverified)" if worst.judged_by is JudgedBy.UNVERIFIED else ""
         return said + doubt + why(worst, trial.case.explanation)
@@ -125,19 +151,29 @@ def _headline(
     return f"{said} (not proven)"
 
 
-def _passed(trial: Trial, gated: Sequence[Change], visible: float | None) -> str:
+def _passed(
+    trial: Trial, changes: Sequence[Change], gated: Sequence[Change], visible: float | None
+) -> str:
+    if not any(rule.gate for rule in gate_rules(trial).values()):
+        times = [one for one in changes if one.metric in TIMES and one.delta is not None]
+        told = f": {in_plain_words(times[-1], changes)}" if times else ""
+        return f"Nothing is gated by the policy, so this is only reported{told}"
     accepted = next((change for change in gated if change.accepted), None)
     if accepted is not None:
-        return f"{in_plain_words(accepted, trial.changes)}, accepted: {accepted.accepted}"
+        return f"{describe(accepted)}, accepted: {accepted.accepted}"
     if visible is None:
         return "No regression beyond the limits"
     if any(change.judged_by in _STATISTICAL for change in gated):
         faster = next((change for change in gated if _is_surely_better(change)), None)
         if faster is not None:
-            return f"{in_plain_words(faster, trial.changes)} (confirmed)"
+            return f"{in_plain_words(faster, changes)} (confirmed)"
         what = "slowdown beyond the limits" if any(map(_is_surely_worse, gated)) else "slowdown"
-        return f"No {what}. Anything above +{visible * 100:.1f} % would have shown"
-    return f"No slowdown beyond {visible:.0%}"
+        return f"No {what}. Anything above {_at_least(visible)} would have shown"
+    return f"No slowdown beyond {visible * 100:g} % (unverified)"
+
+
+def _at_least(visible: float) -> str:
+    return f"+{max(visible * 100, 0.1):.1f} %"
 
 
 def _is_surely_worse(change: Change) -> bool:
