@@ -14,7 +14,7 @@ from ci_score.metrics import Metric, metric_named, metric_of, significant
 from ci_score.models import CaseRecord, Change, Explanation, Parity, Part, Scorecard
 from ci_score.report.html.scale import UNITS, Scale, around, percent
 from ci_score.report.rows import PartRow, part_rows
-from ci_score.report.words import delta_milliseconds, milliseconds
+from ci_score.report.words import common_places, delta_at, milliseconds
 
 # More segments cannot be told apart.
 MOST_SEGMENTS = 8
@@ -119,6 +119,8 @@ def _row(part: Part) -> PartRow:
 
 
 def _waterfall(parts: Sequence[PartRow], base_ms: float, head_ms: float) -> Waterfall:
+    total = PartRow("this change", base_ms, head_ms)
+    places = common_places([*parts, total])
     levels = [base_ms]
     for part in parts:
         levels.append(levels[-1] + part.delta_ms)
@@ -134,13 +136,13 @@ def _waterfall(parts: Sequence[PartRow], base_ms: float, head_ms: float) -> Wate
                 part.name,
                 part.base_ms,
                 part.head_ms,
-                delta_milliseconds(part.delta_ms),
+                delta_at(part.delta_ms, places),
                 "more" if part.delta_ms > 0 else "less",
                 scale.percent(first),
                 _width(scale, first, last),
             )
         )
-    rows.append(_total("this change", head_ms, scale, delta_milliseconds(head_ms - base_ms)))
+    rows.append(_total(total.name, head_ms, scale, delta_at(total.delta_ms, places)))
     return Waterfall(tuple(rows), milliseconds(scale.low) if scale.low > 0 else None)
 
 
