@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ci_score.measure.qualify import TIERS
-from ci_score.measurements import read_launches
+from ci_score.measurements import Launch, read_launches
 from ci_score.models import Record
 from tests.builders import PROJECT
 
@@ -63,6 +63,14 @@ def test_guide__has_the_limits_of_the_code() -> None:
     """What a spread allows."""
     for spread, limit in TIERS:
         assert re.search(rf"\| up to {100 * spread:g} % \| {100 * limit:g} % \|", GUIDE)
+
+
+def test_guide__tells_each_key_of_a_measurement_line() -> None:
+    """The ones that the code reads, and no other."""
+    table = GUIDE.split("The keys of a measurement line", 1)[1].split("\n\n")[1]
+    told = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    known = [field.alias or name for name, field in Launch.model_fields.items()]
+    assert sorted(told) == sorted(known)
 
 
 def commands(text: str) -> list[list[str]]:
