@@ -272,8 +272,8 @@ def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
     )
 
 
-def not_in_turns(launches: Iterable[Launch]) -> str | None:
-    """That all launches of one side ran before the other's: then drift is judged as the change."""
+def took_turns(launches: Iterable[Launch]) -> bool | None:
+    """Whether the sides ran by turns; None where the launches do not tell their order."""
     orders: dict[Side, list[int]] = {"head": [], "base": []}
     for launch in launches:
         orders[launch.side].append(launch.order)
@@ -281,7 +281,12 @@ def not_in_turns(launches: Iterable[Launch]) -> str | None:
     told = len({*head, *base}) == len(head) + len(base)
     if len(head) < 2 or len(base) < 2 or not told:
         return None
-    if max(head) > min(base) and max(base) > min(head):
+    return max(head) > min(base) and max(base) > min(head)
+
+
+def not_in_turns(launches: Iterable[Launch]) -> str | None:
+    """That all launches of one side ran before the other's: then drift is judged as the change."""
+    if took_turns(launches) is not False:
         return None
     return (
         "One side ran before the other, and not in turns: whatever drifted meanwhile looks like a"

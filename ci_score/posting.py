@@ -59,6 +59,7 @@ def only_numbers(case: CaseRecord) -> CaseRecord:
         ),
         metrics=case.metrics,
         launches=case.launches,
+        took_turns=case.took_turns,
         tokens_per_step=case.tokens_per_step,
         phases=case.phases,
         ops=case.ops,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -18,6 +18,7 @@ from ci_score.measurements import (
     other_steps,
     read_launches,
     sound,
+    took_turns,
     undeclared_warm_up,
     untold_tokens,
 )
@@ -62,11 +63,31 @@ def read_cases(
     ]
     if len(cases) == 1:
         return tuple(cases)
+    notes = _one_sided(launches)
     return tuple(
-        case
+        replace(case, notes=(*case.notes, *notes.get(case.name, ())))
         for case in cases
         if case.name in named or not _is_litter(case, profiles.get(case.name, []))
     )
+
+
+def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[str, ...]]:
+    """That a case has launches of one side and another of the other: one case of two names?"""
+    sides = {name: {one.side for one in rows.launches} for name, rows in launches.items()}
+    heads = [name for name, own in sides.items() if own == {"head"}]
+    bases = [name for name, own in sides.items() if own == {"base"}]
+    if not heads or not bases:
+        return {}
+    words = (
+        f"Of {_listed(heads)} there are launches of the head and none of the base, and of"
+        f" {_listed(bases)} the other way round: is that one case under two names?"
+    )
+    return dict.fromkeys((*heads, *bases), (words,))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:NAMED_STRAYS])
+    return f"{shown} and {len(names) - NAMED_STRAYS} more" if len(names) > NAMED_STRAYS else shown
 
 
 def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
@@ -145,9 +166,13 @@ def _case(
             not_in_turns(measured.launches),
         ),
         launches=head.numbers() if head else (),
+        took_turns=took_turns(measured.launches),
+        has_profile=bool(files),
         measurement=measured.digest,
         environment=_environment_of(head, told, judged.disturbances),
-        base=_base(name, base, bases, told, judged.base_disturbances) if head and base else None,
+        base=_base(name, base, bases, told, judged.base_disturbances, has_profile=bool(base_files))
+        if head and base
+        else None,
         partner=partner,
     )
 
@@ -277,12 +302,15 @@ def _base(
     profile: Profile,
     told: _Told,
     disturbances: Mapping[str, str],
+    *,
+    has_profile: bool,
 ) -> CaseInput:
     """The other side of the same session, on the same machine."""
     return CaseInput(
         name,
         measured.applied_to(profile),
         launches=measured.numbers(),
+        has_profile=has_profile,
         environment=_environment_of(measured, told, disturbances),
     )
 

@@ -29,6 +29,12 @@ LEAST_COVERAGE = 0.90
 USUAL_BACKWARD_RATIOS = (1.0, 5.0)
 RUN_TOTALS_FROM = 1.5
 
+NO_PHASES = "There are no phases, so launch overhead, transfers and the bottleneck are not known."
+NO_LAYERS = "There are no layers, so hotspots and the backward/forward ratio are not known."
+NO_COVERAGE = "The wall coverage is 0 or was not given: how much the phases explain is not known."
+# What is amiss in a profile, and nobody misses where there is none.
+LACKING_IN_A_PROFILE = frozenset({NO_PHASES, NO_LAYERS, NO_COVERAGE})
+
 _GRADES: tuple[tuple[float, Grade], ...] = ((0.60, "A"), (0.40, "B"), (0.20, "C"), (0.10, "D"))
 _GRADE_ORDER = "FDCBA"
 
@@ -243,9 +249,9 @@ def _notes(
 
 def _profile_notes(profile: Profile) -> Iterable[str]:
     if not profile.phases:
-        yield "There are no phases, so launch overhead, transfers and the bottleneck are not known."
+        yield NO_PHASES
     if not profile.per_layer:
-        yield "There are no layers, so hotspots and the backward/forward ratio are not known."
+        yield NO_LAYERS
     if profile.avg_step_ms == 0:
         yield "The step time is 0: it was not measured."
     elif profile.phases and profile.steps > 1:
@@ -256,7 +262,7 @@ def _profile_notes(profile: Profile) -> Iterable[str]:
                 f" of {profile.steps} steps, where times per step are expected."
             )
     if profile.wall_coverage == 0:
-        yield "The wall coverage is 0 or was not given: how much the phases explain is not known."
+        yield NO_COVERAGE
     elif profile.wall_coverage > 1:
         yield f"A wall coverage of {profile.wall_coverage:.0%} is no share of the wall time."
     elif profile.wall_coverage < LEAST_COVERAGE:

@@ -77,6 +77,12 @@ def _too_short(trial: Trial) -> Verdict | None:
 def _not_as_designed(trial: Trial) -> Verdict | None:
     if trial.rules.measure.design != "interleaved":
         return None
+    if trial.case.took_turns is False:
+        return unjudged(
+            Unjudged.NOT_AS_DESIGNED,
+            "the policy asks for interleaved launches of both sides, and one side ran before the"
+            " other",
+        )
     counts = [len(complete_pairs(trial.case, name)) for name in (STEP_TIME, THROUGHPUT)]
     if max(counts) >= noise.LEAST_PAIRS:
         return None
