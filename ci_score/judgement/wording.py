@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ci_score import noise
 from ci_score.judgement.evidence import complete_pairs, gate_rules
 from ci_score.judgement.sharing import TIMES
 from ci_score.judgement.trial import Finding, Trial
@@ -204,8 +203,6 @@ def _smallest_visible(findings: Sequence[Finding], outcome: Outcome) -> float | 
         if row.evidence is None:
             seen.append(row.rule.warn)
             continue
-        most = row.evidence.reach(noise.SURE)
-        if outcome is Outcome.PASS:
-            most = max(most, row.evidence.at_most(noise.SURE))
+        most = row.evidence.smallest_visible(of_a_pass=outcome is Outcome.PASS)
         seen.append(math.expm1(min(most, 700.0)) if row.rule.metric.relative else most)
     return min(seen, default=None)

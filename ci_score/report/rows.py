@@ -211,7 +211,8 @@ _WOULD_TELL = {
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
     Unjudged.OTHER_WORK: "a run that does the same work",
     Unjudged.NOT_AS_DESIGNED: "head and base measured side by side (`ci-score ab`)",
-    Unjudged.TOO_NOISY: "more pairs, or a quieter machine (`ci-score qualify` says how)",
+    Unjudged.TOO_NOISY: "more pairs of head and base (`ci-score ab`), or a quieter machine"
+    " (`ci-score qualify` says how)",
     Unjudged.REQUIRED_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
     " missing because <reason>`",
     Unjudged.KNOWN_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
