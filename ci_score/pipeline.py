@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ci_score import __version__
+from ci_score import __version__, noise
 from ci_score.acceptance import (
     Asked,
     Conversation,
@@ -28,7 +28,7 @@ from ci_score.efficiency import Workload, training_scorecard
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.explanation import categories_of, explain, op_details_of, timeline_of
 from ci_score.judgement import Trial, judge
-from ci_score.judgement.evidence import comparable_points
+from ci_score.judgement.evidence import comparable_points, complete_pairs
 from ci_score.judgement.standing import untold_work
 from ci_score.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import (
@@ -78,6 +78,8 @@ from ci_score.verdict import report_outcome, slower_by, unjudged
 
 KEPT_OPS = 64
 TOLD_BY_A_PROFILE = ("phases", "ops", "ops_left_out", "op_details", "categories", "timeline")
+# A session's base that is so far from the branch's record is worth a question.
+DOUBTFUL_BASE = 0.1
 OWN_BASE = "the base side of the same measurements"
 # A kernel template may be longer; a name of megabytes would be the record.
 LONGEST_NAME = 1000
@@ -130,13 +132,12 @@ def run(
         (case, base_of_launches(case) if base and case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
     ]
-    found = [
-        _with_a_profile(base, case, baselines)
-        if base
-        else baselines.find(case.name, _matching(case, policy))
-        for case, base in cases
-    ]
+    found = [_compared_with(case, own, baselines, policy) for case, own in cases]
     measured = [case for case, _ in cases]
+    doubts = [
+        _doubt_of_base(case, base, baselines) for case, base in zip(measured, found, strict=True)
+    ]
+    job = replace(job, notices=(*job.notices, *filter(None, doubts)))
     created_at = now()
     evidence = Evidence(measured, found, baselines.history(1))
     record = judged_record(job, evidence, table, baselines, conversation, created_at)
@@ -307,6 +308,38 @@ def _with_its_base(read: CaseInput, workload: Workload) -> tuple[CaseRecord, Bas
     used = BaselineUsed(source=OWN_BASE)
     both = case.model_copy(update={"launches": (*case.launches, *base.launches)})
     return both, BaselineFound(base, used)
+
+
+def _compared_with(
+    case: CaseRecord, own: BaselineFound | None, baselines: BaselineStore, policy: Policy
+) -> Baseline:
+    """The base side of the same session where it can prove anything, else the branch's record.
+
+    Few pairs are one number a side: then the base should not be the change's own choice.
+    """
+    proves = own is not None and len(complete_pairs(case, STEP_TIME)) >= noise.LEAST_PAIRS
+    if own is not None and proves:
+        return _with_a_profile(own, case, baselines)
+    found = baselines.find(case.name, _matching(case, policy))
+    if own is None or isinstance(found, BaselineFound):
+        return found
+    return _with_a_profile(own, case, baselines)
+
+
+def _doubt_of_base(case: CaseRecord, base: Baseline, baselines: BaselineStore) -> str | None:
+    """That the session's base is not what the branch has measured: was it the right checkout?"""
+    if not isinstance(base, BaselineFound) or base.used.source != OWN_BASE:
+        return None
+    known = baselines.find(case.name, case.environment)
+    if not isinstance(known, BaselineFound):
+        return None
+    mine, theirs = base.case.scorecard.step_time_ms, known.case.scorecard.step_time_ms
+    if not mine or not theirs or abs(mine / theirs - 1) <= DOUBTFUL_BASE:
+        return None
+    return (
+        f"{case.name}: the base of this session takes {mine:.4g} ms a step, the branch's record"
+        f" {theirs:.4g} ms. Was it the right checkout?"
+    )
 
 
 def _with_a_profile(

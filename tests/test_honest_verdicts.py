@@ -191,3 +191,23 @@ def test_rerun__of_the_same_lines_is_told_by_no_run_of_a_folder(here: Path) -> N
         judged(here, *rows("head", step_ms))
         shutil.copy(here / "ci-score" / "ci-score.json", here / f"{name}.json")
     assert execute(["compare", "two.json", "one.json"]) != 3
+
+
+def test_base__of_few_pairs_gives_way_to_the_branch_s_record(here: Path) -> None:
+    """Whoever measures one pair does not choose what it is compared with."""
+    judged(here, *rows("head", 100.0))
+    shutil.copy(here / "ci-score" / "ci-score.json", here / "main.json")
+    two = [line for line in rows("head", 131.0)][:2] + [line for line in rows("base", 129.0)][:2]
+    record = judged(here, *two, baseline="main.json")
+    case = only(record)
+    assert case.baseline is not None
+    assert case.baseline.source == "main.json"
+    assert "31." in headline(record)
+
+
+def test_base__that_is_not_the_branch_s_is_asked_about(here: Path) -> None:
+    """A wrong checkout of the base makes any change look harmless."""
+    judged(here, *rows("head", 100.0))
+    shutil.copy(here / "ci-score" / "ci-score.json", here / "main.json")
+    record = judged(here, *rows("head", 131.0), *rows("base", 130.0), baseline="main.json")
+    assert any("Was it the right checkout?" in notice for notice in record.notices)
