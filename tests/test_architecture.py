@@ -58,7 +58,7 @@ ARROWS: dict[str, set[str]] = {
     "posting": {"models", "scoring", "baselines", "pipeline", "acceptance"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
     "pipeline": FACTS
-    | {"trend", "pooling"}
+    | {"trend", "pooling", "noise"}
     | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
     | {"parity_gate", "acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
     | {"__init__"},
