@@ -90,6 +90,19 @@ class OpWork(Value):
     ms: Milliseconds
 
 
+MOST_RANKS = 256
+
+
+class RankWork(Value):
+    """One rank's part in a step of a job: in synchronous training most of the rest is waiting."""
+
+    rank: Count
+    step_ms: Milliseconds
+    own_ms: Milliseconds | None = None
+    exposed_communication_ms: Milliseconds | None = None
+    peak_memory_gb: NotNegative | None = None
+
+
 class Profile(Value):
     """What a profiler measured of a training step.
 
@@ -140,6 +153,7 @@ class Profile(Value):
     sources: dict[str, str] = {}
     notes: Annotated[tuple[str, ...], Lax] = ()
     capture: dict[str, float] = {}
+    ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     unusable: str | None = None
 
     @property
@@ -581,6 +595,7 @@ class CaseRecord(Value):
     categories: dict[ShortText, OpWork] = {}
     timeline: Timeline | None = None
     advice: Annotated[tuple[str, ...], Lax] = ()
+    ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     parity: Parity | None = None
     partner: ParityProfile | None = None
     baseline: BaselineUsed | None = None

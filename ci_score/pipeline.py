@@ -387,6 +387,7 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
         categories=categories,
         timeline=timeline,
         advice=advice_on(timeline, categories),
+        ranks=profile.ranks,
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
         partner=_kept_side(case.partner) if case.partner else None,
     )

@@ -64,6 +64,7 @@ def only_numbers(case: CaseRecord) -> CaseRecord:
         phases=case.phases,
         ops=case.ops,
         ops_left_out=case.ops_left_out,
+        ranks=case.ranks,
         categories=case.categories,
         partner=case.partner.model_copy(update={"runtime": "partner"}) if case.partner else None,
     )

@@ -7,11 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ci_score.models import Change
+from ci_score.models import Change, RankWork
 from ci_score.report.html import figures
 from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
+from ci_score.report.markdown import report_markdown
 from tests.builders import case, on, record, scorecard
 from tests.showcase import history, large, slow_pull_request
 from tests.test_report import HOSTILE, demo, hostile, matrix, ungraded
@@ -207,3 +208,17 @@ def test_page__its_words_are_told_and_its_code_is_code() -> None:
     assert '--harness "&lt;what trains' in page
     assert "+0.0130 ms" not in page
     assert "side by side (<code>ci-score ab</code>)." in report_html(matrix())
+
+
+def test_ranks__are_a_section_of_their_own() -> None:
+    """On the page with a bar each, in the comment folded; what is not known is a dash."""
+    ranks = (
+        RankWork(rank=0, step_ms=14.5, own_ms=8.92, exposed_communication_ms=5.54),
+        RankWork(rank=1, step_ms=19.9),
+    )
+    told = record(case(ranks=ranks))
+    page = report_html(told)
+    assert ">Ranks</h" in page
+    assert "8.92" in page
+    assert "| 1 | 19.9 ms | – | – |" in report_markdown(told)
+    assert ">Ranks</h" not in report_html(record(case()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ci_score.errors import BadInputError
-from ci_score.models import Profile
+from ci_score.models import MOST_RANKS, Profile
 from ci_score.profilers import read_profile
 from ci_score.profilers.merge import merged
 from ci_score.profilers.source import ProfileSource
@@ -63,6 +63,25 @@ def test_ranks__each_number_says_whose_it_is() -> None:
         "steps": "the fewest of 2 ranks",
         "tool": "y",
     }
+
+
+def test_ranks__what_each_of_them_did_is_kept() -> None:
+    """In the order of their numbers; where the waiting is not known, own work is not."""
+    one = merged([("b", rank(3, 98.0, exposed_ms=5.0)), ("a", rank(0, 100.0, exposed_ms=60.0))])
+    assert [(work.rank, work.step_ms, work.own_ms) for work in one.ranks] == [
+        (0, 100.0, 40.0),
+        (3, 98.0, 93.0),
+    ]
+    assert "ranks" not in one.sources
+    unknown = merged([("rank0", profile(10.0)), ("rank1", profile(20.0))])
+    assert [work.own_ms for work in unknown.ranks] == [None, None]
+
+
+def test_ranks__of_very_many_the_slowest_are_kept() -> None:
+    """A record has a size."""
+    one = merged([(f"f{n}", rank(n, 100.0 + n, exposed_ms=1.0)) for n in range(MOST_RANKS + 3)])
+    assert [work.rank for work in one.ranks][:1] == [3]
+    assert len(one.ranks) == MOST_RANKS
 
 
 def test_ranks__a_small_margin_makes_no_straggler() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.models import Phase, Profile
+from ci_score.models import MOST_RANKS, Phase, Profile, RankWork
 
 # Less than this share of the step more than any other rank's work is the noise of a machine.
 STRAGGLES_FROM = 0.02
@@ -26,7 +26,7 @@ _RANK_IN_NAME = re.compile(r"(?i)(?:^|[^a-z])rank[-_]?(\d{1,6})(?!\d)")
 # `PyTorch profiler (Kineto), schema 1` and another schema are one tool, and so are two versions.
 _VERSION = re.compile(r",| v?\d| \+ ")
 # What is told of a file as a whole, and not a number of its step.
-_NO_NUMBERS = frozenset({"rank", "sources", "notes", "unusable"})
+_NO_NUMBERS = frozenset({"rank", "ranks", "sources", "notes", "unusable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,7 @@ def _of_ranks(ranks: Mapping[int | None, Profile]) -> Profile:
             world or count,
             "world size, one device a rank" if world else f"{count} ranks, one device each",
         ),
+        "ranks": (_works_of(ranks), ""),
         **_of_all(parts),
     }
     notes = (
@@ -206,6 +207,23 @@ def _of_ranks(ranks: Mapping[int | None, Profile]) -> Profile:
     one = _put_together(straggler or slowest, parts, own, notes)
     sources = {field: told for field, told in one.sources.items() if field != "rank"}
     return one.model_copy(update={"rank": None, "sources": sources})
+
+
+def _works_of(ranks: Mapping[int | None, Profile]) -> tuple[RankWork, ...]:
+    """What each rank did, in the order of their numbers; of very many the slowest."""
+    works = [
+        RankWork(
+            rank=rank,
+            step_ms=profile.avg_step_ms,
+            own_ms=_own_ms(profile) if profile.exposed_communication_ms is not None else None,
+            exposed_communication_ms=profile.exposed_communication_ms,
+            peak_memory_gb=profile.peak_memory_gb,
+        )
+        for rank, profile in ranks.items()
+        if rank is not None
+    ]
+    kept = sorted(works, key=lambda work: -work.step_ms)[:MOST_RANKS]
+    return tuple(sorted(kept, key=lambda work: work.rank))
 
 
 def _own_ms(profile: Profile) -> float:

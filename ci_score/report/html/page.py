@@ -22,6 +22,7 @@ from ci_score.models import (
     LayerSummary,
     OpChange,
     Outcome,
+    RankWork,
     Record,
 )
 from ci_score.report import rows, words
@@ -38,7 +39,7 @@ _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=
 LONGEST_POLICY = 20_000
 LEAST_SHARE_OF_CHANGE = 0.01
 # Rows cost about so many bytes beside their names.
-RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES = 66, 120, 60, 145, 70
+RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES, RANK_BYTES = 66, 120, 60, 145, 70, 240
 # And what is drawn, so many a point of a course and a bar of a layer.
 POINT_BYTES, BAR_BYTES = 20, 46
 
@@ -76,6 +77,14 @@ class CourseView:
 
 
 @dataclass(frozen=True, slots=True)
+class RankLine:
+    """A rank with the width of its bar."""
+
+    work: RankWork
+    width: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaseView:
     """Everything of a case that a page shows and that has to be worked out."""
 
@@ -90,6 +99,7 @@ class CaseView:
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
     changed_ops: Sequence[OpChange]
+    ranks: Sequence[RankLine]
     pairs: figures.Pairs | None
     listed_pairs: Sequence[figures.Pair]
 
@@ -159,9 +169,19 @@ def _view(
         else None,
         layers=allowance.take(layers, LAYER_BYTES + min(longest, LONGEST_NAME)),
         changed_ops=_changed_ops(case),
+        ranks=allowance.take(_ranks(case), RANK_BYTES),
         pairs=pairs,
         listed_pairs=allowance.take(pairs.pairs, PAIR_BYTES) if pairs else (),
     )
+
+
+def _ranks(case: CaseRecord) -> list[RankLine]:
+    """Each rank with a bar of its own work; where waiting is not known, of its whole step."""
+    own = [work.step_ms if work.own_ms is None else work.own_ms for work in case.ranks]
+    return [
+        RankLine(work, width)
+        for work, width in zip(case.ranks, figures.share_bars(own), strict=True)
+    ]
 
 
 def _lines(shown: Sequence[rows.MetricRow], changes: Mapping[str, Change]) -> list[MetricLine]:
