@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from ci_score.acceptance import Conversation
 from ci_score.baselines import BaselineStore
+from ci_score.measured import base_of_launches
 from ci_score.models import CaseRecord, Environment, Record, Scorecard
-from ci_score.pipeline import Evidence, Job, base_of_launches, judged_record
+from ci_score.pipeline import Job, judged_record
 from ci_score.scoring import grade_of
+from ci_score.trials import Evidence
 
 
 def judged_anew(

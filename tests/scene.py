@@ -14,9 +14,11 @@ from ci_score.cli import execute
 from ci_score.cli.machine import Machine
 from ci_score.efficiency import Workload
 from ci_score.inputs import INPUTS
+from ci_score.measured import measured_case
 from ci_score.models import BaselineMissing, CaseInput, Profile, Record, RunIdentity, Unjudged
-from ci_score.pipeline import judged_case, measured_case, record_of
+from ci_score.pipeline import record_of
 from ci_score.strict_json import dump
+from ci_score.trials import judged_case
 from tests.builders import profile
 from tests.loopback_github import LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event

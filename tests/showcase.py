@@ -13,6 +13,7 @@ from typing import Literal
 
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
+from ci_score.measured import measured_case
 from ci_score.metrics import MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.models import (
     CaseInput,
@@ -31,7 +32,7 @@ from ci_score.models import (
     Verdict,
     op_totals,
 )
-from ci_score.pipeline import Job, measured_case, run
+from ci_score.pipeline import Job, run
 from tests.builders import case, record, scorecard
 
 TOKENS = 8192.0

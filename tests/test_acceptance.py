@@ -22,8 +22,8 @@ from ci_score.acceptance import (
     settle,
 )
 from ci_score.models import Acceptance, Baseline, CaseRecord, Comment, Heard, LaunchNumbers, Outcome
-from ci_score.pipeline import judged, trial_of
 from ci_score.policy import policy_of
+from ci_score.trials import judged, trial_of
 from tests.builders import PROJECT, case, found, scorecard
 
 LINE = "ci-score accept llama@h100 step_time_ms up to 12 % because the fix costs it"

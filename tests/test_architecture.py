@@ -55,12 +55,15 @@ ARROWS: dict[str, set[str]] = {
     | {"files", "records", "case_files", "settings", "verdict", "baselines", "github", "policy"}
     | {"pipeline", "reading", "posting", "publishing", "acceptance", "suspicion"},
     "suspicion": {"models", "policy", "baselines", "verdict"},
-    "posting": {"models", "scoring", "baselines", "pipeline", "acceptance"},
+    "posting": {"models", "scoring", "baselines", "pipeline", "acceptance", "measured", "trials"},
     "publishing": FACTS | {"files", "records", "report", "verdict", "settings", "github"},
+    "measured": FACTS | {"scoring", "parity", "efficiency", "explanation", "advice", "pooling"},
+    "trials": FACTS
+    | {"comparison", "explanation", "reasons", "policy", "acceptance", "judgement", "parity_gate"}
+    | {"trend"},
     "pipeline": FACTS
-    | {"trend", "pooling", "noise"}
-    | {"scoring", "parity", "efficiency", "comparison", "verdict", "baselines", "records"}
-    | {"parity_gate", "acceptance", "judgement", "policy", "explanation", "reasons", "advice"}
+    | {"measured", "trials", "pooling", "noise", "judgement", "efficiency"}
+    | {"verdict", "baselines", "records", "acceptance", "policy"}
     | {"__init__"},
 }
 ENTRIES = {"cli", "__main__", "__init__"}

@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from ci_score.cli.demo import WORKLOAD
+from ci_score.measured import measured_case
 from ci_score.models import CaseInput, Outcome, Record, Unjudged, Verdict
-from ci_score.pipeline import measured_case
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from tests.browser import checks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ci_score.comparison import contributions
 from ci_score.efficiency import Workload
+from ci_score.measured import KEPT_OPS, measured_case
 from ci_score.models import CaseInput, CaseRecord
-from ci_score.pipeline import KEPT_OPS, measured_case
 from tests.builders import case, layer, profile, scorecard
 
 

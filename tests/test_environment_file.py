@@ -13,10 +13,11 @@ from ci_score.efficiency import Workload
 from ci_score.environment_file import LARGEST, read_environment
 from ci_score.errors import BadInputError
 from ci_score.measure.environment import here as this_machine
+from ci_score.measured import measured_case
 from ci_score.models import CaseInput, Environment, Unjudged
-from ci_score.pipeline import judged_case, measured_case
 from ci_score.reading import read_cases
 from ci_score.report.terminal import report_text
+from ci_score.trials import judged_case
 from tests.builders import case, found, profile, record, scorecard
 
 WHOLE: dict[str, Any] = {

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from ci_score.efficiency import Workload
 from ci_score.errors import BadInputError
 from ci_score.explanation import IDLE, OVERLAP, REST, explain, op_changes, stem, timeline_of
+from ci_score.measured import KEPT_OPS, measured_case
 from ci_score.models import CaseInput, CaseRecord, OpChange, OpWork, Phase, Profile, Timeline
-from ci_score.pipeline import KEPT_OPS, judged_case, measured_case
 from ci_score.reasons import with_sentences
 from ci_score.strict_json import overflow_is_bad_input
+from ci_score.trials import judged_case
 from tests.builders import case, found, phase, profile
 
 GEMM = "ampere_sgemm_128x64_nn"

@@ -10,9 +10,9 @@ import pytest
 
 from ci_score.cli import execute
 from ci_score.efficiency import Workload
+from ci_score.measured import measured_case
 from ci_score.models import CaseInput, CaseRecord, Outcome, ParityProfile, Profile, Record
 from ci_score.parity_gate import Demand, parity_demands, parity_with_a_case
-from ci_score.pipeline import measured_case
 from ci_score.policy import ParityRule, policy_of
 from ci_score.posting import only_numbers
 from tests.builders import case, layer, on, profile, runtime, scorecard

@@ -14,9 +14,9 @@ from ci_score.errors import BadInputError, WrongUseError
 from ci_score.metrics import Kind
 from ci_score.models import Outcome as VerdictOutcome
 from ci_score.models import Record, Unjudged
-from ci_score.pipeline import judged_case
 from ci_score.policy import GateRule, Policy, fates_of, policy_of, policy_table, rules_of
 from ci_score.report.words import limit
+from ci_score.trials import judged_case
 from ci_score.verdict import HARMLESS, describe
 from tests.builders import PROJECT, case, found, profile, scorecard
 from tests.scene import FAST, SLOW, Outcome, Scene, on_pull_request, pull_request, tip

@@ -9,8 +9,8 @@ import pytest
 from ci_score.comparison import contributions
 from ci_score.efficiency import Workload
 from ci_score.explanation import explain
+from ci_score.measured import measured_case
 from ci_score.models import CaseInput, CaseRecord, Explanation, Layer, OpWork, Profile
-from ci_score.pipeline import measured_case
 from ci_score.reasons import short_name, with_sentences
 from tests.builders import phase
 

@@ -12,6 +12,7 @@ import pytest
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.acceptance import Asked, sentences, settle
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
+from ci_score.measured import measured_case
 from ci_score.models import (
     BaselineFound,
     BaselineMissing,
@@ -25,11 +26,12 @@ from ci_score.models import (
     Record,
     Unjudged,
 )
-from ci_score.pipeline import judged_case, measured_case
 from ci_score.policy import policy_of
 from ci_score.report import rows, words
 from ci_score.report.markdown import headline_of, parity_report, report_markdown, worst_first
 from ci_score.report.terminal import parity_text, report_text
+from ci_score.trials import judged_case
+from ci_score.verdict import unjudged
 from tests.builders import case, found, on, phase, profile, record, runtime, scorecard
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -291,3 +293,15 @@ def test_report__says_what_a_word_means_where_it_is_used() -> None:
     assert "HFU" not in with_mfu
     assert "Roofline: the throughput that" in report_markdown(record(case()))
     assert "FLOPs" not in report_markdown(demo())
+
+
+def test_report__without_a_judgement_of_its_own_says_what_would_give_one() -> None:
+    """A lost case is named, with what brings it back or lets it go."""
+    lost = unjudged(
+        Unjudged.KNOWN_CASE_MISSING, "the case llama was not measured", "The baseline has llama."
+    )
+    told = record(case("other"), unjudged=lost)
+    for text in (report_markdown(told), report_text(told)):
+        assert "The baseline has llama." in text
+        assert "What would give a verdict" in text
+        assert "missing because" in text

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.trend import WORLDS, history, trends
 from ci_score.efficiency import Workload
+from ci_score.measured import measured_case
 from ci_score.metrics import KERNELS, STEP_TIME, THROUGHPUT, metric_named
 from ci_score.models import (
     MOST_BETWEEN,
@@ -20,7 +21,7 @@ from ci_score.models import (
     Outcome,
     Record,
 )
-from ci_score.pipeline import Job, measured_case, run
+from ci_score.pipeline import Job, run
 from ci_score.trend import LEAST_RUNS, trends_of
 from ci_score.verdict import describe_trend
 from tests.builders import found, profile

@@ -15,7 +15,7 @@ from ci_score.models import (
     Unjudged,
     Verdict,
 )
-from ci_score.pipeline import judged_case
+from ci_score.trials import judged_case
 from ci_score.verdict import HARMLESS, FailOn, Gate, OnInconclusive, exit_code, report_outcome
 from tests.builders import case, found, on, record, scorecard
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from ci_score.efficiency import Workload
+from ci_score.measured import measured_case
 from ci_score.metrics import significant
 from ci_score.models import CaseInput, CaseRecord
-from ci_score.pipeline import judged_case, measured_case
 from ci_score.profilers import read_profile
 from ci_score.profilers.source import ProfileSource
+from ci_score.trials import judged_case
 from tests.builders import PROJECT, found, shared
 
 SHARED = shared()

@@ -12,10 +12,10 @@ from ci_score.cli import options
 from ci_score.errors import BadInputError
 from ci_score.files import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
 from ci_score.models import CaseRecord, LaunchNumbers, Record
-from ci_score.pipeline import Evidence
 from ci_score.policy import LARGEST_POLICY, policy_of, policy_table
 from ci_score.records import read_record
 from ci_score.strict_json import dump
+from ci_score.trials import Evidence
 from ci_score.verdict import exit_code
 
 

@@ -114,15 +114,10 @@ def _of_history(trial: Trial, metric: Metric, points: Sequence[HistoryPoint]) ->
     if trial.rules.measure.design in ("single", "interleaved"):
         return None
     now = metric.value(trial.case)
-    past = [number for number in (_of_point(point, metric.name) for point in points) if number]
+    past = [number for number in (point.number(metric.name) for point in points) if number]
     if not now:
         return None
     return noise.against_history(metric.score(now), [metric.score(number) for number in past])
-
-
-def _of_point(point: HistoryPoint, metric: str) -> float | None:
-    known = {STEP_TIME: point.step_time_ms, THROUGHPUT: point.throughput_tok_s}
-    return known.get(metric, point.metrics.get(metric))
 
 
 def comparable_points(trial: Trial) -> list[HistoryPoint]:

@@ -64,6 +64,9 @@ def _report(record: Record) -> Iterable[str]:
         verdict = record.unjudged
         said = "".join(f"\n  - {line(reason)}" for reason in verdict.reasons)
         yield f"{words.VERDICTS[verdict.outcome]}: {line(verdict.headline)}{said}"
+        tell = rows.what_would_tell(verdict.unjudged)
+        if tell:
+            yield f"What would give a verdict: {line(tell)}."
     if record.notices:
         yield "\n".join(f"Note: {line(notice)}" for notice in record.notices)
 

@@ -135,11 +135,6 @@ def outcome_words(change: Change) -> str:
     return said[change.outcome] + doubt
 
 
-def change_words(change: Change) -> str:
-    """The change and what it means, in one cell."""
-    return f"{delta_words(change)} {outcome_words(change)}".rstrip()
-
-
 def facts(card: Scorecard) -> list[tuple[str, str]]:
     """What the scorecard knows, as pairs of name and value; what it does not know is left out."""
     rows: list[tuple[str, str]] = []
