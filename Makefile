@@ -10,7 +10,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas clean
+.PHONY: help demo test lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas picture clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -24,6 +24,7 @@ help:
 	@echo "make screenshots  take the README's pictures anew; installs a browser"
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
 	@echo "make schemas  write the JSON schemas that are shipped anew"
+	@echo "make picture  draw the house in CONTRIBUTING anew, from its plan"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove what the other verbs made"
 
@@ -59,12 +60,16 @@ screenshots:
 	PYTHONPATH=. $$(.ci/browser) -m tests.browser.screenshots
 
 golden: $(VENV)/.tests
-	CI_SCORE_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/test_report.py
+	CI_SCORE_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/report/test_report.py
 	git diff --stat tests/golden
 
 schemas: $(VENV)/.tests
-	CI_SCORE_WRITE_SCHEMAS=1 $(BIN)/python -m pytest -q tests/test_schemas.py
-	git diff --stat ci_score/schemas
+	CI_SCORE_WRITE_SCHEMAS=1 $(BIN)/python -m pytest -q tests/baselines/test_schemas.py
+	git diff --stat ci_score/model/schemas
+
+picture: $(VENV)/.tests
+	CI_SCORE_WRITE_PICTURE=1 $(BIN)/python -m pytest -q tests/house/test_architecture.py
+	git diff --stat CONTRIBUTING.md
 
 lock: $(VENV)/.lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/lock

@@ -29,14 +29,14 @@ from benchmarks.gate import FALSE_FAIL, LIMIT, PLANTED, STICKY, WORLDS, Design, 
 from benchmarks.gate import Session as Simulated
 from benchmarks.gate import session as simulated
 from benchmarks.measure import note, show
-from ci_score import noise
-from ci_score.judgement import judge
+from ci_score.judge import noise
+from ci_score.judge.judging import judge
 from ci_score.measure import Recorder
 from ci_score.measure.ab import Plan, Runner, Session, opened
 from ci_score.measure.launching import Done, Order, launch
 from ci_score.measure.recorder import PLANTED_VARIABLE
 from ci_score.measure.schedule import LOOKS, Answer, Side, look_at, share_of_look
-from ci_score.models import Outcome
+from ci_score.model.verdict import Outcome
 
 # What the real sessions ask: is it slower by more than this?
 REAL_LIMIT = 0.02

@@ -23,25 +23,25 @@ from itertools import islice
 from typing import Literal
 
 from benchmarks.measure import note, ratio, show
-from ci_score import student
-from ci_score.comparison import compare
-from ci_score.judgement import Trial, judge
-from ci_score.models import (
-    BaselineFound,
+from ci_score.baselines.records import read_record
+from ci_score.compare.changes import compare
+from ci_score.files.strict_json import dump
+from ci_score.judge import student
+from ci_score.judge.judging import Trial, judge
+from ci_score.judge.noise import LEAST_HISTORY
+from ci_score.judge.policy import CaseRules, policy_of, policy_table, rules_of
+from ci_score.model.environment import Environment
+from ci_score.model.record import (
     BaselineUsed,
     CaseRecord,
-    Environment,
     HistoryPoint,
     LaunchNumbers,
-    Outcome,
     Record,
     RunIdentity,
-    Scorecard,
 )
-from ci_score.noise import LEAST_HISTORY
-from ci_score.policy import CaseRules, policy_of, policy_table, rules_of
-from ci_score.records import read_record
-from ci_score.strict_json import dump
+from ci_score.model.scorecard import Scorecard
+from ci_score.model.stages import BaselineFound
+from ci_score.model.verdict import Outcome
 
 FALSE_FAIL = 0.005
 LIMIT = 0.05
@@ -193,7 +193,7 @@ class Session:
 @cache
 def shipped_rules() -> CaseRules:
     """What `ci-score policy init` writes."""
-    starter = files("ci_score") / "policy" / "starter.toml"
+    starter = files("ci_score.judge.policy") / "starter.toml"
     table = policy_table(starter.read_bytes(), "starter.toml")
     return rules_of(policy_of(table, "starter.toml"), "training")
 

@@ -20,8 +20,8 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.measure import answer, note, show
-from ci_score.profilers import nsight
-from ci_score.profilers.source import ProfileSource
+from ci_score.traces.formats import nsight
+from ci_score.traces.source import ProfileSource
 
 MB, SHORT_MB = 200, 20
 PAIRS = 5

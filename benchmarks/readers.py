@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.measure import answer, note, show
 from benchmarks.traces import MEBIBYTE, write_trace
-from ci_score.profilers.kineto_events import PIECE_BYTES
+from ci_score.traces.formats.kineto_events import PIECE_BYTES
 
 MEGABYTE = 1_000_000
 FULL_MB, SHORT_MB = 400, 40
@@ -51,8 +51,8 @@ print(elapsed, max(mine, children) / 1024)
 
 def read_with_ours(path: str) -> None:
     """The whole profile: steps, phases, layers, ops."""
-    from ci_score.profilers import kineto
-    from ci_score.profilers.source import ProfileSource
+    from ci_score.traces.formats import kineto
+    from ci_score.traces.source import ProfileSource
 
     begin = time.perf_counter()
     profile = kineto.read(ProfileSource(path, path=Path(path)))
@@ -75,7 +75,7 @@ def decode_alone(path: str, piece: str) -> None:
 
     import msgspec
 
-    from ci_score.profilers.kineto_events import Event, split_at_last_event
+    from ci_score.traces.formats.kineto_events import Event, split_at_last_event
 
     begin = time.perf_counter()
     gc.disable()
@@ -93,9 +93,9 @@ def decode_alone(path: str, piece: str) -> None:
 
 def read_ranks(folder: str, processes: str) -> None:
     """The files of a job's ranks, on so many processes, as `ci-score convert --jobs` reads them."""
-    from ci_score.models import Profile
-    from ci_score.profilers import parallel
-    from ci_score.profilers.source import ProfileSource
+    from ci_score.model.profile import Profile
+    from ci_score.traces import parallel
+    from ci_score.traces.source import ProfileSource
 
     sources = [ProfileSource(path.name, path=path) for path in sorted(Path(folder).iterdir())]
     begin = time.perf_counter()

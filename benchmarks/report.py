@@ -14,7 +14,7 @@ from jinja2 import Environment
 
 from benchmarks.measure import note, ratio, seconds, show
 from ci_score.github.comment import LONGEST_COMMENT
-from ci_score.models import Record
+from ci_score.model.record import Record
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from tests.showcase import large

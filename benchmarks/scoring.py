@@ -40,7 +40,7 @@ def write_profile(path: Path, layers: int, ops: int) -> Path:
 
 def read_with_pydantic(path: str) -> None:
     """The practical limit: pydantic's own JSON reader and nothing else."""
-    from ci_score.models import Profile
+    from ci_score.model.profile import Profile
 
     begin = time.perf_counter()
     Profile.model_validate_json(Path(path).read_bytes())
@@ -49,10 +49,10 @@ def read_with_pydantic(path: str) -> None:
 
 def read_and_score(path: str) -> None:
     """What `ci-score score` does with a file: read it strictly, and score it."""
-    from ci_score.models import Hardware
-    from ci_score.profilers import read_profile
-    from ci_score.profilers.source import ProfileSource
-    from ci_score.scoring import compute_scorecard
+    from ci_score.model.scorecard import Hardware
+    from ci_score.reference.scoring import compute_scorecard
+    from ci_score.traces.formats import read_profile
+    from ci_score.traces.source import ProfileSource
 
     begin = time.perf_counter()
     profile = read_profile(ProfileSource(path, Path(path)))

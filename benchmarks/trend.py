@@ -13,9 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from ci_score.metrics import STEP_TIME, metric_named
-from ci_score.models import HistoryPoint, RunIdentity, Trend
-from ci_score.trend import trends_of
+from ci_score.judge.trend import trends_of
+from ci_score.model.metrics import STEP_TIME, metric_named
+from ci_score.model.record import HistoryPoint, RunIdentity, Trend
 
 World = Callable[[random.Random, int], list[float]]
 SPREAD = 0.01

@@ -9,10 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ci_score.models import Hardware, Parity, ParityProfile, Profile, Scorecard
-    from ci_score.parity import compute_parity
-    from ci_score.report.reference import parity_markdown, scorecard_markdown
-    from ci_score.scoring import compute_scorecard
+    from ci_score.model.profile import Profile
+    from ci_score.model.scorecard import Hardware, Parity, ParityProfile, Scorecard
+    from ci_score.reference.markdown import parity_markdown, scorecard_markdown
+    from ci_score.reference.parity import compute_parity
+    from ci_score.reference.scoring import compute_scorecard
+    from ci_score.traces.formats import read_profile
+    from ci_score.traces.source import ProfileSource
 
 __version__ = "0.1.0"
 
@@ -21,23 +24,27 @@ __all__ = [
     "Parity",
     "ParityProfile",
     "Profile",
+    "ProfileSource",
     "Scorecard",
     "compute_parity",
     "compute_scorecard",
     "parity_markdown",
+    "read_profile",
     "scorecard_markdown",
 ]
 
 _HOMES = {
-    "Hardware": "models",
-    "Parity": "models",
-    "ParityProfile": "models",
-    "Profile": "models",
-    "Scorecard": "models",
-    "compute_parity": "parity",
-    "compute_scorecard": "scoring",
-    "parity_markdown": "report.reference",
-    "scorecard_markdown": "report.reference",
+    "Hardware": "model.scorecard",
+    "Parity": "model.scorecard",
+    "ParityProfile": "model.scorecard",
+    "Profile": "model.profile",
+    "ProfileSource": "traces.source",
+    "Scorecard": "model.scorecard",
+    "compute_parity": "reference.parity",
+    "compute_scorecard": "reference.scoring",
+    "parity_markdown": "reference.markdown",
+    "read_profile": "traces.formats",
+    "scorecard_markdown": "reference.markdown",
 }
 
 

@@ -6,19 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ci_score.models import (
-    BaselineFound,
-    BaselineUsed,
-    CaseRecord,
-    Environment,
-    Grade,
-    Layer,
-    ParityProfile,
-    Phase,
-    Profile,
-    Record,
-    Scorecard,
-)
+from ci_score.model.environment import Environment
+from ci_score.model.profile import Layer, Phase, Profile
+from ci_score.model.record import BaselineUsed, CaseRecord, Record
+from ci_score.model.scorecard import Grade, ParityProfile, Scorecard
+from ci_score.model.stages import BaselineFound
 
 PROJECT = Path(__file__).parent.parent
 

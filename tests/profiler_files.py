@@ -7,18 +7,18 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ci_score.profilers.reference import normalised
+from ci_score.traces.formats.reference import normalised
 from tests.builders import profile
-from tests.test_jax_readers import event, planes, space, work
-from tests.test_jax_readers import source as jax_source
-from tests.test_kineto import step
-from tests.test_kineto import text as kineto_text
-from tests.test_kineto import work as kineto_work
-from tests.test_nsight import training
-from tests.test_rocprof import marked
-from tests.test_rocprof import source as rocprof_source
-from tests.test_trainer_state import STATE
-from tests.test_upstream_readers import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
+from tests.traces.test_jax_readers import event, planes, space, work
+from tests.traces.test_jax_readers import source as jax_source
+from tests.traces.test_kineto import step
+from tests.traces.test_kineto import text as kineto_text
+from tests.traces.test_kineto import work as kineto_work
+from tests.traces.test_nsight import training
+from tests.traces.test_rocprof import marked
+from tests.traces.test_rocprof import source as rocprof_source
+from tests.traces.test_trainer_state import STATE
+from tests.traces.test_upstream_readers import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
 
 
 def kineto() -> bytes:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci_score.inputs import INPUTS
+from ci_score.run.inputs import INPUTS
 from tests.builders import shared
 from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, events
 from tests.loopback_github.state import PullRequest

@@ -12,13 +12,16 @@ from typing import Any
 
 from ci_score.cli import execute
 from ci_score.cli.machine import Machine
-from ci_score.efficiency import Workload
-from ci_score.inputs import INPUTS
-from ci_score.measured import measured_case
-from ci_score.models import BaselineMissing, CaseInput, Profile, Record, RunIdentity, Unjudged
-from ci_score.pipeline import record_of
-from ci_score.strict_json import dump
-from ci_score.trials import judged_case
+from ci_score.compare.efficiency import Workload
+from ci_score.compare.measuring import measured_case
+from ci_score.files.strict_json import dump
+from ci_score.judge.trials import judged_case
+from ci_score.model.profile import Profile
+from ci_score.model.record import Record, RunIdentity
+from ci_score.model.stages import BaselineMissing, CaseInput
+from ci_score.model.verdict import Unjudged
+from ci_score.run.inputs import INPUTS
+from ci_score.run.story import record_of
 from tests.builders import profile
 from tests.loopback_github import LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event

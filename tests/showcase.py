@@ -13,26 +13,15 @@ from typing import Literal
 
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
-from ci_score.measured import measured_case
-from ci_score.metrics import MEMORY, STEP_TIME, THROUGHPUT
-from ci_score.models import (
-    CaseInput,
-    Change,
-    Environment,
-    HistoryPoint,
-    JudgedBy,
-    LaunchNumbers,
-    LayerSummary,
-    OpWork,
-    Outcome,
-    ParityProfile,
-    Profile,
-    Record,
-    RunIdentity,
-    Verdict,
-    op_totals,
-)
-from ci_score.pipeline import Job, run
+from ci_score.compare.measuring import measured_case
+from ci_score.model.environment import Environment
+from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
+from ci_score.model.profile import OpWork, Profile, op_totals
+from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
+from ci_score.model.scorecard import LayerSummary, ParityProfile
+from ci_score.model.stages import CaseInput
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
+from ci_score.run.story import Job, run
 from tests.builders import case, record, scorecard
 
 TOKENS = 8192.0

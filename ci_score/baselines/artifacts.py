@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
+from ci_score.baselines.records import join_histories, policy_with, read_record
 from ci_score.errors import (
     BadInputError,
     GitHubDownError,
@@ -14,20 +15,10 @@ from ci_score.errors import (
     NoPermissionError,
     NotThereError,
 )
-from ci_score.models import (
-    Baseline,
-    BaselineFound,
-    BaselineMissing,
-    BaselineUsed,
-    Environment,
-    HistoryPoint,
-    OpenedUpload,
-    Record,
-    RunIdentity,
-    Unjudged,
-    Upload,
-)
-from ci_score.records import join_histories, policy_with, read_record
+from ci_score.model.environment import Environment
+from ci_score.model.record import BaselineUsed, HistoryPoint, Record, RunIdentity
+from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing, OpenedUpload, Upload
+from ci_score.model.verdict import Unjudged
 
 MOST_OPENED = 12
 

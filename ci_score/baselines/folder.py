@@ -6,20 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ci_score.baselines.records import is_bare_scorecard, join_histories, read_record
 from ci_score.errors import BadInputError
-from ci_score.files import LOCAL_RECORD_LIMIT, read_bytes, write_atomically
-from ci_score.models import (
-    Baseline,
-    BaselineFound,
-    BaselineMissing,
-    BaselineUsed,
-    Environment,
-    HistoryPoint,
-    Record,
-    RunIdentity,
-    Unjudged,
-)
-from ci_score.records import is_bare_scorecard, join_histories, read_record
+from ci_score.files.disk import LOCAL_RECORD_LIMIT, read_bytes, write_atomically
+from ci_score.model.environment import Environment
+from ci_score.model.record import BaselineUsed, HistoryPoint, Record, RunIdentity
+from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
+from ci_score.model.verdict import Unjudged
 
 _RECORDS = ("*.json", "*.json.gz")
 

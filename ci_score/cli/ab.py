@@ -26,17 +26,17 @@ from ci_score.cli.session import (
 )
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
-from ci_score.files import read_bytes
-from ci_score.inputs import input_named
+from ci_score.files.disk import read_bytes
+from ci_score.judge.policy import LARGEST_POLICY, CaseRules, policy_of, policy_table, rules_of
+from ci_score.judge.verdict import EXIT_OK, EXIT_UNJUDGED
 from ci_score.measure.ab import Ending, Plan, Session
 from ci_score.measure.environment import git_state, write_environment
 from ci_score.measure.harness import Harness, harness_of
 from ci_score.measure.profiling import profile_both
 from ci_score.measure.qualify import qualification_for
 from ci_score.measure.schedule import LOOKS
-from ci_score.metrics import STEP_TIME, THROUGHPUT
-from ci_score.policy import LARGEST_POLICY, CaseRules, policy_of, policy_table, rules_of
-from ci_score.verdict import EXIT_OK, EXIT_UNJUDGED
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT
+from ci_score.run.inputs import input_named
 
 POLICY = Path(input_named("config").default)
 

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from ci_score.report.escape import unlike_commands
+from ci_score.files.visible import unlike_commands
 
 _VERDICTS = {"Pass": "green", "Warning": "yellow", "Inconclusive": "magenta", "Fail": "red"}
 _MARKS = {

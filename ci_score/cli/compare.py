@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines.records import read_record
 from ci_score.cli import options
 from ci_score.errors import BadInputError
-from ci_score.files import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
-from ci_score.models import CaseRecord, LaunchNumbers, Record
-from ci_score.policy import LARGEST_POLICY, policy_of, policy_table
-from ci_score.records import read_record
-from ci_score.strict_json import dump
-from ci_score.trials import Evidence
-from ci_score.verdict import exit_code
+from ci_score.files.disk import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
+from ci_score.files.strict_json import dump
+from ci_score.judge.policy import LARGEST_POLICY, policy_of, policy_table
+from ci_score.judge.trials import Evidence
+from ci_score.judge.verdict import exit_code
+from ci_score.model.record import CaseRecord, LaunchNumbers, Record
 
 
 @click.command("compare")

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import click
 
-from ci_score.case_files import CaseSource, find_files
 from ci_score.cli import options
 from ci_score.cli.progress import progress
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files import STANDARD_INPUT, display_name
-from ci_score.models import Profile
-from ci_score.profilers.parallel import Problem, processes, read_all
-from ci_score.profilers.reference import normalised
-from ci_score.profilers.source import ProfileSource
-from ci_score.reading import profile_of
+from ci_score.files.disk import STANDARD_INPUT, display_name
+from ci_score.model.profile import Profile
 from ci_score.report.profile import profile_text
+from ci_score.run.case_files import CaseSource, find_files
+from ci_score.run.reading import profile_of
+from ci_score.traces.formats.reference import normalised
+from ci_score.traces.parallel import Problem, processes, read_all
+from ci_score.traces.source import ProfileSource
 
 GIB = 1024**3
 

@@ -10,17 +10,19 @@ import click
 
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.colour import show_report
-from ci_score.efficiency import Workload
-from ci_score.files import write_atomically
-from ci_score.models import CaseInput, Profile, Record
-from ci_score.pipeline import Job, run
-from ci_score.profilers import read_profile
-from ci_score.profilers.source import ProfileSource
+from ci_score.compare.efficiency import Workload
+from ci_score.files.disk import write_atomically
+from ci_score.files.strict_json import dump
+from ci_score.judge.verdict import Gate, exit_code
+from ci_score.model.profile import Profile
+from ci_score.model.record import Record
+from ci_score.model.stages import CaseInput
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
-from ci_score.strict_json import dump
-from ci_score.verdict import Gate, exit_code
+from ci_score.run.story import Job, run
+from ci_score.traces.formats import read_profile
+from ci_score.traces.source import ProfileSource
 
 CASE = "llm-1b@l4"
 MAIN_COMMIT = "1f0c2a9be6d1f5a64e4a7a4f5c0a3d2b8e9f7061"
@@ -86,7 +88,7 @@ def job(name: str, commit: str) -> Job:
 
 def sample(name: str) -> Profile:
     """One of the profiles that are shipped with ci-score."""
-    data = (files("ci_score") / "samples" / name).read_bytes()
+    data = (files("ci_score.cli") / "samples" / name).read_bytes()
     return read_profile(ProfileSource(f"sample {name}", data=data))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ci_score.cli.session import visible_devices
-from ci_score.files import write_atomically
+from ci_score.files.disk import write_atomically
 from ci_score.measure.environment import here
 
 

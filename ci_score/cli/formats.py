@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ci_score.profilers import FORMATS
+from ci_score.files.strict_json import dump
 from ci_score.report.terminal import table
-from ci_score.strict_json import dump
+from ci_score.traces.formats import FORMATS
 
 
 @click.command("formats")

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from ci_score.errors import WrongUseError
-from ci_score.hardware import (
+from ci_score.files.strict_json import dump
+from ci_score.model.accelerators import (
     ACCELERATORS,
     PRESETS,
     Accelerator,
@@ -18,7 +19,6 @@ from ci_score.hardware import (
     suggestions,
 )
 from ci_score.report.terminal import table
-from ci_score.strict_json import dump
 
 
 def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:

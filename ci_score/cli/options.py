@@ -14,13 +14,13 @@ import click
 
 from ci_score.cli.colour import show_report
 from ci_score.cli.voice import say
-from ci_score.efficiency import Workload
+from ci_score.compare.efficiency import Workload
 from ci_score.errors import WrongUseError
-from ci_score.files import STANDARD_INPUT, display_name, read_bytes, write_atomically
-from ci_score.models import Record
-from ci_score.profilers.source import UNPACKED_LIMIT, ProfileSource
-from ci_score.report.escape import unlike_commands
-from ci_score.verdict import FailOn, Gate, OnInconclusive
+from ci_score.files.disk import STANDARD_INPUT, display_name, read_bytes, write_atomically
+from ci_score.files.visible import unlike_commands
+from ci_score.judge.verdict import FailOn, Gate, OnInconclusive
+from ci_score.model.record import Record
+from ci_score.traces.source import UNPACKED_LIMIT, ProfileSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -239,7 +239,7 @@ def report_in_style(record: Record, style: str, title: str = "") -> str:
     if style == "reference":
         if len(record.cases) != 1:
             raise WrongUseError("the reference's markdown knows one case; this record has several")
-        from ci_score.report.reference import scorecard_markdown
+        from ci_score.reference.markdown import scorecard_markdown
 
         return scorecard_markdown(record.cases[0].scorecard)
     if style == "markdown":

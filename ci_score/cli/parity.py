@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from ci_score.cli import options
-from ci_score.files import STANDARD_INPUT
-from ci_score.models import Parity, ParityProfile
-from ci_score.parity import compute_parity
-from ci_score.reading import read_side
-from ci_score.strict_json import dump
+from ci_score.files.disk import STANDARD_INPUT
+from ci_score.files.strict_json import dump
+from ci_score.model.scorecard import Parity, ParityProfile
+from ci_score.reference.parity import compute_parity
+from ci_score.run.reading import read_side
 
 
 @click.command("parity")
@@ -57,7 +57,7 @@ def _text(parity: Parity, output: options.Output) -> str:
     if output.as_json:
         return dump(parity)
     if output.style == "reference":
-        from ci_score.report.reference import parity_markdown
+        from ci_score.reference.markdown import parity_markdown
 
         return parity_markdown(parity)
     if output.style == "markdown":

@@ -11,11 +11,9 @@ import click
 
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
-from ci_score.files import read_bytes, write_atomically
-from ci_score.inputs import input_named
-from ci_score.metrics import Kind, Metric
-from ci_score.models import Unjudged
-from ci_score.policy import (
+from ci_score.files.disk import read_bytes, write_atomically
+from ci_score.files.strict_json import dump
+from ci_score.judge.policy import (
     DEFAULT_POLICY,
     LARGEST_POLICY,
     CaseRules,
@@ -28,9 +26,11 @@ from ci_score.policy import (
     rules_of,
     toml_table,
 )
+from ci_score.judge.verdict import HARMLESS
+from ci_score.model.metrics import Kind, Metric
+from ci_score.model.verdict import Unjudged
 from ci_score.report.terminal import table
-from ci_score.strict_json import dump
-from ci_score.verdict import HARMLESS
+from ci_score.run.inputs import input_named
 
 DEFAULT_FILE = input_named("config").default
 EXIT_WRONG = 2
@@ -67,7 +67,7 @@ def init(file: Path, force: bool) -> None:
     """
     if file.exists() and not force:
         raise WrongUseError(f"{file} is there already; --force replaces it")
-    text = (files("ci_score") / "policy" / "starter.toml").read_text(encoding="utf-8")
+    text = (files("ci_score.judge.policy") / "starter.toml").read_text(encoding="utf-8")
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, text)
     say(f"written: {file}. `ci-score policy show` prints what holds.")

@@ -22,7 +22,9 @@ from ci_score.cli.session import (
 )
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
-from ci_score.files import write_atomically
+from ci_score.files.disk import write_atomically
+from ci_score.judge.verdict import EXIT_OK, EXIT_UNJUDGED
+from ci_score.launches.lines import Launch
 from ci_score.measure.ab import Plan, Session, share_in_words
 from ci_score.measure.environment import MachineWatch, git_state
 from ci_score.measure.harness import Harness, harness_of
@@ -36,8 +38,6 @@ from ci_score.measure.qualify import (
     qualified,
 )
 from ci_score.measure.recorder import PLANTED_VARIABLE
-from ci_score.measurements import Launch
-from ci_score.verdict import EXIT_OK, EXIT_UNJUDGED
 
 
 @click.command("qualify")

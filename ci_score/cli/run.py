@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 
 import click
 
-from ci_score.action import World, checked_out, job_of, profiles_in_workspace, run_action
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.colour import show_report
 from ci_score.cli.machine import Machine
 from ci_score.cli.progress import progress
 from ci_score.cli.voice import say
 from ci_score.errors import WrongUseError
-from ci_score.inputs import INPUTS, TOKEN
-from ci_score.models import Record
-from ci_score.pipeline import run
-from ci_score.publishing import write_files, write_page
+from ci_score.files.strict_json import dump
+from ci_score.judge.verdict import Gate, exit_code
+from ci_score.model.record import Record
 from ci_score.report.terminal import report_text
-from ci_score.settings import Settings, settings_of
-from ci_score.strict_json import dump
-from ci_score.verdict import Gate, exit_code
+from ci_score.run.action import World, checked_out, job_of, profiles_in_workspace, run_action
+from ci_score.run.inputs import INPUTS, TOKEN
+from ci_score.run.publishing import write_files, write_page
+from ci_score.run.settings import Settings, settings_of
+from ci_score.run.story import run
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,18 +6,19 @@ from typing import Any
 
 import click
 
+from ci_score.baselines.records import read_record
 from ci_score.cli import options
 from ci_score.cli.progress import progress
+from ci_score.compare.measuring import measured_case
 from ci_score.errors import WrongUseError
-from ci_score.files import LOCAL_RECORD_LIMIT, display_name, read_bytes
-from ci_score.measured import measured_case
-from ci_score.models import BaselineFound, BaselineUsed, CaseInput, CaseRecord
-from ci_score.pipeline import record_of
-from ci_score.profilers import read_profile
-from ci_score.records import DEFAULT_CASE, read_record
-from ci_score.strict_json import dump
-from ci_score.trials import judged_case
-from ci_score.verdict import exit_code
+from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.files.strict_json import dump
+from ci_score.judge.trials import judged_case
+from ci_score.judge.verdict import exit_code
+from ci_score.model.record import DEFAULT_CASE, BaselineUsed, CaseRecord
+from ci_score.model.stages import BaselineFound, CaseInput
+from ci_score.run.story import record_of
+from ci_score.traces.formats import read_profile
 
 
 @click.command("score")

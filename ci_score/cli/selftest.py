@@ -10,21 +10,23 @@ from typing import Any, TypeVar
 
 import click
 
-from ci_score.action import job_of, profiles_in_workspace
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.options import POSITIVE
 from ci_score.errors import CiScoreError
-from ci_score.inputs import input_named
-from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_of
-from ci_score.models import CaseInput, CaseRecord, JudgedBy, Outcome, Record, Verdict
-from ci_score.noise import LEAST_HISTORY, LEAST_PAIRS
-from ci_score.pipeline import Job, record_of, run
-from ci_score.planting import slowed, unchanged
-from ci_score.report.escape import log_line
+from ci_score.files.strict_json import dump
+from ci_score.files.visible import log_line
+from ci_score.judge.injection import slowed, unchanged
+from ci_score.judge.noise import LEAST_HISTORY, LEAST_PAIRS
+from ci_score.judge.verdict import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, FailOn, Gate, exit_code
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of
+from ci_score.model.record import CaseRecord, Record
+from ci_score.model.stages import CaseInput
+from ci_score.model.verdict import JudgedBy, Outcome, Verdict
 from ci_score.report.words import VERDICTS
-from ci_score.settings import Settings, settings_of
-from ci_score.strict_json import dump
-from ci_score.verdict import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, FailOn, Gate, exit_code
+from ci_score.run.action import job_of, profiles_in_workspace
+from ci_score.run.inputs import input_named
+from ci_score.run.settings import Settings, settings_of
+from ci_score.run.story import Job, record_of, run
 
 F = TypeVar("F", bound=Callable[..., Any])
 

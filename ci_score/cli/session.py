@@ -18,18 +18,18 @@ from typing import Any, TypeVar
 
 import click
 
-from ci_score import noise
-from ci_score.case_files import case_name
 from ci_score.cli.progress import somebody_looks
 from ci_score.cli.voice import say
+from ci_score.judge import noise
+from ci_score.judge.noise import LEAST_PAIRS, MOST_PAIRS
 from ci_score.measure.ab import Plan, Runner, Session, opened, per_cent
 from ci_score.measure.accelerators import find_probe
 from ci_score.measure.environment import MachineWatch, own_versions
 from ci_score.measure.harness import Harness
 from ci_score.measure.launching import launch
 from ci_score.measure.schedule import Answer, Side, visible_in
-from ci_score.noise import LEAST_PAIRS, MOST_PAIRS
-from ci_score.records import DEFAULT_CASE
+from ci_score.model.record import DEFAULT_CASE
+from ci_score.run.case_files import case_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)

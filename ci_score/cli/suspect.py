@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import click
 
-from ci_score.action import World, checked_out, job_of, profiles_in_workspace, suspect_in_job
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.cli.colour import show_report
 from ci_score.cli.machine import Machine
 from ci_score.cli.progress import progress
 from ci_score.cli.run import input_options, now, only_in_a_job, settings_here
 from ci_score.cli.voice import say
-from ci_score.models import Record
-from ci_score.pipeline import run
+from ci_score.files.strict_json import dump
+from ci_score.judge.verdict import EXIT_OK
+from ci_score.model.record import Record
 from ci_score.report.terminal import report_text
-from ci_score.settings import Settings
-from ci_score.strict_json import dump
-from ci_score.suspicion import EXIT_SUSPICIOUS, ForOneRun, for_one_run, suspicion
-from ci_score.verdict import EXIT_OK
+from ci_score.run.action import World, checked_out, job_of, profiles_in_workspace, suspect_in_job
+from ci_score.run.settings import Settings
+from ci_score.run.story import run
+from ci_score.run.triage import EXIT_SUSPICIOUS, ForOneRun, for_one_run, suspicion
 
 
 @click.command("suspect")

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import click
 
-from ci_score.report.escape import log_line
+from ci_score.files.visible import log_line
 
 
 def say(message: str) -> None:

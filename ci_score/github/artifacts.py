@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ci_score.archives import read_member, read_members
 from ci_score.errors import BadInputError, GitHubDownError, GitHubError
-from ci_score.files import PROFILE_LIMIT, RECORD_LIMIT
+from ci_score.files.archives import read_member, read_members
+from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
 from ci_score.github.api import Api, as_expected
 from ci_score.github.event import TRACKED_EVENTS, workflow_path
-from ci_score.models import OpenedUpload, RunIdentity, Upload
-from ci_score.records import RECORD_FILE
+from ci_score.model.record import RECORD_FILE, RunIdentity
+from ci_score.model.stages import OpenedUpload, Upload
 
 LARGEST_ZIP = 64 * 1024 * 1024
 MOST_LISTED = 1000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import Api, as_expected
 from ci_score.github.conversation import MOST_COMMENTS, PullConversation
-from ci_score.models import RunIdentity
+from ci_score.model.record import RunIdentity
 
 ACTIONS_BOT = "github-actions[bot]"
 LONGEST_COMMENT = 65_536

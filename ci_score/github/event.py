@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from ci_score.errors import WrongUseError
-from ci_score.models import RunIdentity
+from ci_score.model.record import RunIdentity
 
 # What runs on a branch itself; every other event can be set off by a stranger, or tests a merge.
 TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})

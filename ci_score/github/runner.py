@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ci_score.report.escape import log_line
+from ci_score.files.visible import log_line
 
 # The limit is 1 MiB and counts bytes; over it, and at it, the whole summary is dropped.
 LARGEST_SUMMARY = 1_000_000

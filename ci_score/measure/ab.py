@@ -16,12 +16,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from ci_score import noise
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files import write_atomically
+from ci_score.files.disk import write_atomically
+from ci_score.judge import noise
+from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure.launching import Done, Order, line_of, tail_of
 from ci_score.measure.schedule import Answer, Look, Side, look_at, order_of, share_of_look
-from ci_score.measurements import Launch, read_launches
 
 MEASUREMENTS, SESSION, LOGS, PROFILES = "measurements.jsonl", "session.json", "logs", "profiles"
 SCHEMA = 1

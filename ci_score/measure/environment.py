@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ci_score.files import write_atomically
+from ci_score.files.disk import write_atomically
 from ci_score.measure.accelerators import POWER_CAP, Probe, Reading, asked, chosen, find_probe
 from ci_score.measure.launching import Done, Order
 from ci_score.measure.processes import carries

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.errors import BadInputError
+from ci_score.files.strict_json import parse, validate
+from ci_score.launches.lines import Launch
 from ci_score.measure.processes import GRACE_SECONDS, end_all
 from ci_score.measure.recorder import FOLDERS_VARIABLE, LINE_LIMIT, PATH_VARIABLE
 from ci_score.measure.schedule import Side
-from ci_score.measurements import Launch
-from ci_score.strict_json import parse, validate
 
 LOG_LIMIT = 64 * 1024 * 1024
 LONGEST_STEP_LINE = 10_000

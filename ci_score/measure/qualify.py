@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ci_score import noise
 from ci_score.errors import BadInputError
+from ci_score.files.strict_json import parse
+from ci_score.judge import noise
+from ci_score.launches.lines import Launch
 from ci_score.measure.accelerators import POWER_CAP
-from ci_score.measurements import Launch
-from ci_score.strict_json import parse
 
 SCHEMA = 1
 FILE = "qualification.json"

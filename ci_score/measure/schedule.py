@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from ci_score.noise import SURE, Evidence
+from ci_score.judge.noise import SURE, Evidence
 
 Side = Literal["head", "base"]
 LOOKS = (4, 8, 12)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from ci_score.metrics import significant
-from ci_score.models import Outcome, Record
-from ci_score.report.escape import plain
-from ci_score.verdict import report_outcome
+from ci_score.files.visible import plain
+from ci_score.judge.verdict import report_outcome
+from ci_score.model.metrics import significant
+from ci_score.model.record import Record
+from ci_score.model.verdict import Outcome
 
 LONGEST_LABEL = 40
 # White text has a contrast of at least 4.5 on each.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ci_score.metrics import STEP_TIME, THROUGHPUT, metric_named, three_digits
-from ci_score.models import CaseRecord, HistoryPoint, Record
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, three_digits
+from ci_score.model.record import CaseRecord, HistoryPoint, Record
 
 LEAST_POINTS = 3
 MOST_POINTS = 40

@@ -8,49 +8,21 @@ and no invisible character may reorder what a reviewer reads.
 from __future__ import annotations
 
 import re
-import unicodedata
 
-LONGEST_NAME = 80
+from ci_score.files.visible import LONGEST_NAME, plain
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
 _LIST_START = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
 _LINK_STARTS = re.compile(r"(?i)(:(?=/)|(?<=www)\.)")
 _REFERENCE = re.compile(r"(?i)gh-(?=\d)")
 _BACKTICKS = re.compile(r"`+")
-# Format characters (Cf) hold the bidi controls and the zero-widths; Cc, Cs, Co, Zl and Zp the rest.
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BREAK = "\u200b"  # zero-width space: ends a mention or a reference, and shows nothing
-
-
-_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 
 
 class Safe(str):
     """Markdown that we made ourselves; everything else is escaped on its way into a template."""
 
     __slots__ = ()
-
-
-def plain(text: str, longest: int = LONGEST_NAME) -> str:
-    """One visible line: line breaks become spaces, invisible characters a visible mark."""
-    line = "".join(
-        " " if character in "\n\r\t" else "\ufffd" if _is_invisible(character) else character
-        for character in text[: longest + 1]
-    )
-    return line if len(line) <= longest else line[: longest - 1] + "…"
-
-
-def log_line(text: str, longest: int = 400) -> str:
-    """One line for a log or a terminal."""
-    return unlike_commands(plain(text, longest))
-
-
-def unlike_commands(text: str) -> str:
-    """The text without what a workflow's runner would obey when it is printed.
-
-    A line that begins with `::`, whatever space stands before it, and `##[` wherever it stands.
-    """
-    return _COMMAND.sub(r"\1: :", text).replace("##[", "# #[")
 
 
 def text(value: object, longest: int = 1000) -> str:
@@ -89,9 +61,3 @@ def cell(value: str, longest: int = LONGEST_NAME) -> Safe:
     A table reads `\\\\|` as an end too; a space between keeps the backslash and the pipe.
     """
     return Safe(code(value, longest).replace("\\|", "\\ |").replace("|", "\\|"))
-
-
-def _is_invisible(character: str) -> bool:
-    return (not character.isascii() and unicodedata.category(character) in _INVISIBLE) or (
-        character.isascii() and not character.isprintable()
-    )

@@ -9,11 +9,13 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.models import CaseRecord, Outcome, Parity, Record
-from ci_score.parity import ACHIEVED_UP_TO
+from ci_score.judge.verdict import report_outcome, slower_by
+from ci_score.model.record import CaseRecord, Record
+from ci_score.model.scorecard import Parity
+from ci_score.model.verdict import Outcome
+from ci_score.reference.parity import ACHIEVED_UP_TO
 from ci_score.report import escape, rows, words
 from ci_score.report.chart import trend_chart
-from ci_score.verdict import report_outcome, slower_by
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32

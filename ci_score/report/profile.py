@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ci_score.models import Profile
-from ci_score.report.escape import log_line
+from ci_score.files.visible import log_line
+from ci_score.model.profile import Profile
+from ci_score.model.sums import plain_sum
 from ci_score.report.terminal import table
 from ci_score.report.words import milliseconds
-from ci_score.sums import plain_sum
 
 SHOWN_OPS = 12
 

@@ -6,21 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ci_score.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of
-from ci_score.models import (
-    CaseRecord,
-    Change,
-    Explanation,
-    JudgedBy,
-    OpChange,
-    Outcome,
-    Part,
-    Record,
-    Unjudged,
-)
+from ci_score.judge.verdict import describe
+from ci_score.model.explanation import Explanation, OpChange, Part
+from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of
+from ci_score.model.record import CaseRecord, Record
+from ci_score.model.sums import plain_sum
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged
 from ci_score.report import words
-from ci_score.sums import plain_sum
-from ci_score.verdict import describe
 
 # What teams quote comes first; of the others only what matters is shown before the folds.
 FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES)

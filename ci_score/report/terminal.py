@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ci_score.models import CaseRecord, Parity, Record
+from ci_score.files.visible import log_line as line
+from ci_score.model.record import CaseRecord, Record
+from ci_score.model.scorecard import Parity
 from ci_score.report import rows, words
-from ci_score.report.escape import log_line as line
 
 # Why a metric was not compared is the longest that a cell has to say.
 WIDEST = 64

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ci_score.metrics import metric_named
-from ci_score.models import Trend
-from ci_score.report.escape import cell, plain, text
+from ci_score.files.visible import plain
+from ci_score.model.metrics import metric_named
+from ci_score.model.record import Trend
+from ci_score.report.escape import cell, text
 
 MOST_SHOWN = 20
 # A change that was undone to this share is not worth an issue any more.

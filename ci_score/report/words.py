@@ -6,18 +6,12 @@ import math
 from collections.abc import Iterable
 from typing import Protocol
 
-from ci_score.metrics import MINUS, metric_of, significant
-from ci_score.models import (
-    BaselineUsed,
-    Bottleneck,
-    CaseRecord,
-    Change,
-    Environment,
-    OpChange,
-    Outcome,
-    Parity,
-    Scorecard,
-)
+from ci_score.model.environment import Environment
+from ci_score.model.explanation import OpChange
+from ci_score.model.metrics import MINUS, metric_of, significant
+from ci_score.model.record import BaselineUsed, CaseRecord
+from ci_score.model.scorecard import Bottleneck, Parity, Scorecard
+from ci_score.model.verdict import Change, Outcome
 
 SHOWN_VERSIONS = 4
 ICONS: dict[Outcome, str] = {

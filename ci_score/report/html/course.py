@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci_score.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
-from ci_score.models import CaseRecord, HistoryPoint, Outcome, Record, Trend
+from ci_score.judge.verdict import describe_trend
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
+from ci_score.model.record import CaseRecord, HistoryPoint, Record, Trend
+from ci_score.model.verdict import Outcome
 from ci_score.report.html.figures import Tick
 from ci_score.report.html.scale import UNITS, Scale, around, percent
-from ci_score.verdict import describe_trend
 
 MOST_COURSES = 3
 SHOWN_COMMIT = 10

@@ -10,8 +10,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.metrics import Metric, metric_named, metric_of, significant
-from ci_score.models import CaseRecord, Change, Explanation, Parity, Part, Scorecard
+from ci_score.model.explanation import Explanation, Part
+from ci_score.model.metrics import Metric, metric_named, metric_of, significant
+from ci_score.model.record import CaseRecord
+from ci_score.model.scorecard import Parity, Scorecard
+from ci_score.model.verdict import Change
 from ci_score.report.html.scale import UNITS, Scale, around, percent
 from ci_score.report.rows import PartRow, part_rows
 from ci_score.report.words import common_places, delta_at, milliseconds

@@ -14,25 +14,20 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from ci_score.metrics import metric_named, three_digits
-from ci_score.models import (
-    CaseRecord,
-    Change,
-    HistoryPoint,
-    LayerSummary,
-    OpChange,
-    Outcome,
-    RankWork,
-    Record,
-)
+from ci_score.files.visible import LONGEST_NAME, plain
+from ci_score.judge.verdict import report_outcome
+from ci_score.model.explanation import OpChange
+from ci_score.model.metrics import metric_named, three_digits
+from ci_score.model.profile import RankWork
+from ci_score.model.record import CaseRecord, HistoryPoint, Record
+from ci_score.model.scorecard import LayerSummary
+from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
-from ci_score.report.escape import LONGEST_NAME, plain
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
 from ci_score.report.html.scale import UNITS
 from ci_score.report.markdown import headline_of, worst_first
-from ci_score.verdict import report_outcome
 
 LONGEST_TEXT = 1000
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")

@@ -1,0 +1,255 @@
+"""Records from files: what an earlier run left, or a bare scorecard of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from ci_score.errors import BadInputError
+from ci_score.files.disk import RECORD_LIMIT
+from ci_score.files.strict_json import dump, parse, validate
+from ci_score.model.environment import Environment
+from ci_score.model.record import DEFAULT_CASE, CaseRecord, HistoryPoint, Record, RunIdentity
+from ci_score.model.scorecard import Scorecard
+
+SCHEMA_VERSION = 2
+KEPT_POINTS = 200
+# What a judgement looks at; older points are for the trend.
+JUDGED_POINTS = 60
+# Of each side: far more than a session measures.
+KEPT_LAUNCHES = 64
+Shrink = Callable[[Record], Record]
+
+
+def read_record(data: bytes, source: str) -> Record:
+    """The record in `data`. A bare scorecard becomes a record of one case that fits any name."""
+    value = parse(data, source)
+    if isinstance(value, dict) and "schema_version" in value:
+        return _record(value, source)
+    if isinstance(value, dict) and "grade" in value:
+        return _of_bare_scorecard(validate(Scorecard, value, source), "graded" in value)
+    is_profile = isinstance(value, dict) and not {"phases", "avg_step_ms"}.isdisjoint(value)
+    raise BadInputError(
+        source,
+        found="a profile, which `ci-score score` reads"
+        if is_profile
+        else "JSON that is neither a record nor a scorecard",
+        expected='a ci-score.json (with "schema_version") or a scorecard (with "grade")',
+    )
+
+
+def record_schema() -> dict[str, Any]:
+    """The format of a record as a JSON schema, for other tools that read one."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Record.model_json_schema(mode="serialization"),
+        "title": f"ci-score record, version {SCHEMA_VERSION}",
+    }
+
+
+def _of_bare_scorecard(scorecard: Scorecard, knows_whether_graded: bool) -> Record:
+    if not knows_whether_graded and scorecard.efficiency in (0.0, 1.0):
+        # The reference grades F where it knows no roofline, and A above it: both are clamped.
+        reason = f"the scorecard's efficiency is {scorecard.efficiency:.0%}"
+        scorecard = scorecard.model_copy(update={"ungraded_reason": reason})
+    environment = Environment(
+        accelerator=scorecard.accelerator, accelerator_count=scorecard.accelerator_count
+    )
+    case = CaseRecord(name=DEFAULT_CASE, environment=environment, scorecard=scorecard)
+    return Record(ci_score_version="", created_at="", cases=(case,))
+
+
+def is_bare_scorecard(record: Record) -> bool:
+    """Whether the record was made of a scorecard that knows no case, commit or run."""
+    return not record.ci_score_version
+
+
+def policy_with(record: Record) -> dict[str, Any] | None:
+    """The rules that travel with a record: those of no file are {}; a bare scorecard knows none."""
+    return None if is_bare_scorecard(record) else record.policy or {}
+
+
+def _record(value: dict[str, Any], source: str) -> Record:
+    version = value["schema_version"]
+    if type(version) is not int or version < 1:
+        raise BadInputError(
+            source,
+            field="schema_version",
+            found=ascii(version)[:40],
+            expected=f"a number from 1 to {SCHEMA_VERSION}",
+        )
+    if version > SCHEMA_VERSION:
+        raise BadInputError(
+            source,
+            field="schema_version",
+            found=f"{version}, which a newer ci-score has written",
+            expected=f"at most {SCHEMA_VERSION}; use that newer ci-score here, too",
+        )
+    for upgrade in _UPGRADES[version - 1 :]:
+        value = upgrade(value)
+    record = validate(Record, value, source)
+    _check_history(record.history, source)
+    return record
+
+
+def _from_version_1(value: dict[str, Any]) -> dict[str, Any]:
+    """Launches were step times of the head alone; now each has a side, a number and its values."""
+    cases = value.get("cases")
+    if isinstance(cases, list):
+        cases = [_with_launches(case) if isinstance(case, dict) else case for case in cases]
+    return {**value, "schema_version": 2, "cases": cases}
+
+
+def _with_launches(case: dict[str, Any]) -> dict[str, Any]:
+    times = case.get("launch_step_ms")
+    if "launches" in case or not isinstance(times, list):
+        return case
+    launches = [
+        {"side": "head", "launch": number, "values": {"step_time_ms": time}}
+        for number, time in enumerate(times)
+    ]
+    return {**case, "launches": launches}
+
+
+# One a version, each from that version to the next.
+_UPGRADES = (_from_version_1,)
+
+
+def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
+    """In the order of time and each run once: whoever left it otherwise was not ci-score.
+
+    Run numbers may have gaps, because every run of the workflow has one and few of them leave a
+    point, and need not rise with time: an older run may be run again, or end later.
+    """
+    for place, (before, after) in enumerate(pairwise(history), start=1):
+        if after.created_at < before.created_at:
+            raise BadInputError(
+                source,
+                field=f"history[{place}].created_at",
+                found=f"{after.created_at} after {before.created_at}",
+                expected="points in the order of time",
+            )
+    seen: set[tuple[object, ...]] = set()
+    for place, point in enumerate(history):
+        key = (point.case, point.commit, point.run, point.created_at)
+        if key in seen:
+            raise BadInputError(
+                source,
+                field=f"history[{place}]",
+                found=f"the same run of {point.case} twice",
+                expected="each run once",
+            )
+        seen.add(key)
+
+
+def join_histories(
+    *histories: tuple[HistoryPoint, ...], most: int = KEPT_POINTS
+) -> tuple[HistoryPoint, ...]:
+    """The newest points of each case in all of them, each run's once, oldest first.
+
+    A point is known by its case, commit and run: two pushes that ran at once both stay. The last
+    attempt of a run holds what the others have measured, too, so it stands for all of them.
+    """
+    points = {
+        (point.case, point.commit, point.run and point.run.number): point
+        for point in sorted((point for history in histories for point in history), key=_attempt)
+    }
+    by_case: dict[str, list[HistoryPoint]] = {}
+    for point in sorted(points.values(), key=_when):
+        by_case.setdefault(point.case, []).append(point)
+    kept = [point for case in by_case.values() for point in case[-most:]]
+    return tuple(sorted(kept, key=_when))
+
+
+def _attempt(point: HistoryPoint) -> int:
+    return point.run.attempt if point.run else 0
+
+
+def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
+    run = point.run or RunIdentity(number=0)
+    return point.created_at, run.number, run.attempt, point.case
+
+
+def fitted(record: Record) -> Record:
+    """The record within its size; what the next run's judgement needs least goes first."""
+    for shrink in _SHRINKS:
+        if len(dump(record)) <= RECORD_LIMIT:
+            break
+        record = shrink(record)
+    return record
+
+
+def _with_points(most: int) -> Shrink:
+    """No more than the newest points of each case."""
+    return lambda record: record.model_copy(
+        update={"history": join_histories(record.history, most=most)}
+    )
+
+
+def _with_metrics_of_newest_points(record: Record) -> Record:
+    """Old points tell the trend of the time; the other metrics are judged by the newest ones."""
+    judged = {id(point) for point in join_histories(record.history, most=JUDGED_POINTS)}
+    history = (
+        point if id(point) in judged else point.model_copy(update={"metrics": {}})
+        for point in record.history
+    )
+    return record.model_copy(update={"history": tuple(history)})
+
+
+def _with_fewer_layers(record: Record) -> Record:
+    return _each_card(record, lambda card: {"per_layer_summary": card.per_layer_summary[:128]})
+
+
+def _without_details(record: Record) -> Record:
+    slim = _each_card(record, lambda _: {"per_layer_summary": (), "hotspot_ops": ()})
+    nothing: dict[str, Any] = {
+        "ops": {},
+        "op_details": {},
+        "phases": {},
+        "explanation": None,
+        "parity": None,
+    }
+    return _each_case(slim, lambda _: nothing)
+
+
+def _with_fewer_launches(record: Record) -> Record:
+    return _each_case(
+        record,
+        lambda case: {
+            "launches": tuple(
+                launch
+                for side in ("head", "base")
+                for launch in [one for one in case.launches if one.side == side][:KEPT_LAUNCHES]
+            )
+        },
+    )
+
+
+def _without_history(record: Record) -> Record:
+    return record.model_copy(update={"history": (), "trends": ()})
+
+
+_SHRINKS: tuple[Shrink, ...] = (
+    _with_metrics_of_newest_points,
+    _with_fewer_layers,
+    _with_points(150),
+    _with_points(100),
+    _with_points(JUDGED_POINTS),
+    _with_fewer_launches,
+    _without_details,
+    _with_points(30),
+    _without_history,
+)
+
+
+def _each_case(record: Record, change: Callable[[CaseRecord], dict[str, Any]]) -> Record:
+    cases = (case.model_copy(update=change(case)) for case in record.cases)
+    return record.model_copy(update={"cases": tuple(cases)})
+
+
+def _each_card(record: Record, change: Callable[[Scorecard], dict[str, Any]]) -> Record:
+    return _each_case(
+        record,
+        lambda case: {"scorecard": case.scorecard.model_copy(update=change(case.scorecard))},
+    )

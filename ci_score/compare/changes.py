@@ -1,0 +1,152 @@
+"""Scorecard × baseline → what changed, and which phase, op and layer it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from ci_score.model.explanation import Contribution
+from ci_score.model.metrics import MEMORY, REFERENCE_METRICS, STEP_TIME, THROUGHPUT, Metric
+from ci_score.model.record import CaseRecord
+from ci_score.model.sums import plain_sum
+from ci_score.model.verdict import BASE_ALONE, Change
+from ci_score.reference.scoring import find_regressions
+
+SHOWN_PER_KIND = 5
+LEAST_SHARE_OF_STEP = 0.01
+LEAST_SHARE_OF_LAYER = 0.05
+SAME_TOKENS = 0.02
+
+Kind = Literal["phase", "op", "layer"]
+
+
+def compare(
+    head: CaseRecord, base: CaseRecord, metrics: Iterable[Metric] = REFERENCE_METRICS
+) -> tuple[Change, ...]:
+    """Each metric that either side knows, in the given order, with the reference's severity.
+
+    The reference's metrics are there in any case. A metric whose two numbers do not mean the same
+    is not compared: per-device throughput where only one side knows its devices, step time where
+    the step is of another size.
+    """
+    found = find_regressions(head.scorecard, base.scorecard)
+    severities = {regression.metric: regression.severity for regression in found}
+    blind = _incomparable(head, base)
+    changes = []
+    for metric in metrics:
+        before, now = metric.value(base), metric.value(head)
+        if before is None and now is None and metric.card_value is None:
+            continue
+        known = before is not None and now is not None and metric.name not in blind
+        delta = metric.delta(before or 0.0, now or 0.0) if known else None
+        changes.append(
+            Change(
+                metric=metric.name,
+                base=before or 0.0,
+                head=now or 0.0,
+                delta=delta,
+                severity=severities.get(metric.name) if known else None,
+                not_compared=blind.get(metric.name) or _why_not(before, now, delta),
+                higher_is_better=metric.higher_is_better,
+                relative=metric.relative,
+                unit=metric.unit,
+            )
+        )
+    return tuple(changes)
+
+
+def _why_not(before: float | None, now: float | None, delta: float | None) -> str | None:
+    """Why there is no change to tell of a metric that a side has measured."""
+    if delta is not None or (before is None and now is None):
+        return None
+    if now is None:
+        return BASE_ALONE
+    return "measured here alone" if before is None else "there is no ratio to 0 or less"
+
+
+def _incomparable(head: CaseRecord, base: CaseRecord) -> dict[str, str]:
+    counts = (head.environment.accelerator_count, base.environment.accelerator_count)
+    tokens = (head.tokens_per_step, base.tokens_per_step)
+    blind = {}
+    if (counts[0] is None) != (counts[1] is None):
+        blind[THROUGHPUT] = "only one side knows how many devices it ran on"
+    if tokens[0] and tokens[1] and abs(tokens[0] / tokens[1] - 1) > SAME_TOKENS:
+        words = f"{tokens[0]:g} tokens a step here, {tokens[1]:g} there"
+        blind |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), words)
+    return blind
+
+
+def contributions(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...]:
+    """The phases, ops and layers whose time changed most, largest change first within each kind."""
+    least_ms = LEAST_SHARE_OF_STEP * base.scorecard.step_time_ms
+    layers = [
+        *_layer_ranges("forward", _layer_times(head, "fwd_ms"), _layer_times(base, "fwd_ms")),
+        *_layer_ranges("backward", _layer_times(head, "bwd_ms"), _layer_times(base, "bwd_ms")),
+    ]
+    return (
+        *_largest(_by_name("phase", head.phases, base.phases), least_ms),
+        *_largest(_by_name("op", *_comparable_ops(head, base)), least_ms),
+        *_largest(layers, least_ms),
+    )
+
+
+def _comparable_ops(head: CaseRecord, base: CaseRecord) -> tuple[dict[str, float], ...]:
+    """The ops of both sides; one that a side dropped as too small was not of no time."""
+    if not head.ops_left_out and not base.ops_left_out:
+        return head.ops, base.ops
+    both = head.ops.keys() & base.ops.keys()
+    return tuple({op: side.ops[op] for op in both} for side in (head, base))
+
+
+def _by_name(
+    kind: Kind, head: Mapping[str, float], base: Mapping[str, float]
+) -> Iterable[Contribution]:
+    """Every name of either side; where a side has none at all, nothing can be said."""
+    if not head or not base:
+        return
+    for name in sorted({*head, *base}):
+        yield Contribution(
+            kind=kind, name=name, base_ms=base.get(name, 0.0), head_ms=head.get(name, 0.0)
+        )
+
+
+def _layer_times(case: CaseRecord, direction: Literal["fwd_ms", "bwd_ms"]) -> dict[int, float]:
+    times: dict[int, float] = {}
+    for layer in case.scorecard.per_layer_summary:
+        times[layer.layer] = times.get(layer.layer, 0.0) + getattr(layer, direction)
+    return times
+
+
+def _layer_ranges(
+    direction: str, head: Mapping[int, float], base: Mapping[int, float]
+) -> Iterable[Contribution]:
+    """Neighbouring layers that changed the same way, as one: `0–23 backward`."""
+    changed = [
+        (number, base[number], head[number])
+        for number in sorted(base.keys() & head.keys())
+        if abs(head[number] - base[number]) > LEAST_SHARE_OF_LAYER * base[number]
+    ]
+    ranges: list[list[tuple[int, float, float]]] = []
+    for row in changed:
+        if ranges and _continues(ranges[-1][-1], row):
+            ranges[-1].append(row)
+        else:
+            ranges.append([row])
+    for rows in ranges:
+        first, last = rows[0][0], rows[-1][0]
+        yield Contribution(
+            kind="layer",
+            name=f"{first} {direction}" if first == last else f"{first}–{last} {direction}",
+            base_ms=plain_sum(base_ms for _, base_ms, _ in rows),
+            head_ms=plain_sum(head_ms for _, _, head_ms in rows),
+        )
+
+
+def _continues(row: tuple[int, float, float], following: tuple[int, float, float]) -> bool:
+    same_way = (row[2] > row[1]) == (following[2] > following[1])
+    return same_way and following[0] == row[0] + 1
+
+
+def _largest(changes: Iterable[Contribution], least_ms: float) -> list[Contribution]:
+    notable = [change for change in changes if abs(change.delta_ms) > least_ms]
+    return sorted(notable, key=lambda change: -abs(change.delta_ms))[:SHOWN_PER_KIND]

@@ -1,0 +1,352 @@
+"""Profile → a step taken apart; two of them → why the step time is another.
+
+The split is exclusive: its parts sum to the step, so the changes of the parts sum to the change of
+the step, and what nothing explains stands beside them as the rest. Inside compute it goes on by
+category and op: more launches, or more time for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ci_score.model.explanation import Explanation, OpChange, OpDetail, Part, Timeline
+from ci_score.model.profile import OpWork, Profile
+from ci_score.model.record import CaseRecord
+from ci_score.model.sums import plain_sum
+
+COMPUTE, COMMUNICATION, COPIES = "compute", "exposed communication", "exposed copies"
+IDLE, IDLE_OTHER = "idle", "idle, other causes"
+# What readers call the causes -> what people do.
+IDLE_WORDS = {
+    "data": "idle, waiting for data",
+    "compilation": "idle, compiling",
+    "allocation": "idle, allocating memory",
+    "synchronisation": "idle, after synchronising",
+    "launching": "idle, waiting for launches",
+}
+REST = "the rest"
+OVERLAP = "less what overlaps"
+NOT_COMPUTE = frozenset({"comm", "memcpy", "memset"})
+
+SHOWN_OPS = 12
+# What a record holds of a step has its bounds; phases beyond are in the rest.
+KEPT_PHASES, LONGEST_NAME = 32, 200
+# Phases that sum to more are totals of a run, and no parts of a step.
+MOST_OF_A_STEP = 1.5
+# An op that only one side has was perhaps dropped as too small by the other: what takes so many
+# times the least that was kept would have been kept.
+SURELY_KEPT = 10.0
+SAME_COUNT, LIKE_COUNT = 0.1, 2.0
+
+_DIGITS = re.compile(r"\d+")
+# What comes in angle brackets is the tile, the type or the layout; of these kinds it is the op.
+_TOLD_BY_TEMPLATE = frozenset({"elementwise", "copy", "reduce", "other", ""})
+
+
+# --- one step -----------------------------------------------------------------------------------
+
+
+def timeline_of(profile: Profile) -> Timeline | None:
+    """The step by what the device did, else by its phases; None where neither is known."""
+    step_ms = profile.profiled_step_ms or profile.avg_step_ms
+    if profile.unusable is not None or step_ms <= 0:
+        return None
+    if profile.device_busy_ms is not None and profile.compute_ms is not None:
+        parts = _device_parts(profile, step_ms, profile.device_busy_ms, profile.compute_ms)
+        return Timeline(basis="device", step_ms=step_ms, parts=parts)
+    phases = {name: phase.total_ms for name, phase in profile.phases.items() if phase.total_ms > 0}
+    if not phases or plain_sum(phases.values()) > MOST_OF_A_STEP * step_ms:
+        return None
+    largest = sorted(phases, key=lambda name: (-phases[name], name))[:KEPT_PHASES]
+    kept = {name: ms for name, ms in phases.items() if name in largest and len(name) < LONGEST_NAME}
+    return Timeline(basis="phases", step_ms=step_ms, parts=kept)
+
+
+def _device_parts(
+    profile: Profile, step_ms: float, busy_ms: float, compute_ms: float
+) -> dict[str, float]:
+    exposed_ms = profile.exposed_communication_ms or 0.0
+    parts = {
+        COMPUTE: compute_ms,
+        COMMUNICATION: exposed_ms,
+        COPIES: max(busy_ms - compute_ms - exposed_ms, 0.0),
+    }
+    idle_ms = max(step_ms - busy_ms, 0.0)
+    causes = {
+        IDLE_WORDS[cause]: profile.idle_causes[cause]
+        for cause in IDLE_WORDS
+        if cause in profile.idle_causes
+    }
+    if not causes:
+        return {**parts, IDLE: idle_ms}
+    return {**parts, **causes, IDLE_OTHER: max(idle_ms - plain_sum(causes.values()), 0.0)}
+
+
+def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
+    """Of these ops what is known beside their time."""
+    order = {name: place for place, name in enumerate(profile.op_counts)}
+    details = {
+        name: OpDetail(
+            kind=profile.op_kinds.get(name, ""),
+            count=profile.op_counts.get(name),
+            order=order.get(name),
+            phases={
+                phase: works[name] for phase, works in profile.phase_ops.items() if name in works
+            },
+        )
+        for name in ops
+    }
+    return {name: detail for name, detail in details.items() if detail != OpDetail()}
+
+
+def categories_of(profile: Profile) -> dict[str, OpWork]:
+    """The time of each category, and where ops were counted, how many there were."""
+    counts: dict[str, float] = {}
+    for name, count in profile.op_counts.items():
+        kind = profile.op_kinds.get(name, "")
+        counts[kind] = counts.get(kind, 0.0) + count
+    return {
+        kind: OpWork(count=counts.get(kind), ms=ms) for kind, ms in profile.op_categories.items()
+    }
+
+
+# --- two steps ----------------------------------------------------------------------------------
+
+
+def explain(head: CaseRecord, base: CaseRecord) -> Explanation | None:
+    """What the step's change is made of; None where the two were not taken apart alike."""
+    now, before = head.timeline, base.timeline
+    if now is None or before is None or now.basis != before.basis:
+        return None
+    return Explanation(
+        basis=now.basis,
+        under_profiler=head.environment.timing == "unprofiled",
+        base_step_ms=before.step_ms,
+        head_step_ms=now.step_ms,
+        parts=_parts(now, before),
+        categories=_categories(head, base),
+        ops=tuple(_largest(op_changes(head, base))),
+    )
+
+
+def _parts(head: Timeline, base: Timeline) -> tuple[Part, ...]:
+    """Every part of either side and the rest; idle as one where one side knows no causes."""
+    now, before = head.parts, base.parts
+    if IDLE in now or IDLE in before:
+        now, before = _with_idle_as_one(now), _with_idle_as_one(before)
+    return (
+        *_of_names(now, before),
+        Part(
+            name=REST,
+            base_ms=base.step_ms - plain_sum(before.values()),
+            head_ms=head.step_ms - plain_sum(now.values()),
+        ),
+    )
+
+
+def _with_idle_as_one(parts: Mapping[str, float]) -> dict[str, float]:
+    idle = {name for name in parts if name.startswith(IDLE)}
+    busy = {name: ms for name, ms in parts.items() if name not in idle}
+    return {**busy, IDLE: plain_sum(parts[name] for name in sorted(idle))}
+
+
+def _of_names(head: Mapping[str, float], base: Mapping[str, float]) -> tuple[Part, ...]:
+    return tuple(
+        Part(name=name, base_ms=base.get(name, 0.0), head_ms=head.get(name, 0.0))
+        for name in dict.fromkeys((*head, *base))
+    )
+
+
+def _categories(head: CaseRecord, base: CaseRecord) -> tuple[Part, ...]:
+    """The kinds of compute; kernels that run at once are counted twice, which the last row ends."""
+    now, before = head.timeline, base.timeline
+    if now is None or before is None or COMPUTE not in now.parts or COMPUTE not in before.parts:
+        return ()
+    if not head.categories or not base.categories:
+        return ()
+    times = [
+        {kind: work.ms for kind, work in side.categories.items() if kind not in NOT_COMPUTE}
+        for side in (head, base)
+    ]
+    rows = _of_names(*times)
+    return (
+        *sorted(rows, key=lambda row: (-abs(row.delta_ms), row.name)),
+        Part(
+            name=OVERLAP,
+            base_ms=before.parts[COMPUTE] - plain_sum(row.base_ms for row in rows),
+            head_ms=now.parts[COMPUTE] - plain_sum(row.head_ms for row in rows),
+        ),
+    )
+
+
+def _largest(changes: Iterable[OpChange]) -> list[OpChange]:
+    moved = [change for change in changes if change.delta_ms or _count_delta(change)]
+    return sorted(moved, key=lambda change: (-abs(change.delta_ms), change.name))[:SHOWN_OPS]
+
+
+def _count_delta(change: OpChange) -> float:
+    return (change.head_count or 0.0) - (change.base_count or 0.0)
+
+
+# --- ops ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Op:
+    """An op of one side."""
+
+    name: str
+    ms: float
+    detail: OpDetail
+
+
+def op_changes(head: CaseRecord, base: CaseRecord) -> list[OpChange]:
+    """Every op of either side that can be compared, in the order of their names."""
+    now, before = _ops(head), _ops(base)
+    if not now or not before:
+        return []
+    both = now.keys() & before.keys()
+    changes = [_changed(now[name], before[name]) for name in both]
+    new = [op for name, op in now.items() if name not in both]
+    gone = [op for name, op in before.items() if name not in both]
+    for mine, his in _renamed(new, gone, _slots(now, both), _slots(before, both)):
+        changes.append(_changed(mine, his))
+        new.remove(mine)
+        gone.remove(his)
+    changes += [_alone(op, "new") for op in new if _was_not_dropped(op, base)]
+    changes += [_alone(op, "gone") for op in gone if _was_not_dropped(op, head)]
+    return sorted(changes, key=lambda change: (change.name, change.status))
+
+
+def _ops(case: CaseRecord) -> dict[str, _Op]:
+    return {
+        name: _Op(name, ms, case.op_details.get(name, OpDetail()))
+        for name, ms in sorted(case.ops.items())
+    }
+
+
+def _was_not_dropped(op: _Op, other: CaseRecord) -> bool:
+    """Whether it is certain that the other side did not have the op."""
+    return not other.ops_left_out or op.ms > SURELY_KEPT * min(other.ops.values())
+
+
+def _changed(head: _Op, base: _Op) -> OpChange:
+    """More launches at the time that each took, and more time for each of those there are now."""
+    counts = (base.detail.count, head.detail.count)
+    by_count = None
+    if counts[0] and counts[1]:
+        by_count = (counts[1] - counts[0]) * base.ms / counts[0]
+    renamed = head.name != base.name
+    return OpChange(
+        name=head.name,
+        kind=head.detail.kind or base.detail.kind,
+        status="renamed" if renamed else "changed",
+        was=base.name if renamed else None,
+        base_ms=base.ms,
+        head_ms=head.ms,
+        base_count=counts[0],
+        head_count=counts[1],
+        by_count_ms=by_count,
+        by_time_ms=None if by_count is None else head.ms - base.ms - by_count,
+    )
+
+
+def _alone(op: _Op, status: str) -> OpChange:
+    """All of its time came, or went, with its launches."""
+    is_new = status == "new"
+    count = op.detail.count
+    return OpChange(
+        name=op.name,
+        kind=op.detail.kind,
+        status="new" if is_new else "gone",
+        base_ms=0.0 if is_new else op.ms,
+        head_ms=op.ms if is_new else 0.0,
+        base_count=None if count is None else 0.0 if is_new else count,
+        head_count=None if count is None else count if is_new else 0.0,
+        by_count_ms=None if count is None else op.ms if is_new else -op.ms,
+        by_time_ms=None if count is None else 0.0,
+    )
+
+
+# Between which ops that both sides have an op runs first: None at either end.
+Slot = tuple[str | None, str | None]
+
+
+def _slots(ops: Mapping[str, _Op], both: Iterable[str]) -> dict[str, Slot]:
+    """The place of each op that only one side has among those that both have."""
+    shared = frozenset(both)
+    ordered = sorted(
+        (op for op in ops.values() if op.detail.order is not None),
+        key=lambda op: (op.detail.order, op.name),
+    )
+    before: dict[str, str | None] = {}
+    last = None
+    for op in ordered:
+        before[op.name] = last
+        last = op.name if op.name in shared else last
+    slots: dict[str, Slot] = {}
+    following = None
+    for op in reversed(ordered):
+        slots[op.name] = (before[op.name], following)
+        following = op.name if op.name in shared else following
+    return {name: slot for name, slot in slots.items() if name not in shared}
+
+
+def _renamed(
+    new: Sequence[_Op], gone: Sequence[_Op], heads: Mapping[str, Slot], bases: Mapping[str, Slot]
+) -> list[tuple[_Op, _Op]]:
+    """New ops with the gone ones whose work they do; each once, those of one stem first.
+
+    A kernel's name tells its tile and its types: another shape is another name. Where the names
+    have nothing in common, an op that alone fills the place of one other does its work.
+    """
+    alike = [
+        (abs((mine.detail.count or 0.0) - (his.detail.count or 0.0)), mine.name, his.name)
+        for mine in new
+        for his in gone
+        if _same_stem(mine, his)
+    ]
+    pairs = _each_once([(mine, his) for _, mine, his in sorted(alike)])
+    rest = [op for op in new if op.name not in pairs]
+    others = [op for op in gone if op.name not in pairs.values()]
+    for slot in sorted(set(heads.values()), key=str):
+        mine_here = [op for op in rest if heads.get(op.name) == slot]
+        his_here = [op for op in others if bases.get(op.name) == slot]
+        if len(mine_here) == len(his_here) == 1 and _same_work(mine_here[0], his_here[0]):
+            pairs[mine_here[0].name] = his_here[0].name
+    by_name = {op.name: op for op in gone}
+    return [(op, by_name[pairs[op.name]]) for op in new if op.name in pairs]
+
+
+def _each_once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    taken: set[str] = set()
+    for mine, his in pairs:
+        if mine not in chosen and his not in taken:
+            chosen[mine] = his
+            taken.add(his)
+    return chosen
+
+
+def _same_stem(mine: _Op, his: _Op) -> bool:
+    kind = mine.detail.kind
+    if kind != his.detail.kind or stem(mine.name, kind) != stem(his.name, kind):
+        return False
+    counts = sorted((mine.detail.count or 0.0, his.detail.count or 0.0))
+    return not counts[0] or counts[1] <= LIKE_COUNT * counts[0]
+
+
+def _same_work(mine: _Op, his: _Op) -> bool:
+    counts = (mine.detail.count, his.detail.count)
+    if mine.detail.kind != his.detail.kind or not mine.detail.kind:
+        return False
+    return bool(counts[0] and counts[1] and abs(counts[0] / counts[1] - 1) <= SAME_COUNT)
+
+
+def stem(name: str, kind: str = "") -> str:
+    """A kernel's name without its numbers, and without its template's arguments where they vary."""
+    if kind not in _TOLD_BY_TEMPLATE:
+        name = name.partition("<")[0]
+    return _DIGITS.sub("#", name)

@@ -1,0 +1,183 @@
+"""What was read of a case × what is known of its work → its record, not yet judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from ci_score.compare.advice import advice_on
+from ci_score.compare.efficiency import Workload, training_scorecard
+from ci_score.compare.explanation import categories_of, op_details_of, timeline_of
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.launches.attempts import as_one
+from ci_score.model.environment import Environment
+from ci_score.model.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
+from ci_score.model.profile import Profile, op_totals
+from ci_score.model.record import BaselineUsed, CaseRecord, LaunchNumbers
+from ci_score.model.scorecard import ParityProfile, Scorecard
+from ci_score.model.stages import BaselineFound, CaseInput
+from ci_score.reference.parity import compute_parity, side_of
+from ci_score.reference.scoring import LACKING_IN_A_PROFILE
+
+KEPT_OPS = 64
+OWN_BASE = "the base side of the same measurements"
+# A kernel template may be longer; a name of megabytes would be the record.
+LONGEST_NAME = 1000
+
+
+def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
+    """A case with its scorecard and what can explain it later, not yet judged."""
+    profile = case.profile
+    card = training_scorecard(profile, workload)
+    of_card = (note for note in card.notes if case.has_profile or note not in LACKING_IN_A_PROFILE)
+    card = card.model_copy(update={"notes": (*of_card, *profile.notes, *case.notes)})
+    # Counts are of the whole step, so are the times beside them.
+    of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
+    ops = of_layers or profile.ops
+    kept = _largest(ops)
+    timeline, categories = timeline_of(profile), categories_of(profile)
+    nothing = "the profile holds no time" if case.has_profile else "no time was measured"
+    empty = None if profile.measured_something else nothing
+    launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
+    return CaseRecord(
+        name=case.name,
+        environment=_environment(case, card, workload),
+        unmeasured=case.problem or profile.unusable or empty,
+        crashed=case.problem is None and profile.unusable is not None,
+        scorecard=card,
+        metrics=_metrics(profile, card, launches),
+        launches=launches,
+        took_turns=case.took_turns,
+        measurement=case.measurement,
+        tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
+        phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
+        ops=kept,
+        ops_left_out=len(ops) - len(kept),
+        op_details=op_details_of(profile, kept),
+        categories=categories,
+        timeline=timeline,
+        advice=advice_on(timeline, categories),
+        ranks=profile.ranks,
+        parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
+        partner=_kept_side(case.partner) if case.partner else None,
+    )
+
+
+def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
+    """Numbers that no scorecard can be made of are a problem of their case, not of the run."""
+    try:
+        with overflow_is_bad_input(f"case {case.name}"):
+            return measured_case(case, workload)
+    except BadInputError as error:
+        wrong = CaseInput(case.name, problem=str(error), has_profile=case.has_profile)
+        return measured_case(wrong, Workload())
+
+
+def with_its_base(read: CaseInput, workload: Workload) -> tuple[CaseRecord, BaselineFound | None]:
+    """The case, and the base side of the same session: no history can be as comparable."""
+    case = _measured_or_problem(read, workload)
+    if read.base is None:
+        return case, None
+    base = _measured_or_problem(read.base, workload)
+    used = BaselineUsed(source=OWN_BASE)
+    both = case.model_copy(update={"launches": (*case.launches, *base.launches)})
+    return both, BaselineFound(base, used)
+
+
+def base_of_launches(case: CaseRecord) -> BaselineFound | None:
+    """The base side of a record's own launches, where they have both sides."""
+    base = [launch for launch in case.launches if launch.side == "base"]
+    if not base:
+        return None
+    numbers = {name: as_one(name, _of_all(name, base)) for name in _names(base)}
+    card = case.scorecard.model_copy(
+        update={
+            "step_time_ms": numbers.pop(STEP_TIME, 0.0),
+            "throughput_tok_s": numbers.pop(THROUGHPUT, 0.0),
+            "wall_coverage": 0.0,
+            "per_layer_summary": (),
+            "hotspot_ops": (),
+        }
+    )
+    found = CaseRecord(
+        name=case.name,
+        environment=case.environment,
+        scorecard=card,
+        metrics=numbers,
+        tokens_per_step=case.tokens_per_step,
+    )
+    return BaselineFound(found, BaselineUsed(source=OWN_BASE))
+
+
+def _kept_side(side: ParityProfile) -> ParityProfile:
+    """A partner's numbers, so that its parity can be judged again from the record."""
+    numbers = {name: getattr(side, name) for name in ParityProfile.model_fields}
+    return ParityProfile(**{**numbers, "ops": _largest(side.ops)})
+
+
+def _environment(case: CaseInput, card: Scorecard, workload: Workload) -> Environment:
+    """What the measurement says of itself; the profile and the user fill what it leaves open."""
+    said = case.environment or Environment()
+    return said.model_copy(
+        update={
+            "accelerator": card.accelerator or said.accelerator,
+            "accelerator_count": card.accelerator_count or said.accelerator_count,
+            # What was measured is known better than what the policy expects.
+            "precision": said.precision or workload.precision,
+            "timing": _timing(case),
+        }
+    )
+
+
+def _per_device(launch: LaunchNumbers, devices: int | None) -> LaunchNumbers:
+    job = launch.values.get(THROUGHPUT)
+    if job is None or not devices:
+        return launch
+    return launch.model_copy(update={"values": {**launch.values, THROUGHPUT: job / devices}})
+
+
+def _metrics(
+    profile: Profile, card: Scorecard, launches: tuple[LaunchNumbers, ...]
+) -> dict[str, float]:
+    """Every number that a policy can gate, beside the scorecard's own."""
+    known: dict[str, float | None] = {
+        "mfu": card.mfu,
+        "hfu": card.hfu,
+        "forward_backward_ratio": card.forward_backward_ratio or None,
+        **{
+            name: getattr(profile, name)
+            for name in (
+                MEMORY,
+                LAUNCHES,
+                KERNELS,
+                "device_busy_ms",
+                "device_idle_share",
+                "exposed_communication_ms",
+            )
+        },
+    }
+    for name in _names(launches) - {STEP_TIME, THROUGHPUT}:
+        known[name] = as_one(name, _of_all(name, launches))
+    return {name: value for name, value in sorted(known.items()) if value is not None}
+
+
+def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None:
+    """A time under a profiler is another number than one without: they are not compared."""
+    if case.launches:
+        return "unprofiled"
+    return "under a profiler" if case.profile.avg_step_ms > 0 else None
+
+
+def _names(launches: Iterable[LaunchNumbers]) -> set[str]:
+    return {name for launch in launches for name in launch.values}
+
+
+def _of_all(name: str, launches: Iterable[LaunchNumbers]) -> list[float]:
+    return [launch.values[name] for launch in launches if name in launch.values]
+
+
+def _largest(ops: dict[str, float]) -> dict[str, float]:
+    named = [op for op in ops if len(op) <= LONGEST_NAME]
+    kept = sorted(named, key=lambda op: (-ops[op], op))[:KEPT_OPS]
+    return {op: ops[op] for op in kept}

@@ -1,0 +1,43 @@
+"""A stranger's text as one visible line, for a log, a terminal or a report.
+
+No invisible character may reorder what a person reads, and no line may be a command to the runner
+of a workflow that prints it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST_NAME = 80
+# Format characters (Cf) hold the bidi controls and the zero-widths; Cc, Cs, Co, Zl and Zp the rest.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
+
+
+def plain(text: str, longest: int = LONGEST_NAME) -> str:
+    """One visible line: line breaks become spaces, invisible characters a visible mark."""
+    line = "".join(
+        " " if character in "\n\r\t" else "\ufffd" if _is_invisible(character) else character
+        for character in text[: longest + 1]
+    )
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def log_line(text: str, longest: int = 400) -> str:
+    """One line for a log or a terminal."""
+    return unlike_commands(plain(text, longest))
+
+
+def unlike_commands(text: str) -> str:
+    """The text without what a workflow's runner would obey when it is printed.
+
+    A line that begins with `::`, whatever space stands before it, and `##[` wherever it stands.
+    """
+    return _COMMAND.sub(r"\1: :", text).replace("##[", "# #[")
+
+
+def _is_invisible(character: str) -> bool:
+    return (not character.isascii() and unicodedata.category(character) in _INVISIBLE) or (
+        character.isascii() and not character.isprintable()
+    )

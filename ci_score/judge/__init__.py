@@ -1,0 +1,1 @@
+"""What changed × how sure that is × the policy → the verdict of each case."""

@@ -1,0 +1,139 @@
+"""The best evidence on each metric: pairs of launches, the branch's history, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ci_score.judge import noise
+from ci_score.judge.noise import Evidence
+from ci_score.judge.policy import GateRule
+from ci_score.judge.trial import Finding, Trial
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, Metric
+from ci_score.model.record import CaseRecord, HistoryPoint, LaunchNumbers
+from ci_score.model.verdict import Change
+
+SAME_TOKENS = 0.02
+# Counts of launches that differ by less are the same.
+HAIR = 0.001
+
+
+def findings_of(trial: Trial) -> list[Finding]:
+    """Every change that a rule speaks of, with the evidence on it."""
+    rules, points = gate_rules(trial), comparable_points(trial)
+    return [
+        Finding(
+            change, rules[change.metric], _evidence(trial, change, rules[change.metric], points)
+        )
+        for change in trial.changes
+        if change.metric in rules
+    ]
+
+
+def gate_rules(trial: Trial) -> dict[str, GateRule]:
+    """The rule of each metric.
+
+    Where throughput is gated and not known, as of a script that tells no tokens, the step time
+    stands in for it: they are one fact.
+    """
+    rules = {rule.metric.name: rule for rule in trial.rules.gates}
+    throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
+    if throughput is None or step_time is None:
+        return rules
+    compared = {change.metric for change in trial.changes if change.delta is not None}
+    is_left_open = not step_time.gate and not step_time.named
+    if throughput.gate and THROUGHPUT not in compared and is_left_open:
+        rules[STEP_TIME] = replace(step_time, gate=True, warn=throughput.warn, fail=throughput.fail)
+    return rules
+
+
+def _evidence(
+    trial: Trial, change: Change, rule: GateRule, points: Sequence[HistoryPoint]
+) -> Evidence | None:
+    if change.delta is None:
+        return None
+    design = trial.rules.measure.design
+    pairs = _of_pairs(trial.case, rule.metric) if design in (None, "interleaved") else None
+    if rule.metric.kind is Kind.EXACT:
+        return pairs if varies_on_a_side(trial.case, rule.metric.name) else None
+    return pairs or _of_history(trial, rule.metric, points)
+
+
+def varies_on_a_side(case: CaseRecord, metric: str) -> bool:
+    """Whether launches of one program differ in what should be a count: then it is none here."""
+    for side in ("head", "base"):
+        seen = [
+            one.values[metric] for one in case.launches if one.side == side and metric in one.values
+        ]
+        if seen and max(seen) - min(seen) > HAIR * abs(max(seen)):
+            return True
+    return False
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+
+def _of_pairs(case: CaseRecord, metric: Metric) -> Evidence | None:
+    pairs = [
+        pair for pair in complete_pairs(case, metric.name) if min(pair) > 0 or not metric.relative
+    ]
+    return noise.paired(
+        [metric.score(mine) for mine, _ in pairs], [metric.score(theirs) for _, theirs in pairs]
+    )
+
+
+def complete_pairs(case: CaseRecord, metric: str) -> list[tuple[float, float]]:
+    """Head and base of each pair that measured the metric on both sides.
+
+    A number that occurs again is another session's, whose pairs count as well.
+    """
+    head, base = _by_number(case.launches, "head"), _by_number(case.launches, "base")
+    both = [
+        (mine.values, theirs.values)
+        for number in sorted(head.keys() & base.keys())
+        for mine, theirs in zip(head[number], base[number], strict=False)
+    ]
+    return [
+        (mine[metric], theirs[metric])
+        for mine, theirs in both
+        if metric in mine and metric in theirs
+    ]
+
+
+def _by_number(launches: Iterable[LaunchNumbers], side: str) -> dict[int, list[LaunchNumbers]]:
+    found: dict[int, list[LaunchNumbers]] = {}
+    for launch in launches:
+        if launch.side == side:
+            found.setdefault(launch.launch, []).append(launch)
+    return found
+
+
+# --- history ------------------------------------------------------------------------------------
+
+
+def _of_history(trial: Trial, metric: Metric, points: Sequence[HistoryPoint]) -> Evidence | None:
+    if trial.rules.measure.design in ("single", "interleaved"):
+        return None
+    now = metric.value(trial.case)
+    past = [number for number in (point.number(metric.name) for point in points) if number]
+    if not now:
+        return None
+    return noise.against_history(metric.score(now), [metric.score(number) for number in past])
+
+
+def comparable_points(trial: Trial) -> list[HistoryPoint]:
+    """The branch's runs of this case that were measured as this one was, the oldest first."""
+    case, rules = trial.case, trial.rules.environment
+    return [
+        point
+        for point in trial.history
+        if point.case == case.name
+        and case.environment.mismatch(point.environment, rules.match) is None
+        and not is_other_size(case.tokens_per_step, point.tokens_per_step)
+        and not point.environment.disturbances.keys() & set(rules.reject)
+    ]
+
+
+def is_other_size(mine: float | None, theirs: float | None) -> bool:
+    """Whether two steps are of so many more or fewer tokens that their times say nothing."""
+    return bool(mine and theirs and abs(mine / theirs - 1) > SAME_TOKENS)

@@ -1,0 +1,164 @@
+"""The policy as it holds for one case: the general part, then its `[[case]]` tables in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ci_score.errors import WrongUseError
+from ci_score.judge.policy.tables import (
+    EnvironmentRules,
+    Measure,
+    MetricRule,
+    ParityRule,
+    Policy,
+    Rules,
+)
+from ci_score.model.metrics import METRICS, Kind, Limits, Metric, find_metric, user_metric
+from ci_score.model.trained_model import Model, Table
+
+T = TypeVar("T", bound=Table)
+
+
+@dataclass(frozen=True, slots=True)
+class GateRule:
+    """A metric with the limits that hold for a case. What is not gated is only reported.
+
+    `named` where the policy has a word on the metric, and not only the rules' defaults.
+    """
+
+    metric: Metric
+    gate: bool
+    warn: float
+    fail: float | None
+    named: bool = False
+
+    @property
+    def contradiction(self) -> tuple[str, str] | None:
+        """What is wrong with the limits, and what they may be; None where they are in order."""
+        if not self.gate:
+            return None
+        for word, limit in (("fail", self.fail), ("warn", self.warn)):
+            if limit is not None and limit >= 1 and self.metric.relative:
+                return f"{word} = {limit:g}, a worsening by {limit:.0%}", _A_SHARE
+            if limit == 0 and self.metric.kind is Kind.NOISY:
+                return f"{word} = 0 for what differs from run to run", _AN_EXACT_COUNT
+        if self.fail is not None and self.warn > self.fail:
+            return f"warn = {self.warn:g} beyond fail = {self.fail:g}", _IN_ORDER
+        return None
+
+
+_A_SHARE = 'a share of the base below 1 (0.05 is 5 %), or `scale = "absolute"` for units'
+_AN_EXACT_COUNT = "a limit above 0, or `exact = true` for a count that never differs"
+_IN_ORDER = "a warn that comes before fail: give both where one of them is a default"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRules:
+    """Everything that the policy says about one case.
+
+    What must match has `timing` in it: a time under a profiler is another number.
+    """
+
+    rules: Rules
+    measure: Measure
+    environment: EnvironmentRules
+    model: Model
+    gates: tuple[GateRule, ...]
+    budgets: Mapping[str, float]
+    parities: tuple[ParityRule, ...] = ()
+
+    def gate(self, metric: str) -> GateRule | None:
+        """The rule of that metric, where it has one."""
+        return next((rule for rule in self.gates if rule.metric.name == metric), None)
+
+
+def rules_of(policy: Policy, case: str) -> CaseRules:
+    """The rules of a case; WrongUseError where the tables that meet in it contradict each other."""
+    rules = resolved(policy, case)
+    for gate in rules.gates:
+        if gate.contradiction:
+            found, expected = gate.contradiction
+            raise WrongUseError(
+                f"the policy contradicts itself for the case {case}: metrics.{gate.metric.name} has"
+                f" {found}, expected {expected}"
+            )
+    return rules
+
+
+def resolved(policy: Policy, case: str) -> CaseRules:
+    """The rules of a case, contradictions and all."""
+    overrides = [rule for rule in policy.case if rule.applies_to(case)]
+    named: dict[str, MetricRule] = dict(policy.metrics)
+    budgets = dict(policy.budgets)
+    measure, environment, model = policy.measure, policy.environment, policy.model
+    for rule in overrides:
+        measure = _over(measure, rule.measure)
+        environment = _over(environment, rule.environment)
+        model = _over(model, rule.model)
+        budgets |= rule.budgets
+        for name, metric in rule.metrics.items():
+            named[name] = _over(named.get(name, MetricRule()), metric)
+    match = (*environment.match, "timing")
+    return CaseRules(
+        policy.rules,
+        measure,
+        environment.model_copy(update={"match": match}),
+        model,
+        tuple(_gates(policy.rules, named)),
+        budgets,
+        tuple(policy.parities_of(case)),
+    )
+
+
+def _over(under: T, over: T | None) -> T:
+    """The keys that `over` gives in place of those of `under`."""
+    if over is None:
+        return under
+    return under.model_copy(update={key: getattr(over, key) for key in over.model_fields_set})
+
+
+def _gates(rules: Rules, named: Mapping[str, MetricRule]) -> Iterator[GateRule]:
+    for metric in METRICS:
+        yield _gate(metric, rules, named.get(metric.name))
+    for name, rule in named.items():
+        if find_metric(name) is None:
+            yield _gate(user_metric(name, rule.direction, rule.scale, rule.unit), rules, rule)
+
+
+def _gate(metric: Metric, rules: Rules, rule: MetricRule | None) -> GateRule:
+    default = metric.reference if rules == "reference" else metric.training
+    suggested = default or metric.training or metric.suggested
+    if rule is None:
+        return GateRule(metric, default is not None, suggested.warn, suggested.fail)
+    gate = rule.gate
+    if gate is None:
+        gate = default is not None or rule.warn is not None or rule.fail is not None
+    if rule.scale is not None and (rule.scale == "relative") != _is_relative(metric.name):
+        # Limits of the other scale mean nothing here.
+        default, suggested = None, Limits(rule.warn or rule.fail or 0.0, rule.fail)
+    warn, fail = _limits(rule, default, suggested)
+    return GateRule(
+        metric.turned(rule.direction, rule.scale, rule.exact), gate, warn, fail, named=True
+    )
+
+
+def _is_relative(name: str) -> bool:
+    """Whether the limits that stand in the metric's row are shares."""
+    known = find_metric(name)
+    return known is None or known.relative
+
+
+def _limits(
+    rule: MetricRule, default: Limits | None, suggested: Limits
+) -> tuple[float, float | None]:
+    """What the rule says, and what follows for the limit that it leaves open."""
+    if rule.warn is not None and rule.fail is not None:
+        return rule.warn, rule.fail
+    if rule.fail is not None:
+        return min(suggested.warn, rule.fail), rule.fail
+    if rule.warn is not None:
+        # Of what these rules do not gate, a lone `warn` asks for a warning and no more.
+        return rule.warn, default.fail if default else None
+    return suggested.warn, suggested.fail

@@ -1,0 +1,316 @@
+"""The tables of a policy file, as they are written; what a key means stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field
+from pydantic.config import JsonDict
+
+from ci_score.model.trained_model import Model, Table
+from ci_score.model.values import Lax
+from ci_score.model.verdict import Unjudged
+
+Rules = Literal["reference", "training"]
+Design = Literal["interleaved", "history", "single"]
+Fate = Literal["pass", "fail"]
+Direction = Literal["higher", "lower"]
+Scale = Literal["relative", "absolute"]
+MatchKey = Literal["accelerator", "accelerator_count", "precision"]
+RejectKey = Literal["throttled", "shared", "crashed", "nan"]
+WorkKey = Literal["tokens_per_step", "valid_steps", "final_loss"]
+SameKey = Literal["tokens_per_step", "precision", "accelerator_count"]
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+CasePattern = Annotated[str, Field(min_length=1, max_length=64)]
+MetricName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+
+# In a schema a pattern for keys alone would let any other key pass.
+_NO_OTHER: JsonDict = {"additionalProperties": False}
+
+
+def _one_or_several(value: Any) -> Any:
+    """A single glob needs no list."""
+    return (value,) if isinstance(value, str) else value
+
+
+CasePatterns = Annotated[
+    tuple[CasePattern, ...],
+    Lax,
+    Field(min_length=1),
+    BeforeValidator(
+        _one_or_several,
+        json_schema_input_type=CasePattern
+        | Annotated[tuple[CasePattern, ...], Field(min_length=1)],
+    ),
+]
+
+
+class Measure(Table):
+    """How the numbers come to be, and how sure a failure must be."""
+
+    design: Annotated[
+        Design | None,
+        Field(
+            description="`interleaved`: launches of head and base in turns, or it is not judged;"
+            " `history`: one side, against the branch's runs; `single`: one number a side, which"
+            " warns at most. Without it the best evidence that there is decides."
+        ),
+    ] = None
+    false_fail: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=0.1,
+            description="The chance that a whole report fails although nothing became slower,"
+            " shared by all its gates and cases.",
+        ),
+    ] = 0.005
+    warmup_steps: Annotated[
+        int | None,
+        Field(ge=0, description="Steps that a launch leaves out first; another number is said."),
+    ] = None
+    timed_steps: Annotated[
+        int | None,
+        Field(ge=1, description="A launch with fewer timed steps is not judged."),
+    ] = None
+    qualified: Annotated[
+        bool, Field(description="Whether only a machine that `ci-score qualify` has passed gates.")
+    ] = False
+
+
+class EnvironmentRules(Table):
+    """Which differences make two runs incomparable, and which events a run worthless."""
+
+    match: Annotated[
+        tuple[MatchKey, ...],
+        Lax,
+        Field(
+            description="What must be the same on both sides. Timed under a profiler or not must"
+            " be the same in any case."
+        ),
+    ] = get_args(MatchKey)
+    reject: Annotated[
+        tuple[RejectKey, ...], Lax, Field(description="What makes a measurement worthless.")
+    ] = get_args(RejectKey)
+    same_work: Annotated[
+        tuple[WorkKey, ...],
+        Lax,
+        Field(
+            description="What shows that both sides did the same work: fewer valid steps are"
+            " refused, another loss or number of tokens warns at most."
+        ),
+    ] = get_args(WorkKey)
+    loss_tolerance: Annotated[
+        float, Field(gt=0, description="How far the final losses may lie apart, as a share.")
+    ] = 0.05
+
+
+class MetricRule(Table):
+    """What the file says of a metric; what it does not say stays as in the metric's row."""
+
+    gate: Annotated[
+        bool | None,
+        Field(description="Whether it can fail; one with a limit of yours is a gate."),
+    ] = None
+    warn: Annotated[
+        float | None,
+        Field(
+            ge=0, description="Worse by more than this warns: 0.03 is 3 %, or units if absolute."
+        ),
+    ] = None
+    fail: Annotated[
+        float | None, Field(ge=0, description="Worse by more than this fails, if it is proven.")
+    ] = None
+    direction: Annotated[
+        Direction | None,
+        Field(description="Which way is better; a metric of your own needs it."),
+    ] = None
+    scale: Annotated[
+        Scale | None, Field(description="Whether the limits are shares of the base, or units.")
+    ] = None
+    exact: Annotated[
+        bool | None,
+        Field(
+            description="Whether it is a count that two runs of one program agree on: then one"
+            " number a side is proof."
+        ),
+    ] = None
+    unit: Annotated[
+        str | None, Field(max_length=16, description="Printed behind a number of your own.")
+    ] = None
+
+
+class CaseRule(Table):
+    """Overrides for the cases whose name matches; later ones win."""
+
+    match: Annotated[
+        CasePatterns, Field(description="The cases that it is about, as a glob or several.")
+    ]
+    required: Annotated[
+        bool, Field(description="Whether a report without any such case is not judged.")
+    ] = False
+    measure: Annotated[
+        Measure | None, Field(description="As `[measure]`, without `false_fail`.")
+    ] = None
+    environment: Annotated[EnvironmentRules | None, Field(description="As `[environment]`.")] = None
+    model: Annotated[Model | None, Field(description="As `[model]`.")] = None
+    metrics: Annotated[
+        dict[MetricName, MetricRule],
+        Field(description="As `[metrics.NAME]`.", json_schema_extra=_NO_OTHER),
+    ] = {}
+    budgets: Annotated[
+        dict[MetricName, NotNegative],
+        Field(description="As `[budgets]`.", json_schema_extra=_NO_OTHER),
+    ] = {}
+
+    def applies_to(self, case: str) -> bool:
+        """Whether one of the globs matches."""
+        return any_matches(self.match, case)
+
+
+class ParityRule(Table):
+    """What two runtimes, or two machines, must have in common."""
+
+    match: Annotated[CasePatterns, Field(description="The cases that it is about.")] = ("*",)
+    partner: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=64,
+            description="Another case of the report; a `*` stands for what the one in `match`"
+            " stood for. Without it the file that the input `parity` names.",
+        ),
+    ] = None
+    require_same: Annotated[
+        tuple[SameKey, ...],
+        Lax,
+        Field(description="What both sides must share for the comparison to mean anything."),
+    ] = ()
+    ms_per_1k_tokens: Annotated[
+        float | None,
+        Field(gt=0, description="The most time per 1,000 tokens, in times of the partner's."),
+    ] = None
+    op_ratio: Annotated[
+        float | None, Field(gt=0, description="The most time of an op, in times of the partner's.")
+    ] = None
+    min_share: Annotated[
+        float, Field(gt=0, lt=1, description="`op_ratio` is of ops with this share of either side.")
+    ] = 0.05
+    min_coverage: Annotated[
+        float,
+        Field(ge=0, le=1, description="The compared ops must hold this share of both sides' time."),
+    ] = 0.5
+    reference_parity: Annotated[
+        bool, Field(description="Whether no op may take over 1.10 times of the partner's.")
+    ] = False
+    gate: Annotated[bool, Field(description="Whether it fails; else it warns at most.")] = True
+
+    def applies_to(self, case: str) -> bool:
+        """Whether one of the globs matches."""
+        return any_matches(self.match, case)
+
+    @property
+    def compares_ops(self) -> bool:
+        """Whether it asks about ops, so that some of them have to be compared."""
+        asked = self.op_ratio is not None or self.reference_parity
+        return asked or "min_coverage" in self.model_fields_set
+
+    def partner_of(self, case: str) -> str | None:
+        """The case that this one is compared with; None for the partner's file."""
+        if self.partner is None or "*" not in self.partner:
+            return self.partner
+        middle = next(
+            (found for glob in self.match if (found := _behind_the_star(glob, case)) is not None),
+            "",
+        )
+        return self.partner.replace("*", middle)
+
+
+class Policy(Table):
+    """What is judged and how. Without a file: the reference's regressions, a critical one fails."""
+
+    schema_: Annotated[
+        int, Field(alias="schema", ge=1, le=1, description="The version of this format.")
+    ] = 1
+    rules: Annotated[
+        Rules,
+        Field(
+            description="`training`: gates throughput per device and exact counts, and fails only"
+            " what is proven; `reference`: the reference model's fixed limits."
+        ),
+    ] = "reference"
+    measure: Annotated[
+        Measure, Field(description="How the numbers come to be, and how sure a failure must be.")
+    ] = Measure()
+    environment: Annotated[
+        EnvironmentRules, Field(description="What is comparable, and what is worthless.")
+    ] = EnvironmentRules()
+    unjudged: Annotated[
+        dict[str, Fate],
+        Field(
+            description="`pass` or `fail` for each reason why there is no judgement.",
+            json_schema_extra={"propertyNames": {"enum": [one.name.lower() for one in Unjudged]}},
+        ),
+    ] = {}
+    model: Annotated[Model, Field(description="What is trained.")] = Model()
+    metrics: Annotated[
+        dict[MetricName, MetricRule],
+        Field(description="A table for each metric.", json_schema_extra=_NO_OTHER),
+    ] = {}
+    budgets: Annotated[
+        dict[MetricName, NotNegative],
+        Field(
+            description="The most a metric may be, or the least where more is better; needs no"
+            " baseline.",
+            json_schema_extra=_NO_OTHER,
+        ),
+    ] = {}
+    case: Annotated[
+        tuple[CaseRule, ...], Lax, Field(description="Overrides for some cases, in order.")
+    ] = ()
+    parity: Annotated[
+        tuple[ParityRule, ...],
+        Lax,
+        Field(description="What cases must share with a partner; all that match hold."),
+    ] = ()
+
+    def required_among(self, names: Iterable[str]) -> list[str]:
+        """The patterns of cases that must be there, and that none of the names matches.
+
+        A parity that gates needs its case: without it nothing would be compared, and pass.
+        """
+        known = list(names)
+        demanding: list[CaseRule | ParityRule] = [
+            *(rule for rule in self.case if rule.required),
+            *(rule for rule in self.parity if rule.gate),
+        ]
+        lost = [
+            " or ".join(rule.match)
+            for rule in demanding
+            if not any(rule.applies_to(name) for name in known)
+        ]
+        return list(dict.fromkeys(lost))
+
+    def parities_of(self, case: str) -> list[ParityRule]:
+        """The parity rules for the case; a case is no partner of itself."""
+        return [
+            rule for rule in self.parity if rule.applies_to(case) and rule.partner_of(case) != case
+        ]
+
+
+def any_matches(globs: Iterable[str], case: str) -> bool:
+    """Whether a case's name, or a glob as it stands, is covered by one of the globs."""
+    return any(case == glob or fnmatchcase(case, glob) for glob in globs)
+
+
+def _behind_the_star(glob: str, case: str) -> str | None:
+    """What the only `*` of a glob stands for in a case's name; None where it does not match."""
+    before, _, after = glob.partition("*")
+    fits = case.startswith(before) and case.endswith(after)
+    if not fits or len(case) < len(before) + len(after):
+        return None
+    return case[len(before) : len(case) - len(after)]

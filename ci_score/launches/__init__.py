@@ -1,0 +1,1 @@
+"""Measurement lines and environment.json → the launches of a case, pooled over a run's attempts."""

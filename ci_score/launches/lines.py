@@ -1,0 +1,412 @@
+"""Measurements: unprofiled step times, one JSON object a process launch. They judge."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
+from ci_score.model.environment import Disturbance
+from ci_score.model.profile import Profile
+from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
+from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegative, ShortText, Value
+
+Side = Literal["head", "base"]
+SIDES: tuple[Side, ...] = ("head", "base")
+MOST_LINES = 100_000
+# By luck a first step is among the slowest tenth of three launches once in a thousand times.
+WARM_UP_FROM = 1.1
+LEAST_LAUNCHES = 3
+SYSTEMATIC = 0.9
+NAMED_VOID = 5
+# One crash more than the base's may be the machine's.
+CLEARLY_MORE = 2
+# Thirty years; the sum of what is longer need not be a number.
+LONGEST_STEP_MS = 1e12
+StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
+_NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
+
+
+class Launch(Value):
+    """One process that trained for some steps."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    case: CaseName | None = None
+    side: Side = "head"
+    launch: Count = 0
+    order: Count = 0
+    step_ms: Annotated[tuple[StepMilliseconds, ...], Lax]
+    tokens_per_step: NotNegative | None = None
+    warmup_steps: Count = 0
+    peak_memory_gb: NotNegative | None = None
+    final_loss: float | None = None
+    # Of `ci-score qualify`: by how much its steps were made longer, 0 for its unchanged ones.
+    planted: NotNegative | None = None
+    # Of `ci-score ab`: the part of the chance of error that the look at this pair may spend.
+    look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    # Why the launch itself says that it measured nothing.
+    failed: ShortText | None = None
+    # What happened while it ran -> in which words; steps that are null count as `nan`.
+    disturbances: Annotated[dict[Disturbance, ShortText], Field(default_factory=dict)]
+    metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
+    versions: Annotated[dict[ShortText, ShortText], Field(max_length=32, default_factory=dict)]
+
+    @property
+    def void(self) -> dict[Disturbance, str]:
+        """Why nothing can rest on this launch, nor on its pair; empty where it is sound."""
+        found: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
+        if not self.failed and self.timed_ms and self.typical_ms == 0:
+            found["nan"] = "its median step takes 0 ms, which is no time"
+        return {**found, **self.disturbances}
+
+    @property
+    def timed_ms(self) -> tuple[float, ...]:
+        """The steps after the declared warm-up."""
+        return self.step_ms[self.warmup_steps :]
+
+    @property
+    def typical_ms(self) -> float:
+        """The launch in one number: its median step, which a compile or a hiccup does not move."""
+        return statistics.median(self.timed_ms)
+
+    def numbers(self, tokens: float | None = None) -> LaunchNumbers:
+        """The launch as one number a metric; its throughput is the whole job's.
+
+        `tokens` are those of a step where the launch itself tells none.
+        """
+        tokens = self.tokens_per_step or tokens
+        known: dict[str, float | None] = {
+            **self.metrics,
+            "step_time_ms": self.typical_ms,
+            "peak_memory_gb": self.peak_memory_gb,
+            "final_loss": self.final_loss,
+        }
+        if tokens and self.typical_ms > 0:
+            known["throughput_tok_s"] = tokens / self.typical_ms * 1000.0
+        values = {name: value for name, value in known.items() if value is not None}
+        return LaunchNumbers(
+            side=self.side,
+            launch=self.launch,
+            values=values,
+            warmup_steps=self.warmup_steps,
+            timed_steps=len(self.timed_ms),
+            look_share=self.look_share,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The launches of one side of a case."""
+
+    launches: tuple[Launch, ...]
+
+    def numbers(self) -> tuple[LaunchNumbers, ...]:
+        """What each launch measured: launches are the unit of evidence."""
+        tokens = self.tokens_per_step
+        return tuple(launch.numbers(tokens) for launch in self.launches)
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """What those launches say that tell it; whether they agree is the judge's to ask."""
+        told = [one.tokens_per_step for one in self.launches if one.tokens_per_step]
+        return statistics.median(told) if told else None
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What this side ran with: each side's process tells its own."""
+        return {name: each for launch in self.launches for name, each in launch.versions.items()}
+
+    def applied_to(self, profile: Profile) -> Profile:
+        """The profile with the measured numbers in place of those taken under the profiler."""
+        tokens = self.tokens_per_step
+        memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
+        return profile.model_copy(
+            update={
+                "avg_step_ms": statistics.median(one.typical_ms for one in self.launches),
+                "profiled_step_ms": profile.avg_step_ms or None,
+                "peak_memory_gb": max(memory, default=profile.peak_memory_gb),
+                "steps": sum(len(launch.timed_ms) for launch in self.launches),
+                "tokens_per_step": tokens if tokens is not None else _tokens_of(profile),
+                # Its own is that of the profiled run; the measured one follows from the tokens.
+                "throughput_tok_s": None,
+            }
+        )
+
+
+def _tokens_of(profile: Profile) -> float | None:
+    """The tokens of a step, which a throughput and a step time tell as well."""
+    if profile.tokens_per_step is not None or not profile.throughput_tok_s:
+        return profile.tokens_per_step
+    return profile.throughput_tok_s * profile.avg_step_ms / 1000.0 or None
+
+
+@dataclass(frozen=True, slots=True)
+class SoundLaunches:
+    """What can be judged of a session, and what was void in it.
+
+    The disturbances of a side where all its launches were void and some have times: then the
+    policy decides. `crashed` where a side has none, or where the head crashes and the base does
+    not.
+    """
+
+    launches: Sequence[Launch]
+    notes: tuple[str, ...] = ()
+    disturbances: Mapping[str, str] = field(default_factory=dict)
+    base_disturbances: Mapping[str, str] = field(default_factory=dict)
+    crashed: str | None = None
+
+
+def sound(launches: Sequence[Launch]) -> SoundLaunches:
+    """The launches without those that are void; of a pair, both sides go."""
+    void = [launch for launch in launches if launch.void]
+    if not void:
+        return SoundLaunches(launches)
+    pairs = _pair_of_each(launches)
+    sides = {launch.side for launch in launches}
+    in_pairs = len(sides) > 1
+    gone = {pairs[id(launch)] for launch in void} if in_pairs else set()
+    whole = [launch for launch in launches if not launch.void]
+    kept = [launch for launch in whole if pairs[id(launch)] not in gone]
+    fate = "its pair does not count" if in_pairs else "it does not count"
+    notes = tuple(f"{_words(launch)}: {fate}." for launch in void[:NAMED_VOID])
+    if len(void) > NAMED_VOID:
+        notes += (f"{len(void) - NAMED_VOID} more launches are void.",)
+    crashed = _without_any_time(launches) or _crashes_more(launches)
+    if crashed:
+        return SoundLaunches((), notes, crashed=crashed)
+    for candidates in (kept, whole):
+        if {launch.side for launch in candidates} == sides:
+            return SoundLaunches(candidates, notes)
+    return SoundLaunches(
+        [launch for launch in launches if _has_a_time(launch)],
+        notes,
+        _disturbances(launches, "head"),
+        _disturbances(launches, "base"),
+    )
+
+
+def _has_a_time(launch: Launch) -> bool:
+    """Whether the policy may still judge it, whatever disturbed it."""
+    return bool(launch.timed_ms) and launch.typical_ms > 0 and "crashed" not in launch.void
+
+
+def _without_any_time(launches: Sequence[Launch]) -> str | None:
+    """That a side never ran; without its base, a session would pass as the first of its kind."""
+    for side in SIDES:
+        own = [launch for launch in launches if launch.side == side]
+        if own and not any(_has_a_time(launch) for launch in own):
+            return f"no launch of the {side} was sound: {_words(own[0])}"
+    return None
+
+
+def _crashes_more(launches: Sequence[Launch]) -> str | None:
+    """That the head crashes where the base does not: the pairs that are left would hide it."""
+    own = {side: [launch for launch in launches if launch.side == side] for side in SIDES}
+    crashed = {
+        side: [launch.void["crashed"] for launch in rows if "crashed" in launch.void]
+        for side, rows in own.items()
+    }
+    head, base = crashed["head"], crashed["base"]
+    if not own["base"] or len(head) < len(base) + CLEARLY_MORE:
+        return None
+    return (
+        f"{len(head)} of {len(own['head'])} launches of the head crashed ({head[0]}),"
+        f" {len(base)} of the base"
+    )
+
+
+def _disturbances(launches: Sequence[Launch], side: Side) -> dict[str, str]:
+    """What happened to a side of which nothing is sound."""
+    own = [launch for launch in launches if launch.side == side]
+    if not all(launch.void for launch in own):
+        return {}
+    found: dict[str, list[str]] = {}
+    for launch in own:
+        for what, words in launch.void.items():
+            found.setdefault(what, []).append(words)
+    return {
+        what: f"{len(words)} of {len(own)} launches: {words[0]}" for what, words in found.items()
+    }
+
+
+def _pair_of_each(launches: Sequence[Launch]) -> dict[int, tuple[int, int]]:
+    """A pair's number and, where it occurs again because another session is here, which of them."""
+    seen: dict[tuple[str, int], int] = {}
+    pairs = {}
+    for launch in sorted(launches, key=lambda launch: launch.order):
+        key = launch.side, launch.launch
+        seen[key] = seen.get(key, 0) + 1
+        pairs[id(launch)] = launch.launch, seen[key]
+    return pairs
+
+
+def _words(launch: Launch) -> str:
+    reasons = "; ".join(f"{what}: {words}" for what, words in launch.void.items())
+    return f"Launch {launch.launch} of the {launch.side} is void ({reasons})"
+
+
+def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
+    """That the first timed steps look like warm-up: it is declared, so this is said and no more."""
+    factors = [_first_step_factor(launch.timed_ms) for launch in launches if launch.timed_ms]
+    slow = [factor for factor in factors if factor > WARM_UP_FROM]
+    if len(slow) < LEAST_LAUNCHES or len(slow) < SYSTEMATIC * len(factors):
+        return None
+    return (
+        f"The first timed step of {len(slow)} of {len(factors)} launches takes"
+        f" {statistics.median(slow):.1f} times as long as usual: more warm-up steps than declared?"
+    )
+
+
+def took_turns(launches: Iterable[Launch]) -> bool | None:
+    """Whether the sides ran by turns; None where the launches do not tell their order."""
+    orders: dict[Side, list[int]] = {"head": [], "base": []}
+    for launch in launches:
+        orders[launch.side].append(launch.order)
+    head, base = orders["head"], orders["base"]
+    told = len({*head, *base}) == len(head) + len(base)
+    if len(head) < 2 or len(base) < 2 or not told:
+        return None
+    return max(head) > min(base) and max(base) > min(head)
+
+
+def not_in_turns(launches: Iterable[Launch]) -> str | None:
+    """That all launches of one side ran before the other's: then drift is judged as the change."""
+    if took_turns(launches) is not False:
+        return None
+    return (
+        "One side ran before the other, and not in turns: whatever drifted meanwhile looks like a"
+        " change."
+    )
+
+
+def untold_tokens(launches: Iterable[Launch]) -> list[str]:
+    """That some launches of a side do not say their tokens, where others do."""
+    notes = []
+    for side, measured in by_side(launches).items():
+        tokens, rows = measured.tokens_per_step, measured.launches
+        silent = sum(not launch.tokens_per_step for launch in rows)
+        if tokens and silent:
+            notes.append(
+                f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step:"
+                f" taken as {tokens:.0f}, as of the others."
+            )
+    return notes
+
+
+def other_steps(launches: Iterable[Launch]) -> list[str]:
+    """That one side warmed up or was timed for more steps than the other."""
+    sides = by_side(launches)
+    if len(sides) < 2:
+        return []
+    counts = {
+        "warm-up": {
+            side: [launch.warmup_steps for launch in sides[side].launches] for side in SIDES
+        },
+        "timed": {
+            side: [len(launch.timed_ms) for launch in sides[side].launches] for side in SIDES
+        },
+    }
+    return [
+        f"The launches of the head have {_range(found['head'])} {kind} steps, those of the base"
+        f" {_range(found['base'])}."
+        for kind, found in counts.items()
+        if _range(found["head"]) != _range(found["base"])
+    ]
+
+
+def _range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _first_step_factor(steps: tuple[float, ...]) -> float:
+    """How many times as long as usual the first step takes; 0 unless hardly any takes longer."""
+    usual = statistics.median(steps)
+    longer = sum(step > steps[0] for step in steps)
+    return steps[0] / usual if usual > 0 and longer < len(steps) / 10 else 0.0
+
+
+def read_launches(data: bytes, source: str, *, planted: bool = False) -> list[Launch]:
+    """The launches of a file of JSON lines; a last line that was cut short by a kill is dropped.
+
+    Those of a qualification are no measurement of a change: they are `planted`.
+    """
+    if data.count(b"\n") > MOST_LINES:
+        raise BadInputError(source, found=f"over {MOST_LINES} lines", expected="a line a launch")
+    lines = data.split(b"\n")
+    if lines[-1].strip() and not lines[-1].rstrip().endswith(b"}"):
+        lines.pop()
+    launches = [
+        _launch(line, f"{source}:{number}", planted=planted)
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    if len(launches) > MOST_LAUNCHES:
+        raise BadInputError(
+            source, found=f"{len(launches)} launches", expected=f"at most {MOST_LAUNCHES}"
+        )
+    return launches
+
+
+def by_side(launches: Iterable[Launch]) -> dict[Side, Measured]:
+    """The launches of each side, in the order in which they ran."""
+    sides: dict[Side, list[Launch]] = {}
+    for launch in sorted(launches, key=lambda launch: launch.order):
+        sides.setdefault(launch.side, []).append(launch)
+    return {side: Measured(tuple(rows)) for side, rows in sides.items()}
+
+
+def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
+    launch = validate(Launch, _without_gaps(_value(line, source)), source)
+    if launch.planted is not None and not planted:
+        raise BadInputError(
+            source,
+            field="planted",
+            found="a launch of `ci-score qualify`",
+            expected="measurements of a change: they tell about the machine alone",
+        )
+    with overflow_is_bad_input(source):
+        if launch.timed_ms:
+            launch.numbers()
+    if not launch.timed_ms and not launch.void:
+        raise BadInputError(
+            source,
+            field="step_ms",
+            found=f"{len(launch.step_ms)} steps, {launch.warmup_steps} of them warm-up",
+            expected="a step after the warm-up",
+        )
+    return launch
+
+
+def _value(line: bytes, source: str) -> Any:
+    try:
+        return parse(line, source)
+    except BadInputError:
+        if _NOT_A_NUMBER.search(line) is None:
+            raise
+        # The parser's own words would not say what to write instead.
+        raise BadInputError(
+            source,
+            found="NaN or Infinity, which is not JSON",
+            expected="null for a step that is no number, and `failed` with the reason",
+        ) from None
+
+
+def _without_gaps(value: Any) -> Any:
+    """A step that is null is no number: NaN, which JSON cannot tell."""
+    steps = value.get("step_ms") if isinstance(value, dict) else None
+    if not isinstance(steps, list) or None not in steps:
+        return value
+    said = value.get("disturbances")
+    words = f"{steps.count(None)} of {len(steps)} steps are no number"
+    return {
+        **value,
+        "step_ms": [step for step in steps if step is not None],
+        "disturbances": {"nan": words, **(said if isinstance(said, dict) else {})},
+    }

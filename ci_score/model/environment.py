@@ -1,0 +1,57 @@
+"""Where and how something was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ci_score.model.values import DeviceCount, ShortText, Value
+
+MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
+# What makes a measurement worthless, unless the policy says that it does not.
+Disturbance = Literal["throttled", "shared", "crashed", "nan"]
+
+
+class Environment(Value):
+    """Where and how something was measured.
+
+    The first four decide whether two measurements can be compared; None is not known and matches
+    anything. `versions` inform: they may be the very subject of a change. `disturbances` make a
+    measurement worthless: what happened -> in which words. `gate_at` is the smallest limit that
+    the machine was qualified for, and `not_qualified` says why it was for none.
+    """
+
+    accelerator: str | None = None
+    accelerator_count: DeviceCount | None = None
+    precision: ShortText | None = None
+    timing: Literal["under a profiler", "unprofiled"] | None = None
+    versions: dict[ShortText, ShortText] = {}
+    disturbances: dict[ShortText, ShortText] = {}
+    gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None
+    not_qualified: ShortText | None = None
+
+    def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> str | None:
+        """The key that differs with both its values, or None where the two can be compared."""
+        for key in keys:
+            mine, theirs = getattr(self, key), getattr(other, key)
+            if mine is not None and theirs is not None and mine != theirs:
+                return f"{key}: {mine} here, {theirs} there"
+        return None
+
+    def versions_since(self, base: Environment) -> tuple[str, ...]:
+        """What is of another version than in `base`, as `torch 2.8 → 2.9`; nothing is judged."""
+        if not self.versions or not base.versions:
+            return ()
+        names = sorted(self.versions.keys() | base.versions.keys())
+        both = [(name, base.versions.get(name), self.versions.get(name)) for name in names]
+        return tuple(
+            f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in both if old != new
+        )
+
+    def unknown_beside(self, other: Environment, keys: Iterable[str] = MATCHING) -> list[str]:
+        """The keys that only one of the two knows."""
+        return [
+            key for key in keys if (getattr(self, key) is None) != (getattr(other, key) is None)
+        ]

@@ -1,0 +1,285 @@
+"""Every metric once: its name, how it is printed, and from where on a change is a regression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Literal
+
+from ci_score.model.record import CaseRecord
+from ci_score.model.scorecard import Scorecard
+from ci_score.model.verdict import Change
+
+THROUGHPUT, STEP_TIME, MEMORY = "throughput_tok_s", "step_time_ms", "peak_memory_gb"
+LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
+MINUS = "\u2212"
+
+
+class Kind(Enum):
+    """What a change of a metric means.
+
+    Two runs of the same program differ in a NOISY one, never in an EXACT one, so the latter needs
+    no statistics.
+    """
+
+    NOISY = auto()
+    EXACT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From where on a worsening is worth a warning, and from where on it fails."""
+
+    warn: float
+    fail: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row. The limits are on the delta, in the direction that is worse.
+
+    `card_value` stands in the rows of the reference model, which is frozen; `reference` and
+    `training` are the limits under the rules of that name, None where it is not gated by default.
+    `unit` is what a policy says of a metric of its own.
+    """
+
+    name: str
+    label: str
+    show: Callable[[float], str]
+    higher_is_better: bool = False
+    relative: bool = True
+    kind: Kind = Kind.NOISY
+    card_value: Callable[[Scorecard], float] | None = None
+    reference: Limits | None = None
+    training: Limits | None = None
+    suggested: Limits = Limits(0.05, 0.10)
+    unit: str | None = None
+
+    def value(self, case: CaseRecord) -> float | None:
+        """The case's number, or None where it was not measured."""
+        if self.card_value is not None:
+            return self.card_value(case.scorecard) or None
+        return case.metrics.get(self.name)
+
+    def delta(self, base: float, head: float) -> float | None:
+        """Head's change against base, or None where it has no ratio, as from 0.
+
+        The reference calls a 0 of its own metrics not measured, also of the absolute one.
+        """
+        if not self.relative:
+            is_missing = self.card_value is not None and (base <= 0 or head <= 0)
+            return None if is_missing else head - base
+        return (head - base) / base if base > 0 and head > 0 else None
+
+    def worsening(self, delta: float) -> float:
+        """The delta with its sign turned so that more is worse."""
+        return -delta if self.higher_is_better else delta
+
+    def score(self, value: float) -> float:
+        """The value on the scale on which evidence is gathered: more is worse, ratios add up."""
+        scaled = math.log(value) if self.relative else value
+        return -scaled if self.higher_is_better else scaled
+
+    def value_of_score(self, score: float) -> float:
+        """The value that has that score."""
+        scaled = -score if self.higher_is_better else score
+        return math.exp(min(scaled, 700.0)) if self.relative else scaled
+
+    def limit_score(self, limit: float) -> float:
+        """A limit on the delta as a difference of scores."""
+        if not self.relative:
+            return limit
+        return -math.log1p(-min(limit, 0.999)) if self.higher_is_better else math.log1p(limit)
+
+    def delta_of_score(self, difference: float) -> float:
+        """A difference of scores as the delta that people read, in the metric's own direction."""
+        if not self.relative:
+            return -difference if self.higher_is_better else difference
+        return math.expm1(min(-difference if self.higher_is_better else difference, 700.0))
+
+    def turned(
+        self,
+        direction: Literal["higher", "lower"] | None,
+        scale: Literal["relative", "absolute"] | None,
+        exact: bool | None,
+    ) -> Metric:
+        """The row with what a policy says of its direction, its scale and its certainty."""
+        return replace(
+            self,
+            higher_is_better=direction == "higher" if direction else self.higher_is_better,
+            relative=scale == "relative" if scale else self.relative,
+            kind=self.kind if exact is None else Kind.EXACT if exact else Kind.NOISY,
+        )
+
+    def show_or_dash(self, value: float | None) -> str:
+        """The value, or a dash where nothing was measured."""
+        return self.show(value) if value else "–"
+
+    def show_delta(self, delta: float) -> str:
+        """The change in the metric's own way: per cent, or points for an absolute share."""
+        if not self.relative and self.show is not _percent:
+            shown = self.show(abs(delta))
+            return f"{'+' if delta >= 0 else MINUS}{shown}"
+        unit = "%" if self.relative else "points"
+        shown = f"{delta * 100:+.1f}" if abs(delta) < 1000 else f"{delta * 100:+.2e}"
+        return f"{shown} {unit}".replace("-", MINUS)
+
+    def show_limit(self, limit: float) -> str:
+        """A limit in the direction that is worse: `+10 %`, `−5 points`."""
+        return self.show_delta(-limit if self.higher_is_better else limit).replace(".0 ", " ")
+
+
+def significant(value: float, unit: str) -> str:
+    """A number with the three digits that mean something: `1.62 k tok/s`, `375 ms`, `0.0120 ms`."""
+    prefix = ""
+    if unit != "ms":
+        for factor, name in ((1e9, "G "), (1e6, "M "), (1e3, "k ")):
+            if value >= factor:
+                value, prefix = value / factor, name
+                break
+    return f"{three_digits(value)} {prefix}{unit}"
+
+
+def three_digits(value: float) -> str:
+    """`1.01`, `10.0`, `375`: as many decimals as mean something."""
+    if value == 0:
+        return "0"
+    if value < 0.001 or value >= 1e9:
+        return f"{value:.2e}"
+    decimals = next(places for least, places in _DECIMALS if value >= least)
+    return f"{value:,.{decimals}f}"
+
+
+_DECIMALS = ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4), (0, 5))
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.1f} %"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:,.1f}"
+
+
+def _in(unit: str) -> Callable[[float], str]:
+    return lambda value: significant(value, unit) if unit else three_digits(value)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        THROUGHPUT,
+        "Throughput per device",
+        _in("tok/s"),
+        higher_is_better=True,
+        card_value=lambda card: card.throughput_tok_s,
+        reference=Limits(0.10, 0.20),
+        training=Limits(0.03, 0.05),
+    ),
+    Metric(
+        STEP_TIME,
+        "Step time",
+        _in("ms"),
+        card_value=lambda card: card.step_time_ms,
+        reference=Limits(0.10, 0.20),
+        suggested=Limits(0.03, 0.05),
+    ),
+    Metric(
+        "wall_coverage",
+        "Wall coverage",
+        _percent,
+        higher_is_better=True,
+        relative=False,
+        card_value=lambda card: card.wall_coverage,
+        reference=Limits(0.05, None),
+    ),
+    Metric("mfu", "MFU", _percent, higher_is_better=True, suggested=Limits(0.03, 0.05)),
+    Metric("hfu", "HFU", _percent, higher_is_better=True, suggested=Limits(0.03, 0.05)),
+    Metric(
+        MEMORY,
+        "Peak memory",
+        _in("GB"),
+        kind=Kind.EXACT,
+        training=Limits(0.02, 0.05),
+    ),
+    Metric(
+        LAUNCHES,
+        "Kernel launches per step",
+        _count,
+        kind=Kind.EXACT,
+        training=Limits(0.02, 0.10),
+    ),
+    Metric(
+        KERNELS,
+        "Device kernels per step",
+        _count,
+        kind=Kind.EXACT,
+        training=Limits(0.02, 0.10),
+    ),
+    Metric(
+        "recompiles",
+        "Recompiles",
+        _count,
+        kind=Kind.EXACT,
+        relative=False,
+        suggested=Limits(0, 0),
+    ),
+    Metric(
+        "graph_breaks",
+        "Graph breaks",
+        _count,
+        kind=Kind.EXACT,
+        relative=False,
+        suggested=Limits(0, 0),
+    ),
+    Metric("device_busy_ms", "Device busy", _in("ms")),
+    Metric(
+        "device_idle_share", "Device idle", _percent, relative=False, suggested=Limits(0.05, 0.10)
+    ),
+    Metric("exposed_communication_ms", "Exposed communication", _in("ms")),
+    Metric("forward_backward_ratio", "Backward / forward", _in("")),
+)
+
+REFERENCE_METRICS = tuple(row for row in METRICS if row.card_value is not None)
+
+
+def find_metric(name: str) -> Metric | None:
+    """The row of that name, where there is one."""
+    return next((row for row in METRICS if row.name == name), None)
+
+
+def metric_of(change: Change) -> Metric:
+    """The row of a change, with what the policy in force said of its direction, scale and unit."""
+    row = find_metric(change.metric) or user_metric(change.metric, None, None, change.unit)
+    return replace(
+        row,
+        higher_is_better=_first(change.higher_is_better, row.higher_is_better),
+        relative=_first(change.relative, row.relative),
+    )
+
+
+def _first(said: bool | None, otherwise: bool) -> bool:
+    return otherwise if said is None else said
+
+
+def metric_named(name: str) -> Metric:
+    """The row of that name; a metric of the user's own is shown as a bare number."""
+    return find_metric(name) or user_metric(name, None, None, None)
+
+
+def user_metric(
+    name: str,
+    direction: Literal["higher", "lower"] | None,
+    scale: Literal["relative", "absolute"] | None,
+    unit: str | None,
+) -> Metric:
+    """A metric that only the user's measurements and policy know."""
+    return Metric(
+        name,
+        name,
+        _in(unit or ""),
+        higher_is_better=direction == "higher",
+        relative=scale != "absolute",
+        unit=unit,
+    )

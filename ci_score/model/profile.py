@@ -1,0 +1,121 @@
+"""What a profiler measured of a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
+
+from ci_score.model.values import Count, DeviceCount, Lax, Milliseconds, NotNegative, Value
+
+
+class Phase(Value):
+    """A named part of the step."""
+
+    total_ms: Milliseconds
+    pct: NotNegative
+    avg_ms: Milliseconds
+
+
+class Layer(Value):
+    """One layer of the network, with the time of its ops."""
+
+    layer: Count
+    fwd_ms: Milliseconds
+    bwd_ms: Milliseconds
+    ops: dict[str, Milliseconds] = {}
+
+
+def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
+    """Milliseconds of each op over all layers."""
+    totals: dict[str, float] = {}
+    for layer in layers:
+        for op, ms in layer.ops.items():
+            totals[op] = totals.get(op, 0.0) + ms
+    return totals
+
+
+class OpWork(Value):
+    """How often an op runs in a step, where that was counted, and how long all of that takes."""
+
+    count: NotNegative | None = None
+    ms: Milliseconds
+
+
+MOST_RANKS = 256
+
+
+class RankWork(Value):
+    """One rank's part in a step of a job: in synchronous training most of the rest is waiting."""
+
+    rank: Count
+    step_ms: Milliseconds
+    own_ms: Milliseconds | None = None
+    exposed_communication_ms: Milliseconds | None = None
+    peak_memory_gb: NotNegative | None = None
+
+
+class Profile(Value):
+    """What a profiler measured of a training step.
+
+    The first block is the reference's. All times are of one step and count attributed events only;
+    sums over everything that was captured stand in `capture`. What is None, empty or 0 was not
+    measured, `sources` says of each derived number where it comes from, and `unusable` why a
+    measurement is none.
+    """
+
+    steps: Count = 0
+    avg_step_ms: Milliseconds = 0.0
+    wall_coverage: NotNegative = 0.0
+    phases: dict[str, Phase] = {}
+    per_layer: Annotated[tuple[Layer, ...], Lax] = ()
+    bottleneck: str | None = None
+
+    tokens_per_step: NotNegative | None = None
+    accelerator: str | None = None
+    accelerator_count: DeviceCount | None = None
+    # What the device reports, which settles a name that cards of several sizes share.
+    accelerator_memory_gb: NotNegative | None = None
+    peak_bandwidth_gb_s: NotNegative | None = None
+
+    step_times_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
+    kernel_launches_per_step: NotNegative | None = None
+    device_kernels_per_step: NotNegative | None = None
+    device_busy_ms: Milliseconds | None = None
+    device_idle_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    compute_ms: Milliseconds | None = None
+    communication_ms: Milliseconds | None = None
+    exposed_communication_ms: Milliseconds | None = None
+    ops: dict[str, Milliseconds] = {}
+    op_categories: dict[str, Milliseconds] = {}
+    # In the order in which a step first runs them: an op that has another name now still has its
+    # neighbours.
+    op_counts: dict[str, NotNegative] = {}
+    op_kinds: dict[str, str] = {}
+    phase_ops: dict[str, dict[str, OpWork]] = {}
+    # Why the device did nothing, as far as the host's part of a trace tells: cause -> ms a step.
+    idle_causes: dict[str, Milliseconds] = {}
+    # The step as the profiler saw it, where measurements have put an unprofiled one in its place.
+    profiled_step_ms: Milliseconds | None = None
+    throughput_tok_s: NotNegative | None = None
+    world_size: DeviceCount | None = None
+    rank: Count | None = None
+    peak_memory_gb: NotNegative | None = None
+    tool: str | None = None
+    sources: dict[str, str] = {}
+    notes: Annotated[tuple[str, ...], Lax] = ()
+    capture: dict[str, float] = {}
+    ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
+    unusable: str | None = None
+
+    @property
+    def measured_something(self) -> bool:
+        """Whether there is any number here that a verdict could rest on."""
+        times = (
+            self.avg_step_ms,
+            self.throughput_tok_s or 0.0,
+            *(phase.total_ms for phase in self.phases.values()),
+            *(layer.fwd_ms + layer.bwd_ms for layer in self.per_layer),
+        )
+        return any(time > 0 for time in times)

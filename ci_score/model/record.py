@@ -1,0 +1,216 @@
+"""What a run leaves behind, and the next run's baseline."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from ci_score.model.environment import Environment
+from ci_score.model.explanation import Contribution, Explanation, OpDetail, Timeline
+from ci_score.model.profile import MOST_RANKS, OpWork, RankWork
+from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
+from ci_score.model.values import (
+    CaseName,
+    Count,
+    Lax,
+    Milliseconds,
+    NotNegative,
+    Sha,
+    ShortText,
+    Timestamp,
+    Value,
+)
+from ci_score.model.verdict import Change, Outcome, Verdict
+
+DEFAULT_CASE = "training"
+RECORD_FILE = "ci-score.json"
+
+MOST_CASES = 256
+MOST_LAUNCHES = 2_000
+MOST_TRENDS = 1_000
+MOST_BETWEEN = 20
+MOST_ACCEPTANCES = 64
+
+
+class RunIdentity(Value):
+    """Which run left a record. A re-run of the same number has a later attempt.
+
+    By its id a run's artifacts are found.
+    """
+
+    number: Count
+    attempt: Count = 1
+    id: Count | None = None
+
+
+class BaselineUsed(Value):
+    """Where the baseline of a case came from; `commits_away` counts from the tested base.
+
+    `changed_versions` says what else is not the same on the two sides, as `torch 2.8 → 2.9`.
+    """
+
+    source: str
+    commit: str | None = None
+    run: RunIdentity | None = None
+    created_at: str | None = None
+    commits_away: Count | None = None
+    skipped: Annotated[tuple[str, ...], Lax] = ()
+    changed_versions: Annotated[tuple[str, ...], Lax] = ()
+
+
+class LaunchNumbers(Value):
+    """What one process launch measured: its typical step, and whatever else it said.
+
+    A session that looks at its pairs several times spends the chance of error over the looks:
+    `look_share` is the part that the look at this launch's pair may spend.
+    """
+
+    side: Literal["head", "base"] = "head"
+    launch: Count = 0
+    look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    values: Annotated[dict[ShortText, float], Field(max_length=64)]
+    warmup_steps: Count | None = None
+    timed_steps: Count | None = None
+
+
+class CaseRecord(Value):
+    """One tracked thing: its numbers, what explains them, and the verdict on it."""
+
+    name: CaseName
+    environment: Environment = Environment()
+    unmeasured: str | None = None
+    crashed: bool = False
+    scorecard: Scorecard
+    metrics: dict[ShortText, float] = {}
+    launches: Annotated[tuple[LaunchNumbers, ...], Lax, Field(max_length=MOST_LAUNCHES)] = ()
+    # Whether the sides of its launches ran by turns, where their order is known.
+    took_turns: bool | None = None
+    measurement: ShortText | None = None
+    earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
+    tokens_per_step: NotNegative | None = None
+    phases: dict[str, Milliseconds] = {}
+    ops: dict[str, Milliseconds] = {}
+    ops_left_out: Count = 0
+    op_details: dict[str, OpDetail] = {}
+    categories: dict[ShortText, OpWork] = {}
+    timeline: Timeline | None = None
+    advice: Annotated[tuple[str, ...], Lax] = ()
+    ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
+    parity: Parity | None = None
+    partner: ParityProfile | None = None
+    baseline: BaselineUsed | None = None
+    changes: Annotated[tuple[Change, ...], Lax] = ()
+    contributions: Annotated[tuple[Contribution, ...], Lax] = ()
+    explanation: Explanation | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def has_a_time(self) -> bool:
+        """Whether there is a number here that a comparison could rest on."""
+        card = self.scorecard
+        return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
+
+
+class HistoryPoint(Value):
+    """What a run of the default branch measured of a case."""
+
+    case: CaseName
+    commit: Sha | None = None
+    run: RunIdentity | None = None
+    created_at: Timestamp
+    step_time_ms: Milliseconds
+    throughput_tok_s: NotNegative
+    metrics: dict[ShortText, float] = {}
+    environment: Environment = Environment()
+    tokens_per_step: NotNegative | None = None
+    outcome: Annotated[Outcome | None, Lax] = None
+
+    def number(self, metric: str) -> float | None:
+        """What was measured of a metric; 0 of a time is nothing measured."""
+        own = {"step_time_ms": self.step_time_ms, "throughput_tok_s": self.throughput_tok_s}
+        return (own[metric] or None) if metric in own else self.metrics.get(metric)
+
+
+class Trend(Value):
+    """A lasting change of the tracked branch's own level: told, and never a verdict on a run.
+
+    A shift happened after `last_before` and up to `first_after`, the last commit surely on the old
+    level and the first surely on the new one; `between` are those of the history that stand
+    between them, not measured or not told apart by the noise. A drift crept in, beside all shifts,
+    between the anchor (the median of the oldest runs, up to `last_before`) and the newest runs (up
+    to `first_after`). `created_at` and `run` are those of `first_after`; `delta` is relative where
+    the metric is, and `worse` says whether it is in the direction that is worse.
+    """
+
+    case: CaseName
+    metric: ShortText
+    kind: Literal["shift", "drift"]
+    before: float
+    after: float
+    delta: float
+    worse: bool
+    last_before: Sha | None = None
+    first_after: Sha | None = None
+    between: Annotated[tuple[Sha, ...], Lax, Field(max_length=MOST_BETWEEN)] = ()
+    created_at: Timestamp
+    run: RunIdentity | None = None
+    runs_before: Count = 0
+    runs_after: Count = 0
+
+
+class Acceptance(Value):
+    """One sentence of a comment: which worsening is accepted, up to where, by whom and why.
+
+    The bound is a worsening (`12 %` or `5 points`, as a fraction) or the number itself (`80 GB`);
+    `refused` says why the sentence does not count.
+    """
+
+    case: ShortText
+    metric: ShortText = ""
+    kind: Literal["relative", "points", "value"] = "relative"
+    bound: NotNegative = 0.0
+    shown: ShortText = ""
+    reason: ShortText = ""
+    by: ShortText
+    url: ShortText = ""
+    refused: ShortText | None = None
+
+    @property
+    def words(self) -> str:
+        """For the report: bound, person and reason."""
+        limit = f"up to {self.shown} " if self.shown else ""
+        return f"{limit}by {self.by}, because {self.reason}"
+
+    def allows(self, value: float) -> bool:
+        """Whether the number itself was accepted; a worsening says nothing of an absolute limit."""
+        return self.kind == "value" and value <= self.bound
+
+
+class Record(Value):
+    """What a run leaves behind, and the next run's baseline."""
+
+    schema_version: Literal[2] = 2
+    ci_score_version: str
+    created_at: Timestamp
+    commit: Sha | None = None
+    run: RunIdentity | None = None
+    rules: Literal["reference", "training"] = "reference"
+    policy: dict[str, JsonValue] | None = None
+    cases: Annotated[tuple[CaseRecord, ...], Lax, Field(max_length=MOST_CASES)]
+    unjudged: Verdict | None = None
+    notices: Annotated[tuple[str, ...], Lax] = ()
+    acceptances: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
+    history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
+    trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Record:
+        names = [case.name for case in self.cases]
+        if len(set(names)) != len(names):
+            raise ValueError("each case once, and not two of one name")
+        return self
+
+    def case(self, name: str) -> CaseRecord | None:
+        """The case of that name."""
+        return next((case for case in self.cases if case.name == name), None)

@@ -1,0 +1,129 @@
+"""The scorecard and the parity of the reference model. Fields that are ours say so."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, computed_field
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from ci_score.model.values import Count, DeviceCount, Lax, Milliseconds, NotNegative, Value
+
+
+@pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, allow_inf_nan=False))
+class Hardware:
+    """The roofline: what the memory can deliver, and what a token needs of it.
+
+    None where it is not known: then there is no efficiency, and the scorecard is not graded.
+    """
+
+    peak_bw_gb_s: float | None = None
+    bytes_per_token: float | None = None
+
+
+Grade = Literal["A", "B", "C", "D", "F"]
+Bottleneck = Literal["transfer", "launch", "compute", "memory_bw"]
+
+
+class Severity(StrEnum):
+    """How bad the reference finds a regression."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class LayerSummary(Value):
+    """One layer, as the scorecard tells it."""
+
+    layer: Count
+    fwd_ms: Milliseconds
+    bwd_ms: Milliseconds
+    ratio: NotNegative
+    top_op: str
+    top_op_pct: NotNegative
+
+
+class Regression(Value):
+    """A metric beyond the reference's limit; its row says whether the delta is relative."""
+
+    metric: str
+    delta: float
+    severity: Annotated[Severity, Lax]
+
+
+class Scorecard(Value):
+    """The reference's judgement of a profile. The second block of fields is ours."""
+
+    grade: Grade
+    efficiency: Annotated[float, Field(ge=0, le=1)]
+    bottleneck: Bottleneck
+    throughput_tok_s: NotNegative
+    step_time_ms: Milliseconds
+    forward_backward_ratio: NotNegative
+    wall_coverage: NotNegative
+    per_layer_summary: Annotated[tuple[LayerSummary, ...], Lax] = ()
+    hotspot_ops: Annotated[
+        tuple[Annotated[tuple[str, Milliseconds, NotNegative], Lax], ...], Lax
+    ] = ()
+    regressions: Annotated[tuple[Regression, ...], Lax] = ()
+    recommendations: Annotated[tuple[str, ...], Lax] = ()
+
+    notes: Annotated[tuple[str, ...], Lax] = ()
+    ungraded_reason: str | None = None
+    bottleneck_known: bool = True
+    job_throughput_tok_s: NotNegative | None = None
+    accelerator: str | None = None
+    accelerator_count: DeviceCount | None = None
+    mfu: NotNegative | None = None
+    mfu_basis: str | None = None
+    hfu: NotNegative | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def graded(self) -> bool:
+        """Whether grade, efficiency, bottleneck and recommendations mean anything."""
+        return self.ungraded_reason is None
+
+
+class ParityProfile(Value):
+    """One runtime's side of a parity: per-step numbers and the time of each op."""
+
+    runtime: str
+    throughput_tok_s: NotNegative = 0.0
+    step_time_ms: Milliseconds = 0.0
+    kernel_launches_per_step: Count = 0
+    ops: dict[str, Milliseconds]
+
+
+class ParityGap(Value):
+    """An op that both runtimes have."""
+
+    op: str
+    apr_ms: Milliseconds
+    baseline_ms: Milliseconds
+    ratio: NotNegative
+
+
+class Parity(Value):
+    """The reference's comparison of two runtimes. The second block of fields is ours."""
+
+    apr_runtime: str
+    baseline_runtime: str
+    throughput_ratio: NotNegative
+    launch_ratio: NotNegative
+    top_gaps: Annotated[tuple[ParityGap, ...], Lax] = ()
+    parity_achieved: bool
+
+    notes: Annotated[tuple[str, ...], Lax] = ()
+    compared_ops: Count = 0
+    apr_share_compared: NotNegative | None = None
+    baseline_share_compared: NotNegative | None = None
+    step_time_ratio: NotNegative = 0.0
+    throughput_inferred: bool = False
+    unjudged_reason: str | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether enough was compared: the reference calls an empty parity achieved."""
+        return self.compared_ops > 0 and self.unjudged_reason is None

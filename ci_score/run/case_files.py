@@ -1,0 +1,239 @@
+"""Which files belong to which case: `name=glob` lines, folders, and the members of artifacts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from ci_score.errors import BadInputError, WrongUseError
+from ci_score.launches.environment import ENVIRONMENT_FILE
+from ci_score.model.record import DEFAULT_CASE, MOST_CASES
+from ci_score.traces.source import ProfileSource
+
+_CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
+_NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
+_GLOB = re.compile(r"[*?\[]")
+MOST_FILES = 1000
+# What `ci-score ab` keeps beside its measurements.
+SESSION_FILE, PROFILES_FOLDER = "session.json", "profiles"
+SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "harness"})
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSource:
+    """One line of an input: where to look, and what the case is called if the line says so."""
+
+    pattern: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFile:
+    """A file of a case, not read yet: in the workspace, or a member of an artifact.
+
+    `named` where the user has named this very file, and not a folder or glob that it is in;
+    `environment` is the environment.json beside it, or the nearest one above it in that folder, and
+    `profiles` are those of each side that `ci-score ab` left beside its measurements.
+    """
+
+    name: str
+    path: Path | None = None
+    data: bytes | None = None
+    problem: str = ""
+    named: bool = False
+    environment: CaseFile | None = None
+    profiles: Mapping[str, tuple[CaseFile, ...]] = field(default_factory=dict)
+
+    def source(self) -> ProfileSource:
+        """For a reader of profiles; BadInputError where it must not be read."""
+        if self.problem:
+            raise BadInputError(self.name, found=self.problem, expected="a file of the workspace")
+        return ProfileSource(self.name, self.path, self.data)
+
+    def read(self) -> bytes:
+        """All of it, for what is small."""
+        return self.source().whole()
+
+
+CaseFiles = dict[str, list[CaseFile]]
+
+
+def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:
+    """The lines of an input; a name that no case may have is an error."""
+    sources = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        named = _NAMED.fullmatch(line)
+        if named is None:
+            sources.append(CaseSource(line))
+            continue
+        name = named["name"].strip()
+        if not _CASE_NAME.fullmatch(name):
+            raise WrongUseError(
+                f"{what}: {name[:80]!r} cannot name a case;"
+                " use up to 64 letters, digits and @ . _ + -"
+            )
+        sources.append(CaseSource(named["pattern"].strip(), name))
+    return tuple(sources)
+
+
+def find_files(
+    sources: Iterable[CaseSource], workspace: Path, is_input: Callable[[str], bool] | None = None
+) -> CaseFiles:
+    """The files of each case; a named case without any is there too, with none.
+
+    Of folders and globs only the files that `is_input` knows by their name are taken: by default
+    those that can be a profile.
+    """
+    found: CaseFiles = {}
+    for source in sources:
+        if source.name is not None:
+            found.setdefault(source.name, [])
+        for path in _matches(source.pattern, workspace, is_input or _is_profile):
+            named = path.is_file() and _GLOB.search(source.pattern) is None
+            for case, file in _files_of(path, source.name, workspace, is_input or _is_profile):
+                found.setdefault(case, []).append(replace(file, named=named))
+    if sum(map(len, found.values())) > MOST_FILES:
+        raise WrongUseError(f"more than {MOST_FILES} files; name fewer of them")
+    if len(found) > MOST_CASES:
+        raise WrongUseError(f"{len(found)} cases, at most {MOST_CASES} are judged in one report")
+    return found
+
+
+def find_measurements(sources: Iterable[CaseSource], workspace: Path) -> CaseFiles:
+    """The files of measurements, each with the profiles of its session."""
+    return {
+        case: [
+            replace(file, profiles=_session_profiles(file.path.parent, workspace))
+            if file.path is not None and not file.problem
+            else file
+            for file in files
+        ]
+        for case, files in find_files(sources, workspace, is_measurement).items()
+    }
+
+
+def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFile, ...]]:
+    folders = {side: session / PROFILES_FOLDER / side for side in ("head", "base")}
+    return {
+        side: tuple(file for _, file in _files_of(folder, side, workspace, _is_profile))
+        for side, folder in folders.items()
+        if folder.is_dir()
+    }
+
+
+def is_measurement(name: str) -> bool:
+    """Whether a file of a folder can hold measurements."""
+    return name.endswith(".jsonl") and not name.startswith(".")
+
+
+def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) -> CaseFiles:
+    """The members of one artifact: one case if it has a name, else one a top folder."""
+    found: CaseFiles = {case: []} if case else {}
+    whole = dict(members)
+    for name, data in whole.items():
+        parts = PurePosixPath(name).parts
+        if parts and _is_profile(parts[-1]):
+            folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
+            file = CaseFile(name, data=data, environment=_environment_among(whole, name))
+            found.setdefault(case or folder, []).append(file)
+    return found
+
+
+def _environment_among(members: Mapping[str, bytes], name: str) -> CaseFile | None:
+    for folder in PurePosixPath(name).parents:
+        beside = str(folder / ENVIRONMENT_FILE)
+        if beside in members:
+            return CaseFile(beside, data=members[beside])
+    return None
+
+
+def case_name(text: str) -> str:
+    """A folder's or artifact's name as that of a case: what is not allowed becomes a hyphen."""
+    return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
+
+
+def has_no_name(case: str) -> bool:
+    """Whether it is of files that no folder, artifact or user has given a name."""
+    return case == DEFAULT_CASE
+
+
+def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> list[Path]:
+    if PurePosixPath(pattern).is_absolute():
+        inside = _inside(Path(pattern), workspace)
+        pattern = str(inside)
+    if ".." in PurePosixPath(pattern).parts:
+        raise WrongUseError(f"{pattern}: only files inside the workspace can be read")
+    exact = workspace / pattern
+    if exact.exists():
+        return [exact]
+    try:
+        return sorted(path for path in workspace.glob(pattern) if is_input(path.name))
+    except (ValueError, NotImplementedError) as error:
+        raise WrongUseError(f"{pattern}: this is no pattern ({error})") from None
+
+
+def _inside(path: Path, workspace: Path) -> Path:
+    try:
+        return path.relative_to(workspace)
+    except ValueError:
+        raise WrongUseError(
+            f"{path}: only files inside the workspace can be read. In a container the workspace is"
+            f" {workspace}, and paths of the runner's host do not exist: use a relative path."
+        ) from None
+
+
+def _files_of(
+    path: Path, name: str | None, workspace: Path, is_input: Callable[[str], bool]
+) -> Iterator[tuple[str, CaseFile]]:
+    if not path.is_dir():
+        yield name or DEFAULT_CASE, _case_file(path, workspace, path.parent)
+        return
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and is_input(file.name) and not _is_kept_by_a_session(file, path):
+            folders = file.relative_to(path).parts[:-1]
+            case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
+            yield case, _case_file(file, workspace, path)
+
+
+def _is_kept_by_a_session(file: Path, top: Path) -> bool:
+    """Whether it lies in a folder of `ci-score ab` below the one that was asked for."""
+    folders = file.relative_to(top).parts[:-1]
+    return any(
+        name in SESSION_FOLDERS and (top.joinpath(*folders[:depth]) / SESSION_FILE).is_file()
+        for depth, name in enumerate(folders)
+    )
+
+
+def _case_file(path: Path, workspace: Path, top: Path) -> CaseFile:
+    return replace(_file_in(workspace, path), environment=_environment_beside(path, workspace, top))
+
+
+def _environment_beside(path: Path, workspace: Path, top: Path) -> CaseFile | None:
+    """The nearest one from the file's own folder up to the one that the user has named."""
+    for folder in path.parents:
+        beside = folder / ENVIRONMENT_FILE
+        if beside.is_symlink() or beside.is_file():
+            return _file_in(workspace, beside)
+        if folder == top:
+            break
+    return None
+
+
+def _file_in(workspace: Path, path: Path) -> CaseFile:
+    # A file's name may be any bytes, a record is UTF-8.
+    name = str(path.relative_to(workspace)).encode(errors="backslashreplace").decode()
+
+    problem = ""
+    if not path.resolve().is_relative_to(workspace.resolve()):
+        # A link in a stranger's artifact could point at a secret of the machine.
+        problem = "a link that leaves the workspace"
+    elif not path.is_file():
+        problem = "no regular file"
+    return CaseFile(name, path=path, problem=problem)
+
+
+def _is_profile(name: str) -> bool:
+    """Whether a file of a folder can be a profile: what other tools leave beside it cannot."""
+    return not name.startswith(".") and name != ENVIRONMENT_FILE and not name.endswith(".jsonl")

@@ -1,0 +1,169 @@
+"""Inputs + environment → one frozen object; a wrong input is named with what it may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from ci_score.compare.efficiency import Workload
+from ci_score.errors import WrongUseError
+from ci_score.files.visible import plain
+from ci_score.judge.verdict import FailOn, OnInconclusive
+from ci_score.run.case_files import CaseSource, parse_sources
+from ci_score.run.inputs import TOKEN, input_named
+
+PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
+
+
+class CommentWhen(StrEnum):
+    """When the pull request comment is written."""
+
+    ALWAYS = "always"
+    CHANGES = "changes"
+    PROBLEMS = "problems"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """The job that measured, and how it ended."""
+
+    name: str
+    result: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether what it left, if anything, is no measurement."""
+        return self.result != "success"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run was asked to do."""
+
+    workspace: Path
+    profiles: tuple[CaseSource, ...]
+    measurements: tuple[CaseSource, ...]
+    profile_artifact: str
+    parity: tuple[CaseSource, ...]
+    workload: Workload
+    producer: Producer | None
+    baseline_artifact: str
+    baseline_branch: str
+    baseline_workflow: str
+    baseline: Path | None
+    fail_on: FailOn
+    fail_on_branch: bool
+    on_inconclusive: OnInconclusive
+    comment: CommentWhen
+    check_run: bool
+    issue_on_drift: bool
+    title: str
+    config: Path | None
+    output_dir: Path
+    token: SecretStr | None
+
+
+def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
+    """The settings that the inputs spell; every input is a text, as a workflow gives it."""
+
+    def value(name: str) -> str:
+        # The token has its default from the workflow, or none.
+        default = "" if name == TOKEN else input_named(name).default
+        return (values.get(name) or default).strip()
+
+    parity = parse_sources(value("parity"), "parity")
+    for source in parity:
+        if source.name is None:
+            raise WrongUseError(f"parity: {source.pattern!r} names no case; write `case=glob`")
+    return Settings(
+        workspace=workspace,
+        profiles=parse_sources(value("profiles"), "profiles"),
+        measurements=parse_sources(value("measurements"), "measurements"),
+        profile_artifact=value("profile-artifact"),
+        parity=parity,
+        workload=Workload(
+            throughput_tok_s=_number("throughput", value("throughput")),
+            tokens_per_step=_number("tokens-per-step", value("tokens-per-step")),
+            hardware=value("hardware") or None,
+            peak_bandwidth_gb_s=_number("peak-bandwidth-gb-s", value("peak-bandwidth-gb-s")),
+            bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
+        ),
+        producer=_producer(value("producer")),
+        baseline_artifact=value("baseline-artifact"),
+        baseline_branch=value("baseline-branch"),
+        baseline_workflow=value("baseline-workflow"),
+        baseline=workspace / value("baseline") if value("baseline") else None,
+        fail_on=FailOn(_choice("fail-on", value("fail-on"))),
+        fail_on_branch=_choice("fail-on-branch", value("fail-on-branch")) == "true",
+        on_inconclusive=OnInconclusive(_choice("on-inconclusive", value("on-inconclusive"))),
+        comment=CommentWhen(_choice("comment", value("comment"))),
+        check_run=_choice("check-run", value("check-run")) == "true",
+        issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
+        title=plain(value("title"), 64),
+        config=_config(value("config"), workspace),
+        output_dir=_output_dir(value("output-dir"), workspace),
+        token=_token(value("github-token")),
+    )
+
+
+def _token(text: str) -> SecretStr | None:
+    if not (text.isascii() and text.isprintable()):
+        raise WrongUseError("github-token: it holds characters that no token has")
+    return SecretStr(text) if text else None
+
+
+def _number(name: str, text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise WrongUseError(f"{name}: {text[:80]!r} is not a finite number above 0")
+    return number
+
+
+def _choice(name: str, text: str) -> str:
+    row = input_named(name)
+    chosen = text.lower()
+    if chosen not in row.choices:
+        raise WrongUseError(f"{name}: {text[:80]!r} is none of {', '.join(row.choices)}")
+    return chosen
+
+
+def _producer(text: str) -> Producer | None:
+    """`measure=success`, or the bare result of a job that the workflow did not name."""
+    if not text:
+        return None
+    name, equals, result = text.rpartition("=")
+    result = result.strip().lower()
+    if result not in PRODUCER_RESULTS:
+        raise WrongUseError(
+            f"producer: {text[:80]!r} is no job's result"
+            f" ({', '.join(PRODUCER_RESULTS)}); write `measure=${{{{ needs.measure.result }}}}`"
+        )
+    return Producer(plain(name.strip(), 64) if equals else "the measuring job", result)
+
+
+def _config(text: str, workspace: Path) -> Path | None:
+    """The policy file; one that the user names must be there."""
+    path = workspace / text
+    if path.is_file():
+        return path
+    if text != input_named("config").default:
+        raise WrongUseError(f"config: there is no file {text[:200]!r} in the workspace")
+    return None
+
+
+def _output_dir(text: str, workspace: Path) -> Path:
+    folder = (workspace / text).resolve()
+    if not folder.is_relative_to(workspace.resolve()) or folder == workspace.resolve():
+        raise WrongUseError(f"output-dir: {text[:80]!r} is no folder inside the workspace")
+    return folder

@@ -1,0 +1,76 @@
+"""Whether one cheap run looks wrong: then, and only then, the dear A/B measurement is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ci_score.baselines.store import BaselineStore
+from ci_score.judge.policy import PolicyTable
+from ci_score.judge.verdict import EXIT_OK, EXIT_UNJUDGED, verdicts_of
+from ci_score.model.environment import Environment
+from ci_score.model.record import HistoryPoint, Record
+from ci_score.model.stages import Baseline
+from ci_score.model.verdict import Outcome, Unjudged
+
+EXIT_SUSPICIOUS = 10
+# What is wrong with the run itself; all other reasons are about what it is compared with.
+_WRONG = frozenset(
+    {
+        Unjudged.CRASHED_RUN,
+        Unjudged.OTHER_WORK,
+        Unjudged.REQUIRED_CASE_MISSING,
+        Unjudged.KNOWN_CASE_MISSING,
+    }
+)
+
+
+def suspicion(record: Record) -> int:
+    """The exit code: something looks wrong, nothing does, or that cannot be told."""
+    verdicts = verdicts_of(record)
+    if any(
+        verdict.outcome in (Outcome.FAIL, Outcome.WARN) or verdict.unjudged in _WRONG
+        for verdict in verdicts
+    ):
+        return EXIT_SUSPICIOUS
+    told = bool(verdicts) and all(verdict.outcome is Outcome.PASS for verdict in verdicts)
+    return EXIT_OK if told else EXIT_UNJUDGED
+
+
+def for_one_run(table: PolicyTable | None) -> dict[str, Any] | None:
+    """The policy without its demand for another kind of measurement, which may follow."""
+    if table is None:
+        return None
+    cases = [_any_design(case) for case in table.get("case", ())]
+    return {**_any_design(table), **({"case": cases} if cases else {})}
+
+
+def _any_design(table: PolicyTable) -> dict[str, Any]:
+    measure = table.get("measure")
+    if measure is None:
+        return dict(table)
+    kept = {key: value for key, value in measure.items() if key != "design"}
+    return {**table, "measure": kept}
+
+
+@dataclass(frozen=True, slots=True)
+class ForOneRun:
+    """A store whose policy does not ask for pairs of launches."""
+
+    store: BaselineStore
+
+    def find(self, case: str, environment: Environment) -> Baseline:
+        """As the store."""
+        return self.store.find(case, environment)
+
+    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
+        """As the store."""
+        return self.store.history(most_records)
+
+    def known_cases(self) -> frozenset[str]:
+        """As the store."""
+        return self.store.known_cases()
+
+    def policy(self) -> dict[str, Any] | None:
+        """The store's, for one run."""
+        return for_one_run(self.store.policy())

@@ -1,0 +1,1 @@
+"""Files of a profiler → one Profile of a training step."""

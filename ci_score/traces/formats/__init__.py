@@ -1,0 +1,193 @@
+"""Which reader understands a file: one row a format, chosen by content, never by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ci_score.errors import BadInputError
+from ci_score.model.profile import Profile
+from ci_score.traces.formats.log_text import outer_keys
+from ci_score.traces.source import ProfileSource
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One row: what it is, on what its reader was tested, and who reads it.
+
+    The reader is named as `module:suffix`; its `recognises` and `read` are loaded when the row is
+    tried, so that a usual profile does not pay for the readers of traces.
+    """
+
+    name: str
+    description: str
+    tested_on: str
+    reader: str
+
+    @property
+    def recognises(self) -> Callable[[bytes], bool]:
+        """Whether the first bytes of a file are of this format."""
+        function: Callable[[bytes], bool] = self._function("recognises")
+        return function
+
+    @property
+    def read(self) -> Callable[[ProfileSource], Profile]:
+        """The profile in a file of this format."""
+        function: Callable[[ProfileSource], Profile] = self._function("read")
+        return function
+
+    def _function(self, verb: str) -> Any:
+        module, _, suffix = self.reader.partition(":")
+        name = f"{verb}_{suffix}" if suffix else verb
+        return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+# The order in which they are tried: marks first, then what is known by its shape.
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "normalised",
+        "what `ci-score convert --json` prints",
+        "every reader's output, read back equal",
+        "reference:normalised",
+    ),
+    Format(
+        "nsight",
+        "Nsight Systems database (.sqlite)",
+        "exports of 2022 and 2026 on H100, RTX 3080 and older; a minimal schema",
+        "nsight",
+    ),
+    Format(
+        "canary",
+        "canary result of the reference runtime (JSON with metrics.tokens_per_sec)",
+        "7 results of entrenar, PyTorch, cuBLAS and Unsloth runs",
+        "canary",
+    ),
+    Format(
+        "parity-profile",
+        "parity-profile-v1 of the reference runtime (JSON)",
+        "1 real file, an empty one",
+        "parity_profile",
+    ),
+    Format(
+        "apr",
+        "apr_training_profiler_v1 (JSON, also within a log)",
+        "4 real files",
+        "apr_profiler",
+    ),
+    Format(
+        "step-profiler",
+        "step_profiler v1 and v2 (JSON, also within a log, wrapped, or with top-level phases)",
+        "files of the exact format",
+        "step_profiler",
+    ),
+    Format(
+        "trainer-state",
+        "Hugging Face trainer_state.json",
+        "2 real files",
+        "trainer_state",
+    ),
+    Format(
+        "rocprof",
+        "rocprofv3 JSON",
+        "a training run on an MI350X",
+        "rocprof",
+    ),
+    Format(
+        "jax-trace",
+        "JAX trace (trace.json.gz)",
+        "JAX 0.10 on a CPU",
+        "jax_trace",
+    ),
+    Format(
+        "kineto",
+        "PyTorch profiler (Kineto) trace (.json)",
+        "22 traces of 2021 to 2026: V100, A100, H100, H800, B200, MI250, MI300 and CPUs",
+        "kineto",
+    ),
+    Format(
+        "reference",
+        "the reference's profile: JSON with steps, avg_step_ms, phases, per_layer",
+        "the reference's own 427 cases",
+        "reference",
+    ),
+    Format(
+        "text-table",
+        "the text table of the reference runtime's step profiler, within a log",
+        "1 file of the documented format",
+        "text_table",
+    ),
+    Format(
+        "xplane",
+        "JAX XPlane protobuf (.xplane.pb)",
+        "an MI300 trace",
+        "xplane",
+    ),
+    Format(
+        "log",
+        "a log of the reference runtime with a profile somewhere in it",
+        "1 real log",
+        "canary:log",
+    ),
+)
+
+
+def read_profile(source: ProfileSource) -> Profile:
+    """The profile in a file, by the first reader that knows its content."""
+    head = source.head()
+    if not head.strip():
+        raise BadInputError(source.name, found="an empty file", expected="a profile")
+    for row in FORMATS:
+        if row.recognises(head):
+            return row.read(source)
+    raise BadInputError(
+        source.name,
+        found=_of_another_command(head) or _looks_like(head),
+        expected="a profile that `ci-score formats` lists",
+    )
+
+
+def can_lie_beside(source: ProfileSource) -> bool:
+    """Whether a file that could not be read is no profile at all, and not a damaged one.
+
+    Folders hold a README or a log, too. Text is a log only by the profile that is found in it.
+    """
+    from ci_score.traces.formats import canary
+
+    try:
+        head = source.head()
+    except BadInputError:
+        return False
+    return canary.is_table_of_limits(head) or not any(
+        row.recognises(head) for row in FORMATS if row.name != "log"
+    )
+
+
+def _of_another_command(head: bytes) -> str:
+    """What whoever has named the wrong file or command should hear."""
+    keys = outer_keys(head)
+    words = (
+        ("grade", "a scorecard, which `ci-score compare` reads"),
+        ("schema_version", "a record, which `ci-score compare` reads"),
+        ("runtime", "one side of a parity, which `ci-score parity` reads"),
+    )
+    return next((words for key, words in words if key in keys), "")
+
+
+def _looks_like(head: bytes) -> str:
+    """What a file of no format seems to be."""
+    text = head.lstrip(b"\xef\xbb\xbf").lstrip()
+    if text.startswith((b"{", b"[")):
+        return "JSON of no profiler that is known"
+    if head.startswith((b"PK\x03\x04", b"\x7fELF", b"\x89PNG", b"%PDF")):
+        return "an archive, a program or a picture"
+    return "text of no profiler that is known" if _is_text(head) else "bytes of no known format"
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head[:4096].decode()
+    except UnicodeDecodeError as error:
+        return error.start > 4000
+    return b"\0" not in head[:4096]

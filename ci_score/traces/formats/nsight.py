@@ -1,0 +1,696 @@
+"""Nsight Systems: the SQLite database of `nsys export --type sqlite`, of 2022 to 2026.
+
+A table is there only if it has rows, and columns come and go with versions: what is missing makes
+a number absent and a note, not an error. Times are nanoseconds. A kernel belongs to the step in
+which it was launched; launches are found by correlation id within a process, because ids repeat
+between processes. A device of a process is one timeline, and the slowest speaks for the capture.
+
+The database is a stranger's. It is opened for reading alone, no name of it ever becomes part of a
+query, views and virtual tables are no tables, and a query that does not end is ended.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.profile import Profile
+from ci_score.traces.engine.device_steps import (
+    UNKNOWN,
+    Derived,
+    DeviceEvents,
+    Names,
+    Way,
+    derive,
+    one_step,
+    repeated_steps,
+    slowest,
+)
+from ci_score.traces.engine.host_ranges import MOST_RANGES, STEP_NAME, HostRanges
+from ci_score.traces.source import ProfileSource
+
+MAGIC = b"SQLite format 3\0"
+NANOSECONDS_PER_MS = 1e6
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+RANGES = "NVTX_EVENTS"
+MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+STRINGS = "StringIds"
+GPUS = "TARGET_INFO_GPU"
+DEVICES_OF_PROCESSES = "TARGET_INFO_CUDA_DEVICE"
+CAPTURE = "META_DATA_CAPTURE"
+EXPORTS = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+# Every name that may stand in a query.
+TABLES = (
+    *(KERNEL, MEMCPY, MEMSET, GRAPH, RUNTIME, RANGES, MEMORY, STRINGS),
+    *(GPUS, DEVICES_OF_PROCESSES, CAPTURE, *EXPORTS),
+)
+
+# A name of a kernel is a row of StringIds; what has no name of its own gets a negative number.
+_COPY_NAMES = {1: "Memcpy HtoD", 2: "Memcpy DtoH", 8: "Memcpy DtoD", 10: "Memcpy PtoP"}
+_OTHER_COPY = "Memcpy"
+_MEMSET_NAME, _GRAPH_NAME, _NO_NAME = -1000, -1001, -1002
+_OWN_NAMES = {_MEMSET_NAME: "Memset", _GRAPH_NAME: "CUDA graph", _NO_NAME: "(no name)"}
+
+_PUSH_POP, _START_END, _THREAD_NAME = 59, 60, 39
+
+MOST_EVENTS = 10_000_000
+MOST_THREAD_NAMES = 10_000
+MOST_DEVICES = 1024
+LONGEST_TEXT = 2**24
+_BATCH = 256
+# SQLite may take so many millions of instructions, and more for a big file: about a minute.
+_INSTRUCTIONS = 1_000_000
+_LEAST_BUDGET, _BUDGET_PER_MB = 500, 20
+# A launch has two rows in old exports; one with many is a mistake, or made to multiply.
+_MOST_MATCHES = 16
+
+
+def recognises(head: bytes) -> bool:
+    """Whether it is a SQLite database at all; `read` looks whose."""
+    return head.startswith(MAGIC)
+
+
+def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profile:
+    """The profile in an Nsight Systems database; `step_name` is what the ranges of steps match."""
+    with source.on_disk() as path, _opened(path, source.name) as database:
+        _refuse_others(database)
+        with overflow_is_bad_input(source.name):
+            return _profile(database, step_name)
+
+
+# --- the database -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database, and which of our tables and columns it has."""
+
+    name: str
+    connection: sqlite3.Connection
+    columns: dict[str, frozenset[str]]
+    strangers: tuple[str, ...]
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether the table is there, with these columns."""
+        return table in self.columns and self.columns[table].issuperset(columns)
+
+    def column(self, table: str, *names: str, otherwise: str = "NULL") -> str:
+        """The first of the columns that is there, for a query; `otherwise` where none is."""
+        return next((f"t.{name}" for name in names if self.has(table, name)), otherwise)
+
+    def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """One row after the other."""
+        for batch in self.batches(query, *values):
+            yield from batch
+
+    def batches(self, query: str, *values: object) -> Iterator[list[tuple[Any, ...]]]:
+        """Some rows at a time, so that no result is ever held."""
+        cursor = self.connection.execute(query, values)
+        while batch := cursor.fetchmany(_BATCH):
+            yield batch
+
+
+@contextmanager
+def _opened(path: Path, name: str) -> Iterator[Database]:
+    """The database, if nobody writes to it meanwhile."""
+    before = _state(path)
+    try:
+        with closing(sqlite3.connect(_address(path), uri=True, isolation_level=None)) as connection:
+            _guard(connection, before[0])
+            columns, strangers = _tables(connection)
+            yield Database(name, connection, columns, strangers)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # The message of an error may itself quote the bytes of a damaged file.
+        raise _unreadable(name, error) from None
+    if _state(path) != before:
+        raise BadInputError(
+            name, found="a database that changed while it was read", expected="a finished export"
+        )
+
+
+@contextmanager
+def _only_numbers(database: Database) -> Iterator[None]:
+    """SQLite keeps any value in any column; a column of an array takes whole numbers alone."""
+    try:
+        yield
+    except (TypeError, OverflowError):
+        raise BadInputError(
+            database.name,
+            found="a table with something else where whole numbers belong",
+            expected="an export as Nsight Systems writes it",
+        ) from None
+
+
+def _address(path: Path) -> str:
+    """A URI for reading alone.
+
+    A database in WAL mode would get files beside it from its mere reader, unless it is declared
+    immutable; and that it may be only where no log holds a part of it.
+    """
+    with path.open("rb") as stream:
+        in_wal_mode = 2 in stream.read(20)[18:]
+    immutable = "&immutable=1" if in_wal_mode and not _logs(path) else ""
+    return f"{path.absolute().as_uri()}?mode=ro{immutable}"
+
+
+def _logs(path: Path) -> list[str]:
+    beside = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
+    return [log.name for log in beside if log.exists()]
+
+
+def _state(path: Path) -> tuple[int, int, list[str]]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, _logs(path)
+
+
+def _guard(connection: sqlite3.Connection, size: int) -> None:
+    """Limits, and a read transaction, so that all queries see the same."""
+    budget = iter(range(_LEAST_BUDGET + size * _BUDGET_PER_MB // 1_000_000))
+    connection.set_progress_handler(lambda: next(budget, None) is None, _INSTRUCTIONS)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {setting}")
+    connection.execute("BEGIN")
+
+
+def _tables(
+    connection: sqlite3.Connection,
+) -> tuple[dict[str, frozenset[str]], tuple[str, ...]]:
+    """Which of our tables there are, with their columns, and some names of others.
+
+    Only a real table has a root page: a view or virtual table of the same name would run a
+    stranger's code.
+    """
+    found = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 4096"
+    )
+    names = [str(name) for (name,) in found]
+    columns = {
+        table: frozenset(
+            str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})").fetchall()
+        )
+        for table in TABLES
+        if table in names
+    }
+    return columns, tuple(name for name in names if name not in columns)
+
+
+def _refuse_others(database: Database) -> None:
+    if any(database.has(table) for table in (KERNEL, STRINGS, RUNTIME, *EXPORTS)):
+        return
+    others = database.strangers
+    if any(table.startswith("rocpd_") for table in others):
+        found = "a rocpd database of rocprofv3"
+        expected = "its JSON (rocprofv3 --output-format json)"
+    else:
+        shown = ", ".join(ascii(table)[1:-1][:40] for table in others[:5])
+        found = f"a SQLite database with {f'the tables {shown}' if shown else 'no table'}"
+        expected = "an export of Nsight Systems (nsys export --type sqlite)"
+    raise BadInputError(database.name, found=found, expected=expected)
+
+
+def _unreadable(name: str, error: Exception) -> BadInputError:
+    text = ascii(str(error))[1:-1][:99]
+    if "locked" in text or "busy" in text or "readonly" in text or "unable to open" in text:
+        found = "a database that is being written, or was never closed"
+    elif "interrupted" in text:
+        found = "a database on which a query does not end"
+    else:
+        found = f"a damaged database ({text})"
+    return BadInputError(name, found=found, expected="a whole export of Nsight Systems")
+
+
+# --- what the devices did -----------------------------------------------------------------------
+
+# A device of a process as one number: the process, and in the last bits the device.
+_DEVICE_BITS = 16
+_DEVICES = 2**_DEVICE_BITS - 1
+# And the same with a name and a stream.
+_STREAM_BITS = 20
+_STREAMS = 2**_STREAM_BITS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A device of a process: a timeline of its own."""
+
+    process: int
+    device: int
+
+    @classmethod
+    def of(cls, number: int) -> Lane:
+        """The lane that a query numbered."""
+        return cls(number >> _DEVICE_BITS, number & _DEVICES)
+
+    @property
+    def pid(self) -> int:
+        """The number that the machine gives the process; Nsight's has more above it."""
+        return self.process & 0xFFFFFF
+
+    def __str__(self) -> str:
+        return f"device {self.device}" + (f" of process {self.pid}" if self.process else "")
+
+
+@dataclass(slots=True)
+class Capture:
+    """The timelines of a capture, one for each device of each process, and what to say of them."""
+
+    lanes: dict[int, DeviceEvents]
+    graphs: int
+    notes: list[str]
+
+
+def _capture(database: Database) -> Capture:
+    notes: list[str] = []
+    tables = {
+        table: number
+        for table, number in _numbers(database).items()
+        if _timed(database, table, notes)
+    }
+    counts = {table: _count(database, table) for table in tables}
+    events = sum(counts.values())
+    if events > MOST_EVENTS:
+        raise BadInputError(
+            database.name,
+            found=f"{events} device events",
+            expected=f"a capture of fewer steps, with at most {MOST_EVENTS}",
+        )
+    lanes: dict[int, DeviceEvents] | None = {}
+    if tables:
+        joins = _launches_are_known(database, tables, notes)
+        query = _query(database, tables, joins)
+        lanes = _timelines(database, database.batches(query), events)
+        if lanes is None:
+            # Some launch has two rows, as in old exports: of those the earlier counts.
+            query = _query(database, tables, joins, "e.number")
+            lanes = _timelines(database, _matched_once(database, query), events)
+    return Capture(lanes or {}, counts.get(GRAPH, 0), notes)
+
+
+def _numbers(database: Database) -> dict[str, str]:
+    """For each table of device events the number of an event's name, for a query."""
+    name = database.column(KERNEL, "demangledName", "shortName", "mangledName")
+    kind = database.column(MEMCPY, "copyKind")
+    return {
+        KERNEL: f"COALESCE({name}, {_NO_NAME})",
+        MEMCPY: f"-1 - COALESCE({kind}, 0)",
+        MEMSET: str(_MEMSET_NAME),
+        GRAPH: str(_GRAPH_NAME),
+    }
+
+
+def _timed(database: Database, table: str, notes: list[str]) -> bool:
+    if database.has(table) and not database.has(table, "start", "end"):
+        notes.append(f"{table} has no times and was left out")
+    return database.has(table, "start", "end")
+
+
+def _launches_are_known(database: Database, tables: Iterable[str], notes: list[str]) -> bool:
+    """Whether the tables of device events tell which calls of the runtime there are launched it."""
+    joined = any(database.has(table, "correlationId") for table in tables)
+    if joined and database.has(RUNTIME, "start", "correlationId"):
+        if not _processes_are_named(database, tables):
+            notes.append(
+                "the export does not name the processes: launches are joined by their number alone"
+            )
+        return True
+    what = "no launches" if not database.has(RUNTIME) else "launches that no device event names"
+    notes.append(f"the export has {what}: an event counts for the step in which it ran")
+    return False
+
+
+def _processes_are_named(database: Database, tables: Iterable[str]) -> bool:
+    """Whether calls and, above all, kernels tell their process."""
+    first = next(iter(tables))
+    return database.has(RUNTIME, "globalTid") and database.has(first, "globalPid")
+
+
+def _count(database: Database, table: str) -> int:
+    return int(next(database.rows(f"SELECT count(*) FROM {table}"))[0])  # noqa: S608 - our names
+
+
+def _query(database: Database, tables: Mapping[str, str], joins: bool, *more_columns: str) -> str:
+    """A query of our own names: the lane, the columns of DeviceEvents, and more if wanted.
+
+    The tables are joined with the launches as one, because SQLite sorts the launches for each join;
+    the limit, which is none, keeps it from taking the union apart. A name and its stream are one
+    number: they are few, and every column costs.
+    """
+    parts = (
+        _part(database, table, number, place)
+        for place, (table, number) in enumerate(tables.items())
+    )
+    launched = f"COALESCE(r.start, {UNKNOWN})" if joins else str(UNKNOWN)
+    columns = ("e.lane", "e.start", "e.end", "e.name", "e.correlation", launched, *more_columns)
+    query = f"SELECT {', '.join(columns)} FROM ({' UNION ALL '.join(parts)} LIMIT -1) e"  # noqa: S608 - our names
+    if joins:
+        query += f" LEFT JOIN {RUNTIME} r ON r.correlationId = e.correlation"
+        if _processes_are_named(database, tables):
+            query += f" AND r.globalTid >> 24 = e.lane >> {_DEVICE_BITS}"
+    return query
+
+
+def _part(database: Database, table: str, number: str, place: int) -> str:
+    process = f"COALESCE({database.column(table, 'globalPid')} >> 24, 0)"
+    device = f"COALESCE({database.column(table, 'deviceId')}, 0)"
+    stream = f"COALESCE({database.column(table, 'streamId')}, 0)"
+    correlation = f"COALESCE({database.column(table, 'correlationId')}, {UNKNOWN})"
+    return (
+        f"SELECT (({process}) << {_DEVICE_BITS}) | ({device} & {_DEVICES}) AS lane,"  # noqa: S608
+        f" t.start AS start, t.end AS end,"
+        f" (({number}) << {_STREAM_BITS}) | ({stream} & {_STREAMS}) AS name,"
+        f" {correlation} AS correlation,"
+        f" t.rowid * {len(TABLES)} + {place} AS number FROM {table} t"
+    )
+
+
+def _timelines(
+    database: Database, batches: Iterable[list[tuple[Any, ...]]], rows: int
+) -> dict[int, DeviceEvents] | None:
+    """The events of each device of each process; None if there are more than `rows`."""
+    lanes: dict[int, DeviceEvents] = defaultdict(DeviceEvents)
+    for batch in batches:
+        rows -= len(batch)
+        if rows < 0:
+            return None
+        groups: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for row in batch:
+            groups[row[0]].append(row)
+        with _only_numbers(database):
+            for lane, group in groups.items():
+                _, starts, ends, names, launches, launched_at, *_ = zip(*group, strict=True)
+                lanes[lane].extend(starts, ends, names, (), launches, launched_at)
+        if len(lanes) > MOST_DEVICES:
+            raise BadInputError(
+                database.name,
+                found=f"more than {MOST_DEVICES} devices",
+                expected="a capture of one machine",
+            )
+    return lanes
+
+
+def _matched_once(database: Database, query: str) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows with one launch each: the earliest, where a call was recorded at two levels.
+
+    SQLite gives all matches of a row before it goes on to the next.
+    """
+    once: list[tuple[Any, ...]] = []
+    for _, group in groupby(database.rows(query), key=itemgetter(-1)):
+        matches = list(islice(group, _MOST_MATCHES + 1))
+        if len(matches) > _MOST_MATCHES:
+            raise BadInputError(
+                database.name,
+                field=RUNTIME,
+                found=f"more than {_MOST_MATCHES} calls with the same correlation id",
+                expected="a launch once",
+            )
+        once.append(min(matches, key=itemgetter(-2)))
+        if len(once) == _BATCH:
+            yield once
+            once = []
+    yield once
+
+
+def _name_events(database: Database, lanes: Iterable[DeviceEvents]) -> Names:
+    """The names of all events, each once; the columns hold their places afterwards."""
+    names = Names()
+    lanes = list(lanes)
+    keys = set().union(*(set(events.names) for events in lanes))
+    used = {key >> _STREAM_BITS for key in keys}
+    texts = _own_names(used)
+    if database.has(STRINGS, "id", "value"):
+        query = "SELECT id, substr(value, 1, 400) FROM StringIds"
+        texts |= {number: str(text) for number, text in database.rows(query) if number in used}
+    places = {
+        key: names.place(texts.get(key >> _STREAM_BITS, f"kernel {key >> _STREAM_BITS}"))
+        for key in keys
+    }
+    streams = {key: key & _STREAMS for key in keys}
+    for events in lanes:
+        events.streams = array("q", map(streams.__getitem__, events.names))
+        events.names = array("q", map(places.__getitem__, events.names))
+    return names
+
+
+def _own_names(used: Iterable[int]) -> dict[int, str]:
+    copies = {number: _COPY_NAMES.get(-1 - number, _OTHER_COPY) for number in used if number < 0}
+    return copies | _OWN_NAMES
+
+
+# --- ranges: steps and phases -------------------------------------------------------------------
+
+
+def _annotations(database: Database, notes: list[str]) -> tuple[HostRanges, set[str]]:
+    """The ranges that people named, and the names of threads.
+
+    What frameworks emit for every operator (`aten::mm, op_id = 3`) is left to SQLite to drop: there
+    are more of those than of kernels.
+    """
+    ranges = HostRanges()
+    thread_names: set[str] = set()
+    for kind, start, end, thread, domain, text in _range_rows(database):
+        if kind == _THREAD_NAME:
+            thread_names.update([text] if len(thread_names) < MOST_THREAD_NAMES else [])
+            continue
+        with _only_numbers(database):
+            added = ranges.add(thread >> 24, (thread, domain), text, start, end)
+        if not added:
+            notes.append(f"only the first {MOST_RANGES} ranges were looked at")
+            break
+    return ranges, thread_names
+
+
+def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
+    if not database.has(RANGES, "start", "end", "eventType"):
+        return iter(())
+    text = database.column(RANGES, "text")
+    label = text
+    if database.has(RANGES, "textId") and database.has(STRINGS, "id", "value"):
+        label = f"COALESCE({text}, (SELECT s.value FROM {STRINGS} s WHERE s.id = t.textId))"  # noqa: S608 - our names
+    thread = database.column(RANGES, "globalTid", otherwise="0")
+    domain = database.column(RANGES, "domainId", otherwise="0")
+    return database.rows(
+        f"SELECT t.eventType, t.start, t.end, COALESCE({thread}, 0), COALESCE({domain}, 0),"  # noqa: S608 - our names
+        f" substr({label}, 1, 200) AS label FROM {RANGES} t"
+        f" WHERE (t.eventType IN ({_PUSH_POP}, {_START_END}) AND t.end >= t.start"
+        f" OR t.eventType = {_THREAD_NAME})"
+        f" AND ({text} IS NULL OR NOT ({text} >= 'aten::' AND {text} < 'aten:;'))"
+        " AND label IS NOT NULL AND instr(label, ', op_id = ') = 0 AND instr(label, ', seq = ') = 0"
+    )
+
+
+# --- the profile --------------------------------------------------------------------------------
+
+
+def _profile(database: Database, step_name: re.Pattern[str]) -> Profile:
+    capture = _capture(database)
+    tool = _tool(database)
+    names = _name_events(database, capture.lanes.values())
+    lanes = _lanes_with_kernels(capture, names)
+    if not lanes:
+        return Profile(
+            tool=tool,
+            notes=tuple(capture.notes),
+            unusable="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
+        )
+    ranges, thread_names = _annotations(database, capture.notes)
+    derived = [_derive(lane, events, names, ranges, step_name) for lane, events in lanes.items()]
+    chosen, spread = slowest(derived)
+    fields = dict(chosen.fields)
+    lane = list(lanes)[derived.index(chosen)]
+    gpu, gpu_notes = _gpus(database, list(lanes), lane)
+    memory = _peak_memory(database, lane)
+    if not memory:
+        gpu_notes.append("no peak memory: nsys profile --cuda-memory-usage=true records it")
+    processes = len({lane.process for lane in lanes})
+    job = _job(database, processes, thread_names)
+    notes = [*capture.notes, *_graph_notes(capture), *spread, *chosen.notes, *gpu_notes]
+    sources = {**fields.pop("sources"), **gpu.pop("sources"), **job.pop("sources")}
+    if memory:
+        sources["peak_memory_gb"] = f"{MEMORY}: the most that was held of what it saw allocated"
+    return Profile(**fields, **gpu, **job, **memory, tool=tool, sources=sources, notes=tuple(notes))
+
+
+def _lanes_with_kernels(capture: Capture, names: Names) -> dict[Lane, DeviceEvents]:
+    return {
+        Lane.of(lane): capture.lanes[lane]
+        for lane in sorted(capture.lanes)
+        if capture.lanes[lane].has_kernels(names)
+    }
+
+
+def _derive(
+    lane: Lane,
+    events: DeviceEvents,
+    names: Names,
+    ranges: HostRanges,
+    step_name: re.Pattern[str],
+) -> Derived:
+    """One device's numbers: by its process's ranges, else by what repeats, else as one step."""
+    marked = ranges.marked_steps(lane.process, step_name)
+    ways: list[Way] = []
+    if marked is not None:
+        ways.append(lambda events: (marked.steps("NVTX", events), marked.phases()))
+    ways += [ranges.unmarked(lane.process, find) for find in (repeated_steps, one_step)]
+    return derive(str(lane), events, names, ways, NANOSECONDS_PER_MS)
+
+
+def _graph_notes(capture: Capture) -> list[str]:
+    if not capture.graphs:
+        return []
+    launches = f"{capture.graphs} launches of CUDA graphs were traced as a whole"
+    advice = "nsys profile --cuda-graph-trace=node records them"
+    return [f"{launches}: their kernels are not in the export ({advice})"]
+
+
+def _tool(database: Database) -> str:
+    for table in EXPORTS:
+        if database.has(table, "name", "value"):
+            query = f"SELECT value FROM {table} WHERE name = 'EXPORT_PRODUCT_VERSION'"  # noqa: S608
+            for (version,) in database.rows(query):
+                return f"Nsight Systems {str(version)[:40]}"
+    return "Nsight Systems"
+
+
+def _gpus(
+    database: Database, lanes: Sequence[Lane], chosen: Lane
+) -> tuple[dict[str, Any], list[str]]:
+    """What the devices are, as far as the export says which of its GPUs they were."""
+    physical, known = _physical_gpus(database, lanes)
+    fields: dict[str, Any] = {"sources": {}}
+    notes = []
+    if known:
+        fields["accelerator_count"] = len(set(physical.values()))
+        fields["sources"]["accelerator_count"] = "devices on which kernels ran"
+    else:
+        notes.append("processes use devices of the same number: how many GPUs is not known")
+    rows = _gpu_rows(database)
+    used = {rows[gpu] for gpu in physical.values() if gpu in rows} or set(rows.values())
+    if len(used) > 1:
+        notes.append("the devices are of different kinds")
+        used = {rows[physical[chosen]]} if physical[chosen] in rows else set()
+    if not used:
+        return fields, [*notes, "the export does not name the GPU"]
+    name, bandwidth, memory = used.pop()
+    fields["accelerator"] = name
+    fields["sources"]["accelerator"] = GPUS
+    if memory:
+        fields["accelerator_memory_gb"] = memory / 1e9
+        fields["sources"]["accelerator_memory_gb"] = f"{GPUS}.totalMemory"
+    if bandwidth:
+        fields["peak_bandwidth_gb_s"] = bandwidth / 1e9
+        fields["sources"]["peak_bandwidth_gb_s"] = f"{GPUS}.memoryBandwidth"
+    else:
+        notes.append("the export does not tell the GPU's memory bandwidth")
+    return fields, notes
+
+
+def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane, int], bool]:
+    """The GPU behind a process's device number, and whether that is certain.
+
+    Where each process sees only its own GPU, all of them call it 0.
+    """
+    table: dict[tuple[int, int], int] = {}
+    if database.has(DEVICES_OF_PROCESSES, "gpuId", "cudaId", "pid"):
+        numbers = ", ".join(f"CAST({column} AS INTEGER)" for column in ("pid", "cudaId", "gpuId"))
+        query = f"SELECT {numbers} FROM {DEVICES_OF_PROCESSES} LIMIT 4096"  # noqa: S608 - our names
+        table = {(pid, cuda): gpu for pid, cuda, gpu in database.rows(query) if gpu is not None}
+    physical = {lane: table.get((lane.pid, lane.device), lane.device) for lane in lanes}
+    in_table = all((lane.pid, lane.device) in table for lane in lanes)
+    return physical, in_table or len(set(physical.values())) == len(lanes)
+
+
+def _peak_memory(database: Database, lane: Lane) -> dict[str, float]:
+    """The most of the device's memory that the process held, of what was allocated meanwhile."""
+    columns = ("start", "bytes", "memKind", "memoryOperationType")
+    if not database.has(MEMORY, *columns, "globalPid", "deviceId"):
+        return {}
+    # Allocations are of kind 0, frees of 1; memory of the kinds 0 and 1 is the host's. TOTAL gives
+    # a real number, which does not overflow.
+    change = "CASE t.memoryOperationType WHEN 0 THEN t.bytes WHEN 1 THEN -t.bytes END"
+    held = f"TOTAL({change}) OVER (ORDER BY t.start ROWS UNBOUNDED PRECEDING)"
+    query = (
+        f"SELECT MAX(held) FROM (SELECT {held} AS held FROM {MEMORY} t"  # noqa: S608 - our names
+        " WHERE t.memKind >= 2 AND t.globalPid >> 24 = ? AND t.deviceId = ?)"
+    )
+    peak = next(database.rows(query, lane.process, lane.device))[0] or 0.0
+    return {"peak_memory_gb": peak / 1e9} if 0 < peak < math.inf else {}
+
+
+def _gpu_rows(database: Database) -> dict[int, tuple[str, int, int]]:
+    """Of each GPU its name, bytes a second and bytes; 0 where those are not known."""
+    if not database.has(GPUS, "name"):
+        return {}
+    number = database.column(GPUS, "id", otherwise="t.rowid")
+    sizes = (database.column(GPUS, name) for name in ("memoryBandwidth", "totalMemory"))
+    query = ", ".join(f"CAST({column} AS INTEGER)" for column in (number, *sizes))
+    return {
+        gpu: (str(name)[:200], max(bandwidth or 0, 0), max(memory or 0, 0))
+        for gpu, bandwidth, memory, name in database.rows(
+            f"SELECT {query}, t.name FROM {GPUS} t LIMIT 4096"  # noqa: S608 - our names
+        )
+    }
+
+
+_RANKS = {
+    "rank": ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
+    "world_size": ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"),
+}
+
+
+def _job(database: Database, processes: int, thread_names: Iterable[str]) -> dict[str, Any]:
+    """Rank and world size, as the launcher told the profiled process, or MPI named its thread."""
+    fields: dict[str, Any] = {"sources": {}}
+    told = _environment(database)
+    for name, variables in _RANKS.items():
+        variable = next((key for key in variables if told.get(key, "").isdecimal()), None)
+        value = int(told[variable][:9]) if variable else 0
+        if variable and (name == "rank" or value):
+            fields[name] = value
+            fields["sources"][name] = f"{variable} of the profiled process"
+    if "rank" not in fields and (rank := _rank_of_thread(thread_names)) is not None:
+        fields["rank"] = rank
+        fields["sources"]["rank"] = "the name that MPI gave its thread"
+    if processes > 1 and "rank" in fields:
+        del fields["rank"], fields["sources"]["rank"]
+    return fields
+
+
+def _environment(database: Database) -> dict[str, str]:
+    """The variables that tell ranks; no other of the environment is looked at."""
+    if not database.has(CAPTURE, "name", "value"):
+        return {}
+    wanted = [variable for variables in _RANKS.values() for variable in variables]
+    query = (
+        "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%:ENVIRONMENT_VARIABLE'"
+        " AND substr(value, 1, instr(value, '=') - 1) = ?"
+    )
+    found = {}
+    for variable in wanted:
+        for (text,) in database.rows(query, variable):
+            found[variable] = str(text).partition("=")[2].strip('"')
+    return found
+
+
+def _rank_of_thread(names: Iterable[str]) -> int | None:
+    ranks = [name.removeprefix("MPI Rank ") for name in names if name.startswith("MPI Rank ")]
+    rank = ranks[0] if len(ranks) == 1 else ""
+    return int(rank[:9]) if rank.isdecimal() else None

@@ -1,0 +1,101 @@
+"""Reading many files: here, in processes, or on a cluster; the result is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import cpu_count, get_context
+from pathlib import Path
+
+from ci_score.errors import BadInputError
+from ci_score.model.profile import Profile
+from ci_score.traces.formats import read_profile
+from ci_score.traces.source import GZIP_MAGIC, ProfileSource
+
+# Forking and sending profiles back costs as much as reading this much, beside the largest file;
+# a process that begins anew and imports all costs so many times that.
+WORTH_A_PROCESS = 4 * 1024**2
+_COST = {"fork": 1, "spawn": 16}
+# A trace is some ten times as long as its gzip.
+_PACKED = 10
+_THREADS = Path("/proc/self/task")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a file could not be read: what an exception says, in a form that can travel."""
+
+    source: str
+    field: str
+    found: str
+    expected: str
+
+    def error(self) -> BadInputError:
+        """The exception that it was."""
+        return BadInputError(
+            self.source, field=self.field, found=self.found, expected=self.expected
+        )
+
+
+def read_one(source: ProfileSource) -> Profile | Problem:
+    """One file; what is wrong with it is a value, because it may come from another process."""
+    try:
+        return read_profile(source)
+    except BadInputError as error:
+        return Problem(error.source, error.field, error.found, error.expected)
+
+
+def read_all(
+    sources: Sequence[ProfileSource],
+    executor: Executor | None = None,
+    done: Callable[[int], None] | None = None,
+) -> list[Profile | Problem]:
+    """All files in their order. `done` hears how many are ready."""
+    results: Iterable[Profile | Problem]
+    results = executor.map(read_one, sources) if executor else map(read_one, sources)
+    ready = []
+    for number, result in enumerate(results, start=1):
+        ready.append(result)
+        if done:
+            done(number)
+    return ready
+
+
+@contextmanager
+def processes(sources: Sequence[ProfileSource], most: int | None) -> Iterator[Executor | None]:
+    """A pool of processes where it pays: several files, and enough in them."""
+    sizes = sorted(_size(source) for source in sources)
+    count = min(most or cpu_count(), len(sources))
+    method = _start_method()
+    if count < 2 or sum(sizes[:-1]) <= WORTH_A_PROCESS * _COST[method]:
+        yield None
+        return
+    with ProcessPoolExecutor(count, mp_context=get_context(method)) as pool:
+        yield pool
+
+
+def _start_method() -> str:
+    """A fork where it is safe: it is there at once, with all that is imported.
+
+    That of a process with threads may wait for ever; and only Linux tells of all threads.
+    """
+    try:
+        return "fork" if len(list(_THREADS.iterdir())) == 1 else "spawn"
+    except OSError:
+        return "spawn"
+
+
+def _size(source: ProfileSource) -> int:
+    """About how much there is to read; what cannot be read says so later."""
+    try:
+        if source.path is None:
+            size, begin = len(source.data or b""), (source.data or b"")[: len(GZIP_MAGIC)]
+        else:
+            size = source.path.stat().st_size
+            with source.path.open("rb") as stream:
+                begin = stream.read(len(GZIP_MAGIC))
+    except OSError:
+        return 0
+    return size * _PACKED if begin == GZIP_MAGIC else size

@@ -1,0 +1,287 @@
+"""Records: every version that was ever written, histories in order, at most 5 MB."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.baselines.artifacts import ArtifactBaselines
+from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines.records import (
+    JUDGED_POINTS,
+    KEPT_POINTS,
+    SCHEMA_VERSION,
+    fitted,
+    join_histories,
+    read_record,
+)
+from ci_score.errors import BadInputError
+from ci_score.files.disk import RECORD_LIMIT
+from ci_score.files.strict_json import dump
+from ci_score.model.environment import Environment
+from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
+from ci_score.model.stages import OpenedUpload, Upload
+from ci_score.model.verdict import Outcome
+from tests.builders import PROJECT, case, record
+
+FIXTURES = PROJECT / "tests" / "fixtures"
+OLD = [FIXTURES / "records" / "version-1.json", FIXTURES / "action" / "baseline.json"]
+
+
+def point(run: int, name: str = "training", **fields: Any) -> HistoryPoint:
+    defaults: dict[str, Any] = {
+        "commit": f"{run:040x}",
+        "run": RunIdentity(number=run),
+        "created_at": f"2026-01-{1 + run // 24:02}T{run % 24:02}:00:00Z",
+        "step_time_ms": 100.0 + run,
+        "throughput_tok_s": 1000.0,
+    }
+    return HistoryPoint(case=name, **{**defaults, **fields})
+
+
+def again(run: int, identity: RunIdentity) -> HistoryPoint:
+    return point(run).model_copy(update={"run": identity})
+
+
+def with_history(*points: HistoryPoint, **fields: Any) -> Record:
+    return record(**fields).model_copy(update={"history": points})
+
+
+def written(left: Record) -> bytes:
+    return dump(left).encode()
+
+
+# --- versions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
+def test_read__what_an_older_version_left(path: Path) -> None:
+    """An update of ci-score does not lose the branch's baseline."""
+    data = path.read_bytes()
+    assert json.loads(data)["schema_version"] == 1
+    read = read_record(data, path.name)
+    assert read.schema_version == SCHEMA_VERSION
+    assert read.cases[0].scorecard.step_time_ms > 0
+    assert read_record(written(read), path.name) == read
+
+
+def test_read__launches_of_version_1_are_the_head_s() -> None:
+    """They were step times without a side; the history goes on, too."""
+    read = read_record(OLD[0].read_bytes(), "version-1.json")
+    assert read.cases[0].launches == tuple(
+        LaunchNumbers(side="head", launch=number, values={"step_time_ms": 104.25 + number})
+        for number in range(3)
+    )
+    assert [each.step_time_ms for each in read.history] == [101.25, 105.25]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (SCHEMA_VERSION + 1, "which a newer ci-score has written"),
+        (0, "a number from 1"),
+        (-1, "a number from 1"),
+        (True, "a number from 1"),
+        ("1", "a number from 1"),
+        (1.0, "a number from 1"),
+        (None, "a number from 1"),
+    ],
+)
+def test_read__an_unknown_version_is_refused(version: object, words: str) -> None:
+    """Half understood is worse than not read: what to do is said."""
+    value = json.loads(OLD[0].read_bytes())
+    with pytest.raises(BadInputError, match=words) as refused:
+        read_record(json.dumps({**value, "schema_version": version}).encode(), "r.json")
+    assert refused.value.field == "schema_version"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cases": None},
+        {"cases": [3]},
+        {"cases": [{"launch_step_ms": 3}]},
+        {"cases": {"launch_step_ms": [1.0]}},
+    ],
+    ids=str,
+)
+def test_read__an_old_record_that_is_wrong_is_named(wrong: dict[str, Any]) -> None:
+    """What is no record of version 1 does not become one of version 2."""
+    value = json.loads(OLD[0].read_bytes())
+    with pytest.raises(BadInputError, match=r"r\.json: cases"):
+        read_record(json.dumps({**value, **wrong}).encode(), "r.json")
+
+
+def test_read__old_launches_that_are_wrong_are_named() -> None:
+    """With the place in the record as it would be written now."""
+    value = json.loads(OLD[0].read_bytes())
+    value["cases"][0]["launch_step_ms"] = [1.0, "2.0"]
+    with pytest.raises(BadInputError, match=r"launches\[1\]\.values\.step_time_ms"):
+        read_record(json.dumps(value).encode(), "r.json")
+
+
+# --- histories ----------------------------------------------------------------------------------
+
+
+def test_history__out_of_order_is_refused() -> None:
+    """With the place, and both times."""
+    data = written(with_history(point(1), point(3), point(2)))
+    with pytest.raises(BadInputError, match=r"history\[2\]\.created_at: found 2026-01-01T02"):
+        read_record(data, "r.json")
+
+
+def test_history__with_a_run_twice_is_refused() -> None:
+    """One run would count as two pieces of evidence."""
+    with pytest.raises(BadInputError, match=r"history\[2\]: found the same run of training twice"):
+        read_record(written(with_history(point(1), point(2), point(2))), "r.json")
+
+
+def test_history__gaps_are_normal() -> None:
+    """Pull requests count runs too; the same hour, another case or another attempt is no double."""
+    points = (
+        point(1),
+        point(1, "other"),
+        point(7),
+        again(7, RunIdentity(number=7, attempt=2)),
+        again(7, RunIdentity(number=3)),
+        point(40),
+    )
+    assert read_record(written(with_history(*points)), "r.json").history == points
+
+
+def test_history__joined_is_each_run_once_in_order() -> None:
+    """Two pushes at once have each seen what was before: together they know all."""
+    before = [point(run) for run in range(5)]
+    joined = join_histories((*before, point(5)), (*before, point(6)), tuple(before))
+    assert joined == (*before, point(5), point(6))
+
+
+def test_history__keeps_the_newest_of_each_case() -> None:
+    """A case that is measured seldom is not pushed out by one that is measured often."""
+    often = tuple(point(run) for run in range(KEPT_POINTS + 50))
+    joined = join_histories(often, (point(0, "seldom"),))
+    assert [each.case for each in joined].count("training") == KEPT_POINTS
+    assert [each for each in joined if each.case == "seldom"]
+    assert joined[-1] == often[-1]
+
+
+def test_folder__joins_the_histories_of_its_records(tmp_path: Path) -> None:
+    """As many of the newest records as are asked for."""
+    left = {
+        "a": with_history(point(1), point(2), created_at="2026-01-03T00:00:00Z"),
+        "b": with_history(point(1), point(3), created_at="2026-01-04T00:00:00Z"),
+        "c": with_history(point(0), created_at="2026-01-02T00:00:00Z"),
+    }
+    for name, each in left.items():
+        (tmp_path / f"{name}.json").write_bytes(written(each))
+    store = FolderBaselines(tmp_path)
+    assert store.history(1) == (point(1), point(3))
+    assert store.history(2) == (point(1), point(2), point(3))
+
+
+class Uploads:
+    """Two runs that pushed at once, and one whose history is out of order."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self._records = records
+
+    def uploads(self) -> list[Upload]:
+        """One a commit."""
+        return [
+            Upload(number, number, f"{number:040x}", f"2026-01-0{number + 1}", expired=False)
+            for number in range(len(self._records))
+        ]
+
+    def open(self, upload: Upload) -> OpenedUpload:
+        """The bytes as they were left."""
+        data = written(self._records[upload.id])
+        return OpenedUpload(data, RunIdentity(number=upload.run_id))
+
+
+def test_artifacts__join_the_histories_of_records_that_can_be_read() -> None:
+    """What is out of order is left aside with its reason, and its neighbours count."""
+    store = ArtifactBaselines(
+        tested_line=lambda: iter(f"{number:040x}" for number in (2, 1, 0)),
+        store=Uploads(
+            [
+                with_history(point(1), point(2)),
+                with_history(point(5), point(4)),
+                with_history(point(1), point(3)),
+            ]
+        ),
+    )
+    assert store.history(3) == (point(1), point(2), point(3))
+    found = store.find("training", Environment(accelerator="nothing is known of it"))
+    assert "history[1].created_at" in "".join(getattr(found, "used").skipped)  # noqa: B009
+
+
+# --- size ---------------------------------------------------------------------------------------
+
+
+def large(cases: int) -> Record:
+    names = [f"a-case-of-a-usual-name-{number}@h100" for number in range(cases)]
+    environment = Environment(
+        accelerator="H100 SXM 80GB", accelerator_count=8, precision="bf16", timing="unprofiled"
+    )
+    metrics = {f"a_metric_of_a_usual_name_{number}": 1.0 / (number + 3) for number in range(8)}
+    points = [
+        point(
+            run,
+            name,
+            throughput_tok_s=1e6 / 7,
+            metrics=metrics,
+            environment=environment,
+            tokens_per_step=65536.0,
+            outcome=Outcome.PASS,
+        )
+        for run in range(KEPT_POINTS)
+        for name in names
+    ]
+    return with_history(*points).model_copy(
+        update={"cases": tuple(case(name, environment=environment) for name in names)}
+    )
+
+
+def test_fitted__64_cases_of_200_points() -> None:
+    """It fits, and what is judged stays: of each case the newest points with all metrics."""
+    whole = large(64)
+    assert len(dump(whole)) > 2 * RECORD_LIMIT
+    small = fitted(whole)
+    assert len(dump(small)) <= RECORD_LIMIT
+    for name in (each.name for each in whole.cases):
+        kept = [each for each in small.history if each.case == name]
+        assert len(kept) >= JUDGED_POINTS
+        assert kept == [each for each in whole.history if each.case == name][-len(kept) :]
+    assert read_record(written(small), "r.json") == small
+
+
+def test_fitted__4_cases_of_200_points_stay_whole() -> None:
+    """What fits is not touched."""
+    whole = large(4)
+    assert fitted(whole) == whole
+
+
+def test_fitted__the_oldest_points_lose_their_metrics_first() -> None:
+    """The trend of the time needs none; a judgement looks at the newest."""
+    small = fitted(large(30))
+    points = [each for each in small.history if each.case == small.cases[0].name]
+    assert [bool(each.metrics) for each in points] == [
+        number >= len(points) - JUDGED_POINTS for number in range(len(points))
+    ]
+
+
+def test_fitted__thousands_of_launches() -> None:
+    """Both sides of the first pairs stay, which are evidence; the rest is cut."""
+    launches = tuple(
+        LaunchNumbers(side=side, launch=number, values={f"metric_{n}": 1.0 for n in range(12)})
+        for side in ("head", "base")
+        for number in range(500)
+    )
+    whole = record(*(case(f"case-{number}", launches=launches) for number in range(32)))
+    small = fitted(whole)
+    assert len(dump(small)) <= RECORD_LIMIT
+    sides = [(one.side, one.launch) for one in small.cases[0].launches]
+    assert sides == [(side, number) for side in ("head", "base") for number in range(64)]

@@ -1,0 +1,351 @@
+"""The page and the comment in a real browser: drawn, legible, silent, usable, and only text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import pytest
+
+from ci_score.cli.demo import WORKLOAD
+from ci_score.compare.measuring import measured_case
+from ci_score.model.record import Record
+from ci_score.model.stages import CaseInput
+from ci_score.model.verdict import Outcome, Unjudged, Verdict
+from ci_score.report.html.page import report_html
+from ci_score.report.markdown import report_markdown
+from tests.browser import checks
+from tests.browser.chromium import REQUIRED, Browser, missing, started
+from tests.browser.github_page import as_github_shows_it, mentions, rendered, sanitised
+from tests.builders import case, profile, record, scorecard
+from tests.report.test_report import HOSTILE, demo, hostile, matrix, ungraded
+from tests.showcase import history, large, slow_pull_request
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
+
+PHONE, DESK = 360, 1200
+INJECTED = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(2)>",
+    '"><svg onload=alert(3)>',
+    "</style><script>alert(4)</script>",
+    "[click](javascript:alert(5)) **bold** `code` @everyone #1 | cell |",
+    "\u202egnp.exe\u2066\u200b",
+    "x" * 10_000,
+    "{{ 7 * 7 }}",
+)
+
+
+def injected() -> Record:
+    """Every name that a stranger may choose is made to break out."""
+    ops = {name: float(place + 1) for place, name in enumerate(INJECTED)}
+    rows = [{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": ops}]
+    phases = {
+        name: {"total_ms": 9.0, "pct": 9.0, "avg_ms": 9.0} for name in (*INJECTED[:5], INJECTED[6])
+    }
+    nasty = profile(
+        per_layer=rows, phases=phases, accelerator=INJECTED[1], notes=INJECTED, tokens_per_step=64
+    )
+    measured = measured_case(CaseInput("training", nasty, notes=INJECTED), WORKLOAD)
+    verdict = Verdict(outcome=Outcome.WARN, headline=INJECTED[0], reasons=INJECTED)
+    return record(
+        measured.model_copy(update={"verdict": verdict}),
+        notices=INJECTED,
+        policy={INJECTED[0]: list(INJECTED)},
+    )
+
+
+def one_point() -> Record:
+    """A branch that was measured once."""
+    return record(case(card=scorecard(301.0, 27_200.0)), history=history("training", 301.0, 1))
+
+
+def no_baseline() -> Record:
+    """A first run."""
+    verdict = Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        headline="Not judged: the first run, there is nothing to compare with",
+        unjudged=Unjudged.FIRST_RUN,
+    )
+    return record(case(verdict=verdict))
+
+
+def empty() -> Record:
+    """Nothing was measured at all."""
+    verdict = Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        headline="Not judged: nothing was measured",
+        unjudged=Unjudged.NOTHING_MEASURED,
+    )
+    return record().model_copy(update={"cases": (), "unjudged": verdict})
+
+
+RECORDS: dict[str, Callable[[], Record]] = {
+    "a slow pull request": slow_pull_request,
+    "the demo": demo,
+    "every outcome": matrix,
+    "hostile names": hostile,
+    "injected names": injected,
+    "next to nothing known": ungraded,
+    "one point of history": one_point,
+    "no baseline": no_baseline,
+    "no case": empty,
+    "64 cases": lambda: large(64, 128, 200),
+}
+# Unfolded, 64 cases are one case 64 times.
+SMALL = [name for name in RECORDS if name != "64 cases"]
+every_record = pytest.mark.parametrize("name", RECORDS)
+small_records = pytest.mark.parametrize("name", SMALL)
+both_schemes = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+
+
+@cache
+def page_of(name: str) -> str:
+    return report_html(RECORDS[name](), "nightly")
+
+
+@cache
+def comment_of(name: str) -> str:
+    return report_markdown(RECORDS[name](), limit=65_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests; each page has a context of its own."""
+    if not missing():
+        with started() as browser:
+            yield browser
+
+
+def test_browser__is_there_where_ci_counts_on_it(browser: Browser) -> None:
+    """`.ci/run` asks for these tests: there, a missing browser is a failure and no skip."""
+    assert browser.browser.version or not os.environ.get(REQUIRED)
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+@every_record
+def test_page__is_silent_and_fits(browser: Browser, name: str) -> None:
+    """No message, no error, no request but for the file itself; no wider than any screen."""
+    for width in (PHONE, DESK):
+        with browser.page(page_of(name), width=width) as (page, seen):
+            if name in SMALL:
+                checks.open_all(page)
+            assert checks.overflow(page) <= 0
+            assert checks.overflowing(page) == []
+            assert (seen.console, seen.errors, seen.dialogs) == ([], [], [])
+            assert len(seen.requests) == 1
+
+
+@small_records
+@both_schemes
+def test_page__is_legible(browser: Browser, name: str, dark: bool) -> None:
+    """Every text has a contrast of at least 4.5, in drawings too."""
+    with browser.page(page_of(name), dark=dark) as (page, _):
+        checks.open_all(page)
+        found = checks.contrasts(page)
+        assert len(found) > 10
+        assert [row for row in found if row[1] < 4.5] == []
+
+
+@small_records
+@both_schemes
+def test_page__is_accessible(browser: Browser, name: str, dark: bool) -> None:
+    """Axe finds nothing, of whatever impact."""
+    with browser.page(page_of(name), dark=dark) as (page, _):
+        checks.open_all(page)
+        assert checks.axe_findings(page) == []
+
+
+def test_page__of_64_cases_is_accessible(browser: Browser) -> None:
+    """As it is opened, folded."""
+    with browser.page(page_of("64 cases"), width=PHONE) as (page, _):
+        assert checks.axe_findings(page) == []
+
+
+def test_page__sorts(browser: Browser) -> None:
+    """By number, by name, and back; the header says so to a screen reader."""
+    with browser.page(page_of("a slow pull request")) as (page, _):
+        table = page.locator("table", has_text="ops, the largest first")
+        header = table.locator("th", has_text="Time, ms")
+        assert table.locator("tbody th").first.inner_text() == "gate_up_gemm_bwd"
+        header.get_by_role("button").click()
+        header.get_by_role("button").click()
+        assert header.get_attribute("aria-sort") == "ascending"
+        times = [float(text) for text in table.locator("tbody td:nth-child(3)").all_inner_texts()]
+        assert times == sorted(times)
+        assert len(times) == 14
+        names = table.locator("thead th").first.get_by_role("button")
+        names.focus()
+        page.keyboard.press("Enter")
+        shown = table.locator("tbody th").all_inner_texts()
+        assert shown == sorted(shown)
+        assert header.get_attribute("aria-sort") is None
+
+
+def test_page__sorts_changes_and_units(browser: Browser) -> None:
+    """A minus is a minus, and a thousand is more than a hundred."""
+    with browser.page(page_of("every outcome")) as (page, _):
+        order = page.evaluate(
+            """() => ["−0.5 ms", "+2.00 ms", "1.01 k tok/s", "769 tok/s", "1,234", "–"]
+                .sort(compare)"""
+        )
+        assert order == ["−0.5 ms", "+2.00 ms", "769 tok/s", "1.01 k tok/s", "1,234", "–"]
+
+
+def test_page__searches(browser: Browser) -> None:
+    """The rows whose name holds the words stay, and how many is said."""
+    with browser.page(page_of("a slow pull request")) as (page, _):
+        page.get_by_label("Find an op").fill("SWIGLU")
+        table = page.locator("table", has_text="ops, the largest first")
+        shown = [row for row in table.locator("tbody tr").all() if row.is_visible()]
+        assert len(shown) == 2
+        assert page.locator(".search output").inner_text() == "2 of 14"
+        page.get_by_label("Find an op").fill("")
+        assert table.locator("tbody tr:visible").count() == 14
+
+
+def test_page__is_used_by_keyboard(browser: Browser) -> None:
+    """The first stop skips the header, each stop is seen, and tables scroll."""
+    with browser.page(page_of("a slow pull request"), width=PHONE) as (page, _):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "report"
+        for _ in range(12):
+            page.keyboard.press("Tab")
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline == "solid"
+        tables = page.locator(".scroll")
+        assert tables.count() > 5
+        assert all(box.get_attribute("tabindex") == "0" for box in tables.all())
+
+
+def test_page__works_without_script(browser: Browser) -> None:
+    """Tables are whole, folds open, and a link of the overview opens its case."""
+    with browser.page(page_of("every outcome"), script=False) as (page, _):
+        assert page.locator("thead button").count() == 0
+        assert page.locator(".overview tbody tr").count() == 4
+        link = page.get_by_role("link", name="passes")
+        target = page.locator("#case-passes")
+        assert not target.is_visible()
+        link.click()
+        assert target.is_visible()
+
+
+def test_page__prints(browser: Browser) -> None:
+    """On white whatever the screen is, with the folds open and no controls."""
+    with browser.page(page_of("a slow pull request"), dark=True) as (page, _):
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(255, 255, 255)"
+        )
+        assert page.get_by_text("git worktree add").is_visible()
+        assert not page.locator(".search").first.is_visible()
+        page.set_viewport_size({"width": 700, "height": 1000})
+        assert checks.overflow(page) <= 0
+        assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_page__draws_trend_and_pairs(browser: Browser) -> None:
+    """With sizes that can be seen: a course of 72 runs, this run marked, a change marked."""
+    with browser.page(page_of("a slow pull request")) as (page, _):
+        line = page.locator(".course .line").bounding_box()
+        assert line["width"] > 500
+        assert line["height"] > 20
+        assert page.locator(".course .now circle").count() == 1
+        assert page.locator(".course text.key").text_content() == "1"
+        assert page.locator(".course .hover title").count() == 72
+        assert page.locator(".pairs .head-dot").count() == 2
+        assert page.locator(".layers .forward").bounding_box()["height"] > 20
+
+
+@pytest.mark.parametrize("name", ["hostile names", "injected names"])
+def test_page__names_stay_text(browser: Browser, name: str) -> None:
+    """Nothing of theirs becomes an element, runs, or turns what a reader sees around."""
+    with browser.page(page_of(name)) as (page, seen):
+        checks.open_all(page)
+        assert page.locator("img, iframe, object, a[href^=javascript]").count() == 0
+        assert page.locator("script").count() == 1
+        assert seen.dialogs == []
+        text = page.locator("body").inner_text()
+        shown = INJECTED if name == "injected names" else ()
+        for one in (*shown[:5], *shown[7:]):
+            assert " ".join(one.split())[:40] in " ".join(text.split())
+        assert not set("\u202e\u2066\u200b") & set(text)
+        assert "x" * 1001 not in text
+
+
+# --- the comment ---------------------------------------------------------------------------------
+
+
+@every_record
+def test_comment__fits_and_is_silent(browser: Browser, name: str) -> None:
+    """On a phone the page does not scroll sideways; tables do by themselves."""
+    for width in (PHONE, DESK):
+        with browser.page(as_github_shows_it(comment_of(name)), width=width) as (page, seen):
+            checks.open_all(page)
+            assert checks.overflow(page) <= 0
+            assert checks.overflowing(page) == []
+            assert (seen.console, seen.errors, seen.dialogs) == ([], [], [])
+            assert len(seen.requests) == 1
+
+
+@small_records
+@both_schemes
+def test_comment__is_legible(browser: Browser, name: str, dark: bool) -> None:
+    """Every text has a contrast of at least 4.5 on GitHub's colours."""
+    with browser.page(as_github_shows_it(comment_of(name)), dark=dark) as (page, _):
+        checks.open_all(page)
+        assert [row for row in checks.contrasts(page) if row[1] < 4.5] == []
+
+
+@both_schemes
+def test_comment__its_chart_is_drawn(browser: Browser, dark: bool) -> None:
+    """Mermaid draws it, with a line that can be seen."""
+    with browser.page(as_github_shows_it(comment_of("a slow pull request")), dark=dark) as (
+        page,
+        _,
+    ):
+        assert page.locator("pre[lang=mermaid]").count() == 1
+        assert checks.draw_mermaid(page, dark=dark) == []
+        chart = page.locator(".chart svg")
+        assert chart.bounding_box()["height"] > 100
+        colours = chart.locator("path").evaluate_all(
+            "all => all.map(path => path.getAttribute('stroke'))"
+        )
+        assert "#1f883d" in colours
+        assert checks.overflow(page) <= 0
+
+
+@pytest.mark.parametrize("name", ["hostile names", "injected names"])
+def test_comment__names_stay_text(browser: Browser, name: str) -> None:
+    """Before the sanitiser, too: no link, image or mention, and nothing that it has to take out."""
+    html = rendered(comment_of(name))
+    assert mentions(html) == []
+    with browser.page(as_github_shows_it(comment_of(name))) as (page, seen):
+        checks.open_all(page)
+        body = page.locator(".markdown-body")
+        assert body.locator("a, img, script, svg, strong:text-is('bold')").count() == 0
+        assert seen.dialogs == []
+        text = body.inner_text()
+        assert "<img src=x" in text
+        assert not set("\u202e\u2066") & set(text)
+
+
+@every_record
+def test_comment__the_sanitiser_takes_nothing_out(name: str) -> None:
+    """What we write is what GitHub shows: the same elements before it and after."""
+    html = rendered(comment_of(name))
+    for element in ("table", "details", "summary", "h2", "sub", "code", "pre"):
+        assert sanitised(html).count(f"<{element}") == html.count(f"<{element}")
+
+
+def test_sanitiser__takes_out_what_is_forbidden() -> None:
+    """So that it proves something: scripts go, handlers go, unknown elements leave their text."""
+    dirty = '<p onclick="x()">a<script>b</script><blink>c</blink><a href="javascript:x">d</a></p>'
+    assert sanitised(dirty) == "<p>ac<a>d</a></p>"
+    assert mentions("<p>@team see #12 and <code>@x #1</code></p>") == ["@t", "#1"]
+    assert HOSTILE.count("@") == 1

@@ -1,0 +1,63 @@
+"""Colour is for a person at a terminal, and repeats what the words say."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_score.cli.colour import painted
+from ci_score.report.terminal import report_text
+from tests.report.test_report import demo, hostile, matrix
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def printed_on_a_terminal(folder: Path, **environment: str) -> str:
+    """What the demo prints where standard output is a terminal."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ci_score", "demo", "--output-dir", str(folder / "demo")],
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={**kept, "TERM": "xterm", **environment},
+        cwd=Path(__file__).parents[2],
+    )
+    os.close(theirs)
+    read = bytearray()
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        read += piece
+    os.close(ours)
+    assert process.wait(60) == 0
+    return read.decode()
+
+
+def test_colour__is_there_on_a_terminal(tmp_path: Path) -> None:
+    """The verdict of a failure is red."""
+    assert "\x1b[31m\x1b[1mFail:" in printed_on_a_terminal(tmp_path)
+
+
+@pytest.mark.parametrize("said", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
+def test_colour__is_left_out_where_it_is_not_wanted(tmp_path: Path, said: dict[str, str]) -> None:
+    """NO_COLOR is honoured, and so is a terminal that cannot."""
+    assert "\x1b" not in printed_on_a_terminal(tmp_path, **said)
+
+
+@pytest.mark.parametrize("record", [demo(), matrix(), hostile()], ids=["demo", "matrix", "hostile"])
+def test_colour__changes_no_word(record: object) -> None:
+    """Without the colours the text is what it was."""
+    text = report_text(record)  # type: ignore[arg-type]
+    assert painted(text) != text
+    assert ESCAPES.sub("", painted(text)) == text

@@ -1,0 +1,381 @@
+"""The one sentence: each rule with its evidence, and silence without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci_score.compare.causes import short_name, with_sentences
+from ci_score.compare.changes import contributions
+from ci_score.compare.efficiency import Workload
+from ci_score.compare.explanation import explain
+from ci_score.compare.measuring import measured_case
+from ci_score.model.explanation import Explanation
+from ci_score.model.profile import Layer, OpWork, Profile
+from ci_score.model.record import CaseRecord
+from ci_score.model.stages import CaseInput
+from tests.builders import phase
+
+GEMM = "ampere_sgemm_128x64_nn"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>>"
+COPY = "void at::native::unrolled_elementwise_kernel<direct_copy>"
+FUSED = "triton_poi_fused_add_mul_0"
+FLASH = "void flash_fwd_kernel<Flash_fwd_kernel_traits<64>>"
+Ops = dict[str, tuple[str, float, float]]
+
+
+def side(
+    ops: Ops | None = None,
+    *,
+    exposed: float = 0.0,
+    copies: float = 0.0,
+    idle: float = 5.0,
+    causes: dict[str, float] | None = None,
+    layers: dict[int, float] | None = None,
+    phases: dict[str, dict[str, OpWork]] | None = None,
+    **fields: Any,
+) -> CaseRecord:
+    """A step with these ops (kind, launches, ms); its compute is what they take together."""
+    ops = ops or {GEMM: ("gemm", 10, 80.0)}
+    categories: dict[str, float] = {}
+    for kind, _, ms in ops.values():
+        categories[kind] = categories.get(kind, 0.0) + ms
+    compute = sum(ms for kind, ms in categories.items() if kind not in ("comm", "memcpy"))
+    busy = compute + exposed + copies
+    totals = {
+        name: phase(sum(work.ms for work in works.values()))
+        for name, works in (phases or {}).items()
+    }
+    profile = Profile(
+        steps=3,
+        avg_step_ms=busy + idle,
+        device_busy_ms=busy,
+        compute_ms=compute,
+        exposed_communication_ms=exposed,
+        idle_causes=causes or {},
+        ops={name: ms for name, (_, _, ms) in ops.items()},
+        op_counts={name: count for name, (_, count, _) in ops.items()},
+        op_kinds={name: kind for name, (kind, _, _) in ops.items()},
+        op_categories=categories,
+        phase_ops=phases or {},
+        phases=totals,
+        per_layer=tuple(
+            Layer(layer=number, fwd_ms=1.0, bwd_ms=ms) for number, ms in (layers or {}).items()
+        ),
+        **fields,
+    )
+    return measured_case(CaseInput("training", profile), Workload())
+
+
+def told(head: CaseRecord, base: CaseRecord) -> Explanation:
+    found = explain(head, base)
+    assert found is not None
+    return with_sentences(found, head, base, contributions(head, base))
+
+
+def sentence(head: CaseRecord, base: CaseRecord) -> str | None:
+    return told(head, base).sentence
+
+
+# --- compute ------------------------------------------------------------------------------------
+
+
+def test_fusion__that_was_lost_is_named_with_its_place_and_launches() -> None:
+    """The fused kernel is gone, three small ones run for each of it."""
+    rest: Ops = {GEMM: ("gemm", 96, 60.0)}
+    base = side({**rest, FUSED: ("elementwise", 196, 9.8)}, layers=dict.fromkeys(range(24), 2.0))
+    head = side(
+        {
+            **rest,
+            ADD: ("elementwise", 196, 9.0),
+            MUL: ("elementwise", 196, 9.0),
+            COPY: ("copy", 196, 9.0),
+        },
+        layers=dict.fromkeys(range(24), 3.0),
+    )
+    found = told(head, base)
+    assert found.sentence == (
+        "a fusion was lost in the backward of layers 0–23: launches 196 → 588 (+17.2 ms)"
+    )
+    assert found.counts_sentence == (
+        "a fusion was lost in the backward of layers 0–23: launches 196 → 588"
+    )
+
+
+def test_fusion__of_attention_says_what_does_its_work_now() -> None:
+    """Without its own kernel attention is products and softmax."""
+    rest: Ops = {"norm": ("norm", 24, 60.0)}
+    base = side({**rest, FLASH: ("attention", 24, 12.0)})
+    head = side(
+        {
+            **rest,
+            "bmm": ("gemm", 48, 20.0),
+            "softmax_warp": ("softmax_loss", 24, 11.0),
+            MUL: ("elementwise", 24, 5.0),
+        }
+    )
+    assert sentence(head, base) == (
+        "the fused attention 'flash_fwd_kernel' is gone and matrix product, softmax and loss and"
+        " elementwise kernels do its work: launches 24 → 96 (+24.0 ms)"
+    )
+
+
+def test_fusion__is_none_where_the_new_kernels_take_longer_each() -> None:
+    """Slower kernels in place of quicker ones are no lost fusion."""
+    base = side({GEMM: ("gemm", 96, 60.0), FUSED: ("elementwise", 10, 1.0)})
+    head = side({GEMM: ("gemm", 96, 60.0), "norm": ("norm", 20, 30.0)})
+    assert sentence(head, base) == "'norm' is new, 20 launches a step (+30.0 ms)"
+
+
+def test_op__that_runs_more_often() -> None:
+    """The same time for each, four times as many."""
+    base = side({GEMM: ("gemm", 96, 60.0), ADD: ("elementwise", 50, 5.0)})
+    head = side({GEMM: ("gemm", 96, 60.0), ADD: ("elementwise", 200, 20.0)})
+    assert sentence(head, base) == (
+        "'vectorized_elementwise_kernel' is launched 50 → 200 times a step (+15.0 ms)"
+    )
+
+
+def test_op__that_takes_longer_at_the_same_count() -> None:
+    """Nothing else changed."""
+    base = side({GEMM: ("gemm", 96, 60.0), "norm": ("norm", 48, 5.0)})
+    head = side({GEMM: ("gemm", 96, 60.0), "norm": ("norm", 48, 15.0)})
+    assert (
+        sentence(head, base) == "'norm' takes 5.00 ms → 15.0 ms at the same 48 launches (+10.0 ms)"
+    )
+
+
+def test_op__under_another_name_says_which_it_was() -> None:
+    """Another library's kernel in the same place."""
+    base = side({"a": ("norm", 1, 1.0), "xmma_gemm": ("gemm", 96, 60.0), "b": ("copy", 1, 1.0)})
+    head = side({"a": ("norm", 1, 1.0), "nvjet": ("gemm", 96, 75.0), "b": ("copy", 1, 1.0)})
+    assert sentence(head, base) == (
+        "'nvjet' (was 'xmma_gemm') takes 60.0 ms → 75.0 ms at the same 96 launches (+15.0 ms)"
+    )
+
+
+def test_op__is_placed_in_the_phase_in_which_it_grew() -> None:
+    """An op of several phases that grew in one of them."""
+    ops: Ops = {GEMM: ("gemm", 96, 60.0)}
+
+    def in_phases(norm_ms: float) -> dict[str, dict[str, OpWork]]:
+        return {
+            "forward": {"norm": OpWork(count=24, ms=2.0), GEMM: OpWork(count=96, ms=60.0)},
+            "optimizer": {"norm": OpWork(count=24, ms=norm_ms - 2.0)},
+        }
+
+    base = side({**ops, "norm": ("norm", 48, 5.0)}, phases=in_phases(5.0))
+    head = side({**ops, "norm": ("norm", 48, 15.0)}, phases=in_phases(15.0))
+    assert sentence(head, base) == (
+        "'norm' takes 5.00 ms → 15.0 ms at the same 48 launches in phase 'optimizer' (+10.0 ms)"
+    )
+
+
+def test_kind__where_no_single_op_is_most_of_it() -> None:
+    """Five products of five shapes, each a little slower."""
+    names = [f"kernel_{letter}_gemm" for letter in "abcde"]
+    base = side({"norm": ("norm", 9, 50.0), **dict.fromkeys(names, ("gemm", 10, 10.0))})
+    head = side({"norm": ("norm", 9, 50.0), **dict.fromkeys(names, ("gemm", 10, 13.0))})
+    assert sentence(head, base) == (
+        "matrix product kernels take 50.0 ms → 65.0 ms at the same 50 launches (+15.0 ms)"
+    )
+
+
+def test_uniform__slowdown_points_at_the_device_and_not_at_the_code() -> None:
+    """No change of code makes everything nine per cent slower."""
+    kinds = ("gemm", "norm", "elementwise", "copy", "reduce")
+    base = side({kind: (kind, 10, 10.0) for kind in kinds})
+    head = side({kind: (kind, 10, 10.9) for kind in kinds})
+    assert sentence(head, base) == (
+        "every kernel takes about 9 % longer at the same number of launches, so look at the"
+        " device's clocks and power before the code (+4.50 ms)"
+    )
+
+
+def test_place__alone_where_neither_op_nor_kind_stands_out() -> None:
+    """All kinds grew, all of it in the backward of some layers."""
+    kinds = ("gemm", "norm", "elementwise", "copy", "reduce")
+    base = side({kind: (kind, 10, 10.0) for kind in kinds}, layers={0: 20.0, 1: 20.0})
+    ops: Ops = {kind: (kind, 20 + place, 14.0 + place) for place, kind in enumerate(kinds)}
+    head = side(ops, layers={0: 35.0, 1: 35.0})
+    assert sentence(head, base) == "compute grew in the backward of layers 0–1 (+30.0 ms)"
+
+
+# --- the other parts ----------------------------------------------------------------------------
+
+
+def test_communication__that_takes_longer() -> None:
+    """As many launches of more time each."""
+    base = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 20.0)}, exposed=5.0)
+    head = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 40.0)}, exposed=25.0)
+    assert sentence(head, base) == (
+        "communication takes 20.0 ms → 40.0 ms at as many launches: slower links, or a rank that"
+        " the others wait for; 5.00 ms → 25.0 ms are not hidden behind compute (+20.0 ms)"
+    )
+
+
+def test_communication__in_smaller_pieces() -> None:
+    """More launches are part of the reason."""
+    base = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 20.0)}, exposed=5.0)
+    head = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 96, 40.0)}, exposed=25.0)
+    assert "20.0 ms → 40.0 ms, launches 12 → 96;" in (sentence(head, base) or "")
+
+
+def test_communication__that_is_hidden_no_more() -> None:
+    """It takes as long, and overlaps less."""
+    base = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 30.0)}, exposed=5.0)
+    head = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 30.0)}, exposed=25.0)
+    assert sentence(head, base) == (
+        "communication overlaps less with compute: 5.00 ms → 25.0 ms are not hidden behind compute,"
+        " of 30.0 ms in all (+20.0 ms)"
+    )
+
+
+def test_copies__between_host_and_device() -> None:
+    """The copy that grew most is named."""
+    base = side({GEMM: ("gemm", 9, 80.0), "Memcpy HtoD": ("memcpy", 2, 1.0)}, copies=1.0)
+    head = side({GEMM: ("gemm", 9, 80.0), "Memcpy HtoD": ("memcpy", 26, 13.0)}, copies=13.0)
+    assert sentence(head, base) == (
+        "copies that nothing hides: 1.00 ms → 13.0 ms, 'Memcpy HtoD' is launched 2 → 26 times a"
+        " step (+12.0 ms)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("data", "the device waits for the data loader: 1.00 ms → 21.0 ms"),
+        (
+            "compilation",
+            "something is compiled anew within the steps: 1.00 ms → 21.0 ms",
+        ),
+        (
+            "allocation",
+            "the device waits while memory is allocated: 1.00 ms → 21.0 ms",
+        ),
+        (
+            "synchronisation",
+            (
+                "the host waits for the device before it launches more (a synchronisation):"
+                " 1.00 ms → 21.0 ms idle"
+            ),
+        ),
+        (
+            "launching",
+            "the host launches work too slowly: the device waits 1.00 ms → 21.0 ms",
+        ),
+    ],
+)
+def test_idle__by_its_cause(cause: str, words: str) -> None:
+    """Each cause of idleness has its own words."""
+    base = side(idle=5.0, causes={cause: 1.0, "other": 1.0})
+    head = side(idle=25.0, causes={cause: 21.0})
+    assert sentence(head, base) == f"{words} (+20.0 ms)"
+
+
+def test_idle__of_unknown_cause_says_that_the_work_is_the_same() -> None:
+    """Only idle grew."""
+    assert sentence(side(idle=25.0), side(idle=5.0)) == (
+        "the device is idle for longer: 5.00 ms → 25.0 ms, while its work takes as long as before"
+        " (+20.0 ms)"
+    )
+
+
+def test_idle__with_recompiles() -> None:
+    """Where the program counts them they are the reason."""
+    base = side(idle=5.0).model_copy(update={"metrics": {"recompiles": 0.0}})
+    head = side(idle=25.0).model_copy(update={"metrics": {"recompiles": 3.0}})
+    assert "recompiles 0 → 3" in (sentence(head, base) or "")
+
+
+def test_two__parts_together_where_neither_is_most_of_it() -> None:
+    """A change may have two causes."""
+    base = side(idle=5.0)
+    head = side({GEMM: ("gemm", 10, 88.0)}, idle=14.0, copies=6.0)
+    assert sentence(head, base) == "most of it is idle (+9.00 ms) and compute (+8.00 ms)"
+
+
+# --- silence ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "base"),
+    [
+        (side(idle=5.0), side(idle=5.0)),
+        (side(idle=5.0), side(idle=25.0)),
+        (side(idle=5.5), side(idle=5.0)),
+        (side(idle=25.0, tokens_per_step=2000.0), side(idle=5.0, tokens_per_step=1000.0)),
+    ],
+    ids=["the same", "faster", "hardly slower", "other work"],
+)
+def test_sentence__is_not_there_without_a_slowdown(head: CaseRecord, base: CaseRecord) -> None:
+    """No story about what did not happen."""
+    assert sentence(head, base) is None
+
+
+def test_sentence__is_not_there_where_the_rest_grew() -> None:
+    """What no part explains, no sentence explains either."""
+    base = side(idle=5.0)
+    assert base.timeline is not None
+    head = base.model_copy(update={"timeline": base.timeline.model_copy(update={"step_ms": 120.0})})
+    found = told(head, base)
+    assert found.delta_ms == 35.0
+    assert found.parts[-1].delta_ms == 35.0
+    assert found.sentence is None
+
+
+# --- phases alone -------------------------------------------------------------------------------
+
+
+def of_phases(step_ms: float, **phases: float) -> CaseRecord:
+    profile = Profile(
+        steps=3,
+        avg_step_ms=step_ms,
+        phases={name: phase(ms) for name, ms in phases.items()},
+    )
+    return measured_case(CaseInput("training", profile), Workload())
+
+
+def test_phases__where_they_are_all_that_is_known() -> None:
+    """A runtime that times its own phases says where, and not why."""
+    head, base = of_phases(130.0, forward=30.0, bwd=95.0), of_phases(100.0, forward=30.0, bwd=65.0)
+    assert sentence(head, base) == "most of it is in the bwd (+30.0 ms)"
+
+
+# --- launches -----------------------------------------------------------------------------------
+
+
+def test_counts__of_one_op() -> None:
+    """More launches are explained even where the step is not slower."""
+    base = side({GEMM: ("gemm", 10, 80.0), ADD: ("elementwise", 50, 1.0)})
+    head = side({GEMM: ("gemm", 10, 80.0), ADD: ("elementwise", 100, 1.1)})
+    found = told(head, base)
+    assert found.sentence is None
+    assert found.counts_sentence == (
+        "'vectorized_elementwise_kernel' is launched 50 → 100 times a step"
+    )
+
+
+def test_counts__of_one_kind() -> None:
+    """Many ops of a kind, each a little more often."""
+    names = [f"elementwise_{letter}" for letter in "abcde"]
+    base = side(dict.fromkeys(names, ("elementwise", 10, 1.0)))
+    head = side(dict.fromkeys(names, ("elementwise", 14, 1.0)))
+    assert told(head, base).counts_sentence == "20 more elementwise kernels a step"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        (ADD, "vectorized_elementwise_kernel"),
+        ("void cudnn::cnn::wgrad_alg0_engine<float, 128>(int)", "wgrad_alg0_engine"),
+        ("Memcpy HtoD", "Memcpy HtoD"),
+        ("<lambda>", "<lambda>"),
+        ("x" * 70, "x" * 59 + "…"),
+    ],
+)
+def test_short_name__is_what_people_call_it(name: str, short: str) -> None:
+    """Types and namespaces do not fit a sentence."""
+    assert short_name(name) == short

@@ -1,0 +1,188 @@
+"""JSON from strangers: what is refused, where it says the mistake is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import dump, json_path, parse, validate
+from ci_score.model.profile import Profile
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+    ),
+    max_leaves=20,
+)
+
+REFUSED = {
+    b"": "an empty file",
+    b" \n": "an empty file",
+    b"hello": "not JSON",
+    b'{"a": 1': "the end of the file inside the JSON",
+    b'{"a": 1} {"a": 2}': "not JSON",
+    b'{"a": NaN}': "not JSON",
+    b'{"a": Infinity}': "not JSON",
+    b'{"a": -Infinity}': "not JSON",
+    b'{"a": "\xff"}': "not JSON",
+    b"\xff\xfe{\x00": "not JSON",
+    b'{"a": "\\ud800"}': "not JSON",
+    b"[" * 10**6: "nested too deeply",
+    b'{"a":' * 10**6: "nested too deeply",
+    b'{"a": 1, "a": 2}': "this key twice",
+    b'{"a": 1, "\\u0061": 2}': "this key twice",
+    b'{"x": [{"a": {"b": 1, "c": 2, "b": 1}}]}': "this key twice",
+}
+
+
+@pytest.mark.parametrize(("data", "found"), REFUSED.items(), ids=lambda value: repr(value)[:30])
+def test_parse__refuses(data: bytes, found: str) -> None:
+    """What is not strictly JSON is named, with its source."""
+    with pytest.raises(BadInputError, match=found) as error:
+        parse(data, "profile.json")
+    assert str(error.value).startswith("profile.json")
+
+
+def test_parse__names_the_duplicate_key() -> None:
+    """A duplicate key is shown, so that it can be found; pydantic alone keeps the last silently."""
+    data = b'{"steps": 3, "avg_step_ms": 100, "avg_step_ms": 1}'
+    assert Profile.model_validate_json(data).avg_step_ms == 1
+    with pytest.raises(BadInputError, match="avg_step_ms"):
+        parse(data, "profile.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (b'{"a": 1, "a": 2}', "a"),
+        (b'{"per_layer": [{"x": 1}, {"ops": {"b c": 1, "q": [1, {}], "b c": 2}}]}',
+         'per_layer[1].ops["b c"]'),
+        (b'[[], [1, 2, {"k": ",", "k": "]"}]]', "[1][2].k"),
+    ],
+)  # fmt: skip
+def test_parse__a_duplicate_key_has_its_path(data: bytes, path: str) -> None:
+    """Where it is, and not only what it is called."""
+    with pytest.raises(BadInputError) as error:
+        parse(data, "x")
+    assert error.value.field == path
+
+
+@pytest.mark.parametrize("data", [b"[" + b"[]," * 2_100_000 + b"1]", b"[" + b"1," * 12_100_000])
+def test_parse__limits_what_memory_would_hold(data: bytes) -> None:
+    """A few bytes of JSON can be twenty times as much memory: counted before it is parsed."""
+    with pytest.raises(BadInputError, match="more values than memory"):
+        parse(data, "x")
+
+
+def test_parse__colons_in_text_are_no_keys() -> None:
+    """What merely looks like a key inside text is not counted as a duplicate."""
+    value = {"aten::mm": 'x": y', '": "': ['": 1, "a": 2'], "": {"": '\\":'}}
+    assert parse(json.dumps(value).encode(), "x") == value
+
+
+def test_parse__a_byte_order_mark_is_skipped() -> None:
+    """Editors write it, and it says nothing."""
+    assert parse(b"\xef\xbb\xbf{}", "x") == {}
+
+
+@given(VALUES)
+def test_parse__reads_what_json_writes(value: object) -> None:
+    """Anything that the standard library writes is read back equal, with no false duplicate."""
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert parse(text.encode(), "x") == value
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from('abc:"\\'), st.sampled_from(["x", '":', ": "])), max_size=6)
+)
+def test_parse__finds_every_duplicate(pairs: list[tuple[str, str]]) -> None:
+    """A key is refused if and only if it stands twice in its object."""
+    text = "{" + ", ".join(f"{json.dumps(key)} : {json.dumps(value)}" for key, value in pairs) + "}"
+    if len({key for key, _ in pairs}) == len(pairs):
+        assert parse(text.encode(), "x") == dict(pairs)
+    else:
+        with pytest.raises(BadInputError, match="twice"):
+            parse(text.encode(), "x")
+
+
+WRONG_FIELDS = [
+    ({"steps": "3"}, "steps", '"3"', "a whole number"),
+    ({"steps": 1.5}, "steps", "1.5", "a whole number"),
+    ({"steps": True}, "steps", "true", "a whole number"),
+    ({"steps": None}, "steps", "null", "a whole number"),
+    ({"steps": -1}, "steps", "-1", "a number of 0 or more"),
+    ({"steps": 2**64}, "steps", "18446744073709551616", "less than 18446744073709551616"),
+    ({"avg_step_ms": -0.5}, "avg_step_ms", "-0.5", "a number of 0 or more"),
+    ({"avg_step_ms": float("inf")}, "avg_step_ms", "Infinity", "a finite number"),
+    ({"avg_step_ms": 10**400}, "avg_step_ms", "1000", "number"),
+    ({"phases": []}, "phases", "an empty list", "an object"),
+    (
+        {"phases": {"a b": {"total_ms": 1, "pct": 1}}},
+        'phases["a b"].avg_ms',
+        "nothing",
+        "this field",
+    ),
+    ({"per_layer": {}}, "per_layer", "an empty object", "a list"),
+    (
+        {"per_layer": [{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {"a": "b"}}]},
+        "per_layer[0].ops.a",
+        '"b"',
+        "a number",
+    ),
+    ({"bottleneck": 3}, "bottleneck", "3", "text"),
+    (3, "", "3", "an object"),
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "found", "expected"), WRONG_FIELDS, ids=lambda value: str(value)[:30]
+)
+def test_validate__names_field_found_and_expected(
+    value: object, field: str, found: str, expected: str
+) -> None:
+    """The message holds the file, the JSON path, what was found and what was expected."""
+    with pytest.raises(BadInputError) as error:
+        validate(Profile, value, "profile.json")
+    assert error.value.field == field
+    assert found in error.value.found
+    assert expected in error.value.expected
+
+
+def test_validate__counts_further_mistakes() -> None:
+    """One mistake is shown whole, the others are counted."""
+    with pytest.raises(BadInputError, match=r"and 1 more"):
+        validate(Profile, {"steps": "3", "avg_step_ms": "x"}, "p")
+
+
+def test_validate__shows_hostile_text_on_one_short_line() -> None:
+    """A stranger's value cannot flood the log or start a line of its own."""
+    with pytest.raises(BadInputError) as error:
+        validate(Profile, {"steps": "\n::error::x" * 1000}, "p")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300
+
+
+def test_json_path__quotes_what_is_no_identifier() -> None:
+    """Paths read as they would be typed."""
+    assert json_path(("a", 3, "b c", "d")) == 'a[3]["b c"].d'
+
+
+def test_dump__is_readable_and_stable() -> None:
+    """Text for people and diffs, in ASCII, with a final newline."""
+    assert dump({"b": [1.5], "ä": None}) == '{\n  "b": [\n    1.5\n  ],\n  "\\u00e4": null\n}\n'
+
+
+def test_dump__holds_no_workflow_command() -> None:
+    """Printed in a job, the JSON of a hostile name is no command, and still the same name."""
+    text = dump({"op": "##[add-mask]x", "deep": "###[["})
+    assert "##[" not in text
+    assert json.loads(text) == {"op": "##[add-mask]x", "deep": "###[["}

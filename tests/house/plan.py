@@ -1,0 +1,213 @@
+"""The plan of the house: which rooms there are, what each does, and which it may know.
+
+One table, from which the architecture test and the picture in CONTRIBUTING follow. A new arrow is a
+decision: write it here first.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "ci_score"
+HALL = frozenset({"__init__", "__main__", "errors"})
+WIDEST_DOOR = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A room: what it does, and which other rooms it may import.
+
+    `is_open`: its modules are imported by name. `touches`: what it needs of the machine, where it
+    is not pure. A room within a room, as the policy within the judge, has a door of its own.
+    """
+
+    name: str
+    does: str
+    knows: frozenset[str] = frozenset()
+    is_open: bool = False
+    touches: frozenset[str] = frozenset()
+
+
+def _knows(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+ROOMS: tuple[Room, ...] = (
+    Room(
+        "cli",
+        "one file a command: options, colour, exit codes",
+        _knows(
+            "run",
+            "report",
+            "github",
+            "measure",
+            "judge",
+            "judge.policy",
+            "baselines",
+            "compare",
+            "launches",
+            "traces",
+            "reference",
+            "model",
+            "files",
+        ),
+        touches=_knows("os", "sys", "time", "datetime", "click", "signal"),
+    ),
+    Room(
+        "run",
+        "the story of a run: settings, case files, reading, the event, publishing",
+        _knows(
+            "report",
+            "github",
+            "judge",
+            "judge.policy",
+            "baselines",
+            "compare",
+            "launches",
+            "traces",
+            "reference",
+            "model",
+            "files",
+        ),
+        touches=_knows("os"),
+    ),
+    Room(
+        "github",
+        "HTTP below (`api`), verbs of our domain above; errors are translated here",
+        _knows("model", "files"),
+        touches=_knows("requests", "time", "os"),
+    ),
+    Room(
+        "measure",
+        "beside the accelerator, knows no GitHub: launches, A/B sessions, the machine",
+        _knows("judge", "launches", "model", "files"),
+        touches=_knows("os", "sys", "time", "datetime", "random", "subprocess"),
+    ),
+    Room(
+        "report",
+        "values → text: markdown, terminal, HTML, badge, and every sentence of a verdict",
+        _knows("judge", "reference", "model", "files"),
+    ),
+    Room(
+        "judge",
+        "eligibility → evidence → decision; noise, trend, acceptance, parity's budgets",
+        _knows("judge.policy", "compare", "reference", "model", "files"),
+    ),
+    Room(
+        "judge.policy",
+        "the rules of a team: their tables, what holds for a case, what cannot be meant",
+        _knows("model", "files"),
+    ),
+    Room(
+        "compare",
+        "head × base → what changed, where the time went, what caused it",
+        _knows("launches", "reference", "model", "files"),
+    ),
+    Room(
+        "baselines",
+        "where a baseline comes from: artifacts or a folder; records read and written",
+        _knows("model", "files"),
+        touches=_knows("os"),
+    ),
+    Room(
+        "launches",
+        "measurement lines and environment.json → launches, pooled over a run's attempts",
+        _knows("model", "files"),
+    ),
+    Room(
+        "traces",
+        "files of a profiler → Profile: one file a format, one engine, ranks merged",
+        _knows("model", "files"),
+        touches=_knows("os"),
+    ),
+    Room("reference", "frozen: scoring, parity, their markdown", _knows("model", "files")),
+    Room("model", "the values that travel, the facts, the shipped schemas", is_open=True),
+    Room(
+        "files",
+        "bytes from strangers: strict JSON, archives, limits; whole files out",
+        is_open=True,
+        touches=_knows("os", "sys"),
+    ),
+)
+BY_NAME = {room.name: room for room in ROOMS}
+
+
+# --- what the files say ---------------------------------------------------------------------------
+
+
+def sources() -> list[Path]:
+    """Every module of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    """`judge.policy.tables` of its file; a package is called as its folder."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def room_of(module: str) -> str:
+    """The innermost room that a module lies in; a module of the hall is its own."""
+    parts = module.split(".")
+    names = (".".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+    return next((name for name in names if name in BY_NAME), parts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A name that a module takes from another module of ours, or a foreign module."""
+
+    module: str
+    name: str = ""
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """Everything that a file imports, inside functions too; ours without `ci_score.`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield from (Import(node.module or "", alias.name) for alias in node.names)
+
+
+def ours(one: Import) -> tuple[str, str] | None:
+    """The module of ours that an import names, and what of it; None for a foreign one."""
+    if one.module == "ci_score":
+        is_module = (PACKAGE / one.name).is_dir() or (PACKAGE / f"{one.name}.py").is_file()
+        return (one.name, "") if is_module else ("__init__", one.name)
+    if not one.module.startswith("ci_score."):
+        return None
+    module = one.module.removeprefix("ci_score.")
+    inner = f"{module}.{one.name}"
+    return (inner, "") if inner in BY_NAME else (module, one.name)
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+def picture() -> str:
+    """The house as CONTRIBUTING shows it: a line a room, and below it whom it knows."""
+    lines = ["ci_score/"]
+    for room in ROOMS:
+        depth, _, _ = room.name.rpartition(".")
+        name = ("  " if depth else "") + room.name.rpartition(".")[2] + "/"
+        lines.append(f"  {name:<12} {room.does}")
+        known = [one.name for one in ROOMS if one.name in room.knows]
+        if known:
+            lines.append(f"  {'':<12}   → {', '.join(known)}")
+    lines += [
+        "  __main__.py  the entry: no crash may look like a regression",
+        "  errors.py    every error that is raised on purpose, below all rooms",
+    ]
+    return "\n".join(lines)
+
+
+def drawn_in(text: str) -> str | None:
+    """The picture that a document holds, between its marks."""
+    found = re.search(r"<!-- house -->\n```text\n(.*?)\n```\n<!-- /house -->", text, re.DOTALL)
+    return found[1] if found else None

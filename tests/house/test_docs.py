@@ -1,0 +1,130 @@
+"""The documents tell what the code does: commands, exit codes, rooms, dependencies."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ci_score.cli import COMMANDS, execute
+from ci_score.model.metrics import METRICS
+from ci_score.report.words import FOOTNOTES
+from ci_score.traces.formats import FORMATS, Format
+from tests.builders import PROJECT
+
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+LOCKS = sorted(PROJECT.glob("requirements*.lock"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_readme__names_every_command(name: str) -> None:
+    """A command that nobody can find does not exist."""
+    assert f"`ci-score {name}" in README
+
+
+@pytest.mark.parametrize("row", FORMATS, ids=lambda row: row.name)
+def test_readme__lists_every_format(row: Format) -> None:
+    """With the words of the table that picks the reader."""
+    assert f"| `{row.name}` | {row.description} | {row.tested_on} |" in README
+
+
+def test_readme__shows_what_the_demo_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The picture at the top is the real output."""
+    assert execute(["demo", "--output-dir", str(tmp_path / "demo")]) == 0
+    shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    assert capsys.readouterr().out.startswith(shown[1])
+
+
+def test_readme__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example for Python can be pasted, with the example profile."""
+    monkeypatch.chdir(tmp_path)
+    profile = re.search(r"```json\n(.*?)```", README, re.DOTALL)
+    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert profile is not None
+    assert code is not None
+    (tmp_path / "profile.json").write_text(profile[1], encoding="utf-8")
+    exec(code[1], {})  # noqa: S102 - it is ours
+
+
+def test_contributing__every_dependency_earns_its_place() -> None:
+    """A line for each package that somebody has to install."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"].values()
+    wanted = [*project["project"]["dependencies"], *(name for group in groups for name in group)]
+    table = CONTRIBUTING.split("## Dependencies")[1].lower()
+    for requirement in wanted:
+        name = re.split(r"[<>=~!\[ ]", requirement)[0].replace("_", "-").lower()
+        assert re.search(rf"\b{name}\b", table), name
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_locks__are_hashed_and_name_no_index(lock: Path) -> None:
+    """Every package is pinned by hash, and none by the place it came from."""
+    text = lock.read_text(encoding="utf-8")
+    pins = re.findall(r"^[a-z0-9][^=\n]*==", text, re.MULTILINE)
+    blocks = re.split(r"\n(?=[a-z0-9])", text.strip())
+    assert len(pins) == len(blocks)
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert not re.search(r"https?:|index-url|find-links|/(?:root|home|tmp)/", text)
+
+
+def test_locks__agree_on_every_version() -> None:
+    """What is tested is what is shipped."""
+    versions: dict[str, str] = {}
+    for lock in LOCKS:
+        for name, version in re.findall(r"^(\S+)==(\S+)", lock.read_text("utf-8"), re.MULTILINE):
+            assert versions.setdefault(name, version) == version, name
+
+
+def test_tree__names_no_machine() -> None:
+    """Nothing in a tracked file tells where or how it was written."""
+    if not (PROJECT / ".git").exists():
+        pytest.skip("not a git checkout: there is no list of tracked files")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
+    traces = re.compile(r"(?<![a-z])/(?:root|work)/|pypi\.org|pythonhosted|registry\.npmjs")
+    for name in filter(None, listed.split("\0")):
+        if name != "tests/house/test_docs.py" and (PROJECT / name).is_file():
+            text = (PROJECT / name).read_text(encoding="utf-8", errors="replace")
+            assert not traces.search(text), name
+
+
+PAGES = sorted([PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *PROJECT.glob("docs/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__their_links_lead_somewhere(page: Path) -> None:
+    """A link to another file of the project names one that is there."""
+    for link in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / link).exists(), link
+
+
+GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("word", [*(row.label for row in METRICS), *FOOTNOTES])
+def test_glossary__has_every_word_of_a_table(word: str) -> None:
+    """Whoever reads a report can look up what a number means."""
+    assert re.search(
+        rf"^\| \*\*{re.escape(word)}\*\* \| \S", GLOSSARY, re.MULTILINE | re.IGNORECASE
+    )
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["case", "launch", "pair", "record", "baseline", "noise", "confirmed", "not proven",
+     "unverified", "inconclusive"],
+)  # fmt: skip
+def test_glossary__has_every_word_of_a_verdict(word: str) -> None:
+    """And what it means that something is, or is not, proven."""
+    assert re.search(
+        rf"^\| \*\*[^*|]*{word}[^*|]*\*\* \| \S", GLOSSARY, re.MULTILINE | re.IGNORECASE
+    )

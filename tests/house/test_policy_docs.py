@@ -1,0 +1,104 @@
+"""docs/policy.md tells every key, metric and reason as the code has them, and its examples hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from ci_score.judge.policy import Measure, Model, ParityRule, Policy, policy_of, policy_table
+from ci_score.judge.policy.tables import CaseRule, EnvironmentRules, MetricRule
+from ci_score.judge.verdict import HARMLESS
+from ci_score.model.metrics import METRICS, Kind, Limits, Metric
+from ci_score.model.trained_model import Table
+from ci_score.model.verdict import Unjudged
+from tests.builders import PROJECT
+
+DOCS = (PROJECT / "docs" / "policy.md").read_text(encoding="utf-8")
+TABLES: dict[str, type[Table]] = {
+    "": Policy,
+    "[measure]": Measure,
+    "[environment]": EnvironmentRules,
+    "[model]": Model,
+    "[metrics.NAME]": MetricRule,
+    "[[case]]": CaseRule,
+    "[[parity]]": ParityRule,
+}
+EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+
+
+def default(field: FieldInfo) -> str:
+    """The default as TOML has it; tables of their own have theirs in their rows."""
+    value: Any = field.default
+    if field.is_required():
+        return "required"
+    if value is None or value in ({}, ()) or isinstance(value, Table):
+        return ""
+    if isinstance(value, tuple):
+        return "`[" + ", ".join(f'"{one}"' for one in value) + "]`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def key_rows() -> Iterator[str]:
+    for title, table in TABLES.items():
+        for name, field in table.model_fields.items():
+            key = f"{title} {field.alias or name}".strip()
+            yield f"| `{key}` | {default(field)} | {field.description} |"
+
+
+def limits(metric: Metric, found: Limits | None) -> str:
+    if found is None:
+        return "–"
+    words = [f"{metric.show_limit(found.warn)} warns"]
+    if found.fail is not None:
+        words.append(f"{metric.show_limit(found.fail)} fails")
+    return ", ".join(words)
+
+
+def metric_row(metric: Metric) -> str:
+    better = "higher" if metric.higher_is_better else "lower"
+    kind = "exact" if metric.kind is Kind.EXACT else "noisy"
+    cells = [f"`{metric.name}`", metric.label, better, kind]
+    cells += [limits(metric, metric.training), limits(metric, metric.reference)]
+    return f"| {' | '.join(cells)} |"
+
+
+def reason_row(reason: Unjudged) -> str:
+    fate = "pass" if reason in HARMLESS else "fail"
+    return f"| `{reason.name.lower()}` | {reason.value} | {fate} |"
+
+
+def expected_rows() -> list[str]:
+    return [
+        *key_rows(),
+        *(metric_row(metric) for metric in METRICS),
+        *(reason_row(reason) for reason in Unjudged),
+    ]
+
+
+@pytest.mark.parametrize("row", expected_rows())
+def test_docs__have_a_row_for_every_key_metric_and_reason(row: str) -> None:
+    """With its default and the words of the schema."""
+    assert f"{row}\n" in DOCS
+
+
+def test_docs__have_no_other_row() -> None:
+    """What is gone from the code is gone from the docs."""
+    rows = re.findall(r"^\| `.*$", DOCS, re.MULTILINE)
+    assert sorted(rows) == sorted(expected_rows())
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_docs__the_examples_are_in_order(text: str) -> None:
+    """Whoever pastes one has a valid policy."""
+    assert policy_of(policy_table(text.encode(), "policy.toml"), "policy.toml")
+
+
+def test_docs__have_a_policy_for_one_gpu_and_one_for_a_matrix() -> None:
+    """The second has cases, and a parity for each model."""
+    one, many = (policy_of(policy_table(text.encode(), "p"), "p") for text in EXAMPLES[:2])
+    assert (one.rules, one.case, one.parity) == ("training", (), ())
+    assert many.parities_of("llama-8b@mi300x")[0].partner_of("llama-8b@mi300x") == "llama-8b@h100"

@@ -1,0 +1,849 @@
+"""The judge: every branch of the decision, and what must hold whatever the numbers are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ci_score.compare.changes import compare
+from ci_score.judge.error_budget import shared_chances
+from ci_score.judge.evidence import comparable_points, complete_pairs
+from ci_score.judge.judging import Trial, judge
+from ci_score.judge.noise import Evidence
+from ci_score.judge.policy import GateRule, policy_of, rules_of
+from ci_score.judge.trial import Finding
+from ci_score.model.environment import Environment
+from ci_score.model.explanation import Contribution
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named
+from ci_score.model.record import Acceptance, BaselineUsed, CaseRecord, HistoryPoint, LaunchNumbers
+from ci_score.model.scorecard import Severity
+from ci_score.model.stages import BaselineFound
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict
+from tests.builders import case, on, scorecard
+
+TOKENS = 100_000.0
+# The worse the numbers, the further down; what is too noisy to tell is not yet a warning.
+LADDER = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.WARN, Outcome.FAIL]
+TRAINING: Mapping[str, Any] = {"rules": "training"}
+
+
+def timed(step_ms: float, **fields: Any) -> CaseRecord:
+    """A case whose step takes that long, with the throughput that follows from it."""
+    tok_s = TOKENS / step_ms * 1000.0 if step_ms else 0.0
+    return case(card=scorecard(step_ms, tok_s), **fields)
+
+
+def launches(
+    head: Iterable[float], base: Iterable[float], numbers: Sequence[int] | None = None
+) -> tuple[LaunchNumbers, ...]:
+    """The launches of both sides; a pair has one number."""
+    sides: tuple[tuple[Literal["head", "base"], Iterable[float]], ...] = (
+        ("head", head),
+        ("base", base),
+    )
+    return tuple(
+        LaunchNumbers(
+            side=side,
+            launch=numbers[place] if numbers else place,
+            values={STEP_TIME: ms, THROUGHPUT: TOKENS / ms * 1000.0},
+        )
+        for side, times in sides
+        for place, ms in enumerate(times)
+    )
+
+
+def point(step_ms: float, **fields: Any) -> HistoryPoint:
+    tok_s = TOKENS / step_ms * 1000.0
+    defaults: dict[str, Any] = {"case": "training", "created_at": ""}
+    return HistoryPoint(step_time_ms=step_ms, throughput_tok_s=tok_s, **{**defaults, **fields})
+
+
+def runs(count: int = 30, spread: float = 0.01, level: float = 100.0) -> list[HistoryPoint]:
+    """A branch whose runs differ by that much."""
+    luck = random.Random(3)  # noqa: S311 - no secret
+    return [point(level * (1.0 + luck.gauss(0.0, spread))) for _ in range(count)]
+
+
+def trial(
+    head: CaseRecord,
+    base: CaseRecord | None = None,
+    *,
+    policy: Mapping[str, Any] = TRAINING,
+    away: int | None = None,
+    **fields: Any,
+) -> Trial:
+    base = base or timed(100.0)
+    rules = rules_of(policy_of({"schema": 1, **policy}, "the policy"), head.name)
+    changes = compare(head, base, [gate.metric for gate in rules.gates])
+    used = BaselineUsed(source="the branch", commits_away=away)
+    return Trial(head, rules, BaselineFound(base, used), changes, **fields)
+
+
+def judged(head: CaseRecord, base: CaseRecord | None = None, **fields: Any) -> CaseRecord:
+    return judge([trial(head, base, **fields)])[0]
+
+
+def verdict(head: CaseRecord, base: CaseRecord | None = None, **fields: Any) -> Verdict:
+    return said(judged(head, base, **fields))
+
+
+def said(judged_case: CaseRecord) -> Verdict:
+    assert judged_case.verdict is not None
+    return judged_case.verdict
+
+
+def change(judged_case: CaseRecord, metric: str = THROUGHPUT) -> Change:
+    return next(one for one in judged_case.changes if one.metric == metric)
+
+
+def paired(*percents: float, **fields: Any) -> CaseRecord:
+    """Pairs whose head is slower by that much than its base of 100 ms."""
+    times = [100.0 + percent for percent in percents]
+    middle = sorted(times)[len(times) // 2]
+    return timed(middle, launches=launches(times, [100.0] * len(times)), **fields)
+
+
+# --- pairs --------------------------------------------------------------------------------------
+
+
+def test_paired__beyond_the_limit_and_sure_fails() -> None:
+    """The headline says that it is confirmed, the reason by how much at least."""
+    result = judged(paired(12.0, 12.4, 11.6, 12.2, 11.8))
+    assert said(result).outcome is Outcome.FAIL
+    assert said(result).headline.startswith("12.0 % slower (100 ms → 112 ms a step) (confirmed)")
+    assert said(result).headline.endswith("(confirmed)")
+    assert "confirmed: at least −10.2 %" in said(result).reasons[0]
+    assert said(result).basis == "Judged by 5 pairs of launches of both sides."
+    assert change(result).severity is Severity.CRITICAL
+
+
+def test_paired__an_improvement_that_is_sure_is_told() -> None:
+    """Good news is news, too."""
+    found = said(judged(paired(-10.0, -10.1, -9.9, -10.2, -9.8)))
+    assert found.outcome is Outcome.PASS
+    assert found.headline.startswith("10.0 % faster (100 ms → 90.0 ms a step) (confirmed)")
+
+
+def test_paired__beyond_but_not_sure_warns_and_says_what_would_prove_it() -> None:
+    """A number of pairs, and how many there were."""
+    found = verdict(paired(8.0, 12.0, 9.0, 11.0))
+    assert found.outcome is Outcome.WARN
+    assert found.headline.endswith("(not proven)")
+    assert (
+        "not proven: it may be noise; 5 pairs would prove it, 4 were measured" in found.reasons[0]
+    )
+
+
+def test_paired__that_no_number_of_pairs_can_prove_says_so() -> None:
+    """Whoever has such a machine is not sent to measure for days."""
+    found = verdict(paired(6.0, 6.0, 6.0, 30.0, 0.0, -2.0, 5.0, 5.0))
+    assert found.outcome is Outcome.WARN
+    assert "too noisy to prove it with 64 pairs" in found.reasons[0]
+
+
+def test_paired__so_near_the_limit_that_no_pairs_help_is_not_called_noise() -> None:
+    """A quiet machine is not to blame for a change that is as large as the limit."""
+    found = verdict(paired(5.3, 5.35, 5.25, 5.3, 5.4, 5.2))
+    assert found.outcome is Outcome.WARN
+    assert "near the limit" in found.reasons[0] or "pairs would prove it" in found.reasons[0]
+    assert "too noisy" not in found.reasons[0]
+
+
+def test_count__that_varies_on_a_side_is_none() -> None:
+    """Two modes of an allocator are no regression, and no count."""
+    head, base = [21.4, 20.0, 21.4, 20.0, 21.4, 21.4], [20.0, 21.4, 20.0, 20.0, 21.4, 20.0]
+    rows = [
+        LaunchNumbers(
+            side=side, launch=number, values={"step_time_ms": 100.0, "peak_memory_gb": value}
+        )
+        for side, values in (("head", head), ("base", base))
+        for number, value in enumerate(values)
+    ]
+    mine = timed(100.0, launches=tuple(rows), metrics={"peak_memory_gb": 21.4})
+    theirs = timed(100.0, metrics={"peak_memory_gb": 20.0})
+    found = change(judged(mine, theirs), "peak_memory_gb")
+    assert found.outcome is not Outcome.FAIL
+
+
+def test_paired__surely_worse_within_the_limit_warns() -> None:
+    """Between what warns and what fails nothing has to be proven beyond the latter."""
+    found = verdict(paired(4.0, 4.1, 3.9, 4.0))
+    assert found.outcome is Outcome.WARN
+    assert found.reasons[0].endswith("): confirmed, within the limit that fails")
+    assert found.reasons[1].startswith("the smallest slowdown that would have shown here is ")
+
+
+def test_paired__a_pass_says_what_would_have_shown() -> None:
+    """Nothing larger than the smallest visible slowdown could hide."""
+    found = verdict(paired(0.5, -0.5, 1.0, -1.0))
+    assert found.outcome is Outcome.PASS
+    assert found.headline == "No slowdown. Anything above +1.1 % would have shown"
+    assert found.smallest_visible_slowdown == pytest.approx(0.011, abs=5e-4)
+
+
+def test_paired__a_pass_counts_what_was_measured_to_what_could_hide() -> None:
+    """A slowdown of 1.2 % within the limits is not denied by `nothing above +0.3 %`."""
+    found = verdict(paired(1.0, 1.5, 1.2, 1.3))
+    assert found.outcome is Outcome.PASS
+    assert found.headline == (
+        "No slowdown beyond the limits. Anything above +1.5 % would have shown"
+    )
+
+
+def test_paired__what_is_too_noisy_is_inconclusive_and_says_what_could_hide() -> None:
+    """Neither a pass, nor a warning without reason."""
+    found = verdict(paired(-20.0, 20.0, 15.0, -15.0))
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.TOO_NOISY)
+    assert found.headline.startswith("Not judged: throughput per device is too noisy: up to −")
+
+
+def test_paired__incomplete_pairs_are_left_out() -> None:
+    """A launch whose partner failed is no pair."""
+    times = [112.0, 112.4, 111.6, 112.2, 300.0]
+    head = timed(112.0, launches=launches(times, [100.0] * 4))
+    result = judged(head)
+    assert change(result).samples == 4
+    assert said(result).outcome is Outcome.FAIL
+
+
+def test_paired__a_number_that_occurs_again_is_another_session_s() -> None:
+    """Whoever measures once more adds pairs to those there were, and replaces none."""
+    head = timed(
+        105.0,
+        launches=launches([110.0, 111.0, 109.0, 110.0], [100.0] * 4, [0, 1, 0, 1]),
+    )
+    assert [mine for mine, _ in complete_pairs(head, STEP_TIME)] == [110.0, 109.0, 111.0, 110.0]
+
+
+def test_paired__pairs_go_before_the_history() -> None:
+    """What ran side by side is better evidence than another day's runs."""
+    result = judged(paired(0.0, 0.1, -0.1, 0.0), history=tuple(runs(level=80.0)))
+    assert change(result).judged_by is JudgedBy.PAIRED
+    assert said(result).outcome is Outcome.PASS
+
+
+def test_paired__three_pairs_leave_the_word_to_the_history() -> None:
+    """Too few pairs are one number, which the branch's runs can judge."""
+    result = judged(paired(0.0, 0.1, -0.1), history=tuple(runs()))
+    assert change(result).judged_by is JudgedBy.HISTORY
+
+
+def test_basis__of_two_kinds_names_both() -> None:
+    """A metric that the launches do not tell may be known to the history."""
+    points = [one.model_copy(update={"metrics": {"tokenizer_ms": 5.0}}) for one in runs()]
+    result = judged(
+        paired(0.0, 0.1, -0.1, 0.0, metrics={"tokenizer_ms": 5.0}),
+        timed(100.0, metrics={"tokenizer_ms": 5.0}),
+        policy={**TRAINING, "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}},
+        history=tuple(points),
+    )
+    assert said(result).basis == (
+        "Judged by 4 pairs of launches of both sides."
+        " Judged by the level and the spread of 30 runs of the branch."
+    )
+
+
+# --- a history ----------------------------------------------------------------------------------
+
+
+def test_history__beyond_the_limit_and_sure_fails() -> None:
+    """The number beside the change is the branch's level, which it is measured by."""
+    result = judged(timed(112.0), history=tuple(runs()))
+    assert said(result).outcome is Outcome.FAIL
+    found = change(result, STEP_TIME)
+    assert found.base == pytest.approx(100.0, rel=0.01)
+    assert found.delta == pytest.approx(found.head / found.base - 1.0)
+    assert (found.low or 0.0) < (found.delta or 0.0) < (found.high or 0.0)
+
+
+def test_history__beyond_but_not_sure_names_what_would_tell() -> None:
+    """More of the same does not help a single run: pairs do."""
+    found = verdict(timed(107.0), history=tuple(runs(spread=0.02)))
+    assert found.outcome is Outcome.WARN
+    assert "it may be noise; interleaved launches of head and base would tell" in found.reasons[0]
+
+
+def test_history__too_short_to_be_sure_says_how_many_runs_would_do() -> None:
+    """A quiet branch of a dozen runs may just not have met its slow mode."""
+    found = verdict(timed(115.0), history=tuple(runs(12)))
+    assert found.outcome is Outcome.WARN
+    assert "12 runs are too few to be sure (30 are not), and interleaved" in found.reasons[0]
+
+
+def test_history__on_a_machine_of_13_percent_it_says_inconclusive() -> None:
+    """It does not guess."""
+    found = verdict(timed(108.0), history=tuple(runs(spread=0.13)))
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.TOO_NOISY)
+
+
+def test_history__a_level_that_has_just_moved_fails_nobody_else() -> None:
+    """An unchanged pull request after a merged slowdown is told that the sides disagree."""
+    points = (*runs(30), point(115.0))
+    found = verdict(timed(115.0), timed(115.0), history=points)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "the branch's level may just have moved" in found.headline
+    both = verdict(timed(115.0), timed(115.0), history=(*points, point(115.0)))
+    assert both.outcome is Outcome.INCONCLUSIVE
+
+
+def test_history__fails_only_what_the_nearest_baseline_bears_out() -> None:
+    """Far beyond the limit of the history, and of the last run by no more than its luck."""
+    found = verdict(timed(114.0), timed(107.0), history=tuple(runs()))
+    assert found.outcome is Outcome.WARN
+    assert verdict(timed(118.0), timed(107.0), history=tuple(runs())).outcome is Outcome.FAIL
+
+
+def test_history__three_runs_are_the_new_level() -> None:
+    """From then on an unchanged pull request passes."""
+    points = (*runs(30), *runs(3, level=115.0))
+    assert verdict(timed(115.0), timed(115.0), history=points).outcome is Outcome.PASS
+
+
+def test_history__an_improvement_that_was_just_merged_cannot_be_undone_unseen() -> None:
+    """Back at the old level is no pass against a baseline that was faster."""
+    found = verdict(timed(100.0), timed(85.0), history=tuple(runs()))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "the branch's level may just have moved" in found.headline
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"case": "another"},
+        {"tokens_per_step": 2048.0},
+        {"environment": on("L4")},
+        {"environment": Environment(timing="unprofiled")},
+        {"environment": Environment(disturbances={"throttled": "at 90 °C"})},
+    ],
+    ids=["case", "tokens", "accelerator", "timing", "disturbed"],
+)
+def test_history__of_something_else_is_none(other: dict[str, Any]) -> None:
+    """Runs of another step size, machine or timing, and disturbed ones, are left out."""
+    environment = Environment(accelerator="H100", timing="under a profiler")
+    head = timed(100.0, tokens_per_step=1024.0, environment=environment)
+    mine = [one.model_copy(update={"tokens_per_step": 1030.0}) for one in runs(3)]
+    foreign = [one.model_copy(update=other) for one in runs(3)]
+    assert comparable_points(trial(head, history=(*foreign, *mine, *foreign))) == mine
+
+
+def test_history__of_few_runs_leaves_it_unverified() -> None:
+    """Under a dozen runs hardly know their machine."""
+    result = judged(timed(130.0), history=tuple(runs(11)))
+    assert change(result).judged_by is JudgedBy.UNVERIFIED
+
+
+@pytest.mark.parametrize("design", ["single", "interleaved"])
+def test_history__is_not_asked_where_the_policy_has_another_design(design: str) -> None:
+    """`design` says which evidence counts."""
+    head = paired(0.0, 0.1, -0.1, 0.0, metrics={"tokenizer_ms": 9.0})
+    result = judged(
+        head,
+        timed(100.0, metrics={"tokenizer_ms": 5.0}),
+        policy={
+            **TRAINING,
+            "measure": {"design": design},
+            "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}},
+        },
+        history=tuple(one.model_copy(update={"metrics": {"tokenizer_ms": 5.0}}) for one in runs()),
+    )
+    assert change(result, "tokenizer_ms").judged_by is JudgedBy.UNVERIFIED
+
+
+def test_history__with_the_reference_s_rules_a_machine_of_noise_is_no_critical_regression() -> None:
+    """Where a history knows the spread, the fixed rule has no say: 21 % may be nothing."""
+    policy = {"rules": "reference"}
+    assert verdict(timed(127.0), policy=policy).outcome is Outcome.FAIL
+    noisy = verdict(timed(127.0), policy=policy, history=tuple(runs(spread=0.13)))
+    assert noisy.outcome is not Outcome.FAIL
+    quiet = verdict(timed(135.0), policy=policy, history=tuple(runs()))
+    assert quiet.outcome is Outcome.FAIL
+    assert "confirmed" in quiet.headline
+
+
+# --- counts and single numbers ------------------------------------------------------------------
+
+
+def counted(launches_per_step: float, **fields: Any) -> CaseRecord:
+    return timed(100.0, metrics={"kernel_launches_per_step": launches_per_step}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("count", "outcome"),
+    [(500.0, Outcome.PASS), (511.0, Outcome.WARN), (551.0, Outcome.FAIL), (200.0, Outcome.PASS)],
+)
+def test_exact__a_count_needs_no_statistics(count: float, outcome: Outcome) -> None:
+    """More launches than the limit allows fail, on any machine and at the first sight."""
+    result = judged(counted(count), counted(500.0))
+    assert said(result).outcome is outcome
+    assert change(result, "kernel_launches_per_step").judged_by is JudgedBy.EXACT
+
+
+def test_exact__of_0_is_compared_by_difference() -> None:
+    """The first recompile of a branch that had none is one recompile more."""
+    policy = {**TRAINING, "metrics": {"recompiles": {"fail": 2}}}
+    base = timed(100.0, metrics={"recompiles": 0.0})
+    for count, outcome in ((0.0, Outcome.PASS), (2.0, Outcome.WARN), (3.0, Outcome.FAIL)):
+        head = timed(100.0, metrics={"recompiles": count})
+        assert verdict(head, base, policy=policy).outcome is outcome
+
+
+def test_unverified__one_number_a_side_warns_at_most() -> None:
+    """Twice the step time may be the machine's, as far as anybody knows."""
+    found = verdict(timed(200.0))
+    assert found.outcome is Outcome.WARN
+    assert found.reasons[0].endswith("unverified: one number a side")
+    assert found.basis == (
+        "Unverified: one number a side cannot be told from noise, so it warns at most."
+    )
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "outcome"), [(109.0, Outcome.PASS), (115.0, Outcome.WARN), (130.0, Outcome.FAIL)]
+)
+def test_unverified__the_reference_s_rules_fail_at_critical(
+    step_ms: float, outcome: Outcome
+) -> None:
+    """Without a policy file its fixed limits gate, and the basis says how little that is."""
+    found = verdict(timed(step_ms), policy={})
+    assert found.outcome is outcome
+    assert (found.basis or "").startswith("Unverified: one number a side, judged by the reference")
+
+
+def test_unverified__a_metric_that_the_reference_does_not_know_warns_at_most() -> None:
+    """Its fixed rule speaks of its own three metrics, and of no user's."""
+    policy = {"metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}}
+    head, base = (timed(100.0, metrics={"tokenizer_ms": ms}) for ms in (9.0, 5.0))
+    assert verdict(head, base, policy=policy).outcome is Outcome.WARN
+
+
+def test_unverified__limits_that_the_policy_puts_in_the_reference_s_place_hold() -> None:
+    """Who names a limit of step time means it."""
+    policy = {"metrics": {STEP_TIME: {"warn": 0.03, "fail": 0.08}}}
+    for step_ms, outcome in ((102.0, Outcome.PASS), (105.0, Outcome.WARN), (109.0, Outcome.FAIL)):
+        assert verdict(timed(step_ms), policy=policy).outcome is outcome
+
+
+# --- what holds a verdict back ------------------------------------------------------------------
+
+
+def test_attribution__training_rules_warn_at_most_and_say_why() -> None:
+    """Other commits between this run and its baseline may be the cause."""
+    for head in (timed(112.0), counted(900.0)):
+        base = counted(500.0)
+        found = verdict(head, base, away=2, history=tuple(runs()))
+        assert found.outcome is Outcome.WARN
+        words = "not attributable: the baseline is 2 commits before the tested base"
+        assert words in found.reasons[0]
+        assert words in found.reasons[1:]
+
+
+def test_attribution__the_reference_s_rules_only_say_it() -> None:
+    """Its critical regression fails, and the reader knows what else may be in it."""
+    found = verdict(timed(130.0), policy={}, away=1)
+    assert found.outcome is Outcome.FAIL
+    assert "not attributable: the baseline is 1 commit before the tested base" in found.reasons
+
+
+def test_tokens__within_two_percent_are_one_size() -> None:
+    """A ragged last batch does not make another step of it."""
+    head = timed(125.0, tokens_per_step=1010.0)
+    found = verdict(head, timed(100.0, tokens_per_step=1000.0), policy={})
+    assert found.outcome is Outcome.FAIL
+    assert "25.0 % slower" in found.headline
+
+
+def test_tokens__another_size_is_compared_per_token_and_warns_at_most() -> None:
+    """A step of twice the tokens is judged by throughput, and not as if it were the same work."""
+    head = case(card=scorecard(300.0, 700.0), tokens_per_step=2048.0)
+    base = case(card=scorecard(100.0, 1000.0), tokens_per_step=1024.0)
+    result = judged(head, base, policy={})
+    assert said(result).outcome is Outcome.WARN
+    assert "2048 tokens a step here, 1024 there: compared per token" in said(result).reasons
+    assert change(result, STEP_TIME).delta is None
+
+
+def test_work__fewer_valid_steps_are_refused() -> None:
+    """Whoever does less is faster, and no better."""
+    head, base = (timed(ms, metrics={"valid_steps": n}) for ms, n in ((80.0, 30.0), (100.0, 50.0)))
+    found = verdict(head, base)
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.OTHER_WORK)
+    assert "30 valid steps here, 50 there" in found.headline
+
+
+def test_work__faster_with_a_higher_loss_is_refused() -> None:
+    """Half the step time at twice the loss is other work."""
+    head, base = (
+        timed(ms, metrics={"final_loss": loss}) for ms, loss in ((50.0, 4.0), (100.0, 2.0))
+    )
+    found = verdict(head, base)
+    assert found.unjudged is Unjudged.OTHER_WORK
+    assert "it is faster, and its final loss is 4 instead of 2" in found.headline
+
+
+@pytest.mark.parametrize("loss", [1.0, 4.0])
+def test_work__another_loss_warns_at_most_and_asks(loss: float) -> None:
+    """A slowdown beside another loss may be the price of other work."""
+    head = timed(112.0, metrics={"final_loss": loss})
+    base = timed(100.0, metrics={"final_loss": 2.0})
+    found = verdict(head, base, history=tuple(runs()))
+    assert found.outcome is Outcome.WARN
+    assert f"the final loss is {loss:g} here and 2 there: is it the same work?" in found.reasons
+
+
+def test_work__is_not_asked_for_where_the_policy_does_not() -> None:
+    """`same_work` names what must be the same."""
+    head = timed(50.0, metrics={"final_loss": 4.0, "valid_steps": 1.0})
+    base = timed(100.0, metrics={"final_loss": 2.0, "valid_steps": 9.0})
+    policy = {**TRAINING, "environment": {"same_work": ["tokens_per_step"]}}
+    assert verdict(head, base, policy=policy).outcome is Outcome.PASS
+
+
+# --- can it be judged? --------------------------------------------------------------------------
+
+
+def test_environment__a_mismatch_names_key_and_both_values() -> None:
+    """The reader sees at once what to do about it."""
+    found = verdict(timed(300.0, environment=on("L4")), timed(100.0, environment=on("H100")))
+    assert found.unjudged is Unjudged.ENVIRONMENT_CHANGED
+    assert found.reasons == ("accelerator: L4 here, H100 there",)
+
+
+def test_environment__unknown_on_one_side_is_comparable_with_a_note() -> None:
+    """An old record that does not name its accelerator is no other accelerator."""
+    found = verdict(timed(100.0, environment=on("L4")))
+    assert found.outcome is Outcome.PASS
+    assert found.reasons == ("only one side says its accelerator: taken as the same",)
+
+
+@pytest.mark.parametrize("event", ["throttled", "shared", "crashed", "nan"])
+@pytest.mark.parametrize("side", ["head", "base"])
+def test_disturbance__makes_a_measurement_worthless(event: str, side: str) -> None:
+    """What a disturbed machine measured neither fails nor passes, nor breaks a budget."""
+    disturbed = Environment(disturbances={event: "for 3 s"})
+    head = timed(300.0, environment=disturbed if side == "head" else Environment())
+    base = timed(100.0, environment=disturbed if side == "base" else Environment())
+    found = verdict(head, base, policy={**TRAINING, "budgets": {STEP_TIME: 200.0}})
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.INVALID_MEASUREMENT)
+    assert f"was disturbed ({event}: for 3 s)" in found.headline
+
+
+def test_disturbance__that_the_policy_does_not_reject_is_no_obstacle() -> None:
+    """A team may know that its machine is shared."""
+    head = timed(100.0, environment=Environment(disturbances={"shared": "by design"}))
+    policy = {**TRAINING, "environment": {"reject": ["nan"]}}
+    assert verdict(head, policy=policy).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 3])
+def test_design__interleaved_without_enough_pairs_is_not_judged(pairs: int) -> None:
+    """A policy that asks for pairs is not content with a history, nor with launches of one side."""
+    head = timed(100.0, launches=launches([100.0] * 6, [100.0] * pairs, numbers=range(6)))
+    policy = {**TRAINING, "measure": {"design": "interleaved"}}
+    found = verdict(head, policy=policy, history=tuple(runs()))
+    assert found.unjudged is Unjudged.NOT_AS_DESIGNED
+    assert f"{pairs or 'no'} complete pairs of at least 4" in found.headline
+
+
+def test_nothing__gated_on_both_sides_is_no_pass() -> None:
+    """A policy none of whose gates was measured has judged nothing."""
+    policy = {**TRAINING, "metrics": {THROUGHPUT: {"gate": False}}}
+    found = verdict(timed(100.0), policy=policy)
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
+    assert "nothing that the policy gates is known on both sides" in found.headline
+    assert verdict(counted(500.0), counted(500.0), policy=policy).outcome is Outcome.PASS
+
+
+def test_nothing__all_zero_is_no_pass() -> None:
+    """Zeros are no measurement, on either side, in launches and in a history."""
+    empty = case(card=scorecard(0.0, 0.0, wall_coverage=0.0))
+    for head, base in ((empty, empty), (empty, timed(100.0)), (timed(100.0), empty)):
+        assert verdict(head, base, history=tuple(runs())).unjudged is Unjudged.NOTHING_MEASURED
+
+
+def test_nothing__pairs_of_zeros_are_no_pairs() -> None:
+    """A ratio of zeros is none."""
+    zeros = tuple(
+        one.model_copy(update={"values": {STEP_TIME: 0.0}})
+        for one in launches([1.0] * 4, [1.0] * 4)
+    )
+    assert change(judged(timed(100.0, launches=zeros)), STEP_TIME).judged_by is JudgedBy.UNVERIFIED
+
+
+def test_nan__is_refused_before_it_reaches_the_judge() -> None:
+    """No value of a case can hold a number that is none."""
+    with pytest.raises(ValidationError):
+        timed(100.0, metrics={"final_loss": float("nan")})
+    with pytest.raises(ValidationError):
+        launches([float("nan")], [100.0])
+    with pytest.raises(ValidationError):
+        Change(metric=STEP_TIME, base=100.0, head=100.0, delta=float("nan"))
+
+
+def test_gate__a_named_metric_that_only_the_baseline_has_is_no_pass() -> None:
+    """Measuring it no more is not the way through a gate."""
+    policy = {**TRAINING, "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}}
+    found = verdict(timed(100.0), timed(100.0, metrics={"tokenizer_ms": 5.0}), policy=policy)
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
+    assert found.headline == (
+        "Not judged: tokenizer_ms is gated by the policy, and not measured here"
+    )
+
+
+def test_gate__a_default_metric_that_only_the_baseline_has_is_said() -> None:
+    """Another profiler may not tell the memory: that is seen, and does not block."""
+    found = verdict(timed(100.0), timed(100.0, metrics={"peak_memory_gb": 40.0}))
+    assert found.outcome is Outcome.PASS
+    assert found.reasons == ("Peak memory is not compared: measured by the baseline alone",)
+
+
+def test_gate__a_metric_that_is_new_here_passes() -> None:
+    """The baseline cannot know what is measured for the first time."""
+    policy = {**TRAINING, "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}}
+    head = timed(100.0, metrics={"tokenizer_ms": 5.0})
+    assert verdict(head, policy=policy).outcome is Outcome.PASS
+
+
+def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> None:
+    """A script that names no tokens is gated all the same, by throughput's limits."""
+    head, base = (case(card=scorecard(ms, 0.0)) for ms in (112.0, 100.0))
+    points = tuple(one.model_copy(update={"throughput_tok_s": 0.0}) for one in runs())
+    result = judged(head, base, history=points)
+    assert said(result).outcome is Outcome.FAIL
+    assert said(result).headline.startswith("12.9 % slower (99.2 ms")
+    assert change(result, STEP_TIME).fail_limit == 0.05
+
+
+# --- demands and acceptance ---------------------------------------------------------------------
+
+
+def test_budget__needs_no_baseline_and_no_statistics() -> None:
+    """An absolute limit fails by itself, in the direction of its metric."""
+    head = timed(100.0, metrics={"peak_memory_gb": 79.0})
+    found = verdict(head, policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
+    assert found.outcome is Outcome.FAIL
+    assert found.headline == "Peak memory 79.0 GB is over its budget of 76.0 GB"
+    slow = verdict(head, policy={**TRAINING, "budgets": {THROUGHPUT: 2e6}})
+    assert "is under its budget" in slow.headline
+    assert verdict(head, policy={**TRAINING, "budgets": {THROUGHPUT: 1e5}}).outcome is Outcome.PASS
+
+
+def test_budget__on_what_is_not_measured_is_no_pass() -> None:
+    """A budget without a number would always be kept."""
+    found = verdict(timed(100.0), policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
+    assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
+    assert found.headline == "Not judged: Peak memory has a budget of 76.0 GB, and no number"
+
+
+def test_demand__beside_a_worse_verdict_is_one_more_reason() -> None:
+    """What decides stays on top."""
+    head = paired(12.0, 12.1, 11.9, 12.0)
+    found = verdict(head, demands=((Outcome.WARN, "no parity"), (Outcome.PASS, "x")))
+    assert found.outcome is Outcome.FAIL
+    assert found.headline.startswith("12.0 % slower")
+    assert found.reasons[-1] == "no parity"
+
+
+def accepted(bound: float) -> Mapping[str, Acceptance]:
+    shown = f"{bound:.0%}"
+    words = Acceptance(case="training", bound=bound, shown=shown, by="somebody", reason="of fp32")
+    return {THROUGHPUT: words}
+
+
+def test_acceptance__passes_up_to_its_bound_and_is_shown() -> None:
+    """What somebody accepted is in headline and reasons."""
+    found = verdict(paired(12.0, 12.1, 11.9, 12.0), accepted=accepted(0.2))
+    words = "accepted: up to 20% by somebody, because of fp32"
+    assert found.outcome is Outcome.PASS
+    assert found.headline.endswith(words)
+    assert found.reasons[0].endswith(words)
+
+
+def test_acceptance__of_less_does_not_hold() -> None:
+    """What is worse than the bound fails nonetheless, and says that there is one."""
+    found = verdict(paired(12.0, 12.1, 11.9, 12.0), accepted=accepted(0.05))
+    assert found.outcome is Outcome.FAIL
+    assert found.reasons[0].endswith("accepted only up to 5%")
+
+
+def test_acceptance__holds_for_a_warning_as_well() -> None:
+    """Where warnings fail the check, what only warns must be acceptable, too."""
+    assert verdict(timed(112.0)).outcome is Outcome.WARN
+    assert verdict(timed(112.0), accepted=accepted(0.2)).outcome is Outcome.PASS
+
+
+def test_contributions__stay_only_with_a_regression() -> None:
+    """A delta that is nothing has no place where it went."""
+    parts = (Contribution(kind="phase", name="backward", base_ms=50.0, head_ms=60.0),)
+    assert judged(timed(100.0), contributions=parts).contributions == ()
+    assert judged(timed(115.0), policy={}, contributions=parts).contributions == parts
+
+
+# --- a report of several cases ------------------------------------------------------------------
+
+
+class FixedEvidence(Evidence):
+    """Evidence that is wrong with a chance of exactly `error`."""
+
+    def proves(self, limit: float, chance: float) -> bool:
+        """At any limit."""
+        return self.error <= chance
+
+
+def findings(*chances: float, metrics: Sequence[str] = ("m",)) -> list[Finding]:
+    rows = []
+    for place, chance in enumerate(chances):
+        metric = metric_named(metrics[place % len(metrics)] if len(metrics) > 1 else f"m{place}")
+        found = Change(metric=metric.name, base=1.0, head=2.0, delta=1.0)
+        rule = GateRule(metric, gate=True, warn=0.01, fail=0.02)
+        rows.append(Finding(found, rule, FixedEvidence(1.0, chance, 1.0, 1)))
+    return rows
+
+
+def holm(chances: Sequence[float], allowed: float) -> list[bool]:
+    """The procedure as the textbook has it: in order, until the first that is not rejected."""
+    proven = [False] * len(chances)
+    for rank, place in enumerate(sorted(range(len(chances)), key=lambda place: chances[place])):
+        if chances[place] > allowed / (len(chances) - rank):
+            break
+        proven[place] = True
+    return proven
+
+
+@given(st.lists(st.floats(1e-6, 0.02), min_size=1, max_size=12))
+def test_sharing__is_holm_s_procedure(chances: list[float]) -> None:
+    """The surest at an equal share, and each that is proven leaves its share to the others."""
+    rows = findings(*chances)
+    (shares,) = shared_chances([0.005], [rows])
+    proven = [
+        row.is_proven(share) for row, share in zip(rows, shares, strict=True) if share is not None
+    ]
+    assert proven == holm(chances, 0.005)
+
+
+def test_sharing__counts_over_all_cases() -> None:
+    """Eight cases have an eighth each, and the first that is proven leaves the rest a seventh."""
+    cases = [findings(0.001) for _ in range(8)]
+    assert {share for row in shared_chances([0.005] * 8, cases) for share in row} == {0.005 / 8}
+    cases[3] = findings(0.0001)
+    shares = shared_chances([0.005] * 8, cases)
+    assert shares[3] == [0.005 / 8]
+    assert shares[0] == [0.005 / 7]
+
+
+def test_sharing__step_time_and_throughput_are_one_fact() -> None:
+    """What is luck in one unit is luck in the other: they do not halve the chance."""
+    rows = findings(0.004, 0.004, metrics=(STEP_TIME, THROUGHPUT))
+    assert shared_chances([0.005], [rows]) == [[0.005, 0.005]]
+
+
+def test_sharing__what_is_not_tested_has_no_share() -> None:
+    """A metric without evidence, without a gate or without a limit that fails takes none."""
+    metric = metric_named("m")
+    found = Change(metric="m", base=1.0, head=2.0, delta=1.0)
+    sure = FixedEvidence(1.0, 0.0, 1.0, 1)
+    rows = [
+        Finding(found, GateRule(metric, gate=True, warn=0.01, fail=0.02)),
+        Finding(found, GateRule(metric, gate=False, warn=0.01, fail=0.02), sure),
+        Finding(found, GateRule(metric, gate=True, warn=0.01, fail=None), sure),
+    ]
+    assert shared_chances([0.005], [rows]) == [[None, None, None]]
+
+
+def test_report__one_slow_case_among_many_fails_alone() -> None:
+    """The others keep their verdicts."""
+    slow = paired(*[12.0 + place / 10 for place in range(8)])
+    fine = paired(*[place / 10 for place in range(8)])
+    trials = [
+        trial((slow if number == 2 else fine).model_copy(update={"name": f"case-{number}"}))
+        for number in range(6)
+    ]
+    outcomes = [said(one).outcome for one in judge(trials)]
+    assert outcomes == [Outcome.FAIL if number == 2 else Outcome.PASS for number in range(6)]
+
+
+# --- whatever the numbers are -------------------------------------------------------------------
+
+times = st.floats(50.0, 200.0)
+sessions = st.lists(st.tuples(times, times), min_size=4, max_size=12)
+slowdowns = st.floats(1.0, 3.0)
+
+
+def of_session(rows: Sequence[tuple[float, float]], factor: float = 1.0) -> Outcome:
+    head = [mine * factor for mine, _ in rows]
+    base = [theirs for _, theirs in rows]
+    numbers = timed(sorted(head)[len(head) // 2], launches=launches(head, base))
+    return verdict(numbers, timed(sorted(base)[len(base) // 2])).outcome
+
+
+@given(sessions, slowdowns)
+def test_worse__never_judges_better_of_pairs(
+    rows: list[tuple[float, float]], factor: float
+) -> None:
+    """A head whose every launch is slower is nowhere higher up the ladder."""
+    before, after = of_session(rows), of_session(rows, factor)
+    assert LADDER.index(after) >= LADDER.index(before)
+
+
+@given(st.lists(times, min_size=30, max_size=40), times, times, slowdowns)
+def test_worse__never_judges_better_of_a_history(
+    past: list[float], before: float, now: float, factor: float
+) -> None:
+    """A slower single run is nowhere higher up the ladder, whatever its nearest baseline says."""
+    points = tuple(point(ms) for ms in past)
+    outcomes = [
+        verdict(timed(now * slower), timed(before), history=points).outcome
+        for slower in (1.0, factor)
+    ]
+    assert LADDER.index(outcomes[1]) >= LADDER.index(outcomes[0])
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000), st.integers(0, 1000))
+def test_worse__never_judges_better_of_counts(base: int, head: int, more: int) -> None:
+    """More launches are nowhere higher up the ladder."""
+    outcomes = [verdict(counted(n), counted(base)).outcome for n in (head, head + more)]
+    assert LADDER.index(outcomes[1]) >= LADDER.index(outcomes[0])
+
+
+@given(times, times, slowdowns, st.sampled_from(["reference", "training"]))
+def test_worse__never_judges_better_of_one_number(
+    base: float, head: float, factor: float, rules: str
+) -> None:
+    """Unverified or not, slower is nowhere higher up the ladder."""
+    outcomes = [
+        verdict(timed(ms), timed(base), policy={"rules": rules}).outcome
+        for ms in (head, head * factor)
+    ]
+    assert LADDER.index(outcomes[1]) >= LADDER.index(outcomes[0])
+
+
+@given(sessions, st.randoms(use_true_random=False))
+def test_pairs__in_another_order_judge_the_same(
+    rows: list[tuple[float, float]], luck: random.Random
+) -> None:
+    """The order in which launches are told is no evidence."""
+    told = list(launches([mine for mine, _ in rows], [theirs for _, theirs in rows]))
+    shuffled = list(told)
+    luck.shuffle(shuffled)
+    first, second = (
+        judged(timed(100.0, launches=tuple(order))).changes for order in (told, shuffled)
+    )
+    assert first == second
+
+
+@given(sessions, st.sampled_from([1e-3, 0.5, 1000.0]))
+def test_scale__of_all_times_does_not_matter(
+    rows: list[tuple[float, float]], factor: float
+) -> None:
+    """A model that takes a thousand times as long is judged alike."""
+    deltas = []
+    for scale in (1.0, factor):
+        head, base = ([pair[side] * scale for pair in rows] for side in (0, 1))
+        result = judged(timed(head[0], launches=launches(head, base)), timed(base[0]))
+        deltas.append([one.delta for one in result.changes if one.delta is not None])
+    assert deltas[0] == pytest.approx(deltas[1], abs=1e-9)

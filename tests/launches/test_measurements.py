@@ -1,0 +1,74 @@
+"""Measurements: what launches tell beside their numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci_score.launches.lines import Launch, not_in_turns, undeclared_warm_up
+
+
+def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:
+    return Launch.model_validate({"schema": 1, "step_ms": step_ms, "warmup_steps": warmup_steps})
+
+
+USUAL = (100.0, 102.0, 98.0, 101.0, 99.0, 100.0)
+
+
+def test_warm_up__that_was_not_declared_is_said() -> None:
+    """A compilation in the first timed step of nearly every launch is no luck."""
+    launches = [launch(230.0, *USUAL), launch(250.0, *USUAL), launch(240.0, *USUAL)]
+    assert undeclared_warm_up(launches) == (
+        "The first timed step of 3 of 3 launches takes 2.4 times as long as usual: more warm-up"
+        " steps than declared?"
+    )
+
+
+def test_warm_up__changes_no_number() -> None:
+    """Detection only flags: what is timed is what was declared."""
+    assert launch(230.0, *USUAL).timed_ms == (230.0, *USUAL)
+
+
+@pytest.mark.parametrize(
+    "launches",
+    [
+        [launch(230.0, *USUAL, warmup_steps=1)] * 3,
+        [launch(230.0, *USUAL)] * 2,
+        [launch(230.0, *USUAL)] * 3 + [launch(*USUAL)] * 3,
+        [launch(105.0, *USUAL)] * 3,
+        [launch(230.0, 300.0, *USUAL)] * 3,
+        [launch(0.0, 0.0)] * 3,
+        [launch(100.0)] * 3,
+        [],
+    ],
+    ids=["declared", "few", "some", "a little", "not the slowest", "zeros", "one step", "none"],
+)
+def test_warm_up__is_not_seen_everywhere(launches: list[Launch]) -> None:
+    """What may be luck, or is declared, is not said."""
+    assert undeclared_warm_up(launches) is None
+
+
+def in_order(sides: str) -> list[Launch]:
+    return [
+        Launch.model_validate(
+            {
+                "schema": 1,
+                "step_ms": [100.0],
+                "side": {"h": "head", "b": "base"}[side],
+                "launch": place // 2,
+                "order": place,
+            }
+        )
+        for place, side in enumerate(sides)
+    ]
+
+
+@pytest.mark.parametrize(("sides", "told"), [("hhhhbbbb", True), ("bbhh", True), ("hbbhhb", False)])
+def test_turns__that_were_not_taken_are_said(sides: str, told: bool) -> None:
+    """Pairs that did not run side by side share no mood of the machine."""
+    assert (not_in_turns(in_order(sides)) is not None) is told
+
+
+def test_turns__are_not_guessed_where_no_order_was_told() -> None:
+    """Lines without an order all have the same one."""
+    launches = [one.model_copy(update={"order": 0}) for one in in_order("hhbb")]
+    assert not_in_turns(launches) is None

@@ -1,0 +1,748 @@
+"""`ci-score ab` with real processes: what it measures, when it stops, what it makes of trouble."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.cli import execute
+from ci_score.launches.lines import Launch, read_launches
+from ci_score.measure.ab import share_in_words
+from ci_score.measure.harness import harness_of as harness_from
+from tests.builders import PROJECT
+
+Out = pytest.CaptureFixture[str]
+
+# One harness for both sides: what it trains is each side's own.
+HARNESS = """
+import side
+side.train()
+"""
+# Steps that are told and not taken: a test of the session need not wait for them.
+SIDE = """
+import os
+LAUNCH = int(os.environ["CI_SCORE_LAUNCH"])
+
+def train(ms={ms}, steps=6):
+    for step in range(steps):
+        told = ms + 0.01 * ((3 * LAUNCH + step) % 5)
+        print('{{"step_ms": %r, "tokens": 100}}' % told, flush=True)
+{more}
+"""
+
+
+def write_side(folder: Path, ms: float, more: str = "") -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "side.py").write_text(SIDE.format(ms=ms, more=more), encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with both sides, of which head is 10 % slower, and a harness."""
+    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    monkeypatch.chdir(tmp_path)
+    write_side(tmp_path / "base", 10.0)
+    write_side(tmp_path / "head", 11.0)
+    (tmp_path / "bench.py").write_text(HARNESS, encoding="utf-8")
+    return tmp_path
+
+
+def arguments(*more: str, command: str = "bench.py") -> list[str]:
+    return [
+        "ab",
+        "--base",
+        "base",
+        "--head",
+        "head",
+        "--harness",
+        f"{sys.executable} {command}",
+        *more,
+    ]
+
+
+def ab(*more: str, command: str = "bench.py") -> int:
+    return execute(arguments(*more, command=command))
+
+
+def measured(here: Path) -> list[Launch]:
+    return read_launches((here / "perf" / "measurements.jsonl").read_bytes(), "measurements")
+
+
+def session(here: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((here / "perf" / "session.json").read_text("utf-8"))
+    return found
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+# --- a session ----------------------------------------------------------------------------------
+
+
+def test_session__of_an_unchanged_program_is_clear_at_the_first_look(
+    here: Path, capsys: Out
+) -> None:
+    """Four pairs are enough where the machine is calm; what could have been seen is said."""
+    write_side(here / "head", 10.0)
+    assert ab() == 0
+    said = capsys.readouterr().err
+    assert "after 4 pairs it is clear: not slower than the limit (4 pairs measured)" in said
+    assert "the smallest slowdown that this could have seen: below 0.1 % (the limit" in said
+    assert "judge it: ci-score run --measurements perf" in said
+    assert len(measured(here)) == 8
+
+
+def test_session__of_a_slowdown_stops_when_it_is_proven(here: Path, capsys: Out) -> None:
+    """Not before the second look: four pairs cannot tell it from a machine of two modes."""
+    write_side(here / "head", 14.0)
+    assert ab() == 0
+    said = capsys.readouterr().err
+    assert "after 8 pairs it is clear: slower than the limit" in said
+    assert "head's step takes +39.9 %" in said
+
+
+def test_session__that_stays_unclear_uses_all_pairs(here: Path, capsys: Out) -> None:
+    """A slowdown as large as the limit is neither proven nor ruled out."""
+    noisy = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
+    for side, ms in (("base", 10.0), ("head", 11.8)):
+        wobbling = f"{noisy}def train(told=train): told({ms} * random.uniform(0.9, 1.1))"
+        write_side(here / side, ms, wobbling)
+    assert ab() == 0
+    said = capsys.readouterr().err
+    assert "all 12 pairs were measured (12 pairs measured)" in said
+    assert "nothing is proven either way" in said
+
+
+def test_session__sees_what_its_judge_sees(here: Path, capsys: Out) -> None:
+    """The smallest slowdown that could have been seen is one number, in both commands."""
+    noisy = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
+    for side in ("base", "head"):
+        wobbling = f"{noisy}def train(told=train): told(10 * random.uniform(0.98, 1.02))"
+        write_side(here / side, 10.0, wobbling)
+    assert ab() == 0
+    seen = re.search(r"could have seen: (\S+ %)", capsys.readouterr().err)
+    assert execute(["run", "--measurements", "perf"]) == 0
+    assert seen is not None
+    assert f"Anything above {seen[1]} would have shown" in capsys.readouterr().out
+
+
+def test_session__too_short_to_be_judged_says_so(here: Path, capsys: Out) -> None:
+    """How many pairs there are, and how many it takes; what there is of numbers came with them."""
+    broken = "def train(told=train):\n    told() if LAUNCH < 1 else exit(5)"
+    write_side(here / "head", 10.0, broken)
+    assert ab() == 3
+    assert capsys.readouterr().err.endswith(
+        "it cannot be judged: 1 pair; at least 4 are needed to judge\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.032, "+3.2 %"), (-0.004, "\u22120.4 %"), (-0.0004, "+0.0 %"), (0.0, "+0.0 %")],
+)
+def test_words__a_share_has_no_zero_with_a_minus(share: float, words: str) -> None:
+    """A hair below nothing is nothing."""
+    assert share_in_words(share) == words
+
+
+def test_session__runs_abba(here: Path) -> None:
+    """Whichever side went first goes second in the next pair; the seed decides the first."""
+    starts = set()
+    for seed in range(6):
+        assert ab("--seed", str(seed), "--fresh", "--looks", "4") == 0
+        sides = [one.side for one in sorted(measured(here), key=lambda one: one.order)]
+        first, second = sides[:2]
+        assert sides == [first, second, second, first] * 2
+        starts.add(first)
+    assert starts == {"head", "base"}
+
+
+def test_session__each_pair_carries_the_share_of_its_look(here: Path) -> None:
+    """The chance of error is spent over the looks: the judge has to know how much is left."""
+    write_side(here / "head", 14.0)
+    assert ab("--looks", "4,8,12") == 0
+    shares = [one.look_share for one in measured(here) if one.side == "head"]
+    assert shares == [pytest.approx(1 / 6)] * 4 + [pytest.approx(2 / 6)] * 4
+
+
+@pytest.mark.parametrize(("share", "code"), [(1.0, 1), (1 / 6, 0)])
+def test_session__the_judge_spends_no_more_than_the_look_may(
+    here: Path, share: float, code: int
+) -> None:
+    """The same pairs prove a slowdown at the whole chance of error, and suggest it at a part."""
+    rows = [
+        {"schema": 1, "side": side, "launch": pair, "look_share": share, "step_ms": [ms]}
+        for pair in range(8)
+        for side, ms in (("base", 100.0), ("head", 100.0 * math.exp(0.083 + 0.02 * (-1) ** pair)))
+    ]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    Path("policy.toml").write_text("schema = 1\nrules = 'training'\n", encoding="utf-8")
+    assert execute(["run", "--measurements", "pairs.jsonl", "--config", "policy.toml"]) == code
+
+
+def test_session__is_judged_by_run(here: Path, capsys: Out) -> None:
+    """What it leaves is what `run` reads: the slowdown is found, and no baseline is needed."""
+    write_side(here / "head", 14.0)
+    assert ab("--case", "small@cpu") == 0
+    assert execute(["run", "--measurements", "perf"]) == 1
+    out = capsys.readouterr().out
+    assert "+39." in out
+    record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
+    assert [case["name"] for case in record["cases"]] == ["small@cpu"]
+
+
+def test_session__stops_by_the_limit_of_the_policy(here: Path, capsys: Out) -> None:
+    """The same file that `run` reads decides: 10 % is beyond 5 %, and within 20 %."""
+    assert ab() == 0
+    assert "not slower than the limit" in capsys.readouterr().err
+    (here / ".github").mkdir()
+    policy = "schema = 1\nrules = 'training'\n"
+    (here / ".github" / "ci-score.toml").write_text(policy, encoding="utf-8")
+    assert ab("--fresh") == 0
+    said = capsys.readouterr().err
+    assert "it is clear: slower than the limit" in said
+    assert "(the limit is +5.3 %)" in said
+
+
+# --- one harness --------------------------------------------------------------------------------
+
+
+def test_harness__runs_each_sides_own_code(here: Path) -> None:
+    """What stands beside the harness is imported by neither side: both would be that."""
+    write_side(here, 99.0)
+    assert ab("--looks", "4") == 0
+    typical = {one.side: one.typical_ms for one in measured(here)}
+    assert typical["head"] > typical["base"] + 0.9
+    assert max(typical.values()) < 12.0
+
+
+def test_harness__of_head_is_taken_for_both(here: Path) -> None:
+    """Where the current folder has none, head's own is the one harness."""
+    (here / "head" / "bench.py").write_text(HARNESS, encoding="utf-8")
+    (here / "base" / "bench.py").write_text("raise SystemExit(9)", encoding="utf-8")
+    (here / "bench.py").unlink()
+    assert ab("--looks", "4") == 0
+
+
+def test_harness__may_import_what_stands_beside_it_in_each_side(here: Path) -> None:
+    """A harness in a folder finds the helpers that the sides have in theirs."""
+    (here / "benchmarks").mkdir()
+    (here / "bench.py").rename(here / "benchmarks" / "bench.py")
+    for side in ("base", "head"):
+        (here / side / "benchmarks").mkdir()
+        (here / side / "side.py").rename(here / side / "benchmarks" / "side.py")
+    assert ab("--looks", "4", command="benchmarks/bench.py") == 0
+
+
+def test_harness__that_runs_the_other_sides_code_is_found_out(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by an installation that points to head: base would be measured as head."""
+    harness = (
+        "import sys, os\nsys.path.insert(0, os.path.join(os.environ['ROOT'], 'head'))\n"
+        "import side\nfrom ci_score.measure import Recorder\n"
+        "with Recorder() as recorder:\n    with recorder.step():\n        pass\n"
+    )
+    (here / "bench.py").write_text(harness, encoding="utf-8")
+    monkeypatch.setenv("ROOT", str(here))
+    assert ab() == 3
+    said = capsys.readouterr().err
+    assert "the base failed 2 times in a row" in said
+    assert "it imported side from the other side's folder" in said
+
+
+def test_harness__of_two_files_of_one_name_keeps_both_apart(here: Path) -> None:
+    """A file that is named twice is one."""
+    (here / "other").mkdir()
+    for folder in (here, here / "other"):
+        (folder / "data.py").write_text(f"where = {folder.name!r}", encoding="utf-8")
+    found = harness_from("python data.py other/data.py data.py", here / "head", here / "perf")
+    assert found.words[1] == found.words[3] == str(here / "perf" / "harness" / "data.py")
+    assert found.words[2] == str(here / "perf" / "harness" / "1" / "data.py")
+    assert found.imports == ("", "src", "other")
+    found.install()
+    assert Path(found.words[2]).read_text("utf-8") == "where = 'other'"
+
+
+@pytest.mark.parametrize(
+    ("harness", "words"),
+    [
+        ("", "harness: it is empty"),
+        ("python 'x", "No closing quotation"),
+    ],
+)
+def test_harness__that_is_no_command_is_wrong_use(capsys: Out, harness: str, words: str) -> None:
+    """Said before anything is started."""
+    assert execute(["ab", "--base", "base", "--head", "head", "--harness", harness]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("harness", "words"),
+    [
+        ("no-such-program", "there is no program no-such-program"),
+        ("nope.py", "there is no program nope.py"),
+        ("bench.py", 'bench.py is no program that can be started; did you mean "python bench.py"?'),
+        ("env/bin/python bench.py", "there is no program env/bin/python, neither here nor in"),
+        (f"{sys.executable} nope.py", "there is no nope.py, neither here nor in"),
+        ("sh -e nope.sh", "there is no nope.sh, neither here nor in"),
+    ],
+)
+def test_harness__that_is_mistyped_is_not_launched(capsys: Out, harness: str, words: str) -> None:
+    """It is wrong use, with what to write instead where that is known."""
+    assert execute(["ab", "--base", "base", "--head", "head", "--harness", harness]) == 2
+    said = capsys.readouterr().err
+    assert f"harness: {words}" in said
+    assert not Path("perf", "logs").exists()
+
+
+def test_harness__a_profiler_that_is_mistyped_is_said_before_the_timing(capsys: Out) -> None:
+    """Nobody waits for twelve pairs to be told."""
+    assert ab("--profile-once", f"{sys.executable} nope.py") == 2
+    assert "profile-once: there is no nope.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", ["-m pkg nope.py", "-c pass nope.py", "bench.py nope.py", "-u bench.py"]
+)
+def test_harness__what_may_be_meant_otherwise_is_launched(here: Path, command: str) -> None:
+    """A file that a module or a script is to write need not be there."""
+    found = harness_from(f"{sys.executable} {command}", here / "head", here / "perf")
+    found.refuse_unless_startable((here / "base", here / "head"))
+
+
+# --- three ways of timing -----------------------------------------------------------------------
+
+
+def test_timing__by_the_recorder(here: Path) -> None:
+    """The line of the harness itself, with its versions, loss and metrics."""
+    (here / "bench.py").write_text(
+        "import side\nfrom ci_score.measure import Recorder\n"
+        "with Recorder(tokens_per_step=64, warmup_steps=1) as recorder:\n"
+        "    for _ in range(4):\n        with recorder.step():\n            sum(range(2000))\n"
+        "    recorder.loss(2.5)\n    recorder.metric('recompiles', 1)\n",
+        encoding="utf-8",
+    )
+    assert ab("--looks", "4") == 0
+    one = measured(here)[0]
+    assert (len(one.step_ms), one.warmup_steps, one.tokens_per_step) == (4, 1, 64.0)
+    assert (one.final_loss, one.metrics) == (2.5, {"recompiles": 1.0})
+    environment = json.loads((here / "perf" / "environment.json").read_text("utf-8"))
+    assert environment["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_timing__from_outside(here: Path, capsys: Out) -> None:
+    """A program that says nothing is one step: its whole time, without what it leaves behind."""
+    for side in ("base", "head"):
+        lingering = (
+            "def train():\n    import subprocess, time\n    time.sleep(0.05)\n"
+            "    subprocess.Popen(['sleep', '30'], start_new_session=True)\n"
+        )
+        write_side(here / side, 10.0, lingering)
+    assert ab("--looks", "4") == 0
+    assert "the times come from outside: the whole process" in capsys.readouterr().err
+    assert all(len(one.step_ms) == 1 and 50 < one.typical_ms < 4000 for one in measured(here))
+
+
+def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> None:
+    """Warm-up and tokens of a script that knows neither."""
+    for side in ("base", "head"):
+        write_side(
+            here / side, 10.0, "def train():\n    [print('{\"step_ms\": 5}') for _ in range(4)]"
+        )
+    assert ab("--looks", "4", "--warmup-steps", "2", "--tokens-per-step", "512") == 0
+    one = measured(here)[0]
+    assert (len(one.timed_ms), one.tokens_per_step) == (2, 512.0)
+
+
+# --- trouble ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("print('no room'); raise SystemExit(3)", "it exited with 3\n  | no room"),
+        ("import time; time.sleep(60)", "it took longer than 0.7 s and was ended"),
+        ("print('{\"step_ms\": 5}\\n{\"step_ms\": NaN}')", "step 2 is NaN; expected milliseconds"),
+        ("print('{\"step_ms\": null}')", "step 1 is null"),
+        ("record('{\"step_ms\": [1.0, -Infinity]}\\n')", "step 2 is -Infinity"),
+        ("record('{\"step_ms\": []}\\n'); print('no data')", "reported no steps\n  | no data"),
+        ("record('{\"step_ms\": [0.0]}\\n')", "its steps took no time at all"),
+        ("print('{\"step_ms\": \"fast\"}')", "no number in step_ms"),
+        ("print('{\"step_ms\": -1}')", "step_ms"),
+        ("print('{\"step_ms\": 5, \"cut')", "expected JSON"),
+        ("print('warming up')", "from printed steps\n  | warming up"),
+        ("told(steps=2)", "2 timed steps of head, 6 of base"),
+        ("record('{\"step_ms\": [1.0')", "half a line"),
+        ("record('{\"step_ms\": [1.0]}\\n{\"step_ms\": [1.0]}\\n')", "2 lines"),
+        ("record('{\"step_ms\": [1.0], \"warmup_steps\": 1}\\n')", "declared as warm-up"),
+        ("record('{\"step_ms\": [1.0], \"failed\": \"its loss was NaN\"}\\n')", "its loss was NaN"),
+        ("record('[]\\n')", "a JSON object"),
+        ("import os; os.kill(os.getpid(), 9)", "it was ended by signal 9"),
+        ("import nothing_like_this", "ModuleNotFoundError"),
+    ],
+)  # fmt: skip
+def test_trouble__of_one_side_is_said_with_its_log(
+    here: Path, capsys: Out, fault: str, words: str
+) -> None:
+    """The side, the pair, the reason and the end of its log; what was measured is kept."""
+    more = f"""
+def record(text):
+    with open(os.environ["CI_SCORE_MEASUREMENTS"], "w") as stream:
+        stream.write(text)
+
+def train(told=train):
+    if LAUNCH < 2:
+        return told()
+    {fault}
+"""
+    write_side(here / "head", 11.0, more)
+    assert ab("--timeout", "0.7") == 3
+    said = capsys.readouterr().err
+    assert words in said
+    assert "pair 3" in said
+    assert "(2 pairs measured)" in said
+    assert len(measured(here)) == 4
+
+
+def test_trouble__a_base_that_does_not_build_ends_the_session(here: Path, capsys: Out) -> None:
+    """Nobody waits for twelve pairs of it."""
+    (here / "base" / "side.py").write_text("this is no Python", encoding="utf-8")
+    assert ab() == 3
+    said = capsys.readouterr().err
+    assert "the base failed 2 times in a row" in said
+    assert said.count("SyntaxError") == 1, "the same end of a log is told once"
+    assert "it exited with 1 (0 pairs measured)\n" in said
+    last = said.splitlines()[-1]
+    assert last.startswith("nothing was measured, and nothing can be judged: base, pair 2")
+
+
+def test_trouble__of_one_launch_voids_its_pair(here: Path, capsys: Out) -> None:
+    """The next pair takes its place."""
+    write_side(
+        here / "head", 10.0, "def train(told=train):\n    told() if LAUNCH != 1 else exit(5)"
+    )
+    assert ab() == 0
+    assert "void pairs: 1" in capsys.readouterr().err
+    assert sorted({one.launch for one in measured(here)}) == [0, 2, 3, 4]
+
+
+def test_trouble__an_unequal_pair_each_time_is_not_measured_for_ever(
+    here: Path, capsys: Out
+) -> None:
+    """A head that takes other steps than base cannot be compared."""
+    write_side(here / "head", 10.0, "def train(told=train):\n    told(steps=3)")
+    assert ab() == 3
+    assert "6 pairs were void (0 pairs measured)" in capsys.readouterr().err
+
+
+def test_trouble__forks_that_linger_are_ended(here: Path, capsys: Out) -> None:
+    """Also those with a session of their own; the launch counts, and they are told."""
+    pids = here / "pids"
+    more = f"""
+def train(told=train):
+    import subprocess
+    for alone in (True, False):
+        child = subprocess.Popen(["sleep", "60"], start_new_session=alone)
+        with open({str(pids)!r}, "a") as stream:
+            stream.write(f"{{child.pid}}\\n")
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    assert ab() == 0
+    assert "2 processes outlived the harness, and had to be ended" in capsys.readouterr().err
+    left = [int(pid) for pid in pids.read_text("utf-8").split()]
+    assert len(left) == 8
+    assert not any(map(lives, left))
+
+
+def test_trouble__the_time_that_was_given_ends_it(here: Path, capsys: Out) -> None:
+    """A launch that the end of the time cuts off is nobody's fault."""
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, "import time\ntime.sleep(0.15)")
+    begin = time.monotonic()
+    assert ab("--max-minutes", "0.02") == 3
+    assert time.monotonic() - begin < 8
+    said = capsys.readouterr().err
+    assert "the time was used up" in said
+    assert "void" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--looks", "3,8"], "give rising numbers of pairs from 4 to 64"),
+        (["--looks", "8,4"], "rising"),
+        (["--looks", "x"], "rising"),
+        (["--case", "a b"], "use up to 64 letters"),
+        (["--timeout", "0"], "0"),
+        (["--false-fail", "0.5"], "0.5"),
+        (["--config", "none.toml"], "none.toml"),
+    ],
+)
+def test_options__that_are_wrong_are_named(capsys: Out, options: list[str], words: str) -> None:
+    """With what they may be; exit 2."""
+    assert ab(*options) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_options__a_policy_without_a_limit_on_times_cannot_stop_a_session(
+    here: Path, capsys: Out
+) -> None:
+    """It says what to gate."""
+    metrics = ("throughput_tok_s", "step_time_ms")
+    policy = "".join(["schema = 1\n", *(f"[metrics.{name}]\ngate = false\n" for name in metrics)])
+    (here / "policy.toml").write_text(policy, encoding="utf-8")
+    assert ab("--config", "policy.toml") == 2
+    assert "fails on neither throughput nor step time" in capsys.readouterr().err
+
+
+# --- interrupted, and going on ------------------------------------------------------------------
+
+
+def start(here: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """A session whose launches take long enough to be interrupted."""
+    more = (
+        "import time\nopen(os.path.join(os.environ['ROOT'], 'pid'), 'w').write(str(os.getpid()))\n"
+    )
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, f"{more}time.sleep(60 if LAUNCH == 2 else 0)")
+    return subprocess.Popen(
+        [sys.executable, "-m", "ci_score", *arguments()],
+        cwd=here,
+        env={**os.environ, "ROOT": str(here)},
+        **options,
+    )
+
+
+def running(here: Path) -> int:
+    """The process that told its number last."""
+    return int((here / "pid").read_text(encoding="utf-8") or 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted__what_was_measured_is_kept(
+    here: Path, capsys: Out, number: signal.Signals
+) -> None:
+    """By a person or a cancelled job: the harness is ended, and the same command goes on."""
+    process = start(here, stderr=subprocess.PIPE)
+    lines = here / "perf" / "measurements.jsonl"
+    until(lambda: lines.exists() and len(lines.read_bytes().splitlines()) == 4)
+    until(lambda: len(list((here / "perf" / "logs").glob("03-*.log"))) == 1)
+    until(lambda: lives(running(here)))
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert b"it was interrupted, what was measured is kept" in said
+    assert not lives(running(here))
+    assert session(here)["ending"] == "it was interrupted"
+    for side in ("base", "head"):
+        write_side(here / side, 10.0)
+    assert ab() == 0
+    assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4]
+    assert len(measured(here)) == 8
+
+
+def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out) -> None:
+    """The same command says what it found."""
+    assert ab() == 0
+    before = (here / "perf" / "measurements.jsonl").read_bytes()
+    first = capsys.readouterr().err
+    assert ab() == 0
+    again = capsys.readouterr().err
+    assert "after 4 pairs it is clear" in again
+    assert again in first
+    assert (here / "perf" / "measurements.jsonl").read_bytes() == before
+
+
+def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
+    """Half a line and half a pair are dropped, and what follows stands on lines of its own."""
+    assert ab("--looks", "4") == 0
+    lines = (here / "perf" / "measurements.jsonl").read_bytes().splitlines(keepends=True)
+    state = session(here) | {"ending": None, "stopped": "", "looks": [], "next_pair": 2}
+    (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
+    (here / "perf" / "measurements.jsonl").write_bytes(b"".join(lines[:5]) + lines[5][:40])
+    assert ab("--looks", "4") == 0
+    assert sorted({one.launch for one in measured(here)}) == [0, 1, 2, 3]
+    assert len(measured(here)) == 8
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda here: (here / "bench.py").write_text(HARNESS + "\n"), "programs"),
+        (lambda _here: None, "case: other"),
+    ],
+    ids=["harness", "case"],
+)
+def test_resumed__another_plan_is_refused(
+    here: Path, capsys: Out, change: Callable[[Path], object], words: str
+) -> None:
+    """Pairs of two programs or two cases would be mixed."""
+    assert ab("--case", "other", "--looks", "4") == 0
+    change(here)
+    case = "other" if words == "programs" else "mine"
+    assert ab("--case", case, "--looks", "4") == 2
+    said = capsys.readouterr().err
+    assert "holds a session of another plan" in said
+    assert words in said
+    assert ab("--case", case, "--looks", "4", "--fresh") == 0
+
+
+@pytest.mark.parametrize("change", [{"plan": []}, {"looks": [{}]}, {"next_pair": "x"}, {"void": 1}])
+def test_resumed__a_damaged_session_is_refused(
+    here: Path, capsys: Out, change: dict[str, Any]
+) -> None:
+    """It is named, and what was measured is left alone."""
+    assert ab("--looks", "4") == 0
+    before = (here / "perf" / "measurements.jsonl").read_bytes()
+    (here / "perf" / "session.json").write_text(json.dumps(session(here) | change), "utf-8")
+    assert ab("--looks", "4") == 2
+    assert "expected a session" in capsys.readouterr().err
+    assert (here / "perf" / "measurements.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["{}", "no JSON", "[1]", '{"schema": 1}'])
+def test_resumed__what_is_no_session_is_refused(here: Path, capsys: Out, text: str) -> None:
+    """It is named, and nothing is overwritten."""
+    (here / "perf").mkdir()
+    (here / "perf" / "session.json").write_text(text, encoding="utf-8")
+    assert ab() == 2
+    assert "session.json: found something else, expected a session" in capsys.readouterr().err
+
+
+def test_resumed__measurements_of_no_session_are_left_alone(here: Path, capsys: Out) -> None:
+    """They are somebody's, also where a fresh session is asked for."""
+    (here / "perf").mkdir()
+    (here / "perf" / "measurements.jsonl").write_text("{}", encoding="utf-8")
+    assert ab("--fresh") == 2
+    assert "give another --out" in capsys.readouterr().err
+
+
+# --- profiles, progress -------------------------------------------------------------------------
+
+
+def test_profile_once__runs_each_side_after_the_timing(here: Path, capsys: Out) -> None:
+    """Where the launch finds its folder in the environment; a failure spoils nothing."""
+    (here / "trace.py").write_text(
+        "import os, side\n"
+        "side_name = os.environ['CI_SCORE_SIDE']\n"
+        "assert side_name == 'base', 'no profiler'\n"
+        "open(os.environ['CI_SCORE_PROFILE_DIR'] + '/trace.json', 'w').write('{}')\n",
+        encoding="utf-8",
+    )
+    assert ab("--profile-once", f"{sys.executable} trace.py") == 0
+    said = capsys.readouterr().err
+    assert (here / "perf" / "profiles" / "base" / "trace.json").exists()
+    assert "no profile of the base" not in said
+    assert "no profile of the head: it exited with 1" in said
+    assert "AssertionError: no profiler" in said
+
+
+def test_progress__lives_on_a_terminal(here: Path) -> None:
+    """What runs and for how long, with the running estimate; a line stays for each pair."""
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, "import time\ntime.sleep(0.8 if LAUNCH == 4 else 0)")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ci_score", *arguments("--looks", "5")],
+        env={**os.environ, "TERM": "xterm"},
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while part := os.read(ours, 4096):
+            seen += part
+    except OSError:
+        pass  # Linux says so where nobody has the other end open any more.
+    finally:
+        os.close(ours)
+    assert process.wait(20) == 0
+    text = seen.decode()
+    assert "\r0 of at most 5 pairs; " in text
+    assert "\r1 of at most 5 pairs, so far base 10.02 ms, head 10.02 ms; " in text
+    assert "4 of at most 5 pairs, so far +" in text
+    assert "pair 1: base 10.0" in text
+    assert "after 5 pairs it is clear" in text
+
+
+def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
+    """A job's log has no line that lives."""
+    assert ab("--looks", "4") == 0
+    said = capsys.readouterr().err
+    assert "\r" not in said
+    assert said.count("pair 4: base 10.0") == 1
+
+
+def test_profile_once__is_found_by_run(here: Path, capsys: Out) -> None:
+    """Each side's profile explains its own side; nothing of a session becomes a case."""
+    (here / "trace.py").write_text(
+        "import json, os\n"
+        "slow = os.environ['CI_SCORE_SIDE'] == 'head'\n"
+        "ops = {'gemm': 4.0, 'softmax': 6.0 if slow else 2.0}\n"
+        "ms = 2 * sum(ops.values())\n"
+        "backward = {'total_ms': ms, 'pct': 100.0, 'avg_ms': ms}\n"
+        "profile = {'steps': 5, 'avg_step_ms': ms, 'wall_coverage': 1.0,\n"
+        "    'phases': {'backward': backward},\n"
+        "    'per_layer': [{'layer': 0, 'fwd_ms': 0.0, 'bwd_ms': ms, 'ops': ops}]}\n"
+        "with open(os.environ['CI_SCORE_PROFILE_DIR'] + '/profile.json', 'w') as stream:\n"
+        "    json.dump(profile, stream)\n"
+        "with open(os.environ['CI_SCORE_PROFILE_DIR'] + '/events.jsonl', 'w') as stream:\n"
+        "    stream.write('no measurement')\n",
+        encoding="utf-8",
+    )
+    write_side(here / "head", 14.0)
+    assert ab("--profile-once", f"{sys.executable} trace.py") == 0
+    assert execute(["run", "--measurements", "perf"]) == 1
+    record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
+    assert [case["name"] for case in record["cases"]] == ["training"]
+    contributions = {
+        (row["kind"], row["name"]): row["head_ms"] - row["base_ms"]
+        for row in record["cases"][0]["contributions"]
+    }
+    assert contributions[("op", "softmax")] == pytest.approx(4.0)
+    assert ("op", "gemm") not in contributions
+
+
+def test_profile_once__gives_way_to_profiles_that_are_named(here: Path) -> None:
+    """What the user names explains the head, and nothing the base."""
+    write_side(here / "head", 14.0)
+    assert ab("--looks", "8") == 0
+    session_profile = here / "perf" / "profiles" / "head"
+    session_profile.mkdir(parents=True)
+    (session_profile / "broken.json").write_text("{", encoding="utf-8")
+    own = {"own": {"total_ms": 9.0, "pct": 45.0, "avg_ms": 9.0}}
+    named = json.dumps({"steps": 2, "avg_step_ms": 20.0, "phases": own})
+    (here / "own.json").write_text(named, encoding="utf-8")
+    assert execute(["run", "--measurements", "perf", "--profiles", "own.json"]) == 1
+    record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
+    assert list(record["cases"][0]["phases"]) == ["own"]
+    assert "broken.json" not in json.dumps(record)

@@ -1,0 +1,225 @@
+"""The HTML report as text: what must be in it, and what must never be."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from ci_score.model.profile import RankWork
+from ci_score.model.verdict import Change
+from ci_score.report.html import figures
+from ci_score.report.html.course import courses
+from ci_score.report.html.page import report_html
+from ci_score.report.html.scale import Scale
+from ci_score.report.markdown import report_markdown
+from tests.builders import case, on, record, scorecard
+from tests.report.test_report import HOSTILE, demo, hostile, matrix, ungraded
+from tests.showcase import history, large, slow_pull_request
+
+VOID = {"meta", "input", "br", "link"}
+# HTML lets these end where their parent or their neighbour says so.
+OPTIONAL_END = {"td", "th", "tr", "tbody"}
+
+
+class Elements(HTMLParser):
+    """Every element of a page, and whether all that must be closed is."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens an element."""
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Opens and closes one."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Closes an element, and those within it that may stay open."""
+        while self.open and self.open[-1] != tag and self.open[-1] in OPTIONAL_END:
+            self.open.pop()
+        assert self.open, f"</{tag}> ends nothing"
+        assert self.open.pop() == tag, f"</{tag}> ends another element"
+
+    def handle_data(self, data: str) -> None:
+        """Text that a reader sees."""
+        self.text.append(data)
+
+
+def test_page__is_well_formed() -> None:
+    """Every element that is opened is closed, in every kind of report."""
+    for value in (
+        demo(),
+        matrix(),
+        hostile(),
+        ungraded(),
+        record().model_copy(update={"cases": ()}),
+    ):
+        assert Elements(report_html(value)).open == []
+
+
+def test_page__asks_for_nothing() -> None:
+    """No address but the names of SVG's own fragments, and a policy that would refuse others."""
+    page = Elements(report_html(demo()))
+    wanted = [
+        value
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href", "srcset", "action", "style") or name[:2] == "on"
+    ]
+    assert all(value is not None and value.startswith("#") for value in wanted)
+    policy = next(a["content"] for tag, a in page.tags if "http-equiv" in a) or ""
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_page__ids_are_unique_and_links_lead_somewhere() -> None:
+    """A label names one element, which is there."""
+    for value in (demo(), matrix()):
+        tags = Elements(report_html(value)).tags
+        ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        named = [
+            target
+            for _, attributes in tags
+            for name in ("aria-labelledby", "href")
+            for target in (attributes.get(name) or "").removeprefix("#").split()
+        ]
+        assert set(named) <= set(ids)
+
+
+def test_page__hostile_names_stay_text() -> None:
+    """Markup in names is shown, and invisible characters have a visible mark."""
+    text = report_html(hostile())
+    shown = "".join(Elements(text).text)
+    assert "<img src=x>" in shown
+    assert not [tag for tag, _ in Elements(text).tags if tag == "img"]
+    assert "\u202e" not in text
+    assert HOSTILE.replace("\n", " ")[:60] in shown
+
+
+def test_page__long_names_are_cut() -> None:
+    """A name of 10,000 characters costs no more than a line."""
+    long = hostile().model_dump_json().replace("**bold**", "**bold**" + "x" * 10_000)
+    text = report_html(type(hostile()).model_validate_json(long))
+    assert len(text) < len(report_html(hostile())) + 20_000
+
+
+def test_page__no_line_is_a_command() -> None:
+    """Printed in a job, no line of it is an order to the runner."""
+    assert not re.search(r"^\s*::|##\[", report_html(hostile()), re.MULTILINE)
+
+
+def test_page__says_what_a_reader_looks_for() -> None:
+    """The verdict in words, each section once, and every table with a caption."""
+    text = report_html(demo(), "nightly")
+    page = Elements(text)
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("table") == tags.count("caption")
+    assert tags.count("h1") == tags.count("main") == 1
+    shown = " ".join("".join(page.text).split())
+    for words in ("Fail", "nightly", "−20.6 %", "Where the +80.0 ms went", "swiglu_bwd", "L4 × 1"):
+        assert words in shown
+
+
+@pytest.mark.parametrize("size", [(64, 128, 200), (256, 8, 8), (256, 128, 50), (1, 3000, 200)])
+def test_page__stays_below_its_size(size: tuple[int, int, int]) -> None:
+    """Under 2 MB for whatever a record may hold; every case is in the overview."""
+    text = report_html(large(*size))
+    assert len(text.encode()) < 2_000_000
+    assert len(set(re.findall(r"model-\d+@h100", text))) == size[0]
+
+
+def test_page__draws_long_courses_whole() -> None:
+    """A path is no text, and is never cut."""
+    text = report_html(slow_pull_request())
+    lines = re.findall(r'<path class="line" d="([^"]*)"', text)
+    assert [line.count("L") for line in lines] == [71]
+    assert "Throughput per device −3.9" in text
+    assert "this run" in text
+
+
+def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
+    """On the branch it is the last point, elsewhere one more; other work is told, not drawn."""
+    points = history("training", 300.0, 5)
+    other = points[1].model_copy(update={"tokens_per_step": 1.0})
+    elsewhere = points[2].model_copy(update={"environment": on("H100 SXM 80GB")})
+    known = case(card=scorecard(300.0, 27_000.0), environment=on("L4"), tokens_per_step=8192.0)
+    mixed = (points[0], other, elsewhere, *points[3:])
+    [course] = courses(record(known), known, mixed)
+    assert (len(course.runs), course.elsewhere) == (3, 2)
+    assert course.now is not None
+    assert course.now.x == "100%"
+    assert course.runs[-1].x != "100%"
+    last = points[-1]
+    [course] = courses(record(known, commit=last.commit, run=last.run), known, points)
+    assert course.now == course.runs[-1]
+
+
+def test_interval__right_is_worse() -> None:
+    """Of a throughput that falls and a time that grows alike; limits in the same direction."""
+    slower = Change(
+        metric="step_time_ms", base=100.0, head=110.0, delta=0.1, low=0.08, high=0.12, gated=True,
+        warn_limit=0.03, fail_limit=0.05,
+    )  # fmt: skip
+    fewer = slower.model_copy(
+        update={"metric": "throughput_tok_s", "delta": -0.1, "low": -0.12, "high": -0.08}
+    )
+    drawn = figures.interval(slower)
+    assert drawn == figures.interval(fewer)
+    assert drawn is not None
+    places = [float((place or "").rstrip("%")) for place in (drawn.zero, drawn.warn, drawn.fail)]
+    assert places == sorted(places)
+    assert float(drawn.at.rstrip("%")) > places[-1]
+
+
+def test_waterfall__bars_meet_and_end_at_this_change() -> None:
+    """Each bar begins where the one before ended, so the eye can add them up."""
+    found = demo().cases[0].explanation
+    assert found is not None
+    steps = figures.step_waterfall(found).steps
+    ends = [float(s.start.rstrip("%")) + float(s.width.rstrip("%")) for s in steps]
+    assert ends[0] == pytest.approx(float(steps[1].start.rstrip("%")), abs=0.02)
+    assert ends[1] == pytest.approx(float(steps[2].start.rstrip("%")), abs=0.02)
+    assert ends[-1] == pytest.approx(ends[-2], abs=0.1)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (21.6, 28.5), (-0.3, 0.01), (5.0, 5.0)])
+def test_scale__ticks_are_round_and_within(low: float, high: float) -> None:
+    """A few, each within the ends."""
+    ticks = Scale(low, high).ticks()
+    assert 1 <= len(ticks) <= 11
+    assert all(low <= tick <= high for tick in ticks)
+
+
+def test_page__its_words_are_told_and_its_code_is_code() -> None:
+    """What not everybody knows has its meaning, commands are marked up, and changes line up."""
+    page = report_html(demo())
+    assert "roofline: the throughput that the memory bandwidth could feed" in page
+    assert '--harness "&lt;what trains' in page
+    assert "+0.0130 ms" not in page
+    assert "side by side (<code>ci-score ab</code>)." in report_html(matrix())
+
+
+def test_ranks__are_a_section_of_their_own() -> None:
+    """On the page with a bar each, in the comment folded; what is not known is a dash."""
+    ranks = (
+        RankWork(rank=0, step_ms=14.5, own_ms=8.92, exposed_communication_ms=5.54),
+        RankWork(rank=1, step_ms=19.9),
+    )
+    told = record(case(ranks=ranks))
+    page = report_html(told)
+    assert ">Ranks</h" in page
+    assert "8.92" in page
+    assert "| 1 | 19.9 ms | – | – |" in report_markdown(told)
+    assert ">Ranks</h" not in report_html(record(case()))

@@ -1,0 +1,297 @@
+"""The texts that people read, whole, as golden files; `make golden` rewrites them for review."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score import compute_parity, parity_markdown, scorecard_markdown
+from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
+from ci_score.compare.measuring import measured_case
+from ci_score.judge.acceptance import Asked, sentences, settle
+from ci_score.judge.policy import policy_of
+from ci_score.judge.trials import judged_case
+from ci_score.judge.verdict import unjudged
+from ci_score.model.record import BaselineUsed, CaseRecord, Record
+from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput, Comment, Heard
+from ci_score.model.verdict import Change, Outcome, Unjudged
+from ci_score.report import rows, words
+from ci_score.report.markdown import headline_of, parity_report, report_markdown, worst_first
+from ci_score.report.terminal import parity_text, report_text
+from tests.builders import case, found, on, phase, profile, record, runtime, scorecard
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+HOSTILE = "a|b`c\n@everyone <img src=x> [x](http://evil) #1 **bold** ::error::"
+
+
+def demo() -> Record:
+    base = measured_case(CaseInput(CASE, sample("main.json")), WORKLOAD)
+    head = measured_case(CaseInput(CASE, sample("pull_request.json")), WORKLOAD)
+    used = BaselineUsed(source="main.json", commit=MAIN_COMMIT, created_at="2026-01-05T08:00:00Z")
+    return record(judged_case(head, BaselineFound(base, used)), commit=PULL_REQUEST_COMMIT)
+
+
+def matrix() -> Record:
+    """Every outcome in one report."""
+    base = found(case(environment=on("H100 SXM 80GB", 8)))
+    cards = {
+        "passes": scorecard(99.0, 1010.0),
+        "warns": scorecard(112.0, 893.0),
+        "fails": scorecard(130.0, 769.0),
+    }
+    missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, "accelerator: L4 here, T4 there")
+    return record(
+        *(judged_case(case(name, card), base) for name, card in cards.items()),
+        judged_case(case("unjudged@l4", environment=on("L4")), missing),
+    )
+
+
+def hostile() -> Record:
+    """Names made to break out of the markdown."""
+    nasty = profile(
+        phases={HOSTILE: phase(90.0)},
+        per_layer=[{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {HOSTILE: 3.0, "\u202emoc": 1.0}}],
+        accelerator=HOSTILE,
+    )
+    head = measured_case(CaseInput("training", nasty), WORKLOAD)
+    slower = measured_case(
+        CaseInput("training", nasty.model_copy(update={"avg_step_ms": 50.0})), WORKLOAD
+    )
+    return record(judged_case(head, found(slower)))
+
+
+def ungraded() -> Record:
+    """A profile that knows next to nothing."""
+    return record(measured_case(CaseInput("training", profile(phases={}, per_layer=())), WORKLOAD))
+
+
+PARITY = compute_parity(
+    runtime("ours", gemm=2.0, norm=1.0, mine=3.0), runtime("theirs", gemm=1.0, norm=1.0)
+)
+VACUOUS = compute_parity(runtime("ours", qkv=1.0), runtime(HOSTILE, attention=1.0))
+
+TEXTS: dict[str, Callable[[], str]] = {
+    "demo.md": lambda: report_markdown(demo()),
+    "demo.txt": lambda: report_text(demo()),
+    "demo.reference.md": lambda: scorecard_markdown(demo().cases[0].scorecard),
+    "matrix.md": lambda: report_markdown(matrix(), title="nightly"),
+    "matrix.txt": lambda: report_text(matrix()),
+    "hostile.md": lambda: report_markdown(hostile()),
+    "hostile.txt": lambda: report_text(hostile()),
+    "ungraded.md": lambda: report_markdown(ungraded()),
+    "parity.md": lambda: parity_report(PARITY),
+    "parity.txt": lambda: parity_text(PARITY),
+    "parity.reference.md": lambda: parity_markdown(PARITY),
+    "parity-vacuous.md": lambda: parity_report(VACUOUS),
+    "parity-vacuous.txt": lambda: parity_text(VACUOUS),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_report__golden(name: str) -> None:
+    """The whole text, as a person reviewed it."""
+    text = TEXTS[name]()
+    if os.environ.get("CI_SCORE_WRITE_GOLDEN"):
+        (GOLDEN / name).write_text(text, encoding="utf-8")
+    assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_report__golden_files_are_all_used() -> None:
+    """No text is left over from a renderer that is gone."""
+    assert {path.name for path in GOLDEN.iterdir()} == set(TEXTS)
+
+
+def test_report__the_worst_case_comes_first() -> None:
+    """A reader of the first lines has read the verdict of the report."""
+    lines = report_markdown(matrix()).splitlines()
+    assert lines[0].startswith("## ❌ ")
+    order = [line for line in lines if "<code>" in line]
+    names = [line.split("<code>")[1].split("</code>")[0] for line in order]
+    assert names == ["fails", "unjudged@l4", "warns", "passes"]
+
+
+def test_report__is_short_before_the_folds() -> None:
+    """Under 25 lines until the first fold of a single case."""
+    assert report_markdown(demo()).split("<details>")[0].count("\n") < 25
+
+
+# --- what is there to copy ----------------------------------------------------------------------
+
+
+class Saying:
+    """A conversation of one comment, by somebody who may."""
+
+    def __init__(self, body: str) -> None:
+        self.body = body
+
+    def listen(self) -> Heard:
+        """The comment."""
+        return Heard((Comment("octo", self.body),))
+
+    def why_not(self, login: str) -> str | None:
+        """Everybody may."""
+        del login
+        return None
+
+
+def failing(metric: str, base: float, head: float, delta: float, **fields: Any) -> Change:
+    return Change(
+        metric=metric, base=base, head=head, delta=delta, gated=True, outcome=Outcome.FAIL, **fields
+    )
+
+
+def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
+    """Whoever copies them and gives a reason has accepted all that fails, and nothing else."""
+    every = (
+        failing("throughput_tok_s", 1000.0, 769.0, -0.231),
+        failing("step_time_ms", 100.0, 130.0, 0.30),
+        failing("peak_memory_gb", 40.0, 40.04, 0.001),
+        failing("kernel_launches_per_step", 12_980.0, 13_984.0, 0.0774),
+        failing("device_idle_share", 0.1, 0.2, 0.1),
+        failing("recompiles", 0.0, 2.0, 2.0),
+        failing("loader_ms", 10.0, 20.37, 10.37, relative=False),
+        Change(metric="mfu", base=0.4, head=0.3, delta=-0.25, outcome=Outcome.WARN),
+    )
+    shown = rows.acceptance_line(case("llama@h100", changes=every))
+    assert [line.split(" up to ")[1] for line in shown.splitlines()] == [
+        "26 % because <reason>",
+        "33 % because <reason>",
+        "1 % because <reason>",
+        "9 % because <reason>",
+        "11 points because <reason>",
+        "2 because <reason>",
+        "21.407 ms because <reason>",
+    ]
+    gates = {change.metric: {"warn": 0.01, "fail": 0.02} for change in every[:5]}
+    policy = policy_of(
+        {
+            "metrics": {
+                **gates,
+                "recompiles": {"warn": 0, "fail": 0},
+                "loader_ms": {"warn": 1, "fail": 2, "direction": "lower", "scale": "absolute"},
+            }
+        },
+        "the policy",
+    )
+    asked = Asked(frozenset({"llama@h100"}), frozenset(), frozenset({"llama@h100"}))
+    settled = settle(Saying(shown.replace("<reason>", "the fix costs it")), policy, asked)
+    assert settled.refused == ()
+    assert {one.metric for one in settled.granted} == {
+        change.metric for change in every if change.outcome is Outcome.FAIL
+    }
+    assert all(sentences(line)[0].wrong is None for line in shown.splitlines())
+
+
+def test_how_to_accept__what_no_bound_can_say_is_not_offered() -> None:
+    """Where more of an absolute number is better, `up to` means nothing."""
+    change = failing("accuracy", 0.9, 0.5, -0.4, relative=False, higher_is_better=True)
+    assert rows.acceptance_line(case(changes=(change,))) == ""
+
+
+def test_fences__are_ready_to_copy() -> None:
+    """What breaks a mention in running text would break a command; code has no markup to escape."""
+    text = report_markdown(demo()) + report_markdown(matrix())
+    fences = text.split("```")[1::2]
+    assert any("--case llm-1b@l4\n" in fence for fence in fences)
+    assert not any("\u200b" in fence or "\\" in fence for fence in fences)
+    assert "measured side by side (`ci-score ab`)." in text
+
+
+# --- several cases ------------------------------------------------------------------------------
+
+
+def slower(name: str, step_ms: float) -> CaseRecord:
+    base = found(case(environment=on("L4", 1)))
+    card = scorecard(step_ms, 100_000 / step_ms)
+    return judged_case(case(name, card, environment=on("L4", 1)), base)
+
+
+def test_report__of_several_cases_the_slowest_is_named_first() -> None:
+    """Of equally bad ones, whatever the order in which they were measured."""
+    made = record(slower("a@l4", 125.0), slower("b", 101.0), slower("m09@l4", 150.0))
+    assert [case.name for case in worst_first(made)] == ["m09@l4", "a@l4", "b"]
+    said = headline_of(made)
+    assert said.startswith("2 of 3 cases are slower, worst m09@l4: 50.0 % slower (100 ms → 150 ms")
+    text = report_markdown(made)
+    assert "| Case | | Throughput per device | Why |" in text
+    before_the_folds = text.split("<details")[0]
+    assert "<sub>One number a side, unverified · " in before_the_folds
+
+
+def test_report__several_cases_that_pass_say_so() -> None:
+    """The sentence of one case is not said of all."""
+    made = record(slower("a", 100.0), slower("b", 104.0))
+    assert headline_of(made).startswith("All 2 cases pass, worst b: No slowdown beyond 10")
+
+
+def test_report__the_changes_of_cases_by_different_metrics_are_named() -> None:
+    """A column of mixed metrics would be read as one."""
+    step_only = judged_case(
+        case("a", scorecard(130.0, 0.0), environment=on("L4", 1)),
+        found(case(environment=on("L4", 1))),
+    )
+    text = report_markdown(record(step_only, slower("b", 150.0)))
+    assert "| Case | | Change | Why |" in text
+    assert "| Step time +30.0 % |" in text
+    assert "| Throughput per device −33.3 % |" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "places", "shown"),
+    [
+        (0.013, 1, "0.0 ms"),
+        (-0.06, 1, "−0.1 ms"),
+        (1234.5, 0, "+1,234 ms"),
+        (0.02, None, "+0.0200 ms"),
+    ],
+)
+def test_delta_at__has_the_digits_of_its_table(
+    value: float, places: int | None, shown: str
+) -> None:
+    """What the largest change does not show is no digit of the smallest either."""
+    assert words.delta_at(value, places) == shown
+
+
+def test_terminal__no_verdict_is_cut() -> None:
+    """The longest that a change can say fits into its column."""
+    change = Change(
+        metric="step_time_ms", base=100.0, head=110.0, delta=0.1, low=0.081, high=0.1234,
+        gated=True, warn_limit=0.03, fail_limit=0.05, outcome=Outcome.WARN, reason="not proven",
+    )  # fmt: skip
+    text = report_text(record(case(changes=(change,))))
+    assert "+10.0 % (+8.1 to +12.3 %) ⚠️ warning (not proven)" in text
+
+
+def test_report__several_cases_of_which_some_are_not_judged() -> None:
+    """It is said first, as it is of a single case, and once."""
+    missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, "accelerator: L4 here, T4 there")
+    made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
+    assert headline_of(made) == (
+        "Not judged: 1 of 2 cases, x@l4: it was measured on something else than its baselines"
+    )
+
+
+def test_report__says_what_a_word_means_where_it_is_used() -> None:
+    """Under the table, and only of the words that are in it."""
+    mfu = Change(metric="mfu", base=0.4, head=0.3, delta=-0.25)
+    with_mfu = report_markdown(record(case(changes=(mfu,)))).split("<details>")[0]
+    assert "<sub>MFU: the FLOPs that the model needs" in with_mfu
+    assert "HFU" not in with_mfu
+    assert "Roofline: the throughput that" in report_markdown(record(case()))
+    assert "FLOPs" not in report_markdown(demo())
+
+
+def test_report__without_a_judgement_of_its_own_says_what_would_give_one() -> None:
+    """A lost case is named, with what brings it back or lets it go."""
+    lost = unjudged(
+        Unjudged.KNOWN_CASE_MISSING, "the case llama was not measured", "The baseline has llama."
+    )
+    told = record(case("other"), unjudged=lost)
+    for text in (report_markdown(told), report_text(told)):
+        assert "The baseline has llama." in text
+        assert "What would give a verdict" in text
+        assert "missing because" in text

@@ -1,0 +1,448 @@
+"""`ci-score run` on a machine without GitHub, and what it reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.baselines.records import fitted
+from ci_score.cli import execute
+from ci_score.files.strict_json import dump
+from ci_score.model.record import Record
+from ci_score.report.markdown import DETAILS, report_markdown
+from tests.builders import case, layer, phase, profile, record, runtime, scorecard
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty workspace, and no trace of a job."""
+    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+
+
+def measure(here: Path, step_ms: float, name: str = "profiles/p.json", **fields: Any) -> None:
+    write(here / name, profile(step_ms, tokens_per_step=1000, **fields).model_dump_json())
+
+
+def left(here: Path) -> Record:
+    return Record.model_validate_json((here / "ci-score" / "ci-score.json").read_bytes())
+
+
+def launches(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
+
+
+# --- without GitHub -----------------------------------------------------------------------------
+
+
+def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
+    """The first run has no baseline; the next is compared with it; the history grows."""
+    measure(here, 100.0)
+    assert execute(["run"]) == 0
+    assert "this is the first run" in capsys.readouterr().out
+    measure(here, 130.0)
+    assert execute(["run"]) == 1
+    assert "30.0 % slower" in capsys.readouterr().out
+    assert [point.step_time_ms for point in left(here).history] == [100.0, 130.0]
+
+
+def test_run__with_a_named_baseline_keeps_nothing(here: Path) -> None:
+    """A record that the user names is compared with, and its folder left alone."""
+    write(here / "main" / "r.json", record(case(card=scorecard(100.0, 10_000.0))).model_dump_json())
+    measure(here, 100.0)
+    assert execute(["run", "--baseline", "main"]) == 0
+    assert sorted(path.name for path in (here / "main").iterdir()) == ["r.json"]
+    assert not (here / "ci-score" / "baselines").exists()
+
+
+def test_run__prints_json(here: Path, capsys: Out) -> None:
+    """The record on standard output."""
+    measure(here, 100.0)
+    assert execute(["run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cases"][0]["name"] == "training"
+
+
+def test_run__without_anything_is_3(here: Path) -> None:
+    """Nothing measured is never a pass."""
+    assert execute(["run"]) == 3
+    assert left(here).unjudged is not None
+
+
+# --- which files belong to which case -----------------------------------------------------------
+
+
+def test_profiles__folders_names_and_globs(here: Path) -> None:
+    """A folder of folders is several cases, `name=glob` names one."""
+    measure(here, 100.0, "profiles/a/p.json")
+    measure(here, 100.0, "profiles/b b/p.json")
+    measure(here, 100.0, "out/7/trace.json")
+    assert execute(["run", "--profiles", "profiles\nnamed@x=out/*/trace.json"]) == 0
+    assert sorted(found.name for found in left(here).cases) == ["a", "b-b", "named@x"]
+
+
+def test_profiles__what_lies_beside_them_is_no_profile(here: Path) -> None:
+    """Measurements, hidden files and the environment stay out."""
+    measure(here, 100.0)
+    for name in (".hidden.json", "environment.json", "measurements.jsonl"):
+        write(here / "profiles" / name, "no profile")
+    assert execute(["run"]) == 0
+
+
+def test_profiles__several_files_of_one_case_are_merged(here: Path) -> None:
+    """Captures of the same work are one case."""
+    for name, step_ms in (("a", 100.0), ("b", 104.0), ("c", 101.0)):
+        measure(here, step_ms, f"profiles/{name}.json")
+    assert execute(["run"]) == 0
+    assert left(here).cases[0].scorecard.step_time_ms == 101.0
+
+
+def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys: Out) -> None:
+    """A glob that fits nothing is no pass of the others."""
+    measure(here, 100.0)
+    assert execute(["run", "--profiles", "profiles\nmissing=nowhere/*.json"]) == 3
+    assert "no file was found for it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--profiles", "a b=x", "cannot name a case"),
+        ("--profiles", "../x", "inside the workspace"),
+        ("--profiles", "/home/runner/work/x", "paths of the runner's host do not exist"),
+        ("--parity", "x.json", "names no case"),
+        ("--producer", "measure=done", "no job's result"),
+        ("--fail-on", "sometimes", "none of critical, warning, never"),
+        ("--throughput", "nan", "not a finite number"),
+        ("--output-dir", "..", "no folder inside the workspace"),
+        ("--output-dir", ".", "no folder inside the workspace"),
+        ("--hardware", "H1000", "Did you mean"),
+        ("--profile-artifact", "x", "needs a GitHub job"),
+    ],
+)
+def test_inputs__that_are_wrong_are_named(
+    here: Path, capsys: Out, option: str, value: str, words: str
+) -> None:
+    """The input, what was given, and what it may be; exit 2."""
+    measure(here, 100.0)
+    assert execute(["run", option, value]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsys: Out) -> None:
+    """A stranger's artifact could point at a secret of the machine."""
+    outside = here.parent / "secret.json"
+    outside.write_text("{}", encoding="utf-8")
+    (here / "profiles").mkdir()
+    (here / "profiles" / "p.json").symlink_to(outside)
+    assert execute(["run"]) == 3
+    assert "leaves the workspace" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("schema = 2", "schema: found 2"),
+        ('rule = "reference"', "perhaps rules"),
+        ('rules = "strict"', "'reference' or 'training'"),
+        ("schema = true", "schema: found true"),
+        ("not toml", "no TOML"),
+    ],
+)
+def test_policy__that_is_wrong_is_named(here: Path, capsys: Out, text: str, words: str) -> None:
+    """An unknown key is an error with a suggestion."""
+    measure(here, 100.0)
+    write(here / ".github" / "ci-score.toml", text)
+    assert execute(["run"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_policy__of_the_reference_is_the_default(here: Path) -> None:
+    """Saying it changes nothing."""
+    measure(here, 100.0)
+    write(here / ".github" / "ci-score.toml", 'schema = 1\nrules = "reference"\n')
+    assert execute(["run"]) == 0
+
+
+# --- measurements -------------------------------------------------------------------------------
+
+
+def test_measurements__judge_and_profiles_explain(here: Path) -> None:
+    """The numbers are the unprofiled ones, the layers the profile's."""
+    measure(here, 999.0)
+    rows = [{"launch": n, "step_ms": [500.0, 100.0 + n, 100.0 + n], "warmup_steps": 1,
+             "tokens_per_step": 1000} for n in range(3)]  # fmt: skip
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    (found,) = left(here).cases
+    assert found.scorecard.step_time_ms == 101.0
+    assert [one.values["step_time_ms"] for one in found.launches] == [100.0, 101.0, 102.0]
+    assert found.scorecard.per_layer_summary
+
+
+def test_measurements__replace_the_throughput_that_a_profile_states(here: Path) -> None:
+    """A throughput under the profiler is another number; its tokens a step stay."""
+    profiled = profile(200.0, throughput_tok_s=5000.0)
+    normalised = {"_profiler": "ci-score", "_schema": 1, **profiled.model_dump(mode="json")}
+    write(here / "profiles" / "p.json", json.dumps(normalised))
+    write(here / "m.jsonl", launches({"launch": 0, "step_ms": [100.0]}))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    card = left(here).cases[0].scorecard
+    assert (card.step_time_ms, card.throughput_tok_s) == (100.0, 10_000.0)
+
+
+@pytest.mark.parametrize(
+    "where", ["perf", "perf/*.jsonl", "perf/m.jsonl", "llama=perf", "llama=perf/m.jsonl"]
+)
+def test_measurements__are_found_in_folders_and_by_globs(here: Path, where: str) -> None:
+    """In the same forms as profiles; a name that the user gives wins."""
+    write(here / "perf" / "m.jsonl", launches({"step_ms": [100.0], "tokens_per_step": 1000}))
+    assert execute(["run", "--profiles", "none", "--measurements", where]) == 0
+    (found,) = left(here).cases
+    assert found.name == ("llama" if "=" in where else "training")
+
+
+@pytest.mark.parametrize("content", [None, "", '{"schema": 1, "step_ms": [9', "base"])
+def test_measurements__that_are_missing_are_not_replaced_by_a_profile(
+    here: Path, content: str | None
+) -> None:
+    """A time under a profiler is another number: judged against measurements it would cry wolf."""
+    measure(here, 100.0)
+    if content is not None:
+        base = launches({"side": "base", "step_ms": [100.0]})
+        write(here / "m.jsonl", base if content == "base" else content)
+    assert execute(["run", "--measurements", "m.jsonl"]) == 3
+    assert left(here).cases[0].unmeasured == "its measurements hold no step"
+
+
+def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> None:
+    """Another case that was measured does not stand in for it."""
+    write(here / "m.jsonl", launches({"step_ms": [100.0]}))
+    where = "training=m.jsonl\nllama=gone.jsonl"
+    assert execute(["run", "--profiles", "none", "--measurements", where]) == 3
+    assert {found.name: found.has_a_time for found in left(here).cases} == {
+        "llama": False,
+        "training": True,
+    }
+
+
+def test_timing__under_a_profiler_is_not_compared_with_unprofiled(here: Path) -> None:
+    """They are different numbers of the same step."""
+    write(here / "m.jsonl", launches({"step_ms": [100.0], "tokens_per_step": 1000}))
+    measure(here, 150.0)
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    assert execute(["run"]) == 3
+    verdict = left(here).cases[0].verdict
+    assert verdict is not None
+    assert verdict.reasons[0].endswith("timing: under a profiler here, unprofiled there")
+
+
+def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -> None:
+    """Head and base of one session are compared with each other."""
+    rows = [{"side": side, "step_ms": [ms], "tokens_per_step": 1000}
+            for side, ms in (("base", 100.0), ("head", 130.0))]  # fmt: skip
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 1
+    assert "+30.0 %" in capsys.readouterr().out
+    baseline = left(here).cases[0].baseline
+    assert baseline is not None
+    assert baseline.source == "the base side of the same measurements"
+
+
+def phases_of(backward_ms: float) -> dict[str, Any]:
+    return {"phases": {"forward": phase(30.0), "backward": phase(backward_ms)}, "per_layer": ()}
+
+
+def test_measurements__of_both_sides_are_explained_by_the_branch_s_profile(here: Path) -> None:
+    """A session measures its base without a profile: that of the branch's record says why."""
+    rows = [
+        {"side": side, "launch": number, "step_ms": [ms + 0.1 * number], "tokens_per_step": 1000}
+        for side, ms in (("base", 90.0), ("head", 120.0))
+        for number in range(6)
+    ]
+    measure(here, 100.0, **phases_of(65.0))
+    write(here / "m.jsonl", launches(*(row for row in rows if row["side"] == "head")))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    measure(here, 140.0, **phases_of(105.0))
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 1
+    (found,) = left(here).cases
+    assert found.verdict is not None
+    assert found.verdict.headline.endswith(
+        "(confirmed): under the profiler most of it is in the backward (+40.0 ms)"
+    )
+    assert found.explanation is not None
+    assert found.explanation.under_profiler
+    assert [part.delta_ms for part in found.explanation.parts] == [0.0, 40.0, 0.0]
+
+
+def test_measurements__without_any_profile_of_the_base_are_not_explained(here: Path) -> None:
+    """The head's profile alone says nothing of the change."""
+    rows = [{"side": side, "step_ms": [ms], "tokens_per_step": 1000}
+            for side, ms in (("base", 90.0), ("head", 120.0))]  # fmt: skip
+    measure(here, 140.0, **phases_of(105.0))
+    write(here / "m.jsonl", launches(*rows))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 1
+    (found,) = left(here).cases
+    assert found.explanation is None
+    assert found.verdict is not None
+    assert found.verdict.headline == "33.3 % slower (90.0 ms → 120 ms a step) (unverified)"
+
+
+def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:
+    """A killed job leaves half a line; what was whole counts."""
+    write(here / "m.jsonl", launches({"step_ms": [100.0]}) + '{"schema": 1, "step_ms": [9')
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"schema": 2, "step_ms": [1.0]}', "schema"),
+        ('{"schema": 1}', "step_ms"),
+        ('{"schema": 1, "step_ms": []}', "a step after the warm-up"),
+        ('{"schema": 1, "step_ms": [1.0], "warmup_steps": 1}', "a step after the warm-up"),
+        ('{"schema": 1, "step_ms": [NaN]}', "not JSON"),
+        ('{"schema": 1, "step_ms": [-1.0]}', "0 or more"),
+        ('{"schema": 1, "step_ms": [1.0], "case": "a/b"}', "case"),
+        ('{"schema": 1, "step_ms": [1.0], "side": "left"}', "side"),
+    ],
+)
+def test_measurements__that_are_wrong_are_a_problem_of_their_case(
+    here: Path, capsys: Out, line: str, words: str
+) -> None:
+    """The file and line, and no pass."""
+    write(here / "m.jsonl", line + "\n")
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 3
+    assert words in capsys.readouterr().out
+
+
+# --- parity -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["parity file", "profile"])
+def test_parity__with_a_partner(here: Path, kind: str) -> None:
+    """The partner's numbers come from its own parity file or from a profile."""
+    measure(here, 100.0, per_layer=[layer(0, gemm=2.0)])
+    partner = runtime("theirs", gemm=1.0)
+    if kind == "profile":
+        measure(here, 50.0, "theirs.json", per_layer=[layer(0, gemm=1.0)])
+    else:
+        write(here / "theirs.json", partner.model_dump_json())
+    assert execute(["run", "--parity", "training=theirs.json"]) == 0
+    found = left(here).cases[0].parity
+    assert found is not None
+    assert (found.baseline_runtime, found.top_gaps[0].ratio) == ("theirs", 2.0)
+    assert "Parity: not achieved" in (here / "ci-score" / "report.md").read_text("utf-8")
+
+
+def test_parity__a_partner_that_cannot_be_read_is_a_note(here: Path) -> None:
+    """It explains nothing, and changes no verdict."""
+    measure(here, 100.0)
+    write(here / "theirs.json", "{")
+    assert execute(["run", "--parity", "training=theirs.json"]) == 0
+    assert "theirs.json" in "".join(left(here).cases[0].scorecard.notes)
+
+
+def test_parity__without_a_partner_s_file_is_a_note(here: Path) -> None:
+    """A glob that fits nothing is said."""
+    measure(here, 100.0)
+    assert execute(["run", "--parity", "training=gone/*.json"]) == 0
+    assert "No file was found" in "".join(left(here).cases[0].scorecard.notes)
+
+
+def test_parity__of_an_unknown_case_is_wrong_use(here: Path, capsys: Out) -> None:
+    """A typo in a name must not lose a comparison."""
+    measure(here, 100.0)
+    assert execute(["run", "--parity", "trainin=x.json"]) == 2
+    assert "there are: training" in capsys.readouterr().err
+
+
+def test_baseline__that_the_user_names_must_be_there(here: Path) -> None:
+    """A typo is no first run for ever."""
+    measure(here, 100.0)
+    assert execute(["run", "--baseline", "gone"]) == 3
+
+
+def test_config__that_the_user_names_must_be_there(here: Path, capsys: Out) -> None:
+    """Rules that are not found do not silently become others."""
+    measure(here, 100.0)
+    assert execute(["run", "--config", "gone.toml"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_output__replaces_a_link_and_a_pipe(here: Path) -> None:
+    """Nothing is written through a stranger's link, and nobody is waited for."""
+    measure(here, 100.0)
+    outside = here.parent / f"{here.name}-outside"
+    outside.touch()
+    (here / "ci-score").mkdir()
+    (here / "ci-score" / "ci-score.json").symlink_to(outside)
+    os.mkfifo(here / "ci-score" / "report.md")
+    assert execute(["run"]) == 0
+    assert outside.read_bytes() == b""
+    assert left(here).cases
+
+
+def test_case__of_numbers_that_overflow_is_not_measured(here: Path) -> None:
+    """One case of absurd numbers does not end the run of the others."""
+    measure(here, 100.0, "profiles/good/p.json")
+    measure(here, 100.0, "profiles/bad/p.json", per_layer=[layer(0, fwd_ms=1e-300, bwd_ms=1e300)])
+    assert execute(["run"]) == 3
+    assert {found.name: found.has_a_time for found in left(here).cases} == {
+        "bad": False,
+        "good": True,
+    }
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def large(cases: int, layers: int) -> Record:
+    rows = [layer(number, **{f"op{n}": 1.0 for n in range(12)}) for number in range(layers)]
+    summary = [
+        {"layer": row.layer, "fwd_ms": 1.0, "bwd_ms": 2.0, "ratio": 2.0, "top_op": "ÖP" * 30,
+         "top_op_pct": 9.0}
+        for row in rows
+    ]  # fmt: skip
+    card = scorecard(per_layer_summary=summary, notes=("a note 你好 " * 9,) * 5)
+    return record(*(case(f"case-{number}", card) for number in range(cases)))
+
+
+@pytest.mark.parametrize("limit", [65_000, 20_000, 3_000, 200])
+def test_report__fits_its_limit_and_says_what_is_left_out(limit: int) -> None:
+    """In bytes, which are never fewer than characters; the first line survives."""
+    text = report_markdown(large(64, 128), limit=limit)
+    assert len(text.encode()) <= limit
+    assert text.startswith("## ")
+    if limit > 1000:
+        assert "Left out for length" in text
+
+
+def test_report__leaves_the_least_important_out_first() -> None:
+    """Each level of detail is shorter than the one before."""
+    sizes = [len(report_markdown(large(8, 64), limit=None))]
+    for _ in DETAILS:
+        sizes.append(len(report_markdown(large(8, 64), limit=sizes[-1] - 1)))
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_record__fits_its_limit(here: Path) -> None:
+    """At most 5 MB, whatever was measured; the verdicts and numbers stay."""
+    whole = large(64, 2000)
+    assert len(dump(whole)) > 5 * 2**20
+    small = fitted(whole)
+    assert len(dump(small)) <= 5 * 2**20
+    assert [found.scorecard.step_time_ms for found in small.cases] == [100.0] * 64

@@ -1,0 +1,173 @@
+"""Why a device did nothing: gaps, and what the host did in them."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_score.model.profile import Profile
+from ci_score.traces.engine.device_steps import UNKNOWN, DeviceEvents
+from ci_score.traces.engine.idle_causes import HostActivity, idle_causes
+from ci_score.traces.formats import kineto
+from ci_score.traces.source import ProfileSource
+
+US = 1000
+QUEUED = -1_000_000
+
+
+def device(*events: tuple[int, int, int]) -> DeviceEvents:
+    """Events as (start, end, launched at), in microseconds."""
+    columns = DeviceEvents()
+    for start, end, launched_at in events:
+        launched = UNKNOWN if launched_at == UNKNOWN else launched_at * US
+        columns.add(start * US, end * US, 0, 0, 0, launched)
+    return columns
+
+
+def causes(events: DeviceEvents, host: HostActivity = HostActivity()) -> dict[str, float]:  # noqa: B008 - frozen
+    found = idle_causes(events, [(0, 10_000 * US)], host, US)
+    return {cause: ticks / US for cause, ticks in found.items() if ticks}
+
+
+def spans(*pairs: tuple[int, int]) -> list[tuple[float, float]]:
+    return [(start * US, end * US) for start, end in pairs]
+
+
+def test_idle__late_launches_are_the_host_s() -> None:
+    """What starts right after its launch had nothing before it in the queue."""
+    assert causes(device((0, 100, 0), (400, 500, 390))) == {"launching": 300.0}
+
+
+def test_idle__what_queued_has_no_cause() -> None:
+    """A kernel that was launched long before waits for something else: another stream, an event."""
+    assert causes(device((0, 100, 0), (400, 500, 10))) == {}
+
+
+def test_idle__without_launches_nothing_is_known() -> None:
+    """A gap before work whose launch is not in the trace has no cause."""
+    assert causes(device((0, 100, 0), (400, 500, UNKNOWN))) == {}
+
+
+def test_idle__after_a_synchronisation() -> None:
+    """The host was inside a waiting call when the device ran out of work."""
+    host = HostActivity(waits=spans((50, 110)))
+    assert causes(device((0, 100, 0), (400, 500, 390)), host) == {"synchronisation": 300.0}
+
+
+def test_idle__data_takes_its_part_of_a_gap() -> None:
+    """Only what the data loader covers is its, the rest of the gap is told by how it ended."""
+    host = HostActivity({"data": spans((150, 350), (300, 360))})
+    found = causes(device((0, 100, 0), (400, 500, 390)), host)
+    assert found == {"data": 210.0, "launching": 90.0}
+
+
+def test_idle__the_device_s_own_pauses_do_not_count() -> None:
+    """Between two kernels there is always a microsecond."""
+    assert causes(device((0, 100, 0), (101, 200, 99))) == {}
+
+
+def test_idle__only_within_the_periods() -> None:
+    """Before the first step's end and after the last's is no time of a step."""
+    events = device((0, 100, 0), (400, 500, 390), (900, 1000, 890))
+    found = idle_causes(events, [(500 * US, 1000 * US)], HostActivity(), US)
+    assert found["launching"] == 400 * US
+
+
+def test_idle__of_nothing() -> None:
+    """No events, no gaps."""
+    assert causes(DeviceEvents()) == {}
+
+
+@given(
+    times=st.lists(
+        st.tuples(st.integers(0, 300), st.integers(0, 300), st.integers(-50, 50)), max_size=20
+    ),
+    data=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 500)), max_size=5),
+    waits=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 500)), max_size=5),
+)
+def test_idle__causes_never_exceed_the_gaps(
+    times: list[tuple[int, int, int]], data: list[tuple[int, int]], waits: list[tuple[int, int]]
+) -> None:
+    """No moment has two causes, and none lies outside the gaps."""
+    clock, events = 0, []
+    idle = 0
+    for gap, lasts, ahead in times:
+        idle += gap
+        clock += gap
+        events.append((clock, clock + lasts, clock - ahead))
+        clock += lasts
+    host = HostActivity(
+        {"data": spans(*((start, start + size) for start, size in data))},
+        spans(*((start, start + size) for start, size in waits)),
+    )
+    found = causes(device(*events), host)
+    assert all(ms >= 0 for ms in found.values())
+    assert sum(found.values()) <= idle + 1e-6
+
+
+# --- a trace of the PyTorch profiler ------------------------------------------------------------
+
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+GEMM = "ampere_sgemm_128x64_nn"
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: int) -> dict[str, object]:
+    tid = 7 if cat == "kernel" else 1
+    return {"ph": "X", "cat": cat, "name": name, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def step_of_host(begin: float, number: int) -> list[dict[str, object]]:
+    """Loads data for 400 us, launches three kernels, waits for them, and launches a fourth late."""
+    calls = [
+        ("cudaLaunchKernel", begin + 410 + 10 * place, 5, number * 10 + place) for place in range(3)
+    ]
+    calls += [("cudaStreamSynchronize", begin + 450, 265, 1000 + number)]
+    calls += [("cudaLaunchKernel", begin + 800, 5, number * 10 + 3)]
+    kernels = [(GEMM, begin + 420, 90), (ADD, begin + 510, 100), (ADD, begin + 610, 100)]
+    kernels += [(GEMM, begin + 810, 90)]
+    return [
+        event("user_annotation", f"ProfilerStep#{number}", begin, 1000),
+        event("user_annotation", "enumerate(DataLoader)#next", begin + 5, 400),
+        event("user_annotation", "forward", begin + 405, 100),
+        *(event("cuda_runtime", name, ts, dur, correlation=of) for name, ts, dur, of in calls),
+        *(
+            event("kernel", name, ts, dur, correlation=number * 10 + place, device=0)
+            for place, (name, ts, dur) in enumerate(kernels)
+        ),
+    ]
+
+
+def read(events: list[dict[str, object]]) -> Profile:
+    data = json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
+    return kineto.read(ProfileSource("trace.json", data=data))
+
+
+def test_kineto__tells_what_the_host_did_in_the_gaps() -> None:
+    """From the end of one step's work to the next's: 100 us of work's tail, data, a wait."""
+    profile = read([each for number in range(3) for each in step_of_host(1000.0 * number, number)])
+    causes = {cause: round(ms, 6) for cause, ms in profile.idle_causes.items()}
+    assert causes == {"data": 0.4, "synchronisation": 0.1, "launching": 0.12}
+    assert profile.sources["idle_causes"]
+
+
+def test_kineto__counts_ops_by_phase_in_the_order_of_the_step() -> None:
+    """Two additions and a product are launched in the forward, a product behind it."""
+    profile = read([each for number in range(3) for each in step_of_host(1000.0 * number, number)])
+    assert list(profile.op_counts.items()) == [(GEMM, 2.0), (ADD, 2.0)]
+    assert profile.op_kinds == {GEMM: "gemm", ADD: "elementwise"}
+    counts = {
+        phase: {op: work.count for op, work in ops.items()}
+        for phase, ops in profile.phase_ops.items()
+    }
+    assert counts == {"forward": {GEMM: 1.0, ADD: 2.0}, "unannotated": {GEMM: 1.0}}
+
+
+def test_kineto__another_thread_s_waiting_is_no_cause() -> None:
+    """A thread that launches nothing may wait for as long as it likes."""
+    events = [each for number in range(3) for each in step_of_host(1000.0 * number, number)]
+    for each in events:
+        if each["name"] == "cudaStreamSynchronize":
+            each["tid"] = 5
+    assert "synchronisation" not in read(events).idle_causes

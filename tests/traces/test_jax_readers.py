@@ -1,0 +1,403 @@
+"""What JAX writes: trace.json of the Chrome form, and the XSpace protobuf beside it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_score.errors import BadInputError
+from ci_score.model.profile import Profile
+from ci_score.traces.formats import jax_trace, xplane
+from ci_score.traces.source import ProfileSource
+from tests.builders import shared
+
+HOST, DEVICE = 1, 100
+Event = dict[str, Any]
+
+
+# --- trace.json ---------------------------------------------------------------------------------
+
+
+def name_of(what: str, text: str, pid: int, tid: int = 0) -> Event:
+    return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {"name": text}}
+
+
+def event(name: str, start_ms: float, ms: float, pid: int, tid: int = 0, **args: Any) -> Event:
+    return {
+        "ph": "X",
+        "pid": pid,
+        "tid": tid,
+        "ts": start_ms * 1000,
+        "dur": ms * 1000,
+        "name": name,
+        "args": args,
+    }
+
+
+PLANES = [
+    name_of("process_name", "/host:CPU", HOST),
+    name_of("process_name", "/device:GPU:0", DEVICE),
+    name_of("thread_name", "Stream #17(Kernel)", DEVICE, 17),
+    name_of("thread_name", "Stream #18(MemcpyH2D)", DEVICE, 18),
+    name_of("thread_name", "Steps", DEVICE, 1),
+    name_of("thread_name", "Source code", DEVICE, 2),
+]
+
+
+def source(*events: Event) -> ProfileSource:
+    trace = {
+        "displayTimeUnit": "ns",
+        "metadata": {"highres-ticks": True},
+        "traceEvents": [*PLANES, *events, {}],
+    }
+    return ProfileSource("j.json", data=json.dumps(trace).encode())
+
+
+def read(*events: Event) -> Profile:
+    return jax_trace.read(source(*events))
+
+
+def work(steps: int = 3, **times: float) -> list[Event]:
+    """Two kernels and a copy a step of 10 ms, launched within the first millisecond of 4."""
+    events = []
+    for step in range(steps):
+        launch = {"correlation_id": str(step * 3)}, {"correlation_id": str(step * 3 + 1)}
+        events += [
+            event("cuLaunchKernel", step * 4 + 0.5, 0.1, HOST, 5, **launch[0]),
+            event("cuLaunchKernel", step * 4 + 0.7, 0.1, HOST, 5, **launch[1]),
+            event("loop_gemm_fusion", step * 10 + 1, 3, DEVICE, 17, **launch[0]),
+            event(f"all_reduce_{step}", step * 10 + 4, 2, DEVICE, 17, **launch[1]),
+            event("MemcpyH2D", step * 10 + 7, 1, DEVICE, 18),
+            event("train.py:12", step * 10, 9, DEVICE, 2),
+        ]
+    return events
+
+
+def test_jax__is_known_by_its_planes() -> None:
+    """A trace of PyTorch has the same shape and other names."""
+    assert jax_trace.recognises(source(*work()).head())
+    assert not jax_trace.recognises(b'{"schemaVersion": 1, "traceEvents": [{"cat": "kernel"}]}')
+    assert not jax_trace.recognises(b'["/host:CPU"]')
+
+
+def test_jax__steps_of_the_device() -> None:
+    """The device's own line of steps is best."""
+    steps = [event(str(step), step * 10, 9, DEVICE, 1) for step in range(3)]
+    profile = read(*work(), *steps)
+    assert (profile.steps, profile.avg_step_ms) == (3, 10.0)
+    assert profile.sources["steps"] == "the device's line 'Steps'"
+    assert profile.compute_ms == pytest.approx(3.0)
+    assert profile.communication_ms == pytest.approx(2.0)
+    assert profile.phases["h2d"].total_ms == pytest.approx(1.0)
+    assert (profile.device_kernels_per_step, profile.kernel_launches_per_step) == (2, 2)
+
+
+def test_jax__annotated_steps_own_what_they_launched() -> None:
+    """Not what ran meanwhile: the host is ahead."""
+    steps = [event("train", step * 4, 3, HOST, 1, step_num=str(step)) for step in range(3)]
+    copies = [each for each in work() if each["name"] != "MemcpyH2D"]
+    profile = read(*copies, *steps)
+    assert (profile.steps, profile.avg_step_ms) == (3, 10.0)
+    assert profile.device_kernels_per_step == 2
+    assert profile.sources["steps"] == "annotations 'train' with a step_num"
+
+
+def test_jax__work_that_repeats_without_marks() -> None:
+    """The unit of the device's own work; of the last, a copy follows, the end is not known."""
+    events = [{**each, "name": each["name"].partition("_reduce")[0]} for each in work(6)]
+    profile = read(*events)
+    assert profile.steps == 5
+    assert profile.avg_step_ms == pytest.approx(10.0)
+
+
+def test_jax__calls_of_a_compiled_function() -> None:
+    """Where nothing else marks a step; a call nested in a call of its name is the same call."""
+    calls = [event("PjitFunction(step)", step * 4, 3, HOST, 1) for step in range(3)]
+    nested = [event("PjitFunction(step)", step * 4 + 0.1, 2, HOST, 1) for step in range(3)]
+    profile = read(*work(), *calls, *nested)
+    assert (profile.steps, profile.sources["steps"]) == (3, "calls of PjitFunction(step)")
+
+
+def test_jax__on_a_cpu_times_are_the_hosts() -> None:
+    """No device: steps by their starts, operations by their threads, no invented device time."""
+    events = [event("train", step * 8, 7, HOST, 1, step_num=step) for step in range(4)]
+    events += [event("dot.3", step * 8 + 1, 2, HOST, 3, hlo_op="dot.3") for step in range(4)]
+    profile = read(*events)
+    assert (profile.steps, profile.avg_step_ms) == (4, 8.0)
+    assert profile.ops == {"dot.3": pytest.approx(2.0)}
+    assert profile.device_busy_ms is None
+    assert any("no device" in note for note in profile.notes)
+
+
+def test_jax__neither_device_nor_steps_is_unusable() -> None:
+    """Host events alone measure nothing."""
+    assert read(event("main", 0, 5, HOST)).unusable is not None
+
+
+def test_jax__a_capped_trace_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX stops at a million events without a word."""
+    monkeypatch.setattr(jax_trace, "CAPPED_AT", 20)
+    assert any("a million at most" in note for note in read(*work()).notes)
+    monkeypatch.setattr(jax_trace, "CAPPED_AT", 1000)
+    assert not any("a million at most" in note for note in read(*work()).notes)
+
+
+def test_jax__impossible_times_are_counted() -> None:
+    """Negative durations and numbers that are no times; the rest counts."""
+    bad = [event("x", 1, -1, DEVICE, 17), event("x", 1e300, 1, DEVICE, 17)]
+    profile = read(*work(), *bad)
+    assert "2 events with a negative or impossible time" in profile.notes
+    assert profile.capture["gpu_busy_ms"] == pytest.approx(18.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"traceEvents": [',
+        '{"traceEvents": 3}',
+        '{"traceEvents": [{}}',
+        "[" * 100_000,
+    ],
+)
+def test_jax__what_is_no_trace(text: str) -> None:
+    """An error that names the file."""
+    with pytest.raises(BadInputError, match=r"j\.json"):
+        jax_trace.read(ProfileSource("j.json", data=text.encode()))
+
+
+# --- xplane.pb ----------------------------------------------------------------------------------
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    number %= 2**64
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def field(number: int, value: int | str | bytes) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+class Plane:
+    """A plane in the making, whose names get ids as they come."""
+
+    def __init__(self, name: str) -> None:
+        self.message = field(1, 3) + field(2, name)
+        self.events: dict[str, int] = {}
+        self.stats: dict[str, int] = {}
+
+    def _id(self, table: dict[str, int], number: int, name: str) -> int:
+        if name not in table:
+            table[name] = len(table) + 1
+            value = field(1, table[name]) + field(2, name)
+            self.message += field(number, field(1, table[name]) + field(2, value))
+        return table[name]
+
+    def stat(self, name: str, value: int | str) -> bytes:
+        """A stat with a number or a text."""
+        kind = 4 if isinstance(value, int) else 5
+        return field(1, self._id(self.stats, 5, name)) + field(kind, value)
+
+    def line(self, name: str, *events: tuple[str, float, float, dict[str, Any]]) -> Plane:
+        """A line that begins at 2 ms, with events of (name, start in ms, time in ms, stats)."""
+        message = field(1, 9) + field(2, name) + field(3, 2_000_000)
+        for text, start, time, stats in events:
+            offset, duration = round((start - 2) * 1e9), round(time * 1e9)
+            packed = field(1, self._id(self.events, 4, text))
+            packed += field(2, offset) + field(3, duration)
+            for key, value in stats.items():
+                packed += field(4, self.stat(key, value))
+            message += field(4, packed)
+        self.message += field(3, message)
+        return self
+
+    def own(self, name: str, value: int | str) -> Plane:
+        """What the plane says of itself."""
+        stat = self.stat(name, value)
+        self.message += field(6, stat)
+        return self
+
+
+def space(*planes: Plane) -> bytes:
+    return b"".join(field(1, plane.message) for plane in planes) + field(4, "hostname")
+
+
+def planes(steps: int = 3) -> tuple[Plane, Plane]:
+    """The work of `work`, as planes."""
+    device, host = Plane("/device:GPU:0"), Plane("/host:CPU")
+    device.line(
+        "Stream #17(Kernel)",
+        *(
+            ("gemm.kd", step * 10 + 2 + place * 3, 2.0, {"correlation_id": step * 2 + place})
+            for step in range(steps)
+            for place in range(2)
+        ),
+    )
+    host.line(
+        "python",
+        *(("train", step * 4 + 2, 3.0, {"step_num": step}) for step in range(steps)),
+    )
+    host.line(
+        "Host Threads/1",
+        *(
+            ("launch", step * 4 + 2.5 + place, 0.1, {"correlation_id": step * 2 + place})
+            for step in range(steps)
+            for place in range(2)
+        ),
+    )
+    return device, host
+
+
+def read_space(data: bytes) -> Profile:
+    return xplane.read(ProfileSource("t.xplane.pb", data=data))
+
+
+def test_xplane__is_known_by_its_first_plane() -> None:
+    """By the wire and a name, not by the file's."""
+    assert xplane.recognises(space(*planes()))
+    assert xplane.recognises(space(Plane("/host:metadata")))
+    assert not xplane.recognises(space(Plane("something else")))
+    assert not xplane.recognises(b"\n\n\n\n")
+    assert not xplane.recognises(b'{"traceEvents": []}')
+
+
+def test_xplane__steps_own_what_they_launched() -> None:
+    """The annotation's window is the host's; the time is the device's."""
+    profile = read_space(space(*planes()))
+    assert (profile.steps, profile.avg_step_ms) == (3, 10.0)
+    assert profile.device_busy_ms == pytest.approx(4.0)
+    assert profile.ops == {"gemm": pytest.approx(4.0)}
+    assert (profile.device_kernels_per_step, profile.kernel_launches_per_step) == (2, 2)
+    assert profile.tool == "JAX profiler (xplane)"
+
+
+def test_xplane__gzip_is_unpacked() -> None:
+    """Packed or not, the same."""
+    data = space(*planes())
+    assert read_space(gzip.compress(data)) == read_space(data)
+
+
+def test_xplane__times_since_the_epoch_fit() -> None:
+    """A line may count from 1970: picoseconds since then are more than 64 bits."""
+    only_late = Plane("/device:GPU:0")
+    late = field(3, 1_771_595_639_214_724_894)
+    line = field(1, 9) + field(2, "Stream #2") + late
+    for name in ("a", "b"):
+        line += field(
+            4,
+            field(1, only_late._id(only_late.events, 4, name)) + field(2, 10**9) + field(3, 10**9),
+        )
+    only_late.message += field(3, line)
+    assert read_space(space(only_late)).capture["gpu_busy_ms"] == pytest.approx(1.0)
+
+
+def test_xplane__the_peak_is_taken_where_it_is_one() -> None:
+    """XLA's formula is right for NVIDIA's memory; AMD's moves twice as much."""
+    for vendor, peak in (("Nvidia", 3352.32), ("AMD", None)):
+        device, host = planes()
+        device.own("device_vendor", vendor).own("memory_bandwidth", 3_352_320_000_000)
+        profile = read_space(space(device, host))
+        assert profile.peak_bandwidth_gb_s == peak
+        assert any("not the peak" in note for note in profile.notes) is (peak is None)
+
+
+def test_xplane__many_devices() -> None:
+    """The slowest speaks, and their number is told."""
+    fast, host = planes()
+    slow = Plane("/device:GPU:1").line(
+        "Stream #17(Kernel)",
+        *(("gemm", step * 12 + 2, 2.0, {"correlation_id": step * 2}) for step in range(3)),
+    )
+    profile = read_space(space(fast, slow, host))
+    assert (profile.avg_step_ms, profile.accelerator_count) == (12.0, 2)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(space(planes()[0])[:-20], id="cut short"),
+        pytest.param(field(1, b"\xff" * 11), id="a number without end"),
+        pytest.param(field(1, field(3, 7)), id="a number for a line"),
+        pytest.param(varint(1 << 3 | 2) + varint(2**62), id="a length beyond the end"),
+        pytest.param(field(1, b"\x0b"), id="a group"),
+        pytest.param(field(1, field(2, "/device:GPU:0") + field(4, field(2, 3))), id="metadata"),
+    ],
+)
+def test_xplane__damage_is_named(damage: bytes) -> None:
+    """An error that says what is wrong with the bytes."""
+    with pytest.raises(BadInputError, match="cut short or damaged"):
+        read_space(damage)
+
+
+def test_xplane__nothing_in_it_is_unusable() -> None:
+    """No planes, or none with events."""
+    assert read_space(b"").unusable is not None
+    assert read_space(space(Plane("/host:CPU"))).unusable is not None
+
+
+def test_xplane__impossible_times_are_counted() -> None:
+    """A negative duration, and an offset of a century."""
+    device, host = planes()
+    device.line("Stream #18", ("a", 3.0, -1.0, {}), ("b", 4e12, 1.0, {}))
+    notes = read_space(space(device, host)).notes
+    assert "2 events with a negative or impossible time" in notes
+
+
+def test_xplane__objects_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two bytes of a file can ask for an object of a hundred."""
+    monkeypatch.setattr(xplane, "MOST_ENTRIES", 10)
+    with pytest.raises(BadInputError, match="more than 10 entries"):
+        read_space(field(1, field(3, b"") * 20))
+    monkeypatch.setattr(xplane, "MOST_EVENTS", 3)
+    with pytest.raises(BadInputError, match="more than 3 events"):
+        read_space(field(1, field(3, field(4, b"") * 20)))
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_xplane__numbers_read_back(number: int) -> None:
+    """All of 64 bits."""
+    assert list(xplane.fields(memoryview(field(5, number)))) == [(5, number)]
+
+
+# --- the samples --------------------------------------------------------------------------------
+
+
+def sample(name: str) -> ProfileSource:
+    folder = shared()
+    path = folder / "samples" / "jax" / name if folder else None
+    if path is None or not path.exists():
+        pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
+    return ProfileSource(name, path)
+
+
+def test_samples__jax_on_a_cpu() -> None:
+    """Ten steps, by the starts of their annotations; operations as a plain loop adds them."""
+    profile = jax_trace.read(sample("jax010_cpu.trace.json.gz"))
+    events = json.loads(sample("jax010_cpu.trace.json.gz").whole())["traceEvents"]
+    starts = [each["ts"] for each in events if each.get("name") == "train"]
+    assert profile.steps == len(starts) == 10
+    assert profile.avg_step_ms == pytest.approx((starts[-1] - starts[0]) / 9 / 1000)
+    ops = sum(each["dur"] for each in events if "hlo_op" in each.get("args", {}))
+    assert sum(profile.ops.values()) == pytest.approx(ops / 10 / 1000, rel=0.001)
+
+
+def test_samples__a_convolution_on_eight_mi300() -> None:
+    """Five runs of five kernels on each of eight devices; no number of AMD's peak is believed."""
+    profile = xplane.read(sample("mi300_conv.xplane.pb"))
+    assert (profile.steps, profile.accelerator_count) == (5, 8)
+    assert (profile.device_kernels_per_step, profile.kernel_launches_per_step) == (5, 5)
+    assert profile.peak_bandwidth_gb_s is None
+    # The device's 25 kernels, decoded and added by hand.
+    assert profile.capture["gpu_busy_ms"] == pytest.approx(3.345845, rel=0.001)
+    assert profile.avg_step_ms == pytest.approx(27.8088, rel=0.001)

@@ -1,0 +1,268 @@
+"""Many files, one case: ranks of a job, captures of the same work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci_score.errors import BadInputError
+from ci_score.model.profile import MOST_RANKS, Profile
+from ci_score.traces.formats import read_profile
+from ci_score.traces.merge import merged
+from ci_score.traces.source import ProfileSource
+from tests.builders import phase, profile, shared
+
+
+def rank(number: int | None, step_ms: float, exposed_ms: float = 0.0, **fields: Any) -> Profile:
+    return profile(step_ms, rank=number, exposed_communication_ms=exposed_ms, **fields)
+
+
+def notes(one: Profile) -> str:
+    return "\n".join(one.notes)
+
+
+def test_ranks__a_job_s_step_is_its_slowest_rank_s() -> None:
+    """Whoever is last decides when the next step begins."""
+    one = merged([("a", rank(0, 78.0)), ("b", rank(1, 96.0)), ("c", rank(2, 80.0))])
+    assert one.avg_step_ms == 96.0
+    assert one.sources["avg_step_ms"] == "the slowest of 3 ranks (rank 1)"
+    assert "3 ranks: 78.0 to 96.0 ms, spread 23% a step." in one.notes
+
+
+def test_ranks__the_straggler_is_the_one_with_the_most_work_of_its_own() -> None:
+    """The slowest step is often that of the rank that waits for the straggler."""
+    waiting = rank(0, 100.0, exposed_ms=60.0, ops={"nccl": 60.0})
+    straggler = rank(1, 98.0, exposed_ms=5.0, ops={"gemm": 93.0})
+    one = merged([("a", waiting), ("b", straggler)])
+    assert one.avg_step_ms == 100.0
+    assert one.ops == {"gemm": 93.0}
+    assert (
+        "straggler by its own work is rank 1: 93.0 ms outside exposed communication, the others at"
+        " most 40.0 ms" in notes(one)
+    )
+
+
+def test_ranks__each_number_says_whose_it_is() -> None:
+    """The step is one rank's and the work another's: nobody may take them for one rank's."""
+    shares = {"forward": phase(50.0, 50.0)}
+    waiting = rank(0, 200.0, exposed_ms=160.0, device_busy_ms=190.0, steps=3)
+    straggler = rank(
+        1, 100.0, exposed_ms=5.0, device_busy_ms=90.0, phases=shares, steps=2, tool="x",
+        sources={"device_busy_ms": "events", "rank": "a header", "tool": "y"},
+    )  # fmt: skip
+    one = merged([("a", waiting.model_copy(update={"tool": "x"})), ("b", straggler)])
+    assert (one.avg_step_ms, one.device_busy_ms, one.rank) == (200.0, 90.0, None)
+    assert one.phases["forward"].pct == 25.0
+    assert one.sources == {
+        "accelerator_count": "2 ranks, one device each",
+        "avg_step_ms": "the slowest of 2 ranks (rank 0)",
+        "device_busy_ms": "rank 1: events",
+        "exposed_communication_ms": "rank 1",
+        "phases": "rank 1",
+        "steps": "the fewest of 2 ranks",
+        "tool": "y",
+    }
+
+
+def test_ranks__what_each_of_them_did_is_kept() -> None:
+    """In the order of their numbers; where the waiting is not known, own work is not."""
+    one = merged([("b", rank(3, 98.0, exposed_ms=5.0)), ("a", rank(0, 100.0, exposed_ms=60.0))])
+    assert [(work.rank, work.step_ms, work.own_ms) for work in one.ranks] == [
+        (0, 100.0, 40.0),
+        (3, 98.0, 93.0),
+    ]
+    assert "ranks" not in one.sources
+    unknown = merged([("rank0", profile(10.0)), ("rank1", profile(20.0))])
+    assert [work.own_ms for work in unknown.ranks] == [None, None]
+
+
+def test_ranks__of_very_many_the_slowest_are_kept() -> None:
+    """A record has a size."""
+    one = merged([(f"f{n}", rank(n, 100.0 + n, exposed_ms=1.0)) for n in range(MOST_RANKS + 3)])
+    assert [work.rank for work in one.ranks][:1] == [3]
+    assert len(one.ranks) == MOST_RANKS
+
+
+def test_ranks__a_small_margin_makes_no_straggler() -> None:
+    """Then all numbers are those of the slowest rank."""
+    files = [("a", rank(0, 100.0, 60.0, ops={"a": 1.0})), ("b", rank(1, 99.0, 58.0))]
+    one = merged(files)
+    assert one.ops == {"a": 1.0}
+    assert "No rank straggles alone: outside exposed communication they take 40.0 to 41.0" in notes(
+        one
+    )
+
+
+def test_ranks__without_their_waiting_name_no_straggler() -> None:
+    """A slow step alone does not tell who waits for whom."""
+    one = merged([("rank0", profile(10.0)), ("rank1", profile(20.0))])
+    assert "which one straggles is unknown" in notes(one)
+
+
+def test_ranks__a_note_says_whose_it_is() -> None:
+    """One that is everybody's needs no name."""
+    both, own = ("no layers",), ("no layers", "64 events dropped")
+    files = [("a", rank(0, 1.0, notes=both)), ("b", rank(3, 1.0, notes=own))]
+    one = merged(files)
+    assert one.notes[:2] == ("no layers", "rank 3: 64 events dropped")
+
+
+def test_ranks__count_the_job_s_devices() -> None:
+    """A job of eight ranks has eight devices, also where only four files are here."""
+    one = merged([(str(n), rank(n, 50.0, world_size=8)) for n in range(4)])
+    assert (one.accelerator_count, one.world_size) == (8, 8)
+    assert "The job has 8 ranks, files of 4 are here." in one.notes
+    assert merged([(str(n), rank(n, 50.0)) for n in range(2)]).accelerator_count == 2
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("run.rank0.json", "run.rank1.json"),
+        ("rank_0/t.json", "rank_1/t.json"),
+        ("R-RANK-0", "R-RANK-1"),
+    ],
+)
+def test_ranks__by_the_files_names_where_the_profile_says_none(names: tuple[str, str]) -> None:
+    """Older traces carry no rank, their files do."""
+    one = merged([(name, profile(step)) for name, step in zip(names, (10.0, 20.0), strict=True)])
+    assert "2 ranks" in notes(one)
+
+
+def test_ranks__tokens_that_differ_are_not_added_up() -> None:
+    """How ranks share a step's tokens is not to be guessed."""
+    same = merged(
+        [("a", rank(0, 1.0, tokens_per_step=8.0)), ("b", rank(1, 1.0, tokens_per_step=8.0))]
+    )
+    assert same.tokens_per_step == 8.0
+    other = merged(
+        [("a", rank(0, 1.0, tokens_per_step=8.0)), ("b", rank(1, 1.0, tokens_per_step=9.0))]
+    )
+    assert other.tokens_per_step is None
+
+
+def test_captures__are_samples_of_the_same_work() -> None:
+    """The step is their median; the steps of all of them are kept."""
+    files = [
+        (str(n), profile(ms, step_times_ms=(ms, ms))) for n, ms in enumerate((100.0, 104.0, 101.0))
+    ]
+    one = merged(files)
+    assert one.avg_step_ms == 101.0
+    assert len(one.step_times_ms) == 6
+    assert "3 captures: 100.0 to 104.0 ms, spread 4% a step." in one.notes
+
+
+def test_captures__say_which_file_tells_the_rest() -> None:
+    """The median of two is no capture's; all else is one's, with its shares of that step."""
+    shares = {"forward": phase(60.0, 50.0)}
+    files = [
+        ("slow.json", profile(120.0, phases=shares, sources={"phases": "annotations"})),
+        ("fast.json", profile(100.0)),
+    ]
+    one = merged(files)
+    assert one.avg_step_ms == 110.0
+    assert one.sources["avg_step_ms"] == "median of 2 captures"
+    assert one.sources["phases"] == "slow.json: annotations"
+    assert one.phases["forward"].pct == pytest.approx(60.0 / 110.0 * 100.0)
+
+
+def test_captures__that_are_far_apart_raise_a_doubt() -> None:
+    """They may be of other work, which no number tells."""
+    assert "much for the same work" in notes(merged([("a", profile(10.0)), ("b", profile(14.0))]))
+    assert "much" not in notes(merged([("a", profile(10.0)), ("b", profile(12.0))]))
+
+
+def test_captures__of_each_rank_are_merged_first() -> None:
+    """Two captures of two ranks are one job."""
+    files = [(f"rank{r}-{n}", profile(10.0 * (r + 1) + n)) for r in range(2) for n in range(3)]
+    one = merged(files)
+    assert one.avg_step_ms == 21.0
+    assert "2 ranks" in notes(one)
+
+
+def test_merged__one_file_is_itself() -> None:
+    """Nothing is added to a profile that stands alone."""
+    assert merged([("a", profile())]) == profile()
+
+
+def test_merged__what_is_not_usable_is_left_out_and_said() -> None:
+    """A crashed capture does not drag the others down; all of them crashed is crashed."""
+    crashed = profile(1.0, unusable="no whole step")
+    one = merged([("bad.json", crashed), ("good.json", profile(100.0))])
+    assert one.avg_step_ms == 100.0
+    assert "bad.json was left out: no whole step" in one.notes
+    assert merged([("a", crashed), ("b", crashed)]).unusable == "no whole step"
+
+
+OTHER_JOBS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "accelerator": ({"accelerator": "NVIDIA A100"}, {"accelerator": "AMD Instinct MI300X"}),
+    "world size": ({"world_size": 2}, {"world_size": 8}),
+    "device": ({"device_busy_ms": 1.0}, {}),
+    "tool": ({"tool": "Nsight Systems 2026.1"}, {"tool": "PyTorch profiler (Kineto), schema 1"}),
+    "rank": ({"rank": 0}, {}),
+    "number of devices": ({"accelerator_count": 2}, {"accelerator_count": 8}),
+    "kernels a step": (
+        {"device_kernels_per_step": 60.0},
+        {"device_kernels_per_step": 1029.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_JOBS)
+def test_other_jobs__are_refused(what: str) -> None:
+    """Two jobs are no case: the files are named, and how each gets a case."""
+    first, second = OTHER_JOBS[what]
+    with pytest.raises(BadInputError) as error:
+        merged([("one.json", profile(**first)), ("two.json", profile(**second))])
+    assert f"more than one job ({what}: " in error.value.found
+    assert "one.json" in error.value.found
+    assert "two.json" in error.value.found
+    assert "`name=glob`" in error.value.expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"accelerator": "NVIDIA A100"}, {}),
+        ({"tool": "Nsight Systems 2026.1"}, {"tool": "Nsight Systems 2022.2"}),
+        ({"tool": "canary apr + step_profiler_v2"}, {"tool": "canary apr"}),
+        ({"device_kernels_per_step": 1462.0}, {"device_kernels_per_step": 1478.0}),
+        (
+            {"rank": 0, "device_kernels_per_step": 10.0, "accelerator_count": 1},
+            {"rank": 1, "device_kernels_per_step": 90.0, "accelerator_count": 2},
+        ),
+    ],
+)
+def test_one_job__may_differ_in_what_its_files_happen_to_tell(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """What is not known agrees with all; stages of a pipeline do different work."""
+    assert merged([("a", profile(**first)), ("b", profile(**second))]).avg_step_ms == 100.0
+
+
+def test_other_jobs__of_many_files_name_a_few() -> None:
+    """A folder of a thousand files is an error of three lines."""
+    files = [(f"{n}.json", profile(world_size=2 + n % 2)) for n in range(20)]
+    with pytest.raises(BadInputError, match=r"2: 0\.json, 2\.json, 4\.json and 7 more; 3: 1\.json"):
+        merged(files)
+
+
+def test_other_jobs__what_is_not_usable_is_not_asked() -> None:
+    """A crashed capture tells nothing of its job."""
+    crashed = profile(accelerator="none", unusable="no whole step")
+    assert merged([("a", profile(accelerator="H100")), ("b", crashed)]).accelerator == "H100"
+
+
+def test_ranks__of_a_real_job() -> None:
+    """Four of eight ranks of a step whose waiting tells nobody apart: all is one rank's."""
+    folder = shared()
+    if folder is None:
+        pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
+    names = [f"v100_dlrm_rank{number}of8_1step.json.gz" for number in range(4)]
+    kineto = folder / "samples" / "kineto"
+    one = merged([(name, read_profile(ProfileSource(name, kineto / name))) for name in names])
+    assert "No rank straggles alone" in notes(one)
+    assert one.sources["avg_step_ms"] == "the slowest of 4 ranks (rank 1)"
+    assert one.sources["device_busy_ms"].startswith("rank 1: ")
+    assert "rank" not in one.sources
