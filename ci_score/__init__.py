@@ -5,17 +5,21 @@ The public names are loaded when they are first used, so that importing the pack
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ci_score.model.profile import Profile
     from ci_score.model.scorecard import Hardware, Parity, ParityProfile, Scorecard
-    from ci_score.reference.markdown import parity_markdown, scorecard_markdown
-    from ci_score.reference.parity import compute_parity
-    from ci_score.reference.scoring import compute_scorecard
-    from ci_score.traces.formats import read_profile
-    from ci_score.traces.source import ProfileSource
+    from ci_score.reference import (
+        compute_parity,
+        compute_scorecard,
+        parity_markdown,
+        scorecard_markdown,
+    )
+    from ci_score.traces import ProfileSource, read_profile
 
 __version__ = "0.1.0"
 
@@ -33,27 +37,37 @@ __all__ = [
     "scorecard_markdown",
 ]
 
-_HOMES = {
-    "Hardware": "model.scorecard",
-    "Parity": "model.scorecard",
-    "ParityProfile": "model.scorecard",
-    "Profile": "model.profile",
-    "ProfileSource": "traces.source",
-    "Scorecard": "model.scorecard",
-    "compute_parity": "reference.parity",
-    "compute_scorecard": "reference.scoring",
-    "parity_markdown": "reference.markdown",
-    "read_profile": "traces.formats",
-    "scorecard_markdown": "reference.markdown",
-}
+
+def lazy_door(package: str, **modules: tuple[str, ...]) -> Callable[[str], Any]:
+    """The `__getattr__` of a room's door: each module behind it with the names that it exports.
+
+    A module is imported when one of its names is first used, so that no command pays for what
+    another one needs.
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name].replace('__', '.')}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_door(
+    __name__,
+    model__profile=("Profile",),
+    model__scorecard=("Hardware", "Parity", "ParityProfile", "Scorecard"),
+    reference=(
+        "compute_parity",
+        "compute_scorecard",
+        "parity_markdown",
+        "scorecard_markdown",
+    ),
+    traces=("ProfileSource", "read_profile"),
+)
 
 
 def __dir__() -> list[str]:

@@ -17,9 +17,7 @@ from ci_score.model.profile import Profile
 from ci_score.report.profile import profile_text
 from ci_score.run.case_files import CaseSource, find_files
 from ci_score.run.reading import profile_of
-from ci_score.traces.formats.reference import normalised
-from ci_score.traces.parallel import Problem, processes, read_all
-from ci_score.traces.source import ProfileSource
+from ci_score.traces import Problem, ProfileSource, normalised, processes, read_all
 
 GIB = 1024**3
 

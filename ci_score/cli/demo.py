@@ -21,8 +21,7 @@ from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from ci_score.run.story import Job, run
-from ci_score.traces.formats import read_profile
-from ci_score.traces.source import ProfileSource
+from ci_score.traces import ProfileSource, read_profile
 
 CASE = "llm-1b@l4"
 MAIN_COMMIT = "1f0c2a9be6d1f5a64e4a7a4f5c0a3d2b8e9f7061"

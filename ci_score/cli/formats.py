@@ -6,7 +6,7 @@ import click
 
 from ci_score.files.strict_json import dump
 from ci_score.report.terminal import table
-from ci_score.traces.formats import FORMATS
+from ci_score.traces import FORMATS
 
 
 @click.command("formats")

@@ -20,7 +20,7 @@ from ci_score.files.disk import STANDARD_INPUT, display_name, read_bytes, write_
 from ci_score.files.visible import unlike_commands
 from ci_score.judge.verdict import FailOn, Gate, OnInconclusive
 from ci_score.model.record import Record
-from ci_score.traces.source import UNPACKED_LIMIT, ProfileSource
+from ci_score.traces import UNPACKED_LIMIT, ProfileSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -239,7 +239,7 @@ def report_in_style(record: Record, style: str, title: str = "") -> str:
     if style == "reference":
         if len(record.cases) != 1:
             raise WrongUseError("the reference's markdown knows one case; this record has several")
-        from ci_score.reference.markdown import scorecard_markdown
+        from ci_score.reference import scorecard_markdown
 
         return scorecard_markdown(record.cases[0].scorecard)
     if style == "markdown":

@@ -11,7 +11,7 @@ from ci_score.cli import options
 from ci_score.files.disk import STANDARD_INPUT
 from ci_score.files.strict_json import dump
 from ci_score.model.scorecard import Parity, ParityProfile
-from ci_score.reference.parity import compute_parity
+from ci_score.reference import compute_parity
 from ci_score.run.reading import read_side
 
 
@@ -57,7 +57,7 @@ def _text(parity: Parity, output: options.Output) -> str:
     if output.as_json:
         return dump(parity)
     if output.style == "reference":
-        from ci_score.reference.markdown import parity_markdown
+        from ci_score.reference import parity_markdown
 
         return parity_markdown(parity)
     if output.style == "markdown":

@@ -18,7 +18,7 @@ from ci_score.judge.verdict import exit_code
 from ci_score.model.record import DEFAULT_CASE, BaselineUsed, CaseRecord
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.run.story import record_of
-from ci_score.traces.formats import read_profile
+from ci_score.traces import read_profile
 
 
 @click.command("score")

@@ -10,7 +10,7 @@ from ci_score.model.metrics import MEMORY, REFERENCE_METRICS, STEP_TIME, THROUGH
 from ci_score.model.record import CaseRecord
 from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import BASE_ALONE, Change
-from ci_score.reference.scoring import find_regressions
+from ci_score.reference import find_regressions
 
 SHOWN_PER_KIND = 5
 LEAST_SHARE_OF_STEP = 0.01

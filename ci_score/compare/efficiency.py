@@ -21,7 +21,7 @@ from ci_score.model.accelerators import (
 from ci_score.model.profile import Profile
 from ci_score.model.scorecard import Hardware, Scorecard
 from ci_score.model.trained_model import Model
-from ci_score.reference.scoring import compute_scorecard
+from ci_score.reference import compute_scorecard
 
 LONGEST_NAME = 200
 

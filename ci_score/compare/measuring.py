@@ -17,8 +17,7 @@ from ci_score.model.profile import Profile, op_totals
 from ci_score.model.record import BaselineUsed, CaseRecord, LaunchNumbers
 from ci_score.model.scorecard import ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
-from ci_score.reference.parity import compute_parity, side_of
-from ci_score.reference.scoring import LACKING_IN_A_PROFILE
+from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
 
 KEPT_OPS = 64
 OWN_BASE = "the base side of the same measurements"

@@ -16,7 +16,7 @@ from ci_score.model.record import CaseRecord
 from ci_score.model.scorecard import Parity, ParityProfile
 from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import Outcome
-from ci_score.reference.parity import ACHIEVED_UP_TO, ParitySide, compute_parity, kind_of
+from ci_score.reference import ACHIEVED_UP_TO, ParitySide, compute_parity, kind_of
 
 Demand = tuple[Outcome, str]
 

@@ -13,7 +13,7 @@ from ci_score.judge.verdict import report_outcome, slower_by
 from ci_score.model.record import CaseRecord, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
-from ci_score.reference.parity import ACHIEVED_UP_TO
+from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import escape, rows, words
 from ci_score.report.chart import trend_chart
 

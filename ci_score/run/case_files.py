@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.launches.environment import ENVIRONMENT_FILE
 from ci_score.model.record import DEFAULT_CASE, MOST_CASES
-from ci_score.traces.source import ProfileSource
+from ci_score.traces import ProfileSource
 
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")

@@ -14,7 +14,7 @@ from ci_score.judge.trials import Evidence
 from ci_score.model.environment import Environment
 from ci_score.model.record import CaseRecord, Record
 from ci_score.model.scorecard import Scorecard
-from ci_score.reference.scoring import grade_of
+from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
 
 

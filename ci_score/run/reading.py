@@ -26,13 +26,18 @@ from ci_score.model.environment import Environment
 from ci_score.model.profile import Profile
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
-from ci_score.reference.parity import side_of
+from ci_score.reference import side_of
 from ci_score.run.case_files import CaseFile, CaseFiles, has_no_name
-from ci_score.traces.formats import can_lie_beside, read_profile
-from ci_score.traces.formats.log_text import outer_keys
-from ci_score.traces.merge import merged
-from ci_score.traces.parallel import Problem, processes, read_all
-from ci_score.traces.source import ProfileSource
+from ci_score.traces import (
+    Problem,
+    ProfileSource,
+    can_lie_beside,
+    merged,
+    outer_keys,
+    processes,
+    read_all,
+    read_profile,
+)
 
 NAMED_STRAYS = 5
 

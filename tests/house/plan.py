@@ -187,6 +187,23 @@ def ours(one: Import) -> tuple[str, str] | None:
     return (inner, "") if inner in BY_NAME else (module, one.name)
 
 
+def exported_by(room: Room) -> frozenset[str]:
+    """The names that a room's door exports: what it imports from its own modules, or defines."""
+    door = PACKAGE / room.name.replace(".", "/") / "__init__.py"
+    tree = ast.parse(door.read_text(encoding="utf-8"))
+    defined = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    }
+    taken = {
+        what
+        for module, what in filter(None, map(ours, imports(door)))
+        if room_of(module) == room.name
+    }
+    return frozenset(defined | taken)
+
+
 # --- the picture ----------------------------------------------------------------------------------
 
 
