@@ -10,19 +10,19 @@ import click
 from ci_score.errors import WrongUseError
 from ci_score.files.strict_json import dump
 from ci_score.model.accelerators import (
-    ACCELERATORS,
-    PRESETS,
     Accelerator,
     Preset,
+    accelerators,
     find_accelerator,
     find_preset,
+    presets,
     suggestions,
 )
 from ci_score.report.terminal import table
 
 
 def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
-    names = [*(row.name for row in PRESETS), *(row.name for row in ACCELERATORS)]
+    names = [*(row.name for row in presets()), *(row.name for row in accelerators())]
     return [name for name in names if name.lower().startswith(begun.lower())]
 
 
@@ -40,27 +40,27 @@ def command(name: str | None, as_json: bool) -> None:
       ci-score hardware "NVIDIA H100 80GB HBM3"
       ci-score hardware --json
     """
-    accelerators, presets = _chosen(name)
+    devices, named_presets = _chosen(name)
     if as_json:
-        rows = [*map(_as_json, presets), *map(_as_json, accelerators)]
+        rows = [*map(_as_json, named_presets), *map(_as_json, devices)]
         click.echo(dump(rows[0] if name else rows), nl=False)
         return
-    if presets:
+    if named_presets:
         click.echo("Presets of the reference model")
-        click.echo(table([("name", "GB/s", "bytes/token"), *map(_preset_row, presets)]))
-    if accelerators:
+        click.echo(table([("name", "GB/s", "bytes/token"), *map(_preset_row, named_presets)]))
+    if devices:
         click.echo(
             "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
         )
-        click.echo(table([("name", "GB", "GB/s", "peaks"), *map(_accelerator_row, accelerators)]))
+        click.echo(table([("name", "GB", "GB/s", "peaks"), *map(_accelerator_row, devices)]))
     if name:
-        for accelerator in accelerators:
-            click.echo(f"Source: {accelerator.source}")
+        for device in devices:
+            click.echo(f"Source: {device.source}")
 
 
 def _chosen(name: str | None) -> tuple[tuple[Accelerator, ...], tuple[Preset, ...]]:
     if name is None:
-        return ACCELERATORS, PRESETS
+        return accelerators(), presets()
     preset = find_preset(name)
     if preset:
         return (), (preset,)

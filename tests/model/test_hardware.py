@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
 import time
+import tomllib
+from dataclasses import fields
 
 import pytest
 
 from ci_score.model.accelerators import (
-    ACCELERATORS,
-    PRESETS,
     Accelerator,
     Preset,
+    accelerators,
     find_accelerator,
     find_preset,
+    presets,
     suggestions,
 )
+from tests.builders import PROJECT
 
 DTYPES = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4"}
 
@@ -131,11 +137,11 @@ SHARED_NAMES = [
     "TPU v5",
 ]
 
-each_row = pytest.mark.parametrize("row", ACCELERATORS, ids=lambda row: row.name)
+each_row = pytest.mark.parametrize("row", accelerators(), ids=lambda row: row.name)
 
 
 def named(name: str) -> Accelerator:
-    return next(row for row in ACCELERATORS if row.name == name)
+    return next(row for row in accelerators() if row.name == name)
 
 
 @each_row
@@ -155,7 +161,7 @@ def test_find_accelerator__name_in_other_words(row: Accelerator) -> None:
 
 def test_find_accelerator__names_are_unique() -> None:
     """No two rows have one name, in whatever case it is written."""
-    assert len({row.name.casefold() for row in ACCELERATORS}) == len(ACCELERATORS)
+    assert len({row.name.casefold() for row in accelerators()}) == len(accelerators())
 
 
 @pytest.mark.parametrize(("printed", "name"), DRIVER_STRINGS.items())
@@ -170,7 +176,7 @@ def test_find_accelerator__driver_string(printed: str, name: str) -> None:
 def test_find_accelerator__another_device(printed: str) -> None:
     """A relative, a slice or a share of a card is not the card, whatever memory it has."""
     assert find_accelerator(printed) is None
-    for row in ACCELERATORS:
+    for row in accelerators():
         assert find_accelerator(printed, memory_gb=row.memory_gb) is None
 
 
@@ -264,6 +270,38 @@ def test_find_accelerator__very_long(unit: str) -> None:
     assert time.perf_counter() - start < 0.1
 
 
+def test_table__has_nothing_that_is_not_read() -> None:
+    """Each table of the file has exactly the keys that a row is made of."""
+    text = (PROJECT / "ci_score" / "model" / "accelerators.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)
+    assert set(table) == {"accelerator", "preset"}
+    keys = {"name", "bandwidth_gb_s", "memory_gb", "teraflops", "source", "patterns"}
+    assert all(set(row) == keys for row in table["accelerator"])
+    assert all(set(row) == {field.name for field in fields(Preset)} for row in table["preset"])
+
+
+def test_table__is_not_read_at_start_up() -> None:
+    """Neither printing the version nor importing the lookup reads the table."""
+    script = (
+        "import sys, tomllib;"
+        " tomllib.loads = lambda text: sys.exit('the table was read');"
+        " import ci_score.model.accelerators, ci_score.compare.efficiency, ci_score.cli as cli;"
+        " sys.exit(cli.execute(['--version']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@each_row
+def test_table__each_pattern_means_its_row(row: Accelerator) -> None:
+    """A pattern is written as the lookup compares it, and a device of that name finds the row."""
+    for pattern in row.patterns:
+        assert re.sub(r"[^a-z0-9 ]", "", pattern.lower()) == pattern == " ".join(pattern.split())
+        assert row.name in suggestions(pattern)
+
+
 @each_row
 def test_accelerators__row_is_sane(row: Accelerator) -> None:
     """Every row names its document and lies within what such devices can do."""
@@ -320,13 +358,13 @@ def test_accelerators__no_bf16_before_ampere(name: str) -> None:
 
 def test_presets__are_the_references() -> None:
     """The presets are the reference's two, to the bit."""
-    assert [(p.name, p.bandwidth_gb_s, p.bytes_per_token) for p in PRESETS] == [
+    assert [(p.name, p.bandwidth_gb_s, p.bytes_per_token) for p in presets()] == [
         ("rtx_4060l", 256.0, 158e6),
         ("gb10", 273.0, 158e6),
     ]
 
 
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", presets(), ids=lambda preset: preset.name)
 def test_find_preset__by_name(preset: Preset) -> None:
     """A preset is found by its exact name in any case."""
     assert find_preset(preset.name) is preset
