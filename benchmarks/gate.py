@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Literal
 
 from benchmarks.measure import note, ratio, show
-from ci_score.baselines.records import read_record
+from ci_score.baselines import read_record
 from ci_score.compare.changes import compare
 from ci_score.files.strict_json import dump
 from ci_score.judge import student

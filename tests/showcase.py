@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
 from ci_score.compare.measuring import measured_case
 from ci_score.model.environment import Environment

@@ -65,55 +65,24 @@ def is_bare_scorecard(record: Record) -> bool:
     return not record.ci_score_version
 
 
-def policy_with(record: Record) -> dict[str, Any] | None:
-    """The rules that travel with a record: those of no file are {}; a bare scorecard knows none."""
-    return None if is_bare_scorecard(record) else record.policy or {}
-
-
 def _record(value: dict[str, Any], source: str) -> Record:
-    version = value["schema_version"]
-    if type(version) is not int or version < 1:
-        raise BadInputError(
-            source,
-            field="schema_version",
-            found=ascii(version)[:40],
-            expected=f"a number from 1 to {SCHEMA_VERSION}",
-        )
-    if version > SCHEMA_VERSION:
-        raise BadInputError(
-            source,
-            field="schema_version",
-            found=f"{version}, which a newer ci-score has written",
-            expected=f"at most {SCHEMA_VERSION}; use that newer ci-score here, too",
-        )
-    for upgrade in _UPGRADES[version - 1 :]:
-        value = upgrade(value)
+    _check_version(value["schema_version"], source)
     record = validate(Record, value, source)
     _check_history(record.history, source)
     return record
 
 
-def _from_version_1(value: dict[str, Any]) -> dict[str, Any]:
-    """Launches were step times of the head alone; now each has a side, a number and its values."""
-    cases = value.get("cases")
-    if isinstance(cases, list):
-        cases = [_with_launches(case) if isinstance(case, dict) else case for case in cases]
-    return {**value, "schema_version": 2, "cases": cases}
-
-
-def _with_launches(case: dict[str, Any]) -> dict[str, Any]:
-    times = case.get("launch_step_ms")
-    if "launches" in case or not isinstance(times, list):
-        return case
-    launches = [
-        {"side": "head", "launch": number, "values": {"step_time_ms": time}}
-        for number, time in enumerate(times)
-    ]
-    return {**case, "launches": launches}
-
-
-# One a version, each from that version to the next.
-_UPGRADES = (_from_version_1,)
+def _check_version(version: object, source: str) -> None:
+    if type(version) is int and version == SCHEMA_VERSION:
+        return
+    found, expected = ascii(version)[:40], f"{SCHEMA_VERSION}"
+    if type(version) is int and version > SCHEMA_VERSION:
+        found += ", which a newer ci-score has written"
+        expected += "; use that newer ci-score here, too"
+    elif type(version) is int and version > 0:
+        found += ", which an older ci-score has written"
+        expected += "; run the default branch once more, and it leaves a record of this version"
+    raise BadInputError(source, field="schema_version", found=found, expected=expected)
 
 
 def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from ci_score.baselines.folder import FolderBaselines
-from ci_score.baselines.records import read_record
+from ci_score.baselines import FolderBaselines, read_record
 from ci_score.cli import options
 from ci_score.errors import BadInputError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes

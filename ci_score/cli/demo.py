@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.cli.colour import show_report
 from ci_score.compare.efficiency import Workload
 from ci_score.files.disk import write_atomically

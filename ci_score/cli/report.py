@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ci_score.baselines.records import read_record
+from ci_score.baselines import read_record
 from ci_score.cli import options
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.cli.colour import show_report
 from ci_score.cli.machine import Machine
 from ci_score.cli.progress import progress

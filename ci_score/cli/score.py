@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ci_score.baselines.records import read_record
+from ci_score.baselines import read_record
 from ci_score.cli import options
 from ci_score.cli.progress import progress
 from ci_score.compare.measuring import measured_case

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.cli.options import POSITIVE
 from ci_score.errors import CiScoreError
 from ci_score.files.strict_json import dump

@@ -9,10 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci_score.baselines.artifacts import ArtifactBaselines
-from ci_score.baselines.folder import FolderBaselines
-from ci_score.baselines.records import read_record
-from ci_score.baselines.store import BaselineStore
+from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
 from ci_score.errors import BadInputError, GitHubError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse

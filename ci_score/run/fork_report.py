@@ -7,7 +7,7 @@ default branch.
 
 from __future__ import annotations
 
-from ci_score.baselines.store import BaselineStore
+from ci_score.baselines import BaselineStore
 from ci_score.compare.measuring import base_of_launches
 from ci_score.judge.acceptance import Conversation
 from ci_score.judge.trials import Evidence

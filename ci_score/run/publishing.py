@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci_score.baselines.records import fitted
+from ci_score.baselines import fitted
 from ci_score.errors import CiScoreError
 from ci_score.files.disk import give_to_owner_of, write_atomically
 from ci_score.files.strict_json import dump

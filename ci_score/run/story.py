@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ci_score import __version__
-from ci_score.baselines.records import join_histories
-from ci_score.baselines.store import BaselineStore
+from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare.efficiency import Workload
 from ci_score.compare.measuring import OWN_BASE, base_of_launches, with_its_base
 from ci_score.errors import WrongUseError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ci_score.baselines.store import BaselineStore
+from ci_score.baselines import BaselineStore
 from ci_score.judge.policy import PolicyTable
 from ci_score.judge.verdict import EXIT_OK, EXIT_UNJUDGED, verdicts_of
 from ci_score.model.environment import Environment

@@ -6,7 +6,7 @@ import gzip
 import os
 from pathlib import Path
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.model.environment import Environment
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
@@ -136,9 +136,3 @@ def test_save__is_found_by_the_next_run(tmp_path: Path) -> None:
     path = baselines.save(left, left.model_dump_json())
     assert path.name == "20260102T030405Z-0-cccccccccccc.json"
     assert step_ms(baselines.find("training", NOWHERE)) == 9.0
-
-
-def test_record__reads_back_equal(tmp_path: Path) -> None:
-    """A record that was printed and read is the same record."""
-    left = record(case(environment=on("L4", 2)), commit="c" * 40)
-    assert Record.model_validate_json(left.model_dump_json()) == left

@@ -1,4 +1,4 @@
-"""Records: every version that was ever written, histories in order, at most 5 MB."""
+"""Records: one version, histories in order, at most 5 MB."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines.artifacts import ArtifactBaselines
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import ArtifactBaselines, FolderBaselines
 from ci_score.baselines.records import (
     JUDGED_POINTS,
     KEPT_POINTS,
@@ -23,12 +22,9 @@ from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
 from ci_score.model.environment import Environment
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
-from ci_score.model.stages import OpenedUpload, Upload
-from ci_score.model.verdict import Outcome
-from tests.builders import PROJECT, case, record
-
-FIXTURES = PROJECT / "tests" / "fixtures"
-OLD = [FIXTURES / "records" / "version-1.json", FIXTURES / "action" / "baseline.json"]
+from ci_score.model.stages import BaselineMissing, OpenedUpload, Upload
+from ci_score.model.verdict import Outcome, Unjudged
+from tests.builders import case, on, record, scorecard
 
 
 def point(run: int, name: str = "training", **fields: Any) -> HistoryPoint:
@@ -57,70 +53,34 @@ def written(left: Record) -> bytes:
 # --- versions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
-def test_read__what_an_older_version_left(path: Path) -> None:
-    """An update of ci-score does not lose the branch's baseline."""
-    data = path.read_bytes()
-    assert json.loads(data)["schema_version"] == 1
-    read = read_record(data, path.name)
-    assert read.schema_version == SCHEMA_VERSION
-    assert read.cases[0].scorecard.step_time_ms > 0
-    assert read_record(written(read), path.name) == read
+def of_version(version: object) -> bytes:
+    return json.dumps({**json.loads(written(record())), "schema_version": version}).encode()
 
 
-def test_read__launches_of_version_1_are_the_head_s() -> None:
-    """They were step times without a side; the history goes on, too."""
-    read = read_record(OLD[0].read_bytes(), "version-1.json")
-    assert read.cases[0].launches == tuple(
-        LaunchNumbers(side="head", launch=number, values={"step_time_ms": 104.25 + number})
-        for number in range(3)
-    )
-    assert [each.step_time_ms for each in read.history] == [101.25, 105.25]
+def test_read__what_this_version_left() -> None:
+    """A record that was written and read is the same record."""
+    left = record(case(environment=on("L4", 2)), commit="c" * 40)
+    assert read_record(written(left), "r.json") == left
 
 
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        (SCHEMA_VERSION + 1, "which a newer ci-score has written"),
-        (0, "a number from 1"),
-        (-1, "a number from 1"),
-        (True, "a number from 1"),
-        ("1", "a number from 1"),
-        (1.0, "a number from 1"),
-        (None, "a number from 1"),
+        (SCHEMA_VERSION + 1, "which a newer ci-score has written, .*use that newer ci-score"),
+        (SCHEMA_VERSION - 1, "which an older ci-score has written, .*default branch once more"),
+        (0, f"found 0, expected {SCHEMA_VERSION}$"),
+        (-1, "found -1, expected"),
+        (True, "found True, expected"),
+        (str(SCHEMA_VERSION), f"found '{SCHEMA_VERSION}', expected"),
+        (float(SCHEMA_VERSION), f"found {SCHEMA_VERSION}.0, expected"),
+        (None, "found None, expected"),
     ],
 )
-def test_read__an_unknown_version_is_refused(version: object, words: str) -> None:
-    """Half understood is worse than not read: what to do is said."""
-    value = json.loads(OLD[0].read_bytes())
+def test_read__another_version_is_refused(version: object, words: str) -> None:
+    """The error says what to do; nothing is read by halves."""
     with pytest.raises(BadInputError, match=words) as refused:
-        read_record(json.dumps({**value, "schema_version": version}).encode(), "r.json")
+        read_record(of_version(version), "r.json")
     assert refused.value.field == "schema_version"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"cases": None},
-        {"cases": [3]},
-        {"cases": [{"launch_step_ms": 3}]},
-        {"cases": {"launch_step_ms": [1.0]}},
-    ],
-    ids=str,
-)
-def test_read__an_old_record_that_is_wrong_is_named(wrong: dict[str, Any]) -> None:
-    """What is no record of version 1 does not become one of version 2."""
-    value = json.loads(OLD[0].read_bytes())
-    with pytest.raises(BadInputError, match=r"r\.json: cases"):
-        read_record(json.dumps({**value, **wrong}).encode(), "r.json")
-
-
-def test_read__old_launches_that_are_wrong_are_named() -> None:
-    """With the place in the record as it would be written now."""
-    value = json.loads(OLD[0].read_bytes())
-    value["cases"][0]["launch_step_ms"] = [1.0, "2.0"]
-    with pytest.raises(BadInputError, match=r"launches\[1\]\.values\.step_time_ms"):
-        read_record(json.dumps(value).encode(), "r.json")
 
 
 # --- histories ----------------------------------------------------------------------------------
@@ -183,7 +143,7 @@ def test_folder__joins_the_histories_of_its_records(tmp_path: Path) -> None:
 
 
 class Uploads:
-    """Two runs that pushed at once, and one whose history is out of order."""
+    """A record a run, each on a commit of its own."""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records
@@ -203,19 +163,44 @@ class Uploads:
 
 def test_artifacts__join_the_histories_of_records_that_can_be_read() -> None:
     """What is out of order is left aside with its reason, and its neighbours count."""
-    store = ArtifactBaselines(
-        tested_line=lambda: iter(f"{number:040x}" for number in (2, 1, 0)),
-        store=Uploads(
-            [
-                with_history(point(1), point(2)),
-                with_history(point(5), point(4)),
-                with_history(point(1), point(3)),
-            ]
-        ),
+    store = line_of(
+        with_history(point(1), point(2)),
+        with_history(point(5), point(4)),
+        with_history(point(1), point(3)),
     )
     assert store.history(3) == (point(1), point(2), point(3))
     found = store.find("training", Environment(accelerator="nothing is known of it"))
     assert "history[1].created_at" in "".join(getattr(found, "used").skipped)  # noqa: B009
+
+
+def line_of(*records: Record) -> ArtifactBaselines:
+    """The artifacts of a line of commits whose last one has the last of the records."""
+    numbers = range(len(records) - 1, -1, -1)
+    return ArtifactBaselines(
+        tested_line=lambda: iter(f"{number:040x}" for number in numbers),
+        store=Uploads(list(records)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([record(case("other")), record(case("a", environment=on("H100")))], "ENVIRONMENT_CHANGED"),
+        (
+            [record(case("a", environment=on("H100"))), record(case("other"))],
+            "NEW_ENVIRONMENT_OF_NEW_CASE",
+        ),
+        ([record(case("a", card=scorecard(0.0, 0.0)))], "ALL_UNUSABLE"),
+        ([record(case("other"))], "NEW_CASE"),
+        ([record()], "NEW_CASE"),
+        ([], "FIRST_RUN"),
+    ],
+)
+def test_artifacts__say_why_there_is_no_baseline(records: list[Record], reason: str) -> None:
+    """The nearest record that has the case decides which reason it is."""
+    missing = line_of(*records).find("a", on("L4"))
+    assert isinstance(missing, BaselineMissing)
+    assert missing.reason is Unjudged[reason]
 
 
 # --- size ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # openapi-core brings it
 import pytest
 
-from ci_score.baselines.records import read_record, record_schema
+from ci_score.baselines import read_record, record_schema
 from ci_score.cli import execute
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump, parse
@@ -123,12 +123,11 @@ def test_record__of_the_docs_shows_what_it_tells() -> None:
 
 
 def test_record__of_real_runs_is_valid(tmp_path: Path) -> None:
-    """What the demo leaves, and what an older version left and was read."""
+    """What the demo leaves."""
     assert execute(["demo", "--output-dir", str(tmp_path)]) in (0, 1)
     left = sorted(tmp_path.rglob("*.json"))
     records = [path.read_bytes() for path in left if b'"schema_version"' in path.read_bytes()]
-    records.append((PROJECT / "tests/fixtures/records/version-1.json").read_bytes())
-    assert len(records) > 1
+    assert records
     for data in records:
         validator_of_records().validate(json.loads(dump(read_record(data, "a record"))))
 
@@ -150,6 +149,5 @@ def test_record__what_is_wrong_is_not_valid(wrong: dict[str, Any]) -> None:
     """Neither for a program that knows the schema, nor for us."""
     record = {**json.loads(example()), **wrong}
     assert not validator_of_records().is_valid(record)
-    if wrong != {"schema_version": 1}:  # which is read, because it was a version
-        with pytest.raises(BadInputError):
-            read_record(json.dumps(record).encode(), "a record")
+    with pytest.raises(BadInputError):
+        read_record(json.dumps(record).encode(), "a record")

@@ -61,7 +61,6 @@ WITHOUT_A_DOOR = {
     "report",
     "judge",
     "compare",
-    "baselines",
     "launches",
 }
 CLOSED = [room for room in ROOMS if not room.is_open and room.name not in WITHOUT_A_DOOR]

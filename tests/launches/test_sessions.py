@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines.folder import FolderBaselines
-from ci_score.baselines.records import read_record
+from ci_score.baselines import FolderBaselines, read_record
 from ci_score.files.strict_json import dump
 from ci_score.model.record import CaseRecord
 from ci_score.model.verdict import Outcome, Unjudged

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.errors import BadInputError
 from ci_score.launches.lines import read_launches, sound
 from ci_score.model.record import Record

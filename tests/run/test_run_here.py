@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines.records import fitted
+from ci_score.baselines import fitted
 from ci_score.cli import execute
 from ci_score.files.strict_json import dump
 from ci_score.model.record import Record

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines.folder import FolderBaselines
+from ci_score.baselines import FolderBaselines
 from ci_score.cli import execute
 from ci_score.judge.verdict import unjudged
 from ci_score.model.profile import Profile

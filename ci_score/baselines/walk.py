@@ -1,0 +1,137 @@
+"""The walk over earlier records, the nearest first: it finds the baseline of a case.
+
+A store says which records there are, in which order, and why it could offer no more of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from ci_score.baselines.records import is_bare_scorecard, join_histories
+from ci_score.model.environment import Environment
+from ci_score.model.record import BaselineUsed, CaseRecord, HistoryPoint, Record, RunIdentity
+from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
+from ci_score.model.verdict import Unjudged
+
+Reason = tuple[Unjudged, str]
+
+
+class BaselineStore(Protocol):
+    """Finds the nearest usable earlier record of a case, or says why there is none."""
+
+    def find(self, case: str, environment: Environment) -> Baseline:
+        """The baseline of `case` as measured in `environment`."""
+
+    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
+        """What the nearest records remember of earlier runs, joined."""
+
+    def known_cases(self) -> frozenset[str]:
+        """The cases of the nearest record: the report names those that are missing now."""
+
+    def policy(self) -> dict[str, Any] | None:
+        """The rules that travel with the nearest record; None if there is no such record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A record that was read and has cases, and where it came from.
+
+    `name` is what reasons call it. `source`, `commit`, `run` and `created_at` are what the store
+    knows of the record; the record itself may claim something else.
+    """
+
+    name: str
+    source: str
+    record: Record
+    commit: str | None
+    run: RunIdentity | None
+    created_at: str
+    commits_away: int | None = None
+    fits_any_case: bool = False
+
+    def case(self, name: str) -> CaseRecord | None:
+        """The case of that name; a bare scorecard does not know the name of its only one."""
+        return self.record.cases[0] if self.fits_any_case else self.record.case(name)
+
+
+class Walk(ABC):
+    """A store of baselines; it opens no more records than it is asked for, and each one once."""
+
+    def __init__(self) -> None:
+        self._restart()
+
+    def _restart(self) -> None:
+        self._opened: list[Candidate] = []
+        self._skipped: list[str] = []
+        self._unopened = self._candidates()
+
+    @abstractmethod
+    def _candidates(self) -> Iterator[Candidate]:
+        """The records of the store, the nearest first; what cannot be used goes to `_skipped`."""
+
+    @abstractmethod
+    def _own_reason(self, case: str, mismatch: str, unmeasured: str) -> Reason | None:
+        """Why no candidate can be the baseline, if only this store can tell.
+
+        `mismatch` and `unmeasured` are what was wrong with the nearest ones that have the case.
+        """
+
+    def find(self, case: str, environment: Environment) -> Baseline:
+        """The nearest record that measured the case in a comparable environment."""
+        mismatch, unmeasured = "", ""
+        for candidate in self._nearest_first():
+            found = candidate.case(case)
+            if found is None:
+                continue
+            if not found.has_a_time:
+                unmeasured = unmeasured or f"{candidate.name}: measured nothing of {case}"
+                continue
+            differs = environment.mismatch(found.environment)
+            if differs is None:
+                return BaselineFound(found, self._used(candidate))
+            mismatch = mismatch or f"{candidate.name}: {differs}"
+        reason, detail = self._own_reason(case, mismatch, unmeasured) or (
+            (Unjudged.ENVIRONMENT_CHANGED, mismatch)
+            if mismatch
+            else (Unjudged.NEW_CASE, f"no record has a case {case!r}")
+        )
+        return BaselineMissing(reason, detail, tuple(self._skipped))
+
+    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
+        """What the nearest records remember, joined."""
+        nearest = islice(self._nearest_first(), most_records)
+        return join_histories(*(candidate.record.history for candidate in nearest))
+
+    def known_cases(self) -> frozenset[str]:
+        """The cases of the nearest record."""
+        record = self._nearest()
+        return frozenset(case.name for case in record.cases) if record else frozenset()
+
+    def policy(self) -> dict[str, Any] | None:
+        """The rules that the nearest record was judged by: without a policy file they are {}."""
+        record = self._nearest()
+        return None if record is None or is_bare_scorecard(record) else record.policy or {}
+
+    def _nearest(self) -> Record | None:
+        return next((candidate.record for candidate in self._nearest_first()), None)
+
+    def _nearest_first(self) -> Iterator[Candidate]:
+        """The candidates that were opened before, then further ones."""
+        yield from self._opened
+        for candidate in self._unopened:
+            self._opened.append(candidate)
+            yield candidate
+
+    def _used(self, candidate: Candidate) -> BaselineUsed:
+        return BaselineUsed(
+            source=candidate.source,
+            commit=candidate.commit,
+            run=candidate.run,
+            created_at=candidate.created_at or None,
+            commits_away=candidate.commits_away,
+            skipped=tuple(self._skipped),
+        )
