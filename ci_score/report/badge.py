@@ -9,6 +9,7 @@ from ci_score.files.visible import plain
 from ci_score.judge.verdict import report_outcome
 from ci_score.model.metrics import significant
 from ci_score.model.record import Record
+from ci_score.model.scorecard import Scorecard
 from ci_score.model.verdict import Outcome
 
 LONGEST_LABEL = 40
@@ -42,8 +43,7 @@ class Badge:
 
 def badge_of(record: Record, label: str = "") -> Badge:
     """A single case's throughput and verdict; of several, how many are no pass."""
-    judged = record.unjudged or not record.cases or any(case.verdict for case in record.cases)
-    outcome = report_outcome(record) if judged else None
+    outcome = outcome_of(record)
     said = [_numbers(record), WORDS[outcome] if outcome else ""]
     only = record.cases[0].name if len(record.cases) == 1 else "training"
     return Badge(
@@ -53,18 +53,25 @@ def badge_of(record: Record, label: str = "") -> Badge:
     )
 
 
+def outcome_of(record: Record) -> Outcome | None:
+    """The report's verdict; None for a scorecard that was not compared with anything."""
+    judged = record.unjudged or not record.cases or any(case.verdict for case in record.cases)
+    return report_outcome(record) if judged else None
+
+
+def main_number(card: Scorecard) -> str:
+    """The throughput, or else the step time; empty where neither was measured."""
+    if card.throughput_tok_s > 0:
+        return significant(card.throughput_tok_s, "tok/s")
+    return significant(card.step_time_ms, "ms") if card.step_time_ms > 0 else ""
+
+
 def _numbers(record: Record) -> str:
     if len(record.cases) > 1:
         outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
         passed = outcomes.count(Outcome.PASS)
         return f"{passed} of {len(record.cases)} cases pass" if outcomes else ""
-    for case in record.cases:
-        card = case.scorecard
-        if card.throughput_tok_s > 0:
-            return significant(card.throughput_tok_s, "tok/s")
-        if card.step_time_ms > 0:
-            return significant(card.step_time_ms, "ms")
-    return ""
+    return main_number(record.cases[0].scorecard) if record.cases else ""
 
 
 def badge_svg(badge: Badge) -> str:

@@ -16,14 +16,13 @@ def trend_chart(record: Record, case: CaseRecord) -> str:
     """The branch's last runs and this one; empty where there are too few to show a course."""
     metric = metric_named(THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME)
     points = [point for point in record.history if point.case == case.name]
-    values = [value for point in points if (value := _value(point, metric.name)) > 0]
+    values = [value for point in points if (value := point.number(metric.name))]
     now = metric.value(case)
     if len(values) < LEAST_POINTS or not now:
         return ""
     shown = values[-MOST_POINTS:]
-    is_new = _is_new(record, case)
     scale, unit = _scale(max(*shown, now), metric.name)
-    course = [*shown, now] if is_new else shown
+    course = shown if is_of_run(points[-1], record) else [*shown, now]
     low, high = min(course) / scale, max(course) / scale
     margin = max((high - low) * 0.2, high * 0.02)
     rows = [
@@ -47,14 +46,9 @@ def trend_chart(record: Record, case: CaseRecord) -> str:
     return "\n".join(rows)
 
 
-def _value(point: HistoryPoint, metric: str) -> float:
-    return point.throughput_tok_s if metric == THROUGHPUT else point.step_time_ms
-
-
-def _is_new(record: Record, case: CaseRecord) -> bool:
+def is_of_run(point: HistoryPoint, record: Record) -> bool:
     """On the branch itself the run is the last point of its history already."""
-    newest = next((point for point in reversed(record.history) if point.case == case.name), None)
-    return newest is None or newest.run != record.run or newest.commit != record.commit
+    return point.run == record.run and point.commit == record.commit
 
 
 def _scale(largest: float, metric: str) -> tuple[float, str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ci_score.judge.verdict import describe_trend
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
 from ci_score.model.record import CaseRecord, HistoryPoint, Record, Trend
 from ci_score.model.verdict import Outcome
+from ci_score.report.chart import is_of_run
 from ci_score.report.html.figures import Tick
-from ci_score.report.html.scale import UNITS, Scale, around, percent
+from ci_score.report.html.scale import Scale, around, dots, percent
 
 MOST_COURSES = 3
 SHOWN_COMMIT = 10
@@ -105,42 +106,48 @@ def _course(
         for point, value in measured
         if point.environment.mismatch(case.environment) is None and _is_same_work(point, case)
     ]
-    current = metric.value(case)
-    is_new = not alike or not _is_same_run(alike[-1][0], record)
-    if not alike or (len(alike) < 2 and not (is_new and current)):
+    if not alike:
         return None
+    own = [trend for trend in trends if trend.metric == metric.name]
+    elsewhere = len(measured) - len(alike)
+    return _drawn(record, metric, alike, metric.value(case), own, elsewhere)
+
+
+def _drawn(
+    record: Record,
+    metric: Metric,
+    alike: Sequence[tuple[HistoryPoint, float]],
+    current: float | None,
+    trends: Sequence[Trend],
+    elsewhere: int,
+) -> Course | None:
+    # On the branch itself this run is the last point of its history already.
+    is_new = not is_of_run(alike[-1][0], record)
     values = [value for _, value in alike]
     shown = [*values, current] if is_new and current else values
-    across = Scale(0.0, float(max(len(shown) - 1, 1)))
-    own = [trend for trend in trends if trend.metric == metric.name]
-    scale = around([*shown, *(level for trend in own for level in (trend.before, trend.after))])
-    runs = [
-        Run(
-            across.percent(place),
-            percent(1.0 - scale.share(value)),
-            (point.commit or "")[:SHOWN_COMMIT],
-            point.created_at[:16].replace("T", " "),
-            metric.show(value),
-        )
-        for place, (point, value) in enumerate(alike)
+    if len(shown) < 2:
+        return None
+    across = Scale(0.0, float(len(shown) - 1))
+    scale = around([*shown, *(level for trend in trends for level in (trend.before, trend.after))])
+    sources: list[HistoryPoint | Record] = [*(point for point, _ in alike), record]
+    placed = [
+        _run(across.percent(place), scale.top(value), sources[place], metric.show(value))
+        for place, value in enumerate(shown)
     ]
-    # On the branch itself this run is the last of its history already.
-    now = _now(record, metric, current, across, scale, len(shown)) if is_new else runs[-1]
-    places = [
-        (across.units(place), UNITS - scale.units(value)) for place, value in enumerate(values)
-    ]
+    runs, now = placed[: len(alike)], placed[-1] if current or not is_new else None
+    places = [(across.units(place), scale.down(value)) for place, value in enumerate(values)]
     commits = [point.commit for point, _ in alike]
     return Course(
         metric.label,
         "M" + "L".join(f"{x} {y}" for x, y in places),
-        "".join(f"M{x} {y}h0" for x, y in places),
+        dots(places),
         tuple(runs),
         now,
-        tuple(_levels(own, commits, across, scale)),
-        tuple(_marks(own, commits, across)),
-        tuple(Tick(percent(1.0 - scale.share(tick)), metric.show(tick)) for tick in scale.ticks()),
+        tuple(_levels(trends, commits, across, scale)),
+        tuple(_marks(trends, commits, across)),
+        tuple(Tick(scale.top(tick), metric.show(tick)) for tick in scale.ticks()),
         _dates(runs),
-        len(measured) - len(alike),
+        elsewhere,
         _summary(metric, values, runs, now),
     )
 
@@ -151,23 +158,9 @@ def _is_same_work(point: HistoryPoint, case: CaseRecord) -> bool:
     return not (mine and theirs) or abs(mine / theirs - 1.0) <= SAME_TOKENS
 
 
-def _is_same_run(point: HistoryPoint, record: Record) -> bool:
-    """On the branch itself the run is the last point of its history already."""
-    return point.run == record.run and point.commit == record.commit
-
-
-def _now(
-    record: Record, metric: Metric, value: float | None, across: Scale, scale: Scale, count: int
-) -> Run | None:
-    if not value:
-        return None
-    return Run(
-        across.percent(count - 1),
-        percent(1.0 - scale.share(value)),
-        (record.commit or "")[:SHOWN_COMMIT],
-        record.created_at[:16].replace("T", " "),
-        metric.show(value),
-    )
+def _run(x: str, y: str, source: HistoryPoint | Record, shown: str) -> Run:
+    when = source.created_at[:16].replace("T", " ")
+    return Run(x, y, (source.commit or "")[:SHOWN_COMMIT], when, shown)
 
 
 def _place(commits: Sequence[str | None], commit: str | None, default: int) -> int:
@@ -179,60 +172,47 @@ def _place(commits: Sequence[str | None], commit: str | None, default: int) -> i
 
 def _levels(
     trends: Sequence[Trend], commits: Sequence[str | None], across: Scale, scale: Scale
-) -> list[Level]:
-    levels = []
+) -> Iterator[Level]:
     end = len(commits) - 1
     for trend in trends:
         last = _place(commits, trend.last_before, 0)
         first = _place(commits, trend.first_after, end)
-        before, after = (percent(1.0 - scale.share(level)) for level in (trend.before, trend.after))
+        before, after = scale.top(trend.before), scale.top(trend.after)
         if trend.kind == "drift":
-            levels.append(Level(across.percent(0), across.percent(end), before, after))
+            yield Level(across.percent(0), across.percent(end), before, after)
             continue
         start, stop = max(last - trend.runs_before + 1, 0), min(first + trend.runs_after - 1, end)
-        levels.append(Level(across.percent(start), across.percent(last), before, before))
-        levels.append(Level(across.percent(first), across.percent(stop), after, after))
-    return levels
+        yield Level(across.percent(start), across.percent(last), before, before)
+        yield Level(across.percent(first), across.percent(stop), after, after)
 
 
-def _marks(trends: Sequence[Trend], commits: Sequence[str | None], across: Scale) -> list[Mark]:
+def _marks(trends: Sequence[Trend], commits: Sequence[str | None], across: Scale) -> Iterator[Mark]:
     end = len(commits) - 1
-    marks = []
     for number, trend in enumerate(trends, start=1):
         first = _place(commits, trend.first_after, end)
         last = _place(commits, trend.last_before, max(first - 1, 0))
         is_drift = trend.kind == "drift"
         start, stop = (0.0, 1.0) if is_drift else (across.share(last), across.share(first))
-        marks.append(
-            Mark(
-                percent(start),
-                percent(0.0 if is_drift else stop - start),
-                percent((start + stop) / 2),
-                number,
-                describe_trend(trend),
-            )
-        )
-    return marks
+        width = percent(0.0 if is_drift else stop - start)
+        middle = percent((start + stop) / 2)
+        yield Mark(percent(start), width, middle, number, describe_trend(trend))
 
 
 def _dates(runs: Sequence[Run]) -> tuple[Tick, ...]:
     """The first, the middle and the last run."""
     places = sorted({0, len(runs) // 2, len(runs) - 1}) if len(runs) > 2 else [0]
+    shown = [runs[place] for place in places]
     return tuple(
-        Tick(
-            runs[place].x, " · ".join(filter(None, (runs[place].commit[:7], runs[place].when[:10])))
-        )
-        for place in places
+        Tick(run.x, " · ".join(filter(None, (run.commit[:7], run.when[:10])))) for run in shown
     )
 
 
 def _summary(metric: Metric, values: Sequence[float], runs: Sequence[Run], now: Run | None) -> str:
-    count = f"{len(values)} runs" if len(values) > 1 else "One run"
-    when = f" from {runs[0].when[:10]} to {runs[-1].when[:10]}" if len(values) > 1 else ""
-    between = (
-        f", between {metric.show(min(values))} and {metric.show(max(values))}"
-        if len(values) > 1
-        else f", {metric.show(values[0])}"
-    )
+    course = f"One run of the branch, {metric.show(values[0])}"
+    if len(values) > 1:
+        course = (
+            f"{len(values)} runs of the branch from {runs[0].when[:10]} to {runs[-1].when[:10]},"
+            f" between {metric.show(min(values))} and {metric.show(max(values))}"
+        )
     this = f". This run: {now.shown}" if now else ""
-    return f"{metric.label}: {count} of the branch{when}{between}{this}."
+    return f"{metric.label}: {course}{this}."

@@ -10,12 +10,13 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Explanation, Part
-from ci_score.model.metrics import Metric, metric_named, metric_of, significant
+from ci_score.model.explanation import Explanation
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named, metric_of
 from ci_score.model.record import CaseRecord
 from ci_score.model.scorecard import Parity, Scorecard
 from ci_score.model.verdict import Change
-from ci_score.report.html.scale import UNITS, Scale, around, percent
+from ci_score.report.badge import main_number
+from ci_score.report.html.scale import UNITS, Scale, around, dots, percent
 from ci_score.report.rows import PartRow, part_rows
 from ci_score.report.words import common_places, delta_at, milliseconds
 
@@ -24,6 +25,7 @@ MOST_SEGMENTS = 8
 # A number inside needs this share of a narrow screen.
 LEAST_SHARE_WITH_NUMBER = 0.035
 MOST_PAIRS = 400
+_HEAD = "this change"
 
 
 # --- a change, its interval and its limits -------------------------------------------------------
@@ -49,30 +51,36 @@ def interval(change: Change) -> Interval | None:
         return None
     metric = metric_of(change)
     at = metric.worsening(change.delta)
-    ends: list[float] = []
-    if change.low is not None and change.high is not None:
-        ends = sorted(metric.worsening(end) for end in (change.low, change.high))
-    warn = change.warn_limit if change.gated else None
-    fail = change.fail_limit if change.gated else None
-    limits = [limit for limit in (warn, fail) if limit is not None]
-    largest = max(abs(value) for value in (at, *ends, *limits, 1e-9))
-    low = min(at, *ends, -0.35 * largest)
-    scale = Scale(low * 1.1, max(at, *ends, *limits, 0.35 * largest) * 1.1)
+    ends = sorted(map(metric.worsening, _ends(change)))
+    warn, fail = (change.warn_limit, change.fail_limit) if change.gated else (None, None)
+    shown = [at, *ends, *(limit for limit in (warn, fail) if limit is not None)]
+    largest = max(1e-9, *map(abs, shown))
+    scale = Scale(min(at, *ends, -0.35 * largest) * 1.1, max(*shown, 0.35 * largest) * 1.1)
     end = scale.high
+    low, width = scale.span(*ends) if ends else (None, None)
+    warn_at, warn_width = _zone(scale, warn, end if fail is None else fail)
+    fail_at, fail_width = _zone(scale, fail, end)
     return Interval(
         zero=scale.percent(0.0),
         at=scale.percent(at),
-        low=scale.percent(ends[0]) if ends else None,
-        width=_width(scale, ends[0], ends[1]) if ends else None,
-        warn=None if warn is None else scale.percent(warn),
-        warn_width=None if warn is None else _width(scale, warn, end if fail is None else fail),
-        fail=None if fail is None else scale.percent(fail),
-        fail_width=None if fail is None else _width(scale, fail, end),
+        low=low,
+        width=width,
+        warn=warn_at,
+        warn_width=warn_width,
+        fail=fail_at,
+        fail_width=fail_width,
     )
 
 
-def _width(scale: Scale, start: float, end: float) -> str:
-    return percent(max(scale.share(end) - scale.share(start), 0.0))
+def _ends(change: Change | None) -> tuple[float, ...]:
+    """The ends of the change's interval, or nothing where they are not known."""
+    if change is None or change.low is None or change.high is None:
+        return ()
+    return change.low, change.high
+
+
+def _zone(scale: Scale, limit: float | None, end: float) -> tuple[str | None, str | None]:
+    return (None, None) if limit is None else scale.span(limit, end)
 
 
 # --- from base to head ---------------------------------------------------------------------------
@@ -109,20 +117,16 @@ def compute_waterfall(found: Explanation) -> Waterfall | None:
     """Inside compute, by kind of op; None where that is not known."""
     if not found.categories:
         return None
-    parts = [_row(part) for part in found.categories if part.delta_ms]
-    totals = [sum(getattr(part, side) for part in found.categories) for side in _SIDES]
-    return _waterfall(parts, totals[0], totals[1])
-
-
-_SIDES = ("base_ms", "head_ms")
-
-
-def _row(part: Part) -> PartRow:
-    return PartRow(part.name or "other", part.base_ms, part.head_ms)
+    kinds = found.categories
+    parts = [
+        PartRow(part.name or "other", part.base_ms, part.head_ms) for part in kinds if part.delta_ms
+    ]
+    base_ms = sum(part.base_ms for part in kinds)
+    return _waterfall(parts, base_ms, sum(part.head_ms for part in kinds))
 
 
 def _waterfall(parts: Sequence[PartRow], base_ms: float, head_ms: float) -> Waterfall:
-    total = PartRow("this change", base_ms, head_ms)
+    total = PartRow(_HEAD, base_ms, head_ms)
     places = common_places([*parts, total])
     levels = [base_ms]
     for part in parts:
@@ -131,35 +135,15 @@ def _waterfall(parts: Sequence[PartRow], base_ms: float, head_ms: float) -> Wate
     # Changes are small beside the step: the axis begins where they can be seen.
     cut = max(low - 1.2 * (high - low), 0.0) if high > low else low * 0.5
     scale = Scale(cut if cut > 0.15 * low else 0.0, high * 1.0 + (high - low) * 0.02)
-    rows = [_total("base", base_ms, scale)]
-    for part, before, after in zip(parts, levels, levels[1:], strict=False):
-        first, last = min(before, after), max(before, after)
-        rows.append(
-            Step(
-                part.name,
-                part.base_ms,
-                part.head_ms,
-                delta_at(part.delta_ms, places),
-                "more" if part.delta_ms > 0 else "less",
-                scale.percent(first),
-                _width(scale, first, last),
-            )
-        )
-    rows.append(_total(total.name, head_ms, scale, delta_at(total.delta_ms, places)))
+    rows = [Step("base", base_ms, None, "", "total", "0%", scale.percent(base_ms))]
+    for part, *ends in zip(parts, levels, levels[1:], strict=False):
+        change = delta_at(part.delta_ms, places)
+        kind = "more" if part.delta_ms > 0 else "less"
+        start, width = scale.span(min(ends), max(ends))
+        rows.append(Step(part.name, part.base_ms, part.head_ms, change, kind, start, width))
+    change = delta_at(total.delta_ms, places)
+    rows.append(Step(total.name, None, head_ms, change, "total", "0%", scale.percent(head_ms)))
     return Waterfall(tuple(rows), milliseconds(scale.low) if scale.low > 0 else None)
-
-
-def _total(name: str, value: float, scale: Scale, change: str = "") -> Step:
-    is_base = not change
-    return Step(
-        name,
-        value if is_base else None,
-        None if is_base else value,
-        change,
-        "total",
-        "0%",
-        scale.percent(value),
-    )
 
 
 # --- what a step is made of ----------------------------------------------------------------------
@@ -204,55 +188,54 @@ class Stack:
 
 def phase_stack(case: CaseRecord) -> Stack | None:
     """The phases of the step, on both sides where both were taken apart by phases."""
-    found = case.explanation
-    if found is not None and found.basis == "phases":
-        return _both_sides(found)
-    phases = {name: ms for name, ms in case.phases.items() if ms > 0}
-    if case.timeline is not None and case.timeline.basis == "phases":
-        phases = dict(case.timeline.parts)
+    sides = _sides(case, "phases")
+    if not sides:
+        return _stack([(_HEAD, case.phases)])
+    name, phases = sides[-1]
     rest_ms = case.scorecard.step_time_ms - sum(phases.values())
-    if phases and rest_ms > 0 and case.timeline is not None and case.timeline.basis == "phases":
-        phases["outside all phases"] = rest_ms
-    return _stack([("this change", phases)]) if phases else None
+    if len(sides) == 1 and phases and rest_ms > 0:
+        sides = [(name, {**phases, "outside all phases": rest_ms})]
+    return _stack(sides)
 
 
 def device_stack(case: CaseRecord) -> Stack | None:
     """What the device did, and why it did nothing; None where no profile tells."""
-    found = case.explanation
-    if found is not None and found.basis == "device":
-        return _both_sides(found)
-    if case.timeline is None or case.timeline.basis != "device":
-        return None
-    return _stack([("this change", dict(case.timeline.parts))])
+    sides = _sides(case, "device")
+    return _stack(sides) if sides else None
 
 
-def _both_sides(found: Explanation) -> Stack | None:
-    sides = [
-        ("base", {part.name: part.base_ms for part in found.parts}),
-        ("this change", {part.name: part.head_ms for part in found.parts}),
-    ]
-    return _stack(sides)
+def _sides(case: CaseRecord, basis: str) -> list[tuple[str, Mapping[str, float]]]:
+    """The step in parts of one kind: of both sides, of this change alone, or not at all."""
+    found, timeline = case.explanation, case.timeline
+    if found is not None and found.basis == basis:
+        return [
+            ("base", {part.name: part.base_ms for part in found.parts}),
+            (_HEAD, {part.name: part.head_ms for part in found.parts}),
+        ]
+    if timeline is not None and timeline.basis == basis:
+        return [(_HEAD, dict(timeline.parts))]
+    return []
 
 
 def _stack(sides: Sequence[tuple[str, Mapping[str, float]]]) -> Stack | None:
-    names = [name for name in sides[-1][1] if any(parts.get(name, 0.0) > 0 for _, parts in sides)]
+    largest = {name: max(parts.get(name, 0.0) for _, parts in sides) for name in sides[-1][1]}
+    names = [name for name, ms in largest.items() if ms > 0]
     if not names:
         return None
-    by_size = sorted(names, key=lambda name: -max(parts.get(name, 0.0) for _, parts in sides))
-    kept = [name for name in names if name in by_size[: MOST_SEGMENTS - 1]]
-    small = [name for name in names if name not in kept]
-    rows = [(name, tuple(max(parts.get(name, 0.0), 0.0) for _, parts in sides)) for name in kept]
-    if small:
-        others = tuple(sum(max(parts.get(name, 0.0), 0.0) for name in small) for _, parts in sides)
-        rows.append((small[0] if len(small) == 1 else f"{len(small)} others", others))
-    widest = max(sum(times[place] for _, times in rows) for place in range(len(sides)))
-    scale = Scale(0.0, widest)
-    bars = [
-        _bar(side, [times[place] for _, times in rows], scale)
-        for place, (side, _) in enumerate(sides)
+    by_size = sorted(names, key=lambda name: -largest[name])
+    kept = by_size[: MOST_SEGMENTS - 1]
+    groups = [[name] for name in names if name in kept]
+    if small := [name for name in names if name not in kept]:
+        groups.append(small)
+    times = [
+        [sum(max(parts.get(name, 0.0), 0.0) for name in group) for group in groups]
+        for _, parts in sides
     ]
-    legend = [Legend(number, name, times) for number, (name, times) in enumerate(rows, start=1)]
-    return Stack(tuple(bars), tuple(legend))
+    scale = Scale(0.0, max(map(sum, times)))
+    labels = [group[0] if len(group) == 1 else f"{len(group)} others" for group in groups]
+    legend = zip(range(1, len(groups) + 1), labels, zip(*times, strict=True), strict=True)
+    bars = (_bar(side, ms, scale) for (side, _), ms in zip(sides, times, strict=True))
+    return Stack(tuple(bars), tuple(Legend(*row) for row in legend))
 
 
 def _bar(side: str, times: Sequence[float], scale: Scale) -> Bar:
@@ -314,6 +297,7 @@ def layer_bars(card: Scorecard) -> Layers | None:
         backward.append(f"M{start} {axis}v{down}h{width}v-{down}z")
     slowest = max(layers, key=lambda layer: layer.fwd_ms + layer.bwd_ms)
     between = max(len(layers) // 8, 1)
+    counted = f"{len(layers)} layers" if len(layers) > 1 else "One layer"
     return Layers(
         "".join(forward),
         "".join(backward),
@@ -322,14 +306,10 @@ def layer_bars(card: Scorecard) -> Layers | None:
             Tick(percent((place + 0.5) / len(layers)), str(layers[place].layer))
             for place in range(0, len(layers), between)
         ),
-        f"{_counted(len(layers))}. Forward takes up to {milliseconds(most_forward)}, backward up"
+        f"{counted}. Forward takes up to {milliseconds(most_forward)}, backward up"
         f" to {milliseconds(most_backward)}; the slowest is layer {slowest.layer} with"
         f" {milliseconds(slowest.fwd_ms + slowest.bwd_ms)}.",
     )
-
-
-def _counted(layers: int) -> str:
-    return f"{layers} layers" if layers > 1 else "One layer"
 
 
 # --- pairs of launches ---------------------------------------------------------------------------
@@ -371,10 +351,10 @@ def launch_pairs(case: CaseRecord) -> Pairs | None:
         (
             change.metric
             for change in case.changes
-            if change.metric in ("step_time_ms", "throughput_tok_s")
+            if change.metric in (STEP_TIME, THROUGHPUT)
             and any(change.metric in launch.values for launch in case.launches)
         ),
-        "step_time_ms",
+        STEP_TIME,
     )
     sides: dict[str, dict[int, float]] = {"base": {}, "head": {}}
     for launch in case.launches:
@@ -394,61 +374,41 @@ def launch_pairs(case: CaseRecord) -> Pairs | None:
 
 def _drawn(metric: Metric, pairs: Sequence[Pair], left_out: int, change: Change | None) -> Pairs:
     across = [round((place + 0.5) * UNITS / len(pairs)) for place in range(len(pairs))]
+    placed = list(zip(across, pairs, strict=True))
     values = around([value for pair in pairs for value in (pair.base, pair.head)])
-    known = change is not None and change.low is not None and change.high is not None
-    low, high = (change.low, change.high) if change is not None and known else (None, None)
-    ends = [end for end in (low, high) if end is not None]
-    spread = [pair.difference for pair in pairs] + ends + [0.0]
+    ends = _ends(change)
+    spread = [*(pair.difference for pair in pairs), *ends, 0.0]
     room = max(max(spread) - min(spread), 1e-6) * 0.15
     differences = Scale(min(spread) - room, max(spread) + room)
     middle = statistics.median(pair.difference for pair in pairs)
     slower = sum(metric.worsening(pair.difference) > 0 for pair in pairs)
-    interval_words = (
-        f" The change is {metric.show_delta(low)} to {metric.show_delta(high)}, at 95 %."
-        if low is not None and high is not None
-        else ""
+    summary = (
+        f"{len(pairs)} pairs of launches; this change was worse in {slower} of them, and the middle"
+        f" difference is {_signed_percent(middle)}."
     )
+    if ends:
+        low, high = map(metric.show_delta, ends)
+        summary += f" The change is {low} to {high}, at 95 %."
     return Pairs(
         metric,
         tuple(pairs),
         left_out,
-        "".join(
-            f"M{x} {_down(values, pair.base)}V{_down(values, pair.head)}"
-            for x, pair in zip(across, pairs, strict=True)
-        ),
-        _dots((x, _down(values, pair.base)) for x, pair in zip(across, pairs, strict=True)),
-        _dots((x, _down(values, pair.head)) for x, pair in zip(across, pairs, strict=True)),
-        tuple(Tick(_top(values, tick), metric.show(tick)) for tick in values.ticks(3)),
-        _dots(
-            (x, _down(differences, pair.difference)) for x, pair in zip(across, pairs, strict=True)
-        ),
-        _top(differences, 0.0),
-        _top(differences, middle),
-        None if high is None else _top(differences, high),
-        None if low is None or high is None else _width(differences, low, high),
-        tuple(
-            Tick(_top(differences, tick), _signed_percent(tick)) for tick in differences.ticks(3)
-        ),
-        f"{len(pairs)} pairs of launches; this change was worse in {slower} of them, and the middle"
-        f" difference is {_signed_percent(middle)}.{interval_words}",
+        "".join(f"M{x} {values.down(pair.base)}V{values.down(pair.head)}" for x, pair in placed),
+        dots((x, values.down(pair.base)) for x, pair in placed),
+        dots((x, values.down(pair.head)) for x, pair in placed),
+        tuple(Tick(values.top(tick), metric.show(tick)) for tick in values.ticks(3)),
+        dots((x, differences.down(pair.difference)) for x, pair in placed),
+        differences.top(0.0),
+        differences.top(middle),
+        differences.top(ends[1]) if ends else None,
+        differences.span(*ends)[1] if ends else None,
+        tuple(Tick(differences.top(tick), _signed_percent(tick)) for tick in differences.ticks(3)),
+        summary,
     )
 
 
 def _signed_percent(share: float) -> str:
     return f"{share * 100:+.1f} %".replace("-", "\u2212").replace("+0.0", "0")
-
-
-def _down(scale: Scale, value: float) -> int:
-    return UNITS - scale.units(value)
-
-
-def _top(scale: Scale, value: float) -> str:
-    return percent(1.0 - scale.share(value))
-
-
-def _dots(points: Iterable[tuple[int, int]]) -> str:
-    """A round cap on a line without length is a dot, however the drawing is stretched."""
-    return "".join(f"M{x} {y}h0" for x, y in points)
 
 
 # --- times in tables -----------------------------------------------------------------------------
@@ -463,9 +423,7 @@ def share_bars(times: Iterable[float]) -> list[str]:
 
 def throughput_or_time(card: Scorecard) -> str:
     """The number that stands for a case in a line."""
-    if card.throughput_tok_s > 0:
-        return significant(card.throughput_tok_s, "tok/s")
-    return milliseconds(card.step_time_ms) if card.step_time_ms > 0 else "–"
+    return main_number(card) or "–"
 
 
 def parity_bars(parity: Parity) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
-from ci_score.judge.verdict import report_outcome
 from ci_score.model.explanation import OpChange
 from ci_score.model.metrics import metric_named, three_digits
 from ci_score.model.profile import RankWork
@@ -23,6 +22,7 @@ from ci_score.model.record import CaseRecord, HistoryPoint, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
+from ci_score.report.badge import outcome_of
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
@@ -108,23 +108,17 @@ def report_html(record: Record, title: str = "") -> str:
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
-    judged = record.unjudged or not cases or any(case.verdict for case in cases)
+    headline = headline_of(record)
     return _page().render(
         record=record,
         title=title,
-        outcome=report_outcome(record) if judged else None,
-        headline=_in_two(headline_of(record)),
-        worst=_told_of(cases, headline_of(record)),
+        outcome=outcome_of(record),
+        headline=_in_two(headline),
+        # The report as a whole may have a headline of its own, which speaks of no case.
+        worst=next((c.name for c in cases[:1] if c.verdict and c.verdict.headline == headline), ""),
         views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
         policy=_policy(record),
     )
-
-
-def _told_of(cases: Sequence[CaseRecord], headline: str) -> str:
-    """The case that the page's headline speaks of; the report as a whole may have its own."""
-    worst = cases[0] if cases else None
-    is_its = worst is not None and worst.verdict and worst.verdict.headline == headline
-    return worst.name if worst is not None and is_its else ""
 
 
 def _in_two(headline: str) -> tuple[str, str]:
@@ -144,25 +138,24 @@ def _view(
     ops = _ops(case)
     pairs = figures.launch_pairs(case)
     layers = case.scorecard.per_layer_summary
-    longest = max((len(layer.top_op) for layer in layers), default=0)
     headline = rows.headline_change(case)
     return CaseView(
         case=case,
         anchor=f"case-{case.name}",
-        metrics=_lines(shown, changes),
-        more_metrics=_lines(others, changes),
+        metrics=[_line(row, changes[row.label]) for row in shown],
+        more_metrics=[_line(row, changes[row.label]) for row in others],
         headline=figures.interval(headline) if headline else None,
         courses=[
             _course(course, allowance)
             for course in courses(record, case, history)
             if allowance.draws(len(course.runs) * POINT_BYTES)
         ],
-        ops=allowance.take(ops, OP_BYTES + min(LONGEST_NAME, _longest(ops)), least=5),
+        ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
         ops_in_all=len(ops) + case.ops_left_out,
         layer_bars=figures.layer_bars(case.scorecard)
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,
-        layers=allowance.take(layers, LAYER_BYTES + min(longest, LONGEST_NAME)),
+        layers=allowance.take(layers, LAYER_BYTES + _longest(layer.top_op for layer in layers)),
         changed_ops=_changed_ops(case),
         ranks=allowance.take(_ranks(case), RANK_BYTES),
         pairs=pairs,
@@ -177,10 +170,6 @@ def _ranks(case: CaseRecord) -> list[RankLine]:
         RankLine(work, width)
         for work, width in zip(case.ranks, figures.share_bars(own), strict=True)
     ]
-
-
-def _lines(shown: Sequence[rows.MetricRow], changes: Mapping[str, Change]) -> list[MetricLine]:
-    return [_line(row, changes[row.label]) for row in shown]
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
@@ -205,8 +194,9 @@ def _changed_ops(case: CaseRecord) -> list[OpChange]:
     return [op for op in ops if abs(op.delta_ms) >= least]
 
 
-def _longest(ops: Sequence[OpLine]) -> int:
-    return max((len(op.name) for op in ops), default=0)
+def _longest(names: Iterable[str]) -> int:
+    """The characters of the longest name, as far as it is shown."""
+    return min(max(map(len, names), default=0), LONGEST_NAME)
 
 
 def _ops(case: CaseRecord) -> list[OpLine]:
@@ -216,19 +206,21 @@ def _ops(case: CaseRecord) -> list[OpLine]:
     names = sorted(times, key=lambda name: (-times[name], name))
     changes = {change.name: change for change in case.explanation.ops} if case.explanation else {}
     widths = figures.share_bars(times[name] for name in names)
-    details = case.op_details
-    return [
-        OpLine(
-            name,
-            details[name].kind if name in details else "",
-            times[name],
-            100.0 * times[name] / total if total else 0.0,
-            width,
-            details[name].count if name in details else None,
-            changes.get(name),
+    lines = []
+    for name, width in zip(names, widths, strict=True):
+        detail = case.op_details.get(name)
+        lines.append(
+            OpLine(
+                name=name,
+                kind=detail.kind if detail else "",
+                ms=times[name],
+                share=100.0 * times[name] / total if total else 0.0,
+                width=width,
+                count=detail.count if detail else None,
+                change=changes.get(name),
+            )
         )
-        for name, width in zip(names, widths, strict=True)
-    ]
+    return lines
 
 
 def _total_op_ms(case: CaseRecord, times: Mapping[str, float]) -> float:
@@ -259,15 +251,6 @@ def _shown(value: object) -> object:
     return plain(value, LONGEST_TEXT)
 
 
-def _path(drawn: str) -> Markup:
-    """A path of ours, which may be longer than any text."""
-    return Markup(drawn)  # noqa: S704 - numbers and letters that figures made
-
-
-def _name(value: str) -> str:
-    return plain(value, LONGEST_NAME)
-
-
 def _said(value: str) -> str:
     """A sentence in which no number parts from its unit at the end of a line."""
     return _UNIT.sub("\u00a0", value)
@@ -275,11 +258,6 @@ def _said(value: str) -> str:
 
 def _counted(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
-
-
-def _lines_of(value: str) -> Markup:
-    """A text of several lines, each of which was made visible before."""
-    return Markup("\n").join(value.splitlines())
 
 
 @cache
@@ -304,14 +282,18 @@ def _page() -> Template:
         UNITS=UNITS,
         MOST_CASES=MOST_CASES,
     )
-    environment.filters["name"] = _name
-    environment.filters["path"] = _path
-    environment.filters["said"] = _said
-    environment.filters["counted"] = _counted
-    environment.filters["lines"] = _lines_of
-    environment.filters["ms"] = words.milliseconds
-    environment.filters["delta_ms"] = words.delta_milliseconds
-    environment.filters["number"] = three_digits
+    environment.filters.update(
+        name=lambda value: plain(value, LONGEST_NAME),
+        # Numbers and letters that figures made, which may be longer than any text.
+        path=Markup,
+        said=_said,
+        counted=_counted,
+        # Lines that were made visible one by one before.
+        lines=lambda value: Markup("\n").join(value.splitlines()),
+        ms=words.milliseconds,
+        delta_ms=words.delta_milliseconds,
+        number=three_digits,
+    )
     return environment.get_template("page.html.j2")
 
 

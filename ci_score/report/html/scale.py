@@ -26,9 +26,21 @@ class Scale:
         """The place from the left."""
         return percent(self.share(value))
 
+    def span(self, start: float, end: float) -> tuple[str, str]:
+        """The place of a bar from the left, and its width."""
+        return self.percent(start), percent(max(self.share(end) - self.share(start), 0.0))
+
+    def top(self, value: float) -> str:
+        """The place from the top, where more stands higher."""
+        return percent(1.0 - self.share(value))
+
     def units(self, value: float) -> int:
         """The place from the left in a stretched drawing."""
         return round(self.share(value) * UNITS)
+
+    def down(self, value: float) -> int:
+        """The place from the top in a stretched drawing."""
+        return UNITS - self.units(value)
 
     def ticks(self, about: int = 5) -> list[float]:
         """Round numbers within the scale."""
@@ -46,14 +58,15 @@ class Scale:
 
 def around(values: Iterable[float], margin: float = 0.12) -> Scale:
     """A scale that holds all values with some room, and no less than 1 % of them."""
-    low, high = _ends(values)
+    known = list(values)
+    low, high = min(known), max(known)
     room = max((high - low) * margin, max(abs(low), abs(high)) * 0.005, 1e-12)
     return Scale(max(low - room, 0.0) if low >= 0 else low - room, high + room)
 
 
-def _ends(values: Iterable[float]) -> tuple[float, float]:
-    known = list(values)
-    return min(known), max(known)
+def dots(points: Iterable[tuple[int, int]]) -> str:
+    """A round cap on a line without length is a dot, however the drawing is stretched."""
+    return "".join(f"M{x} {y}h0" for x, y in points)
 
 
 def percent(share: float) -> str:
