@@ -15,7 +15,7 @@ MOST_OPENED = 12
 
 
 class Uploads(Protocol):
-    """Where uploads come from; GitHub is handed in as this."""
+    """A source of uploads, as GitHub."""
 
     def uploads(self) -> list[Upload]:
         """The branch's own uploads."""
@@ -25,7 +25,7 @@ class Uploads(Protocol):
 
 
 class ArtifactBaselines(Walk):
-    """Walks back from the tested base; reads no more of history and records than the cases need."""
+    """Walks back from the tested base, and reads no more commits and records than the cases need."""
 
     def __init__(self, tested_line: Callable[[], Iterator[str]], store: Uploads) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ def _of_bare_scorecard(scorecard: Scorecard, knows_whether_graded: bool) -> Reco
 
 
 def is_bare_scorecard(record: Record) -> bool:
-    """Whether the record was made of a scorecard that knows no case, commit or run."""
+    """Whether the record was made from a scorecard, which names no case, commit or run."""
     return not record.ci_score_version
 
 
@@ -86,10 +86,10 @@ def _check_version(version: object, source: str) -> None:
 
 
 def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
-    """In the order of time and each run once: whoever left it otherwise was not ci-score.
+    """Refuses what ci-score never writes: points out of the order of time, or of one run twice.
 
-    Run numbers may have gaps, because every run of the workflow has one and few of them leave a
-    point, and need not rise with time: an older run may be run again, or end later.
+    Run numbers may have gaps, because few runs of the workflow leave a point. They need not rise
+    with time either: an older run may be run again, or end later.
     """
     for place, (before, after) in enumerate(pairwise(history), start=1):
         if after.created_at < before.created_at:
@@ -117,8 +117,8 @@ def join_histories(
 ) -> tuple[HistoryPoint, ...]:
     """The newest points of each case in all of them, each run's once, oldest first.
 
-    A point is known by its case, commit and run: two pushes that ran at once both stay. The last
-    attempt of a run holds what the others have measured, too, so it stands for all of them.
+    Case, commit and run identify a point, so those of two pushes that ran at once both stay. The
+    last attempt of a run also holds what the earlier ones measured, so only its point stays.
     """
     points = {
         (point.case, point.commit, point.run and point.run.number): point
@@ -141,7 +141,7 @@ def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
 
 
 def fitted(record: Record) -> Record:
-    """The record within its size; what the next run's judgement needs least goes first."""
+    """The record, made smaller until it fits; what the next run needs least goes first."""
     for shrink in _SHRINKS:
         if len(dump(record)) <= RECORD_LIMIT:
             break
@@ -157,7 +157,7 @@ def _with_points(most: int) -> Shrink:
 
 
 def _with_metrics_of_newest_points(record: Record) -> Record:
-    """Old points tell the trend of the time; the other metrics are judged by the newest ones."""
+    """Old points show the trend of the time alone; the newest ones judge the other metrics."""
     judged = {id(point) for point in join_histories(record.history, most=JUDGED_POINTS)}
     history = (
         point if id(point) in judged else point.model_copy(update={"metrics": {}})

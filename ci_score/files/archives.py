@@ -1,7 +1,8 @@
-"""Zip archives from strangers, read in memory: nothing is ever unpacked to a disk."""
+"""Archives from strangers. They are read in memory; nothing is unpacked to a disk."""
 
 from __future__ import annotations
 
+import gzip
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -12,24 +13,25 @@ from ci_score.errors import BadInputError
 
 MOST_MEMBERS = 2000
 LARGEST_DIRECTORY = 1024 * 1024
+# Real traces shrink by 10 to 50 times. A small file may shrink by more and is not a bomb.
 LARGEST_RATIO = 200
-# Where a small member compresses well it is no bomb.
-RATIO_COUNTS_FROM = 1024 * 1024
+ZIP_RATIO_COUNTS_FROM = 1024 * 1024
+GZIP_RATIO_COUNTS_FROM = 16 * 1024 * 1024
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _END, _END_64 = b"PK\x05\x06", b"PK\x06\x06"
-_ZIP_MAGIC = b"PK\x03\x04"
+_ZIP_MAGIC, _GZIP_MAGIC = b"PK\x03\x04", b"\x1f\x8b"
 
 
 def is_zip(data: bytes) -> bool:
-    """By its first bytes: artifacts may be no zip at all, whatever their name."""
+    """Whether the bytes are a zip; the name of an artifact does not tell."""
     return data.startswith((_ZIP_MAGIC, _END))
 
 
 def read_member(data: bytes, name: str, source: str, limit: int) -> bytes:
-    """The member of that name, in whatever folder; an upload that is no zip is it itself."""
+    """The member of that name, in any folder. An upload that is not a zip is the file itself."""
     if not is_zip(data):
         if len(data) > limit:
-            raise _too_large(source, limit)
+            raise too_large(source, limit)
         return data
     with _opened(data, source) as archive:
         named = [info for info in _members(archive, source) if _basename(info) == name]
@@ -51,10 +53,44 @@ def read_members(data: bytes, source: str, limit: int) -> Iterator[tuple[str, by
             yield info.filename, content
 
 
+def unpacked(data: bytes, source: str, limit: int) -> bytes:
+    """What a gzip holds; other bytes as they are."""
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    largest = min(limit, max(LARGEST_RATIO * len(data), GZIP_RATIO_COUNTS_FROM))
+    try:
+        # Only one layer: no profiler writes a gzip within a gzip, but an attacker may.
+        with gzip.GzipFile(fileobj=BytesIO(data)) as stream:
+            content = stream.read(largest + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise BadInputError(
+            source, found="a gzip that is cut short or damaged", expected="a whole gzip"
+        ) from None
+    if len(content) > limit:
+        raise too_large(source, limit)
+    if len(content) > largest:
+        raise _bomb(source, "gzip")
+    return content
+
+
+def too_large(source: str, limit: int) -> BadInputError:
+    """The error for a file of more than `limit` bytes."""
+    size = f"{limit // 2**20} MiB"
+    return BadInputError(source, found=f"more than {size} (unpacked)", expected=f"at most {size}")
+
+
+def _bomb(source: str, kind: str) -> BadInputError:
+    return BadInputError(
+        source,
+        found=f"a {kind} that unpacks to over {LARGEST_RATIO} times its size",
+        expected=f"an ordinary {kind}",
+    )
+
+
 def _opened(data: bytes, source: str) -> zipfile.ZipFile:
     if _directory_size(data) > LARGEST_DIRECTORY:
-        # Python reads the whole directory before anybody can count its members.
-        raise BadInputError(source, found="a zip of too many files", expected="fewer of them")
+        # Python reads the whole directory before its members can be counted.
+        raise BadInputError(source, found="a zip of too many files", expected="fewer files")
     try:
         return zipfile.ZipFile(BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
@@ -62,7 +98,7 @@ def _opened(data: bytes, source: str) -> zipfile.ZipFile:
 
 
 def _directory_size(data: bytes) -> int:
-    """What the end of the archive says of its directory, in the old and in the 64-bit form."""
+    """The size of the directory that the archive claims at its end, in the old or 64-bit form."""
     end = data.rfind(_END, max(len(data) - 66_000, 0))
     if end < 0 or end + 16 > len(data):
         return 0
@@ -96,30 +132,21 @@ def _basename(info: zipfile.ZipInfo) -> str:
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, source: str, limit: int) -> bytes:
     if info.file_size > limit:
-        raise _too_large(source, limit)
-    bomb = info.file_size > LARGEST_RATIO * max(info.compress_size, 1)
-    if bomb and info.file_size > RATIO_COUNTS_FROM:
-        raise BadInputError(
-            source,
-            found="a zip that unpacks to over 200 times its size",
-            expected="an ordinary zip",
-        )
+        raise too_large(source, limit)
+    if info.file_size > max(LARGEST_RATIO * info.compress_size, ZIP_RATIO_COUNTS_FROM):
+        raise _bomb(source, "zip")
     if info.flag_bits & 0x1 or info.compress_type not in _READABLE:
         raise BadInputError(
-            source, found="an encrypted or exotic zip", expected="a stored or deflated member"
+            source,
+            found="a zip that is encrypted or compressed in an unusual way",
+            expected="a stored or deflated member",
         )
     try:
         with archive.open(info) as member:
-            # The header's size is the stranger's word; one byte more shows that it was a lie.
+            # The size in the header may be a lie: one byte more than the limit shows it.
             content = member.read(limit + 1)
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, OSError):
         raise BadInputError(source, found="a damaged zip", expected="a whole zip") from None
     if len(content) > limit:
-        raise _too_large(source, limit)
+        raise too_large(source, limit)
     return content
-
-
-def _too_large(source: str, limit: int) -> BadInputError:
-    return BadInputError(
-        source, found=f"more than {limit // 2**20} MiB", expected=f"at most {limit // 2**20} MiB"
-    )

@@ -1,7 +1,7 @@
 """JSON from strangers, read strictly.
 
-pydantic's own JSON mode keeps the last of two equal keys without a word, so a file could show one
-number to a person and another to the gate. Here a duplicate key is an error, as are NaN, Infinity,
+pydantic's own JSON mode silently keeps the last of two equal keys, so a file could show one number
+to a person and another to the gate. Here a duplicate key is an error, as are NaN, Infinity,
 numbers that overflow a double, absurd depth and bytes that are not UTF-8.
 """
 
@@ -22,11 +22,11 @@ M = TypeVar("M", bound=BaseModel)
 
 _POSSIBLE_KEY = re.compile(rb'"\s*:')
 _SHOWN_CHARACTERS = 60
-# Three bytes of JSON can be sixty of memory: what parsing may allocate is limited before it does.
+# Three bytes of JSON can take sixty of memory, so the values are counted before they are parsed.
 MOST_CONTAINERS = 2_000_000
 MOST_VALUES = 12_000_000
 
-# What pydantic calls a mistake -> what the field wanted, in the words of the documentation.
+# Pydantic's type of an error → what the field expects, in the words of the documentation.
 _EXPECTATIONS = {
     "int_type": "a whole number",
     "int_parsing_size": "a whole number below 2^64",
@@ -40,7 +40,7 @@ _EXPECTATIONS = {
     "model_attributes_type": "an object",
     "dataclass_type": "an object",
     "finite_number": "a finite number",
-    "missing": "this field to be there",
+    "missing": "this field",
 }
 
 
@@ -53,15 +53,15 @@ def parse(data: bytes, source: str) -> Any:
     if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES:
         raise BadInputError(
             source,
-            found="more values than memory should hold",
+            found="too many values",
             expected=f"at most {MOST_VALUES} values in {MOST_CONTAINERS} lists and objects",
         )
     try:
         value = pydantic_core.from_json(data, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         raise _not_json(error, source) from None
-    # A pair needs a closing quote and a colon, so this count is never too low: where it equals the
-    # keys that survived parsing, no key was there twice. Only a mismatch pays for the exact search.
+    # Each key ends in a quote and a colon, so this count is never too low. If it equals the number
+    # of parsed keys, no key was there twice; only otherwise the slow, exact search is needed.
     if len(_POSSIBLE_KEY.findall(data)) != _count_keys(value):
         _refuse_duplicate_keys(data, source)
     return value
@@ -85,7 +85,7 @@ def bad_field(error: ValidationError, source: str) -> BadInputError:
 
 
 def bad_fields(error: ValidationError, source: str) -> list[BadInputError]:
-    """Every mistake of a pydantic error, in its order."""
+    """All mistakes of a pydantic error, in its order."""
     return [
         BadInputError(
             source,
@@ -132,10 +132,10 @@ def json_path(location: Iterable[int | str]) -> str:
 def dump(value: Any) -> str:
     """`value` (a model, or what JSON can hold) as readable JSON with a final newline.
 
-    It is ASCII, which every terminal and every encoding can carry.
+    It is ASCII, which every terminal and every encoding can show.
 
-    `##[` is a command to a workflow's runner wherever it stands in a log; in JSON it can only be
-    part of a text, where an escape means the same.
+    `##[` anywhere in a log is a command to a workflow's runner. In JSON it can only be part of a
+    string, where an escape means the same.
     """
     jsonable = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     text = json.dumps(jsonable, indent=2, allow_nan=False)
@@ -153,7 +153,7 @@ def _expected(error: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A short, one-line picture of a stranger's value."""
+    """A stranger's value in short, on one line."""
     if isinstance(value, dict):
         return f"an object with {len(value)} keys" if value else "an empty object"
     if isinstance(value, list):
@@ -198,7 +198,7 @@ def _count_keys(value: Any) -> int:
 
 
 class _DuplicateKeyError(Exception):
-    """Raised from within the parser, which knows no path."""
+    """Raised inside the parser, which does not know the path."""
 
 
 def _refuse_duplicate_keys(data: bytes, source: str) -> None:
@@ -223,9 +223,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def _path_of_duplicate(text: str) -> list[int | str]:
-    """Where the first duplicate key stands, in JSON that is known to be whole and to have one."""
+    """The path of the first duplicate key, in valid JSON that has one."""
     path: list[int | str] = []
-    keys: list[set[str] | None] = []  # of each open object its keys, of each open list None
+    keys: list[set[str] | None] = []  # an open object's keys; None for a list
     expects_key = False
     for token in _TOKEN.findall(text):
         if token in "{[":

@@ -10,7 +10,8 @@ import re
 import unicodedata
 
 LONGEST_NAME = 80
-# Format characters (Cf) hold the bidi controls and the zero-widths; Cc, Cs, Co, Zl and Zp the rest.
+# Cf has the bidi controls and the characters without width. The others are control characters,
+# separators, and what Unicode leaves to private use or to the future.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 
@@ -30,14 +31,14 @@ def log_line(text: str, longest: int = 400) -> str:
 
 
 def unlike_commands(text: str) -> str:
-    """The text without what a workflow's runner would obey when it is printed.
+    """The text with nothing that a workflow's runner would obey when it is printed.
 
-    A line that begins with `::`, whatever space stands before it, and `##[` wherever it stands.
+    It obeys a line that begins with `::`, even after spaces, and `##[` anywhere.
     """
     return _COMMAND.sub(r"\1: :", text).replace("##[", "# #[")
 
 
 def _is_invisible(character: str) -> bool:
-    return (not character.isascii() and unicodedata.category(character) in _INVISIBLE) or (
-        character.isascii() and not character.isprintable()
-    )
+    if character.isascii():
+        return not character.isprintable()
+    return unicodedata.category(character) in _INVISIBLE

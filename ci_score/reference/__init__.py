@@ -1,7 +1,7 @@
 """The reference model, frozen: tests hold every bit of its numbers and byte of its markdown.
 
-It turns a profile into a scorecard and two runtimes into a parity. What it gets wrong is said
-beside its numbers and never changes them.
+It turns a profile into a scorecard, and two runtimes into a parity. Notes say what it gets wrong;
+they never change its numbers.
 """
 
 from __future__ import annotations

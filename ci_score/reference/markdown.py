@@ -1,7 +1,7 @@
 """The reference's own markdown, to the last byte.
 
-Names stand in it as they came: it is for files and for comparing with the reference, and is never
-posted. What people see is escaped, in `comment`.
+Names are not escaped. It is for files and for comparing with the reference, and is never posted;
+the room `report` escapes what people see.
 """
 
 from __future__ import annotations

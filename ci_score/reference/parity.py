@@ -1,8 +1,8 @@
 """Profile × Profile → Parity: two runtimes on the same model, exactly as the reference has it.
 
-The arithmetic is the reference's. Ours is what it is fed with, and whether its answer means
-anything: two runtimes name their ops differently, so where one side knows only kinds of work
-(kernels do), both are compared by kind, and a comparison of a small part of the time is no parity.
+The arithmetic is the reference's. We choose its input and decide whether its answer means anything.
+Two runtimes name their ops differently: where one side knows only kinds of work (kernels do), both
+are compared by kind. A comparison that covers a small part of the time is not judged.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ci_score.model.sums import plain_sum
 ACHIEVED_UP_TO = 1.10
 TOP_GAPS = 5
 NAMED_OPS = 5
-# What speaks for a runtime has to be at least this share of its time, on both sides.
+# The compared ops must be at least this share of the time of all ops, on both sides.
 LEAST_COVERED = 0.50
-# Less of the device's time outside the steps is the usual begin and end of a capture.
+# Less device time than this outside the steps is usual where a capture starts and ends.
 WORTH_A_NOTE = 0.05
-# Two kernels of no known kind are not the same work.
+# Two kernels of unknown kind may do different work.
 UNKNOWN_KIND = "other"
 
-# What a runtime's own profiler calls its ops -> their kind; the first row that matches decides.
-# `rmsnorm_attn` is the norm before attention, `silu_gate` no matrix product.
+# Names of ops in a runtime's own profiler → their kind; the first row that matches decides.
+# `rmsnorm_attn` is the norm before attention, and `silu_gate` is not a matrix product.
 _KINDS = (
     ("norm", r"norm"),
     ("attention", r"attention|(^|_)attn|sdpa"),
@@ -49,10 +49,10 @@ _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS)
 
 
 class ParitySide(ParityProfile):
-    """One side, with what the reference does not ask.
+    """One side of a parity, with what the reference does not ask for.
 
-    `by_kind` where its ops are kinds of work, `notes` what its numbers rest on, `unusable` why it
-    has none.
+    `by_kind`: its ops are kinds of work. `notes`: what its numbers rest on. `unusable`: why it has
+    no numbers.
     """
 
     by_kind: bool = False
@@ -79,7 +79,7 @@ def side_of(runtime: str, profile: Profile) -> ParityProfile:
 
 
 def kind_of(op: str) -> str:
-    """The kind of an op by its name; the name itself where that says nothing."""
+    """The kind of an op by its name, or the name itself if that does not tell the kind."""
     name = op.lower()
     return next((kind for kind, pattern in _COMPILED if pattern.search(name)), op)
 
@@ -150,7 +150,7 @@ def _gaps(ours: ParitySide, theirs: ParitySide) -> tuple[ParityGap, ...]:
 
 
 def _share(side: ParitySide, gaps: tuple[ParityGap, ...]) -> float | None:
-    """How much of a side's op time the compared ops cover; None where there is no time at all."""
+    """How much of a side's op time the compared ops cover; None if its ops have no time."""
     total = plain_sum(side.ops.values())
     if total <= 0:
         return None
@@ -212,7 +212,7 @@ def _notes(sides: Sides, shares: Shares, compared: int) -> Iterable[str]:
 
 
 def _unmatched(side: ParitySide, other: ParitySide, compared: int) -> Iterable[str]:
-    """What of a side's work has no counterpart."""
+    """The work of a side that has no counterpart on the other."""
     unknown = side.ops.get(UNKNOWN_KIND, 0.0) if side.by_kind else 0.0
     alone = [
         op
@@ -231,7 +231,7 @@ def _unmatched(side: ParitySide, other: ParitySide, compared: int) -> Iterable[s
 
 
 def _notes_of_each(sides: Sides) -> Iterable[str]:
-    """The notes of the two profiles: each once, with the name of whom it is about."""
+    """The notes of the two profiles: each once, with the runtimes that it is about."""
     about: dict[str, list[str]] = {}
     for side in sides:
         for note in dict.fromkeys(side.notes):
@@ -241,7 +241,7 @@ def _notes_of_each(sides: Sides) -> Iterable[str]:
 
 
 def _basis_notes(profile: Profile, *, derived: bool) -> Iterable[str]:
-    """What a side's numbers rest on, where that is less than it looks."""
+    """Notes on numbers of a side that rest on less than they seem to."""
     captured = profile.capture.get("gpu_busy_ms", 0.0)
     if profile.device_busy_ms and captured > 0:
         outside = 1.0 - profile.device_busy_ms * profile.steps / captured

@@ -29,7 +29,7 @@ RUN_TOTALS_FROM = 1.5
 NO_PHASES = "There are no phases, so launch overhead, transfers and the bottleneck are not known."
 NO_LAYERS = "There are no layers, so hotspots and the backward/forward ratio are not known."
 NO_COVERAGE = "The wall coverage is 0 or was not given: how much the phases explain is not known."
-# What is amiss in a profile, and nobody misses where there is none.
+# What a profile lacks. Where there is no profile at all, nobody needs to be told.
 LACKING_IN_A_PROFILE = frozenset({NO_PHASES, NO_LAYERS, NO_COVERAGE})
 
 _GRADES: tuple[tuple[float, Grade], ...] = ((0.60, "A"), (0.40, "B"), (0.20, "C"), (0.10, "D"))
@@ -53,7 +53,7 @@ def compute_scorecard(
     hardware: Hardware | None,
     baseline: Scorecard | None = None,
 ) -> Scorecard:
-    """The reference's scorecard of `profile`, with our notes where the reference is blind.
+    """The reference's scorecard of `profile`, with our notes on what the reference overlooks.
 
     `throughput_tok_s` is one device's. Without a roofline the scorecard is not graded.
     """
@@ -117,7 +117,7 @@ def _efficiency(throughput: float, hardware: Hardware) -> float:
 
 
 def grade_of(efficiency: float) -> Grade:
-    """The grade that an efficiency has."""
+    """The grade of an efficiency."""
     return next((grade for least, grade in _GRADES if efficiency >= least), "F")
 
 
@@ -212,7 +212,7 @@ def _recommendations(
     return tuple(advice)
 
 
-# --- where the reference is blind ---------------------------------------------------------------
+# --- what the reference overlooks ---------------------------------------------------------------
 
 
 def _ungraded_reason(throughput: float, hardware: Hardware) -> str | None:
@@ -263,7 +263,7 @@ def _profile_notes(profile: Profile) -> Iterable[str]:
     elif profile.wall_coverage > 1:
         yield f"A wall coverage of {profile.wall_coverage:.0%} is no share of the wall time."
     elif profile.wall_coverage < LEAST_COVERAGE:
-        # Rounded down, so that 89.99 % is not called 90 %, below 90 %.
+        # Rounded down: 89.99 % would else be shown as 90 %, and called below 90 %.
         shown = math.floor(profile.wall_coverage * 1000) / 10
         yield (
             f"The phases cover {shown:.1f} % of the wall time (below {LEAST_COVERAGE:.0%}): what"

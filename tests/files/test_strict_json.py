@@ -79,7 +79,7 @@ def test_parse__a_duplicate_key_has_its_path(data: bytes, path: str) -> None:
 @pytest.mark.parametrize("data", [b"[" + b"[]," * 2_100_000 + b"1]", b"[" + b"1," * 12_100_000])
 def test_parse__limits_what_memory_would_hold(data: bytes) -> None:
     """A few bytes of JSON can be twenty times as much memory: counted before it is parsed."""
-    with pytest.raises(BadInputError, match="more values than memory"):
+    with pytest.raises(BadInputError, match="too many values"):
         parse(data, "x")
 
 
