@@ -25,7 +25,7 @@ class Uploads(Protocol):
 
 
 class ArtifactBaselines(Walk):
-    """Walks back from the tested base, and reads no more commits and records than the cases need."""
+    """Walks back from the tested base, and reads no more commits and records than needed."""
 
     def __init__(self, tested_line: Callable[[], Iterator[str]], store: Uploads) -> None:
         super().__init__()

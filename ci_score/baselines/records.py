@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +19,6 @@ KEPT_POINTS = 200
 JUDGED_POINTS = 60
 # Of each side: far more than a session measures.
 KEPT_LAUNCHES = 64
-Shrink = Callable[[Record], Record]
 
 
 def read_record(data: bytes, source: str) -> Record:
@@ -140,85 +139,67 @@ def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
     return point.created_at, run.number, run.attempt, point.case
 
 
-def fitted(record: Record) -> Record:
-    """The record, made smaller until it fits; what the next run needs least goes first."""
-    for shrink in _SHRINKS:
-        if len(dump(record)) <= RECORD_LIMIT:
-            break
-        record = shrink(record)
-    return record
+# --- size ---------------------------------------------------------------------------------------
 
 
-def _with_points(most: int) -> Shrink:
-    """No more than the newest points of each case."""
-    return lambda record: record.model_copy(
-        update={"history": join_histories(record.history, most=most)}
-    )
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What stays of a record: points of each case, layers, launches of each side, details."""
+
+    points: int = KEPT_POINTS
+    layers: int | None = None
+    launches: int | None = None
+    details: bool = True
 
 
-def _with_metrics_of_newest_points(record: Record) -> Record:
-    """Old points show the trend of the time alone; the newest ones judge the other metrics."""
-    judged = {id(point) for point in join_histories(record.history, most=JUDGED_POINTS)}
-    history = (
-        point if id(point) in judged else point.model_copy(update={"metrics": {}})
-        for point in record.history
-    )
-    return record.model_copy(update={"history": tuple(history)})
-
-
-def _with_fewer_layers(record: Record) -> Record:
-    return _each_card(record, lambda card: {"per_layer_summary": card.per_layer_summary[:128]})
-
-
-def _without_details(record: Record) -> Record:
-    slim = _each_card(record, lambda _: {"per_layer_summary": (), "hotspot_ops": ()})
-    nothing: dict[str, Any] = {
-        "ops": {},
-        "op_details": {},
-        "phases": {},
-        "explanation": None,
-        "parity": None,
-    }
-    return _each_case(slim, lambda _: nothing)
-
-
-def _with_fewer_launches(record: Record) -> Record:
-    return _each_case(
-        record,
-        lambda case: {
-            "launches": tuple(
-                launch
-                for side in ("head", "base")
-                for launch in [one for one in case.launches if one.side == side][:KEPT_LAUNCHES]
-            )
-        },
-    )
-
-
-def _without_history(record: Record) -> Record:
-    return record.model_copy(update={"history": (), "trends": ()})
-
-
-_SHRINKS: tuple[Shrink, ...] = (
-    _with_metrics_of_newest_points,
-    _with_fewer_layers,
-    _with_points(150),
-    _with_points(100),
-    _with_points(JUDGED_POINTS),
-    _with_fewer_launches,
-    _without_details,
-    _with_points(30),
-    _without_history,
+# What the next run needs least goes first.
+_SIZES = (
+    _Size(),
+    _Size(layers=128),
+    _Size(150, layers=128),
+    _Size(100, layers=128),
+    _Size(JUDGED_POINTS, layers=128),
+    _Size(JUDGED_POINTS, layers=128, launches=KEPT_LAUNCHES),
+    _Size(JUDGED_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
+    _Size(30, layers=0, launches=KEPT_LAUNCHES, details=False),
+    _Size(0, layers=0, launches=KEPT_LAUNCHES, details=False),
 )
 
 
-def _each_case(record: Record, change: Callable[[CaseRecord], dict[str, Any]]) -> Record:
-    cases = (case.model_copy(update=change(case)) for case in record.cases)
-    return record.model_copy(update={"cases": tuple(cases)})
+def fitted(record: Record) -> Record:
+    """The record, cut until it fits into the limit; one that fits stays whole."""
+    cut = record
+    for size in _SIZES:
+        if len(dump(cut)) <= RECORD_LIMIT:
+            break
+        cut = _cut(record, size)
+    return cut
 
 
-def _each_card(record: Record, change: Callable[[Scorecard], dict[str, Any]]) -> Record:
-    return _each_case(
-        record,
-        lambda case: {"scorecard": case.scorecard.model_copy(update=change(case.scorecard))},
+def _cut(record: Record, size: _Size) -> Record:
+    points = join_histories(record.history, most=size.points) if size.points else ()
+    # Old points show the trend of the time alone; the newest ones judge the other metrics.
+    judged = {id(point) for point in join_histories(points, most=JUDGED_POINTS)}
+    history = tuple(
+        point if id(point) in judged else point.model_copy(update={"metrics": {}})
+        for point in points
     )
+    cases = tuple(_cut_case(case, size) for case in record.cases)
+    trends = record.trends if size.points else ()
+    return record.model_copy(update={"history": history, "cases": cases, "trends": trends})
+
+
+def _cut_case(case: CaseRecord, size: _Size) -> CaseRecord:
+    card = case.scorecard
+    layers = card.per_layer_summary[: size.layers]
+    hotspots = card.hotspot_ops if size.details else ()
+    card = card.model_copy(update={"per_layer_summary": layers, "hotspot_ops": hotspots})
+    changes: dict[str, Any] = {"scorecard": card}
+    if size.launches is not None:
+        heads = [launch for launch in case.launches if launch.side == "head"]
+        bases = [launch for launch in case.launches if launch.side == "base"]
+        changes["launches"] = (*heads[: size.launches], *bases[: size.launches])
+    if not size.details:
+        changes |= {"ops": {}, "op_details": {}, "phases": {}}
+        changes |= {"explanation": None, "parity": None}
+    return case.model_copy(update=changes)

@@ -347,15 +347,16 @@ class Pairs:
 
 def launch_pairs(case: CaseRecord) -> Pairs | None:
     """The launches of both sides by their number; None where there are no two pairs."""
-    name = next(
+    change = next(
         (
-            change.metric
+            change
             for change in case.changes
             if change.metric in (STEP_TIME, THROUGHPUT)
             and any(change.metric in launch.values for launch in case.launches)
         ),
-        STEP_TIME,
+        None,
     )
+    name = change.metric if change else STEP_TIME
     sides: dict[str, dict[int, float]] = {"base": {}, "head": {}}
     for launch in case.launches:
         if launch.values.get(name, 0.0) > 0:
@@ -368,7 +369,6 @@ def launch_pairs(case: CaseRecord) -> Pairs | None:
         for number in numbers[:MOST_PAIRS]
         for base, head in ((sides["base"][number], sides["head"][number]),)
     ]
-    change = next((change for change in case.changes if change.metric == name), None)
     return _drawn(metric_named(name), pairs, len(numbers) - len(pairs), change)
 
 
