@@ -134,7 +134,8 @@ def _drawn(
         _run(across.percent(place), scale.top(value), sources[place], metric.show(value))
         for place, value in enumerate(shown)
     ]
-    runs, now = placed[: len(alike)], placed[-1] if current or not is_new else None
+    runs = placed[: len(alike)]
+    now = placed[-1] if current or not is_new else None
     places = [(across.units(place), scale.down(value)) for place, value in enumerate(values)]
     commits = [point.commit for point, _ in alike]
     return Course(
@@ -153,7 +154,7 @@ def _drawn(
 
 
 def _is_same_work(point: HistoryPoint, case: CaseRecord) -> bool:
-    """A step of other tokens takes another time, and that is no course."""
+    """A step of another number of tokens takes another time, so it is not drawn."""
     mine, theirs = case.tokens_per_step, point.tokens_per_step
     return not (mine and theirs) or abs(mine / theirs - 1.0) <= SAME_TOKENS
 
