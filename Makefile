@@ -7,14 +7,20 @@ BIN := $(VENV)/bin
 # A fresh virtual environment knows no package of the machine's, and reads hashes only from our locks.
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir
 
+# A worker a core; who is done takes over what the others have not begun.
+PYTEST = $(BIN)/python -m pytest --numprocesses logical --dist worksteal
+# The rooms that touch neither the network nor a process nor the clock.
+PURE := model reference files compare judge report launches baselines
+
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas picture clean
+.PHONY: help demo test quick lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas picture house clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
-	@echo "make test    set up and run the tests"
+	@echo "make test    set up and run the tests, on all cores"
+	@echo "make quick   the tests of the pure rooms alone: after every save"
 	@echo "make lint    ruff, strict types"
 	@echo "make bench   print the speed ratios that the README quotes"
 	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
@@ -25,6 +31,7 @@ help:
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
 	@echo "make schemas  write the JSON schemas that are shipped anew"
 	@echo "make picture  draw the house in CONTRIBUTING anew, from its plan"
+	@echo "make house   print how big the house is, and how far it is to the decision"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove what the other verbs made"
 
@@ -32,7 +39,10 @@ demo: $(VENV)/.runtime
 	$(BIN)/ci-score demo
 
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+quick: $(VENV)/.tests
+	$(PYTEST) -q $(PURE:%=tests/%)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -70,6 +80,9 @@ schemas: $(VENV)/.tests
 picture: $(VENV)/.tests
 	CI_SCORE_WRITE_PICTURE=1 $(BIN)/python -m pytest -q tests/house/test_architecture.py
 	git diff --stat CONTRIBUTING.md
+
+house: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.house
 
 lock: $(VENV)/.lint
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/lock

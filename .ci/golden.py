@@ -1,6 +1,7 @@
-"""Holds the installed ci_score to the reference's cases: `python3 -I golden.py reference.jsonl.gz`.
+"""Holds the installed ci_score to the reference's cases: `python3 -I golden.py reference.jsonl`.
 
-The suite does the same from a checkout. This one needs nothing but what an image has in it.
+The file may be gzipped. The suite does the same from a checkout. This one needs nothing but what an
+image has in it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def holds(case: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Prints how many cases hold, and fails unless it is all of them."""
-    with gzip.open(sys.argv[1], "rt", encoding="utf-8") as lines:
+    name = sys.argv[1]
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(name, "rt", encoding="utf-8") as lines:
         held = [holds(json.loads(line)) for line in lines]
     version = sys.version.split()[0]
     sys.stdout.write(f"{sum(held)} of {len(held)} golden cases hold on Python {version}\n")

@@ -25,12 +25,20 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks.gate import FALSE_FAIL, LIMIT, PLANTED, STICKY, WORLDS, Design, World
+from benchmarks.gate import (
+    FALSE_FAIL,
+    LIMIT,
+    PLANTED,
+    STICKY,
+    WORLDS,
+    Design,
+    World,
+    shipped_policy,
+)
 from benchmarks.gate import Session as Simulated
 from benchmarks.gate import session as simulated
 from benchmarks.measure import note, show
-from ci_score.judge import noise
-from ci_score.judge.judging import judge
+from ci_score.judge import decide, noise
 from ci_score.measure import Recorder
 from ci_score.measure.ab import Plan, Runner, Session, opened
 from ci_score.measure.launching import Done, Order, launch
@@ -122,12 +130,9 @@ SIMULATED_COLUMNS = (
 # --- real sessions ------------------------------------------------------------------------------
 
 
-class Undisturbed:
-    """A machine without accelerators."""
-
-    def disturbances(self, _order: Order, run: Callable[[], Done]) -> tuple[Done, dict[str, str]]:
-        """Nothing that could be asked."""
-        return run(), {}
+def undisturbed(_order: Order, run: Callable[[], Done]) -> tuple[Done, dict[str, str]]:
+    """A launch on a machine without accelerators."""
+    return run(), {}
 
 
 class Silence:
@@ -136,7 +141,7 @@ class Silence:
     def begins(self, _session: Session, _side: Side, _pair: int) -> None:
         """Of no interest."""
 
-    def ends(self, _session: Session, _words: str) -> None:
+    def ends(self, _session: Session, _result: str) -> None:
         """Of no interest."""
 
 
@@ -194,7 +199,7 @@ class Bench:
             out,
             os.environ,
             partial(launch, stopped=lambda: False),
-            Undisturbed(),
+            undisturbed,
             lambda: math.inf,
             lambda: False,
             Silence(),
@@ -332,11 +337,11 @@ def looked_at(found: Simulated) -> tuple[Outcome, int]:
         look = look_at(evidence, number, LOOKS, -math.log1p(-LIMIT), FALSE_FAIL)
         if look.answer is not Answer.UNCLEAR or pairs == LOOKS[-1]:
             break
-    trial = Simulated(Design(pairs=pairs), head, base).trial()
-    share = {"look_share": share_of_look(number, len(LOOKS))}
-    launches = tuple(one.model_copy(update=share) for one in trial.case.launches)
-    trial = replace(trial, case=trial.case.model_copy(update={"launches": launches}))
-    verdict = judge([trial])[0].verdict
+    compared = Simulated(Design(pairs=pairs), head, base).compared()
+    share = share_of_look(number, len(LOOKS))
+    launches = tuple(one.but(look_share=share) for one in compared.measured.launches)
+    case = replace(compared, measured=compared.measured.but(launches=launches))
+    verdict = decide([case], (), shipped_policy())[0].verdict
     return (verdict.outcome if verdict else Outcome.INCONCLUSIVE), pairs
 
 

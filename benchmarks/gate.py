@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from itertools import islice
@@ -24,23 +24,22 @@ from typing import Literal
 
 from benchmarks.measure import note, ratio, show
 from ci_score.baselines import read_record
-from ci_score.compare.changes import compare
+from ci_score.compare.changes import differences
 from ci_score.files.strict_json import dump
-from ci_score.judge import student
-from ci_score.judge.judging import Trial, judge
+from ci_score.judge import decide, student
 from ci_score.judge.noise import LEAST_HISTORY
-from ci_score.judge.policy import CaseRules, policy_of, policy_table, rules_of
+from ci_score.judge.policy import Policy, read_policy, rules_of
 from ci_score.model.environment import Environment
 from ci_score.model.record import (
     BaselineUsed,
-    CaseRecord,
     HistoryPoint,
     LaunchNumbers,
+    Measured,
     Record,
     RunIdentity,
 )
 from ci_score.model.scorecard import Scorecard
-from ci_score.model.stages import BaselineFound
+from ci_score.model.stages import BaselineFound, Compared
 from ci_score.model.verdict import Outcome
 
 FALSE_FAIL = 0.005
@@ -175,27 +174,33 @@ class Session:
         """The same luck, and a head that takes longer."""
         return Session(self.design, tuple(ms * factor for ms in self.head), self.base)
 
-    def trial(self, case: str = "training") -> Trial:
+    def compared(self, case: str = "training") -> Compared:
         """What the pipeline would hand to the judge."""
         head, base = _case(case, self.now), _case(case, self.before)
-        history: tuple[HistoryPoint, ...] = ()
         if self.design.pairs:
             launches = _launches("head", self.head) + _launches("base", self.base)
             head = head.model_copy(update={"launches": launches})
-        elif self.design.runs:
-            history = tuple(_point(case, ms) for ms in self.base)
-        rules = shipped_rules()
-        changes = compare(head, base, [gate.metric for gate in rules.gates])
         found = BaselineFound(base, BaselineUsed(source="the branch"))
-        return Trial(head, rules, found, changes, history=history)
+        return Compared(head, found, differences(head, base, gated()))
+
+    def branch(self, case: str = "training") -> tuple[HistoryPoint, ...]:
+        """What the branch remembers of it."""
+        if self.design.pairs or not self.design.runs:
+            return ()
+        return tuple(_point(case, ms) for ms in self.base)
 
 
 @cache
-def shipped_rules() -> CaseRules:
+def shipped_policy() -> Policy:
     """What `ci-score policy init` writes."""
     starter = files("ci_score.judge.policy") / "starter.toml"
-    table = policy_table(starter.read_bytes(), "starter.toml")
-    return rules_of(policy_of(table, "starter.toml"), "training")
+    return read_policy(starter.read_bytes(), "starter.toml").policy
+
+
+@cache
+def gated() -> tuple[str, ...]:
+    """The metrics that it names."""
+    return tuple(gate.metric.name for gate in rules_of(shipped_policy(), "training").gates)
 
 
 def session(world: World, spread: float, design: Design, luck: random.Random) -> Session:
@@ -217,7 +222,7 @@ def session(world: World, spread: float, design: Design, luck: random.Random) ->
     return Session(design, tuple(sides[0]), tuple(sides[1]))
 
 
-def _case(name: str, ms: float) -> CaseRecord:
+def _case(name: str, ms: float) -> Measured:
     # Unchecked, because thousands of thousands are built.
     card = Scorecard.model_construct(
         grade="B",
@@ -228,7 +233,7 @@ def _case(name: str, ms: float) -> CaseRecord:
         forward_backward_ratio=0.0,
         wall_coverage=0.0,
     )
-    return CaseRecord(name=name, scorecard=card)
+    return Measured(name=name, scorecard=card)
 
 
 def _launches(side: Literal["head", "base"], times: Sequence[float]) -> tuple[LaunchNumbers, ...]:
@@ -261,7 +266,7 @@ def _point(case: str, ms: float) -> HistoryPoint:
 
 def ours(found: Session) -> Outcome:
     """The shipped judge's."""
-    verdict = judge([found.trial()])[0].verdict
+    verdict = decide([found.compared()], found.branch(), shipped_policy())[0].verdict
     return verdict.outcome if verdict else Outcome.INCONCLUSIVE
 
 
@@ -369,8 +374,10 @@ def failing_reports(cell: Cell, seeds: range) -> int:
     for seed in seeds:
         first = seed * CASES_OF_A_REPORT
         sessions = cell.sessions(range(first, first + CASES_OF_A_REPORT))
-        trials = [found.trial(f"case-{number}") for number, found in enumerate(sessions)]
-        verdicts = [case.verdict for case in judge(trials)]
+        named = [(f"case-{number}", found) for number, found in enumerate(sessions)]
+        cases = [found.compared(name) for name, found in named]
+        branch = tuple(point for name, found in named for point in found.branch(name))
+        verdicts = [case.verdict for case in decide(cases, branch, shipped_policy())]
         failed += any(verdict and verdict.outcome is Outcome.FAIL for verdict in verdicts)
     return failed
 
@@ -533,7 +540,7 @@ def run_reports(cells: Sequence[Cell], trials: int) -> list[Target]:
 def cost() -> float:
     """Judging a case of 1,000 launches and 200 runs of the branch, in readings of its record."""
     luck = random.Random("cost")  # noqa: S311
-    pairs = session(normal, 0.01, Design(pairs=500), luck).trial()
+    pairs = session(normal, 0.01, Design(pairs=500), luck).compared()
     runs = session(normal, 0.01, Design(runs=200), luck)
     history = tuple(
         HistoryPoint(
@@ -546,16 +553,14 @@ def cost() -> float:
         )
         for number, ms in enumerate(runs.base)
     )
-    trial = Trial(pairs.case, pairs.rules, pairs.baseline, pairs.changes, history=history)
-    record = Record(ci_score_version="", created_at="", cases=(trial.case,), history=history)
+    alone = replace(pairs, measured=_case("training", runs.now))
+    judged = decide([pairs], (), shipped_policy())
+    record = Record(ci_score_version="", created_at="", cases=tuple(judged), history=history)
     data = dump(record).encode()
-    alone = Trial(
-        _case("training", runs.now), trial.rules, trial.baseline, trial.changes, (), history
-    )
 
     def judging() -> None:
-        judge([trial])
-        judge([alone])
+        decide([pairs], history, shipped_policy())
+        decide([alone], history, shipped_policy())
 
     return ratio(judging, lambda: read_record(data, "the record"))
 

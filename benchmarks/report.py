@@ -17,7 +17,7 @@ from ci_score.github.comment import LONGEST_COMMENT
 from ci_score.model.record import Record
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
-from tests.showcase import large
+from tests.builders.showcase import large
 
 PAGE_LIMIT_MB = 2.0
 PAIRS, SHORT_PAIRS = 15, 5

@@ -13,17 +13,21 @@ Exit 1 belongs to a regression beyond a failing limit alone and is never the fat
 
 from __future__ import annotations
 
+EXIT_OK, EXIT_REGRESSION, EXIT_WRONG_USE, EXIT_UNJUDGED = 0, 1, 2, 3
+# Of `ci-score suspect` alone: one run looks wrong.
+EXIT_SUSPICIOUS = 10
+
 
 class CiScoreError(Exception):
     """What went wrong, in words for the person who has to mend it."""
 
-    exit_code = 3
+    exit_code = EXIT_UNJUDGED
 
 
 class WrongUseError(CiScoreError):
     """The way ci-score was called or configured is wrong; the message says how to do it right."""
 
-    exit_code = 2
+    exit_code = EXIT_WRONG_USE
 
 
 class BadInputError(WrongUseError):

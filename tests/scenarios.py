@@ -1,7 +1,7 @@
 """The real image as a Docker action on a loopback GitHub: `python -m tests.scenarios IMAGE`.
 
-The container is started as the runner starts it, by `tools/container action` of CI_SCORE_SHARED: as
-root, the workspace mounted, inputs as INPUT_ variables. Each scenario says what must hold then.
+The container is started as the runner starts it, by `.ci/container action`: as root, the workspace
+mounted, inputs as INPUT_ variables. Each scenario says what must hold then.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_score.run.inputs import INPUTS
-from tests.builders import shared
-from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, events
-from tests.loopback_github.state import PullRequest
-from tests.scene import (
+from tests.builders import PROJECT
+from tests.builders.scene import (
     FAST,
     REPOSITORY,
     SLOW,
@@ -31,8 +29,11 @@ from tests.scene import (
     pull_request,
     tip,
 )
+from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, contract, events
+from tests.loopback_github.state import PullRequest
 
-OWNER = 1000
+# Whoever owns the workspace is not root: on a runner that is us, and root hands it to somebody.
+OWNER = os.getuid() or 1000
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ def a_scene() -> Iterator[Scene]:
     state = State(start="2026-01-05T09:00:00Z")
     state.token(TOKEN)
     state.repository(REPOSITORY)
-    with tempfile.TemporaryDirectory() as folder, LoopbackGitHub(state) as github:
+    # Root in the container may leave files that we cannot remove.
+    kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with kept as folder, LoopbackGitHub(state) as github:
         scene = Scene(github, Path(folder))
         scene.commits(1)
         scene.measure(FAST)
         for path in (scene.workspace, *scene.workspace.rglob("*")):
-            os.chown(path, OWNER, OWNER)
+            os.chown(path, OWNER, -1)
         yield scene
         assert contract_violations(github) == []
 
@@ -69,13 +72,11 @@ def act(image: str, scene: Scene, pull: PullRequest, **inputs: str) -> Done:
     event = events.pull_request(scene.github, pull)
     written = event.write(scene.folder / "runner")
     given = {"github-token": TOKEN, **inputs}
-    variables = {row.variable: given.get(row.name, row.default) for row in INPUTS}
+    variables = {row.variable: given.get(row.name, row.default) for row in INPUTS.values()}
     path = {"GITHUB_EVENT_PATH": written["GITHUB_EVENT_PATH"]}
     environment = {**event.environment, **variables, **path}
-    folder = shared()
-    assert folder is not None
     done = subprocess.run(
-        [str(folder / "tools" / "container"), "action", image, str(scene.workspace),
+        [str(PROJECT / ".ci" / "container"), "action", image, str(scene.workspace),
          *(f"{name}={value}" for name, value in environment.items())],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
@@ -158,6 +159,8 @@ SCENARIOS: tuple[Callable[[str, Scene], None], ...] = (
 
 def main(image: str) -> None:
     """Runs every scenario and says so; the first that does not hold ends it."""
+    if contract.description_path() is None:
+        print(f"no {contract.DESCRIPTION} here: requests are not held to it")  # noqa: T201
     for scenario in SCENARIOS:
         begin = time.perf_counter()
         with a_scene() as scene:

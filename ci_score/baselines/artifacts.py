@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ci_score.baselines.records import read_record
-from ci_score.baselines.walk import Candidate, Reason, Walk
+from ci_score.baselines.walk import Candidate, Missing, Walk
 from ci_score.errors import BadInputError, GitHubError, NoPermissionError, NotThereError
+from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.stages import OpenedUpload, Upload
 from ci_score.model.verdict import Unjudged
 
@@ -33,7 +34,7 @@ class ArtifactBaselines(Walk):
         self._store = store
         self._all_expired = 0
         self._gave_up = False
-        self._failure: Reason | None = None
+        self._failure: Missing | None = None
 
     def _candidates(self) -> Iterator[Candidate]:
         try:
@@ -97,7 +98,9 @@ class ArtifactBaselines(Walk):
             commits_away=commits_away,
         )
 
-    def _own_reason(self, case: str, mismatch: str, unmeasured: str) -> Reason | None:
+    def _own_reason(
+        self, case: str, mismatch: Reason | None, unmeasured: Reason | None
+    ) -> Missing | None:
         if self._failure is not None:
             return self._failure
         if mismatch:
@@ -108,13 +111,13 @@ class ArtifactBaselines(Walk):
         if self._opened and not self._gave_up:
             return None
         if self._all_expired:
-            return Unjudged.EXPIRED, f"{self._all_expired} records, all expired"
+            return Unjudged.EXPIRED, Why.ALL_EXPIRED(records=self._all_expired)
         if self._skipped:
-            return Unjudged.ALL_UNUSABLE, self._skipped[0]
-        return Unjudged.FIRST_RUN, "the branch has left no record yet"
+            return Unjudged.ALL_UNUSABLE, quoted(self._skipped[0])
+        return Unjudged.FIRST_RUN, Why.NO_RECORD_YET()
 
 
-def _failure(error: GitHubError) -> Reason:
+def _failure(error: GitHubError) -> Missing:
     # GitHub answers 404 where a token may not even know that something exists.
     no_permission = isinstance(error, NoPermissionError | NotThereError)
-    return Unjudged.NO_PERMISSION if no_permission else Unjudged.API_DOWN, str(error)
+    return Unjudged.NO_PERMISSION if no_permission else Unjudged.API_DOWN, quoted(str(error))

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.baselines.records import is_bare_scorecard, read_record
-from ci_score.baselines.walk import Candidate, Reason, Walk
+from ci_score.baselines.walk import Candidate, Missing, Walk
 from ci_score.errors import BadInputError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, read_bytes, write_atomically
+from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Unjudged
 
@@ -114,11 +115,15 @@ class FolderBaselines(Walk):
             return False
         return True
 
-    def _own_reason(self, case: str, mismatch: str, unmeasured: str) -> Reason | None:
+    def _own_reason(
+        self, case: str, mismatch: Reason | None, unmeasured: Reason | None
+    ) -> Missing | None:
         if self._skipped and not mismatch:
             # What could not be read may have been the case's newest record.
-            return Unjudged.ALL_UNUSABLE, self._skipped[0]
-        return None if self._opened else (Unjudged.FIRST_RUN, f"no record in {self._path.name}")
+            return Unjudged.ALL_UNUSABLE, quoted(self._skipped[0])
+        return (
+            None if self._opened else (Unjudged.FIRST_RUN, Why.NO_RECORD_IN(folder=self._path.name))
+        )
 
 
 def _shown(name: str) -> str:

@@ -10,10 +10,10 @@ from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump, parse, validate
 from ci_score.model.environment import Environment
-from ci_score.model.record import DEFAULT_CASE, CaseRecord, HistoryPoint, Record, RunIdentity
+from ci_score.model.record import DEFAULT_CASE, HistoryPoint, Judged, Record, RunIdentity
 from ci_score.model.scorecard import Scorecard
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 KEPT_POINTS = 200
 # What a judgement looks at; older points are for the trend.
 JUDGED_POINTS = 60
@@ -51,11 +51,11 @@ def _of_bare_scorecard(scorecard: Scorecard, knows_whether_graded: bool) -> Reco
     if not knows_whether_graded and scorecard.efficiency in (0.0, 1.0):
         # The reference grades F where it knows no roofline, and A above it: both are clamped.
         reason = f"the scorecard's efficiency is {scorecard.efficiency:.0%}"
-        scorecard = scorecard.model_copy(update={"ungraded_reason": reason})
+        scorecard = scorecard.but(ungraded_reason=reason)
     environment = Environment(
         accelerator=scorecard.accelerator, accelerator_count=scorecard.accelerator_count
     )
-    case = CaseRecord(name=DEFAULT_CASE, environment=environment, scorecard=scorecard)
+    case = Judged(name=DEFAULT_CASE, environment=environment, scorecard=scorecard)
     return Record(ci_score_version="", created_at="", cases=(case,))
 
 
@@ -180,26 +180,26 @@ def _cut(record: Record, size: _Size) -> Record:
     points = join_histories(record.history, most=size.points) if size.points else ()
     # Old points show the trend of the time alone; the newest ones judge the other metrics.
     judged = {id(point) for point in join_histories(points, most=JUDGED_POINTS)}
-    history = tuple(
-        point if id(point) in judged else point.model_copy(update={"metrics": {}})
-        for point in points
-    )
+    history = tuple(point if id(point) in judged else point.but(metrics={}) for point in points)
     cases = tuple(_cut_case(case, size) for case in record.cases)
-    trends = record.trends if size.points else ()
-    return record.model_copy(update={"history": history, "cases": cases, "trends": trends})
+    return record.but(history=history, cases=cases, trends=record.trends if size.points else ())
 
 
-def _cut_case(case: CaseRecord, size: _Size) -> CaseRecord:
+def _cut_case(case: Judged, size: _Size) -> Judged:
     card = case.scorecard
-    layers = card.per_layer_summary[: size.layers]
-    hotspots = card.hotspot_ops if size.details else ()
-    card = card.model_copy(update={"per_layer_summary": layers, "hotspot_ops": hotspots})
-    changes: dict[str, Any] = {"scorecard": card}
-    if size.launches is not None:
-        heads = [launch for launch in case.launches if launch.side == "head"]
-        bases = [launch for launch in case.launches if launch.side == "base"]
-        changes["launches"] = (*heads[: size.launches], *bases[: size.launches])
-    if not size.details:
-        changes |= {"ops": {}, "op_details": {}, "phases": {}}
-        changes |= {"explanation": None, "parity": None}
-    return case.model_copy(update=changes)
+    slim = case.but(
+        scorecard=card.but(
+            per_layer_summary=card.per_layer_summary[: size.layers],
+            hotspot_ops=card.hotspot_ops if size.details else (),
+        ),
+        launches=tuple(
+            launch
+            for side in ("head", "base")
+            for launch in [one for one in case.launches if one.side == side][: size.launches]
+        )
+        if size.launches
+        else case.launches,
+    )
+    if size.details:
+        return slim
+    return slim.but(ops={}, op_details={}, phases={}, explanation=None, parity=None)

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 
 from ci_score.baselines.records import is_bare_scorecard, join_histories
 from ci_score.model.environment import Environment
-from ci_score.model.record import BaselineUsed, CaseRecord, HistoryPoint, Record, RunIdentity
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
 from ci_score.model.verdict import Unjudged
 
-Reason = tuple[Unjudged, str]
+# Why there is no baseline: in one word, and what was found.
+Missing = tuple[Unjudged, Reason]
 
 
 class BaselineStore(Protocol):
@@ -53,7 +55,7 @@ class Candidate:
     commits_away: int | None = None
     fits_any_case: bool = False
 
-    def case(self, name: str) -> CaseRecord | None:
+    def case(self, name: str) -> Judged | None:
         """The case of that name; a bare scorecard does not know the name of its only one."""
         return self.record.cases[0] if self.fits_any_case else self.record.case(name)
 
@@ -74,7 +76,9 @@ class Walk(ABC):
         """The records of the store, the nearest first; what cannot be used goes to `_skipped`."""
 
     @abstractmethod
-    def _own_reason(self, case: str, mismatch: str, unmeasured: str) -> Reason | None:
+    def _own_reason(
+        self, case: str, mismatch: Reason | None, unmeasured: Reason | None
+    ) -> Missing | None:
         """Why no candidate can be the baseline, if only this store can tell.
 
         `mismatch` and `unmeasured` are what was wrong with the nearest ones that have the case.
@@ -82,24 +86,25 @@ class Walk(ABC):
 
     def find(self, case: str, environment: Environment) -> Baseline:
         """The nearest record that measured the case in a comparable environment."""
-        mismatch, unmeasured = "", ""
+        mismatch: Reason | None = None
+        unmeasured: Reason | None = None
         for candidate in self._nearest_first():
             found = candidate.case(case)
             if found is None:
                 continue
             if not found.has_a_time:
-                unmeasured = unmeasured or f"{candidate.name}: measured nothing of {case}"
+                unmeasured = unmeasured or Why.NOTHING_OF_CASE(record=candidate.name, case=case)
                 continue
             differs = environment.mismatch(found.environment)
             if differs is None:
                 return BaselineFound(found, self._used(candidate))
-            mismatch = mismatch or f"{candidate.name}: {differs}"
-        reason, detail = self._own_reason(case, mismatch, unmeasured) or (
+            mismatch = mismatch or Why.MISMATCH_IN(record=candidate.name, why=differs)
+        why, detail = self._own_reason(case, mismatch, unmeasured) or (
             (Unjudged.ENVIRONMENT_CHANGED, mismatch)
             if mismatch
-            else (Unjudged.NEW_CASE, f"no record has a case {case!r}")
+            else (Unjudged.NEW_CASE, Why.NO_SUCH_CASE(case=case))
         )
-        return BaselineMissing(reason, detail, tuple(self._skipped))
+        return BaselineMissing(why, detail, tuple(self._skipped))
 
     def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
         """What the nearest records remember, joined."""

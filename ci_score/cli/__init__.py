@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from ci_score import __version__
+from ci_score.cli.console import say
 from ci_score.cli.machine import Machine
-from ci_score.cli.voice import say
 from ci_score.errors import CiScoreError
 
 EXIT_WRONG_USE, EXIT_BROKE = 2, 3

@@ -1,8 +1,6 @@
-"""`ci-score badge`: a record in a few words, for a README."""
+"""`ci-score badge`: a record as a badge for a README."""
 
 from __future__ import annotations
-
-import json
 
 import click
 
@@ -10,20 +8,20 @@ from ci_score.baselines import read_record
 from ci_score.cli import options
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
-from ci_score.report.badge import badge_of, badge_svg, shields_endpoint
+from ci_score.report import badge
 
 
 @click.command("badge")
 @click.argument("record", type=click.Path(allow_dash=True))
-@click.option("--case", "name", metavar="NAME", help="Of this case alone.")
-@click.option("--label", default="", metavar="TEXT", help="The words on the left.")
-@click.option("--endpoint", is_flag=True, help="Print the JSON that shields.io draws.")
+@click.option("--case", "name", metavar="NAME", help="Show only this case.")
+@click.option("--label", default="", metavar="TEXT", help="The text on the left.")
+@click.option("--endpoint", is_flag=True, help="Print the JSON of a shields.io endpoint badge.")
 @options.output_file_option
 def command(record: str, name: str | None, label: str, endpoint: bool, output: str | None) -> None:
     """Print a badge of RECORD: its throughput and its verdict.
 
-    An SVG by default. --endpoint prints the JSON of a shields.io endpoint badge instead, to be
-    served from any place that the world can read. RECORD may be - for standard input.
+    An SVG by default. --endpoint prints the JSON of a shields.io endpoint badge instead; serve it
+    from any public address. RECORD may be - for standard input.
 
     \b
     Examples:
@@ -37,7 +35,6 @@ def command(record: str, name: str | None, label: str, endpoint: bool, output: s
         if case is None:
             known = ", ".join(one.name for one in value.cases[:10]) or "none"
             raise WrongUseError(f"--case {name[:80]}: the record's cases are {known}")
-        value = value.model_copy(update={"cases": (case,), "unjudged": None})
-    badge = badge_of(value, label)
-    text = json.dumps(shields_endpoint(badge), indent=2) + "\n" if endpoint else badge_svg(badge)
+        value = value.but(cases=(case,), unjudged=None)
+    text = badge(value, label, endpoint=endpoint)
     options.Output(as_json=endpoint, style="svg", file=options.file_name(output)).write(text)

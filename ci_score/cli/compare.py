@@ -9,13 +9,14 @@ import click
 
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.cli import options
+from ci_score.compare import compared
 from ci_score.errors import BadInputError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
 from ci_score.files.strict_json import dump
-from ci_score.judge.policy import LARGEST_POLICY, policy_of, policy_table
-from ci_score.judge.trials import Evidence
-from ci_score.judge.verdict import exit_code
-from ci_score.model.record import CaseRecord, LaunchNumbers, Record
+from ci_score.judge import decide, exit_code
+from ci_score.judge.policy import LARGEST_POLICY, Policy, PolicyFile, policy_of, read_policy
+from ci_score.model.record import LaunchNumbers, Measured, Record
+from ci_score.report import render
 
 
 @click.command("compare")
@@ -52,25 +53,35 @@ def command(record: str, baseline: str, config: Path | None, **said: Any) -> int
             source, field="cases", found="an empty list", expected="a case to judge"
         )
     store = _store(baseline, head)
-    table = _rules(config, store)
-    found = [store.find(case.name, case.environment) for case in head.cases]
-    policy = policy_of(table or {}, "the policy")
+    file = _policy(config, store)
+    policy = file.policy if file else Policy()
     # Pairs tell of the base that was measured beside them, and not of the one that is asked for.
-    alone = [case.model_copy(update={"launches": _of_head(case)}) for case in head.cases]
-    cases = Evidence(alone, found, store.history(1)).judged(policy)
-    judged = head.model_copy(update={"cases": tuple(cases), "rules": policy.rules, "policy": table})
-    output.write(dump(judged) if output.as_json else options.report_in_style(judged, output.style))
+    cases = [
+        compared(
+            case.but(launches=_of_head(case)),
+            store.find(case.name, case.environment),
+            policy.named_metrics,
+        )
+        for case in head.cases
+    ]
+    judged = head.but(
+        cases=decide(cases, store.history(1), policy),
+        rules=policy.rules,
+        policy=dict(file.table) if file else None,
+    )
+    output.write(dump(judged) if output.as_json else render(judged, output.style))
     return exit_code(judged, gate)
 
 
-def _of_head(case: CaseRecord) -> tuple[LaunchNumbers, ...]:
+def _of_head(case: Measured) -> tuple[LaunchNumbers, ...]:
     return tuple(launch for launch in case.launches if launch.side == "head")
 
 
-def _rules(config: Path | None, store: FolderBaselines) -> dict[str, Any] | None:
-    if config is None:
-        return store.newest_policy()
-    return policy_table(read_bytes(str(config), LARGEST_POLICY), config.name)
+def _policy(config: Path | None, store: FolderBaselines) -> PolicyFile | None:
+    if config is not None:
+        return read_policy(read_bytes(str(config), LARGEST_POLICY), config.name)
+    table = store.newest_policy()
+    return None if table is None else policy_of(table, "the policy")
 
 
 def _read(name: str) -> Record:

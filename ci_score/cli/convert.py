@@ -1,4 +1,4 @@
-"""`ci-score convert`: what a profiler wrote, as a profile of a few kilobytes."""
+"""`ci-score convert`: turns a profiler's files into a profile of a few kilobytes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 import click
 
 from ci_score.cli import options
-from ci_score.cli.progress import progress
+from ci_score.cli.console import progress
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name
 from ci_score.model.profile import Profile
-from ci_score.report.profile import profile_text
-from ci_score.run.case_files import CaseSource, find_files
-from ci_score.run.reading import profile_of
-from ci_score.traces import Problem, ProfileSource, normalised, processes, read_all
+from ci_score.report import profile_text
+from ci_score.run import sources_in
+from ci_score.traces import Problem, ProfileSource, normalised, processes, profile_of, read_all
 
 GIB = 1024**3
 
@@ -42,7 +41,7 @@ GIB = 1024**3
     "--dask",
     "scheduler",
     metavar="ADDRESS",
-    help="Read on the workers of this Dask scheduler, which see the same paths.",
+    help="Read on the workers of this Dask scheduler, which must see the same paths.",
 )
 @click.option(
     "--unpacked-limit",
@@ -50,7 +49,7 @@ GIB = 1024**3
     default=8.0,
     show_default=True,
     metavar="GIB",
-    help="How much one file may unpack to; what is read whole is at most 512 MiB.",
+    help="How much one file may unpack to; formats that are read whole allow 512 MiB.",
 )
 def command(
     files: tuple[str, ...],
@@ -60,14 +59,14 @@ def command(
     scheduler: str | None,
     unpacked_limit: float,
 ) -> None:
-    """Read FILES of a profiler (or folders, or -) and print what they say of one step.
+    """Read FILES of a profiler (or folders, or -) and print what they say about one step.
 
     Several files are one case: the ranks of a job, or captures of the same work. With --json the
-    result can be uploaded instead of the trace and is read by every other command.
+    result can be uploaded instead of the trace, and every other command reads it.
 
-    A file is known by its content, under any name, gzipped or not: `ci-score formats` lists what is
-    read. Of a damaged one what is whole counts, and the notes say what is missing; what cannot be
-    read is told with its place, and exits with 2.
+    The format is recognised by content: names do not matter, and files may be gzipped. `ci-score
+    formats` lists the formats. From a damaged file everything that is intact is used, and the notes
+    say what is missing. If nothing can be read, the error says where, and the exit code is 2.
 
     \b
     Examples:
@@ -79,7 +78,7 @@ def command(
     """
     sources = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
     named = frozenset(file for file in files if not Path(file).is_dir())
-    # Progress first: it is a thread, and whether there is one decides how processes are started.
+    # Progress first: it is a thread, and processes start differently where there are threads.
     with (
         progress("reading", len(sources), quiet=as_json) as done,
         _pool(sources, jobs, scheduler) as pool,
@@ -97,15 +96,7 @@ def _sources(file: str, limit: int) -> Iterator[ProfileSource]:
     if file == STANDARD_INPUT or not path.is_dir():
         yield options.source_of(file, limit)
         return
-    found = find_files([CaseSource(".")], path)
-    if len(found) > 1:
-        raise WrongUseError(
-            f"{file} holds the cases {', '.join(sorted(found)[:5])}: convert one folder at a time"
-        )
-    if not found:
-        raise WrongUseError(f"{file}: the folder holds no file that can be a profile")
-    for case_file in next(iter(found.values())):
-        yield case_file.source()
+    yield from sources_in(path)
 
 
 @contextmanager
@@ -129,7 +120,7 @@ def _pool(
 
 
 def _explain_missing(results: list[Profile | Problem], sources: list[ProfileSource]) -> None:
-    """A file that is here and not there is a matter of paths, which the reader cannot know."""
+    """A file that exists here but not on the workers: the reader cannot know that."""
     for result, source in zip(results, sources, strict=True):
         missing = isinstance(result, Problem) and result.found == "no such file"
         if missing and source.path is not None and source.path.exists():

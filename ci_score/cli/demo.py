@@ -9,18 +9,17 @@ from pathlib import Path
 import click
 
 from ci_score.baselines import FolderBaselines
-from ci_score.cli.colour import show_report
-from ci_score.compare.efficiency import Workload
+from ci_score.cli.console import show_report
+from ci_score.compare import Workload
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import dump
-from ci_score.judge.verdict import Gate, exit_code
+from ci_score.judge import exit_code
+from ci_score.model.gate import Gate
 from ci_score.model.profile import Profile
 from ci_score.model.record import Record
 from ci_score.model.stages import CaseInput
-from ci_score.report.html.page import report_html
-from ci_score.report.markdown import report_markdown
-from ci_score.report.terminal import report_text
-from ci_score.run.story import Job, run
+from ci_score.report import render
+from ci_score.run import Job, run
 from ci_score.traces import ProfileSource, read_profile
 
 CASE = "llm-1b@l4"
@@ -71,7 +70,7 @@ def command(output_dir: Path, as_json: bool) -> None:
         click.echo(dump(record), nl=False)
         return
     code = exit_code(record, Gate())
-    show_report(report_text(record) + "\n")
+    show_report(render(record, "terminal") + "\n")
     click.echo(f"The check of this pull request would exit {code}. Where to look:")
     click.echo(f"  {output_dir / 'report.html'}    the report, for a browser")
     click.echo(f"  {output_dir / 'report.md'}      the pull request comment")
@@ -93,5 +92,5 @@ def sample(name: str) -> Profile:
 
 def _publish(record: Record, output_dir: Path) -> None:
     write_atomically(output_dir / "ci-score.json", dump(record))
-    write_atomically(output_dir / "report.md", report_markdown(record))
-    write_atomically(output_dir / "report.html", report_html(record))
+    write_atomically(output_dir / "report.md", render(record, "markdown"))
+    write_atomically(output_dir / "report.html", render(record, "html"))

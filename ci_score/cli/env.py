@@ -1,16 +1,16 @@
-"""`ci-score env`: what this machine is, for environment.json beside the measurements."""
+"""`ci-score env`: describes this machine, for environment.json beside the measurements."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ci_score.cli.session import visible_devices
 from ci_score.files.disk import write_atomically
-from ci_score.measure.environment import here
+from ci_score.measure import this_machine
 
 
 @click.command("env")
@@ -18,15 +18,15 @@ from ci_score.measure.environment import here
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write environment.json here: beside the measurements or profiles, which `run` reads.",
+    help="Write environment.json here. `run` reads it beside measurements or profiles.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON.")
 def command(output: Path | None, as_json: bool) -> None:
-    """Tell what this machine is: accelerators, driver, clocks, versions, git.
+    """Describe this machine: accelerators, driver, clocks, versions, git.
 
-    Accelerators are asked through NVML (pip install "ci-score[nvml]"), nvidia-smi or rocm-smi,
-    whichever is there. Versions are those of the Python that ci-score runs in. What cannot be
-    known is left out.
+    Accelerators are read through NVML (pip install "ci-score[nvml]"), nvidia-smi or rocm-smi, the
+    first that works. Versions are those of the Python that runs ci-score. What is not known is left
+    out.
 
     \b
     Examples:
@@ -34,14 +34,14 @@ def command(output: Path | None, as_json: bool) -> None:
       ci-score env --json
       ci-score env -o profiles/environment.json
     """
-    found = here(visible_devices())
-    text = json.dumps(found, indent=2) + "\n"
+    machine = this_machine(os.environ)
+    text = json.dumps(machine, indent=2) + "\n"
     if output is not None:
         write_atomically(output, text)
     if as_json:
         click.echo(text, nl=False)
     elif output is None:
-        for name, value in found.items():
+        for name, value in machine.items():
             click.echo(f"{name:<18} {_shown(value)}")
 
 

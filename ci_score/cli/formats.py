@@ -1,18 +1,18 @@
-"""`ci-score formats`: which files are read, and on what that was tested."""
+"""`ci-score formats`: lists the files that are read, and what that was tested on."""
 
 from __future__ import annotations
 
 import click
 
 from ci_score.files.strict_json import dump
-from ci_score.report.terminal import table
+from ci_score.report import table
 from ci_score.traces import FORMATS
 
 
 @click.command("formats")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """List the files that are read. A format is known by its content; gzip may be around any.
+    """List the formats that are read. They are recognised by content, and may be gzipped.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`ci-score hardware`: the accelerators in the table, and where their numbers come from."""
+"""`ci-score hardware`: lists accelerators, with the source of their numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ci_score.model.accelerators import (
     presets,
     suggestions,
 )
-from ci_score.report.terminal import table
+from ci_score.report import table
 
 
 def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
@@ -32,7 +32,7 @@ def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -
 def command(name: str | None, as_json: bool) -> None:
     """List accelerators with memory bandwidth and dense peaks, or show the one called NAME.
 
-    NAME may be what a driver prints. A preset also brings the reference's bytes per token.
+    NAME may be what a driver prints. A preset also has the reference's bytes per token.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What a command needs of the machine and a test brings itself."""
+"""What a command needs of the machine, and a test replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ci-score open`: traces side by side in Perfetto, which runs in the browser."""
+"""`ci-score open`: shows traces side by side in Perfetto, which runs in the browser."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import click
 
-from ci_score.cli.voice import say
+from ci_score.cli.console import say
 from ci_score.errors import WrongUseError
 
 PERFETTO = "https://ui.perfetto.dev"
-# The only port of this machine that Perfetto's page may read from.
+# Perfetto's page may read from this port of the machine and no other.
 PORT = 9001
 PIECE = 1024 * 1024
 NSIGHT_ENDINGS = (".sqlite", ".nsys-rep", ".sqlite.gz")
@@ -28,8 +28,9 @@ NSIGHT_ENDINGS = (".sqlite", ".nsys-rep", ".sqlite.gz")
 def command(traces: Sequence[Path], no_browser: bool) -> None:
     """Open TRACES (files, or folders with one trace each) side by side in Perfetto.
 
-    The traces stay on this machine: a small server on 127.0.0.1 hands them to Perfetto's page, and
-    ends when each was fetched or with Ctrl-C. Nsight's files are for `nsys-ui`, which is named.
+    The traces stay on this machine: a small server on 127.0.0.1 hands them to Perfetto's page. It
+    stops when each trace was fetched, or with Ctrl-C. For Nsight's files it prints the command of
+    `nsys-ui` instead.
 
     \b
     Examples:
@@ -48,19 +49,19 @@ def command(traces: Sequence[Path], no_browser: bool) -> None:
 def _one_trace(path: Path) -> Path:
     if path.is_file():
         return path
-    found = sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != ".")
-    if len(found) != 1:
-        raise WrongUseError(f"{path}: it holds {len(found)} files; name the trace")
-    return found[0]
+    files = sorted(file for file in path.rglob("*") if file.is_file() and file.name[0] != ".")
+    if len(files) != 1:
+        raise WrongUseError(f"{path}: it holds {len(files)} files; name the trace")
+    return files[0]
 
 
 def serve(files: Sequence[Path], port: int, show: Callable[[str], object]) -> None:
-    """Hands the files to Perfetto's page until each was fetched once."""
+    """Serves the files to Perfetto's page until each was fetched once."""
     waiting = set(range(len(files)))
     done = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
-        """Gives the named traces to Perfetto, and nothing else to anybody."""
+        """Serves the named traces, and no other file."""
 
         def do_GET(self) -> None:
             """One of the traces, or 404."""
@@ -81,13 +82,13 @@ def serve(files: Sequence[Path], port: int, show: Callable[[str], object]) -> No
                 done.set()
 
         def log_message(self, *_arguments: object) -> None:
-            """A page that loads is no news."""
+            """Prints no line for each request."""
 
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     except OSError as error:
         raise WrongUseError(
-            f"port {port} is taken ({error.strerror}); close the other one, Perfetto reads no other"
+            f"port {port} is taken ({error.strerror}); free it, Perfetto reads from no other port"
         ) from None
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""`ci-score policy`: the rules of a team, written, checked and shown."""
+"""`ci-score policy`: writes, checks and shows the rules of a team."""
 
 from __future__ import annotations
 
@@ -9,30 +9,27 @@ from typing import Any
 
 import click
 
-from ci_score.cli.voice import say
+from ci_score.cli.console import say
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import read_bytes, write_atomically
 from ci_score.files.strict_json import dump
 from ci_score.judge.policy import (
-    DEFAULT_POLICY,
     LARGEST_POLICY,
     CaseRules,
     GateRule,
     ParityRule,
     Policy,
-    mistakes_in,
-    policy_of,
-    policy_table,
+    mistakes_in_file,
+    passes,
+    read_policy,
     rules_of,
-    toml_table,
 )
-from ci_score.judge.verdict import HARMLESS
 from ci_score.model.metrics import Kind, Metric
 from ci_score.model.verdict import Unjudged
-from ci_score.report.terminal import table
-from ci_score.run.inputs import input_named
+from ci_score.report import UNJUDGED, table
+from ci_score.run import INPUTS
 
-DEFAULT_FILE = input_named("config").default
+DEFAULT_FILE = INPUTS["config"].default
 EXIT_WRONG = 2
 ANY_CASE = "every case"
 ANY_OTHER_CASE = "every other case"
@@ -42,9 +39,9 @@ ANY_OTHER_CASE = "every other case"
 def command() -> None:
     """Write, check and show the rules of a team.
 
-    They stand in .github/ci-score.toml: what fails a pull request, how sure that must be, and what
-    becomes of a run that could not be judged. A pull request is judged by the policy of the branch
-    that it goes to.
+    The rules are in .github/ci-score.toml: what fails a pull request, how sure that must be, and
+    what happens to a run that could not be judged. A pull request is judged by the policy of the
+    branch that it targets.
 
     \b
     Examples:
@@ -56,9 +53,9 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("file", default=DEFAULT_FILE, type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def init(file: Path, force: bool) -> None:
-    """Write FILE (.github/ci-score.toml) with the rules for training, commented.
+    """Write FILE (.github/ci-score.toml) with the rules for training and comments.
 
     \b
     Examples:
@@ -66,31 +63,30 @@ def init(file: Path, force: bool) -> None:
       ci-score policy init .github/nightly.toml --force
     """
     if file.exists() and not force:
-        raise WrongUseError(f"{file} is there already; --force replaces it")
+        raise WrongUseError(f"{file} exists already; --force replaces it")
     text = (files("ci_score.judge.policy") / "starter.toml").read_text(encoding="utf-8")
-    file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, text)
-    say(f"written: {file}. `ci-score policy show` prints what holds.")
+    say(f"written: {file}. `ci-score policy show` prints the rules.")
 
 
 @command.command("check")
 @click.argument("file", default=DEFAULT_FILE, type=click.Path(path_type=Path))
 def check(file: Path) -> int:
-    """Validate FILE (.github/ci-score.toml): every mistake at once, or what holds.
+    """Validate FILE (.github/ci-score.toml): print every mistake, or a summary of the rules.
 
     \b
     Examples:
       ci-score policy check
       ci-score policy check .github/nightly.toml
     """
-    found = mistakes_in(toml_table(_read(file), file.name), file.name)
-    for mistake in found:
+    mistakes = mistakes_in_file(_read(file), file.name)
+    for mistake in mistakes:
         say(f"ci-score: {mistake}")
-    if found:
+    if mistakes:
         return EXIT_WRONG
     policy = _policy(file)
-    click.echo(f"{file} is in order: {_gist(policy)}.")
-    click.echo("It judges pull requests once it is on the branch that they go to.")
+    click.echo(f"{file} is valid: {_summary(policy)}.")
+    click.echo("It judges pull requests once it is on the branch that they target.")
     return 0
 
 
@@ -99,9 +95,9 @@ def check(file: Path) -> int:
 @click.option("--case", "case", metavar="NAME", help="Only the rules of this case.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path, case: str | None, as_json: bool) -> None:
-    """Print the rules of FILE (.github/ci-score.toml) as they hold for each case.
+    """Print the rules of FILE (.github/ci-score.toml) for each case.
 
-    Defaults, the general part and the [[case]] tables are put together. Without a file the rules
+    They combine the defaults, the general part and the [[case]] tables. Without a file, the rules
     are the reference model's.
 
     \b
@@ -111,15 +107,15 @@ def show(file: Path, case: str | None, as_json: bool) -> None:
       ci-score policy show .github/nightly.toml --json
     """
     missing = not file.exists() and str(file) == DEFAULT_FILE
-    policy = DEFAULT_POLICY if missing else _policy(file)
+    policy = Policy() if missing else _policy(file)
     cases = {name: rules_of(policy, name) for name in ([case] if case else _names(policy))}
     if as_json:
         shown = {name or "*": _as_json(rules) for name, rules in cases.items()}
-        fates = {reason.name.lower(): fate for reason, fate in _fates(policy).items()}
+        fates = {reason.value: fate for reason, fate in _fates(policy).items()}
         click.echo(dump({"rules": policy.rules, "unjudged": fates, "cases": shown}), nl=False)
         return
     if missing:
-        click.echo(f"There is no {file}: the defaults hold. `ci-score policy init` writes one.\n")
+        click.echo(f"There is no {file}: the defaults apply. `ci-score policy init` writes one.\n")
     blocks = [_block(name, rules, policy) for name, rules in cases.items()]
     click.echo("\n\n".join([*blocks, _unjudged_text(policy)]))
 
@@ -131,24 +127,23 @@ def _read(file: Path) -> bytes:
 
 
 def _policy(file: Path) -> Policy:
-    return policy_of(policy_table(_read(file), file.name), file.name)
+    return read_policy(_read(file), file.name).policy
 
 
 def _names(policy: Policy) -> list[str]:
-    """Any case, and the cases and globs that the file names."""
+    """Every case (an empty name), then the cases and globs that the file names."""
     matches = (*(rule.match for rule in policy.case), *(rule.match for rule in policy.parity))
     return ["", *dict.fromkeys(glob for globs in matches for glob in globs if glob != "*")]
 
 
 def _fates(policy: Policy) -> dict[Unjudged, str]:
-    defaults = {reason: "pass" if reason in HARMLESS else "fail" for reason in Unjudged}
-    return defaults | {Unjudged[name.upper()]: fate for name, fate in policy.unjudged.items()}
+    return {reason: "pass" if passes(policy, reason) else "fail" for reason in Unjudged}
 
 
 # --- as text ------------------------------------------------------------------------------------
 
 
-def _gist(policy: Policy) -> str:
+def _summary(policy: Policy) -> str:
     """The file in one line."""
     gates = [gate for gate in rules_of(policy, "").gates if gate.gate]
     parts = [f"{policy.rules} rules", f"{len(gates)} metrics gated"]
@@ -194,38 +189,38 @@ def _condition(metric: Metric, rules: CaseRules) -> str:
     if metric.kind is Kind.EXACT:
         return ""
     if rules.measure.design == "single" and rules.rules == "training":
-        return ", but one number a side warns at most"
+        return ", but one run per side only warns"
     return ", if proven" if rules.rules == "training" or rules.measure.design else ""
 
 
 def _facts(name: str, rules: CaseRules, policy: Policy) -> Iterator[str]:
-    yield f"Reported and not gated: {_listed(g.metric.label for g in rules.gates if not g.gate)}"
+    yield f"Reported but not gated: {_listed(g.metric.label for g in rules.gates if not g.gate)}"
     for metric, budget in rules.budgets.items():
         gate = rules.gate(metric)
         if gate is not None:
             word = "at least" if gate.metric.higher_is_better else "at most"
             yield f"Budget: {gate.metric.label} {word} {gate.metric.show(budget)}"
     yield f"Comparable with the same {_listed(rules.environment.match)}"
-    yield f"Worthless if {_listed(rules.environment.reject)}"
+    yield f"Not judged if {_listed(rules.environment.reject)}"
     yield from _measuring(rules)
     for parity in rules.parities:
         yield _parity(parity, name)
     if any(rule.required and rule.applies_to(name) for rule in policy.case):
-        yield "Required: a report without it is not judged"
+        yield "Required: without it, a report is not judged"
 
 
 def _measuring(rules: CaseRules) -> Iterator[str]:
     measure = rules.measure
     chance = _share(measure.false_fail)
-    yield f"A report in which nothing became slower fails with a chance of {chance}"
+    yield f"The chance that a report without any slowdown fails: {chance}"
     if measure.design:
         yield f"Design: {measure.design}"
     if measure.timed_steps is not None:
-        yield f"Not judged with fewer than {measure.timed_steps} timed steps a launch"
+        yield f"Not judged with fewer than {measure.timed_steps} timed steps per launch"
     if measure.warmup_steps is not None:
-        yield f"Warm-up: {measure.warmup_steps} steps a launch"
+        yield f"Warm-up: {measure.warmup_steps} steps per launch"
     if measure.qualified:
-        yield "Gates on a machine that is qualified"
+        yield "Gates only on a qualified machine"
 
 
 def _parity(rule: ParityRule, name: str) -> str:
@@ -241,15 +236,15 @@ def _parity(rule: ParityRule, name: str) -> str:
         f"{_share(rule.min_coverage)} of both sides' op time compared" if rule.compares_ops else "",
     ]
     partner = rule.partner_of(name) or "the file of the input parity"
-    fate = "" if rule.gate else " (warns at most)"
+    fate = "" if rule.gate else " (only warns)"
     return f"Parity with {partner}: {'; '.join(filter(None, demands))}{fate}"
 
 
 def _unjudged_text(policy: Policy) -> str:
     fates = _fates(policy)
-    passing = _listed(reason.value for reason, fate in fates.items() if fate == "pass")
-    failing = _listed(reason.value for reason, fate in fates.items() if fate == "fail")
-    return f"Without a judgement\n  pass, with a notice: {passing}\n  block: {failing}"
+    passing = _listed(UNJUDGED[reason] for reason, fate in fates.items() if fate == "pass")
+    failing = _listed(UNJUDGED[reason] for reason, fate in fates.items() if fate == "fail")
+    return f"If a case cannot be judged\n  pass, with a notice: {passing}\n  block: {failing}"
 
 
 def _share(share: float) -> str:

@@ -1,4 +1,4 @@
-"""`ci-score report`: a record as a page that people look at."""
+"""`ci-score report`: shows a record as a page."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import click
 from ci_score.baselines import read_record
 from ci_score.cli import options
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.report import render
 
 
 @click.command("report")
 @click.argument("record", type=click.Path(allow_dash=True))
-@click.option("--title", default="", metavar="TEXT", help="Stands at the top of the page.")
+@click.option("--title", default="", metavar="TEXT", help="The title at the top of the page.")
 @click.option(
     "--style",
     type=click.Choice(["html", "markdown", "terminal"]),
@@ -23,7 +24,7 @@ from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
 def command(record: str, title: str, style: str, output: str | None) -> None:
     """Show RECORD, a ci-score.json, as one HTML file.
 
-    The file asks no server for anything and works from disk: verdicts, trends with their commits,
+    The file needs no server and works from disk. It shows verdicts, trends with their commits,
     where the time went, layers, ops, pairs of launches, and how it was measured. RECORD may be -
     for standard input.
 
@@ -35,4 +36,4 @@ def command(record: str, title: str, style: str, output: str | None) -> None:
     """
     value = read_record(read_bytes(record, LOCAL_RECORD_LIMIT), display_name(record))
     file = options.Output(as_json=False, style=style, file=options.file_name(output))
-    file.write(options.report_in_style(value, style, title))
+    file.write(render(value, style, title))

@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ci_score.baselines import FolderBaselines
-from ci_score.cli.colour import show_report
+from ci_score.cli.console import progress, say, show_report
 from ci_score.cli.machine import Machine
-from ci_score.cli.progress import progress
-from ci_score.cli.voice import say
-from ci_score.errors import WrongUseError
 from ci_score.files.strict_json import dump
-from ci_score.judge.verdict import Gate, exit_code
 from ci_score.model.record import Record
-from ci_score.report.terminal import report_text
-from ci_score.run.action import World, checked_out, job_of, profiles_in_workspace, run_action
-from ci_score.run.inputs import INPUTS, TOKEN
-from ci_score.run.publishing import write_files, write_page
-from ci_score.run.settings import Settings, settings_of
-from ci_score.run.story import run
+from ci_score.report import render
+from ci_score.run import INPUTS, Settings, World, run_as_asked, settings_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def input_options(command: F) -> F:
     """One option an input, which a container's INPUT_ variable sets as well."""
-    for row in reversed(INPUTS):
-        default = "GITHUB_TOKEN" if row.name == TOKEN else row.default
+    for row in reversed(INPUTS.values()):
+        default = "GITHUB_TOKEN" if row.is_token else row.default
         command = click.option(
             f"--{row.name}",
-            envvar=[row.variable, "GITHUB_TOKEN"] if row.name == TOKEN else row.variable,
+            envvar=[row.variable, "GITHUB_TOKEN"] if row.is_token else row.variable,
             metavar="TEXT",
             help=row.help.replace("`", "") + (f"  [default: {default}]" if default else ""),
         )(command)
@@ -67,61 +57,28 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
         if as_json:
             click.echo(dump(record), nl=False)
         else:
-            show_report(report_text(record))
+            show_report(render(record, "terminal"))
 
-    if os.environ.get("GITHUB_ACTIONS") != "true":
-        return run_here(settings, show, quiet=as_json)
-    world = World(
+    return run_as_asked(settings, world_of(machine, show, quiet=as_json))
+
+
+def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool) -> World:
+    """What this machine, or the job on it, gives to a run."""
+    return World(
         environment=os.environ,
         sleep=machine.sleep,
         now=now,
         say=say,
         command=click.echo,
         show=show,
+        reading=progress("reading", quiet=quiet),
     )
-    return run_action(settings, world)
 
 
 def settings_here(values: Mapping[str, str | None]) -> Settings:
     """The settings that the options or a container's variables spell, in the workspace."""
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
     return settings_of(inputs, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
-
-
-def only_in_a_job(settings: Settings) -> None:
-    """What is wrong use elsewhere."""
-    if settings.profile_artifact:
-        raise WrongUseError("profile-artifact reads this run's artifacts: it needs a GitHub job")
-
-
-def run_here(settings: Settings, show: Callable[[Record], None], *, quiet: bool = False) -> int:
-    """Without GitHub: a folder remembers, and everything is printed."""
-    only_in_a_job(settings)
-    named = settings.baseline is not None
-    store = FolderBaselines(
-        settings.baseline or settings.output_dir / "baselines", must_exist=named
-    )
-    with progress("reading", quiet=quiet):
-        record = run(
-            replace(
-                job_of(settings, lambda: profiles_in_workspace(settings)),
-                commit=checked_out(settings.workspace),
-                run=store.next_run(),
-                tracked=True,
-            ),
-            baselines=store,
-            publish=lambda record: write_files(record, settings),
-            now=now,
-        )
-    if not named and record.cases:
-        store.save(record, dump(record))
-    unwritten = write_page(record, settings)
-    show(record)
-    folder = settings.output_dir
-    say(f"written: {folder / 'ci-score.json'}, {folder / 'report.md'}, {folder / 'report.html'}")
-    if unwritten:
-        say(unwritten)
-    return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))
 
 
 def now() -> str:

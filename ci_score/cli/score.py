@@ -8,16 +8,16 @@ import click
 
 from ci_score.baselines import read_record
 from ci_score.cli import options
-from ci_score.cli.progress import progress
-from ci_score.compare.measuring import measured_case
-from ci_score.errors import WrongUseError
+from ci_score.cli.console import progress
+from ci_score.compare import compared, measured_case
+from ci_score.errors import EXIT_OK, WrongUseError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
 from ci_score.files.strict_json import dump
-from ci_score.judge.trials import judged_case
-from ci_score.judge.verdict import exit_code
-from ci_score.model.record import DEFAULT_CASE, BaselineUsed, CaseRecord
+from ci_score.judge import decide, exit_code
+from ci_score.judge.policy import Policy
+from ci_score.model.record import DEFAULT_CASE, BaselineUsed, Judged, Record
 from ci_score.model.stages import BaselineFound, CaseInput
-from ci_score.run.story import record_of
+from ci_score.report import render
 from ci_score.traces import read_profile
 
 
@@ -56,20 +56,18 @@ def command(profile: str, baseline: str | None, case_name: str | None, **said: A
     source = options.source_of(profile)
     with progress("reading", quiet=output.as_json):
         read = read_profile(source)
-    measured = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(said))
-    code = 0
+    case = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(said))
     if baseline is not None:
         used = BaselineUsed(source=display_name(baseline))
-        measured = judged_case(measured, BaselineFound(_case_of(baseline, case_name), used))
-        code = exit_code(record_of([measured], ""), gate)
-    if output.as_json:
-        output.write(dump(measured.scorecard))
-    else:
-        output.write(options.report_in_style(record_of([measured], ""), output.style))
-    return code
+        found = BaselineFound(_case_of(baseline, case_name), used)
+        (case,) = decide([compared(case, found)], (), Policy())
+    record = Record.describing([case])
+    style = output.style
+    output.write(dump(case.scorecard) if output.as_json else render(record, style))
+    return EXIT_OK if baseline is None else exit_code(record, gate)
 
 
-def _case_of(name: str, case_name: str | None) -> CaseRecord:
+def _case_of(name: str, case_name: str | None) -> Judged:
     record = read_record(read_bytes(name, LOCAL_RECORD_LIMIT), display_name(name))
     if case_name is None and len(record.cases) == 1:
         return record.cases[0]

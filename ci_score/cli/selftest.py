@@ -12,21 +12,17 @@ import click
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.options import POSITIVE
-from ci_score.errors import CiScoreError
+from ci_score.errors import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, CiScoreError
 from ci_score.files.strict_json import dump
 from ci_score.files.visible import log_line
-from ci_score.judge.injection import slowed, unchanged
-from ci_score.judge.noise import LEAST_HISTORY, LEAST_PAIRS
-from ci_score.judge.verdict import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, FailOn, Gate, exit_code
+from ci_score.judge import LEAST_PAIRS, exit_code, slowed, unchanged
+from ci_score.model.gate import FailOn, Gate
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of
-from ci_score.model.record import CaseRecord, Record
+from ci_score.model.record import Judged, Record
 from ci_score.model.stages import CaseInput
-from ci_score.model.verdict import JudgedBy, Outcome, Verdict
-from ci_score.report.words import VERDICTS
-from ci_score.run.action import job_of, profiles_in_workspace
-from ci_score.run.inputs import input_named
-from ci_score.run.settings import Settings, settings_of
-from ci_score.run.story import Job, record_of, run
+from ci_score.model.verdict import JudgedBy, Outcome
+from ci_score.report import change_sentence, headline, verdict_line
+from ci_score.run import INPUTS, Job, Settings, job_of_files, run, settings_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +46,7 @@ WHEN = "2000-01-01T00:00:00Z"
 
 def _inputs(command: F) -> F:
     for name in reversed(INPUTS_HERE):
-        row = input_named(name)
+        row = INPUTS[name]
         command = click.option(
             f"--{name}",
             default=row.default,
@@ -95,9 +91,9 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
     workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     settings = settings_of(inputs, workspace)
-    job = job_of(settings, lambda: profiles_in_workspace(settings))
+    job = job_of_files(settings)
     if not job.cases:
-        why = job.unjudged.headline if job.unjudged else "no case was found"
+        why = headline(job.unjudged) if job.unjudged else "no case was found"
         raise CiScoreError(f"there is nothing to plant a slowdown in: {why}")
     result = _Gate.of(job, settings).tested(slowdown / 100)
     click.echo(dump(result.as_json()) if as_json else result.text(), nl=False)
@@ -123,7 +119,7 @@ class _Gate:
         before = _judged(alone, FolderBaselines.of_records([], _NOBODY))
         if settings.baseline is not None:
             past = FolderBaselines(settings.baseline, must_exist=True).history(1)
-            before = before.model_copy(update={"history": past})
+            before = before.but(history=past)
         return cls(job, FolderBaselines.of_records([("these files", before)], _NOBODY), settings)
 
     def tested(self, slowdown: float) -> _Result:
@@ -139,7 +135,7 @@ class _Gate:
         """The exit code of a pull request's run."""
         return exit_code(record, Gate(self.settings.fail_on, self.settings.on_inconclusive))
 
-    def _planted(self, number: int, slowdown: float, untouched: CaseRecord) -> _Planted:
+    def _planted(self, number: int, slowdown: float, untouched: Judged) -> _Planted:
         record = self._slower(number, slowdown)
         case = record.cases[number]
         blocked = self._blocks(record, number)
@@ -179,7 +175,7 @@ class _Gate:
         return fails
 
 
-_NOBODY = record_of((), "")
+_NOBODY = Record.describing(())
 
 
 def _judged(job: Job, store: FolderBaselines) -> Record:
@@ -193,8 +189,8 @@ def _judged(job: Job, store: FolderBaselines) -> Record:
 class _Planted:
     """A case as it is and slower, and what its gate made of both."""
 
-    untouched: CaseRecord
-    slower: CaseRecord
+    untouched: Judged
+    slower: Judged
     blocked: bool
     blocks_from: float | None
     advice: list[str] = field(default_factory=list)
@@ -220,8 +216,8 @@ class _Result:
             "cases": [
                 {
                     "name": case.slower.name,
-                    "unchanged": _said(case.untouched.verdict),
-                    "planted": _said(case.slower.verdict),
+                    "unchanged": _said(case.untouched),
+                    "planted": _said(case.slower),
                     "blocked": case.blocked,
                     "blocks_from": case.blocks_from,
                     "advice": case.advice,
@@ -237,8 +233,8 @@ class _Result:
     def _block(self, case: _Planted) -> str:
         rows = [
             case.slower.name,
-            f"  unchanged  {_line(case.untouched.verdict)}",
-            f"  {_percent(self.slowdown):<9}  {_line(case.slower.verdict)}",
+            f"  unchanged  {verdict_line(case.untouched)}",
+            f"  {_percent(self.slowdown):<9}  {verdict_line(case.slower)}",
             f"  {'blocked' if case.blocked else 'NOT blocked'}{_from(case.blocks_from)}",
             *(f"  - {log_line(words)}" for words in case.advice),
         ]
@@ -264,15 +260,12 @@ def _from(slowdown: float | None) -> str:
     return f"; this gate blocks from about {_percent(slowdown)} on"
 
 
-def _said(verdict: Verdict | None) -> dict[str, str] | None:
-    return {"outcome": verdict.outcome.value, "headline": verdict.headline} if verdict else None
+def _said(case: Judged) -> dict[str, str] | None:
+    verdict = case.verdict
+    return {"outcome": verdict.outcome.value, "headline": headline(case)} if verdict else None
 
 
-def _line(verdict: Verdict | None) -> str:
-    return f"{VERDICTS[verdict.outcome]}: {log_line(verdict.headline)}" if verdict else "–"
-
-
-def _advice(record: Record, case: CaseRecord, slowdown: float, settings: Settings) -> Iterator[str]:
+def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -> Iterator[str]:
     """Why the slowdown is not blocked, and what would change that."""
     if settings.fail_on is FailOn.NEVER:
         yield "fail-on: never blocks nothing; leave it away"
@@ -297,14 +290,14 @@ def _advice(record: Record, case: CaseRecord, slowdown: float, settings: Setting
             )
         elif change.judged_by is JudgedBy.UNVERIFIED:
             yield _unverified(record)
-        elif change.reason:
-            yield f"{metric.label}: {change.reason}"
+        elif change.reasons:
+            yield f"{metric.label}: {change_sentence(change, metric)}"
 
 
 def _unverified(record: Record) -> str:
     words = (
         "one number a side cannot be told from noise, so it warns at most: measure head and base in"
         f" turns, {LEAST_PAIRS} pairs or more (`ci-score ab` does), or give the branch"
-        f" {LEAST_HISTORY} runs of history (--baseline)"
+        f" 12 runs of history (--baseline)"
     )
     return words if record.rules == "training" else f"{words}; or leave `design` away"

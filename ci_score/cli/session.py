@@ -1,49 +1,32 @@
-"""What the commands that measure have in common: their options, a session, and what they tell."""
+"""What `ab` and `qualify` share: options, signals, and how a session is printed."""
 
 from __future__ import annotations
 
-import os
 import signal
-import statistics
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
-from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ci_score.cli.progress import somebody_looks
-from ci_score.cli.voice import say
-from ci_score.judge import noise
-from ci_score.judge.noise import LEAST_PAIRS, MOST_PAIRS
-from ci_score.measure.ab import Plan, Runner, Session, opened, per_cent
-from ci_score.measure.accelerators import find_probe
-from ci_score.measure.environment import MachineWatch, own_versions
-from ci_score.measure.harness import Harness
-from ci_score.measure.launching import launch
-from ci_score.measure.schedule import Answer, Side, visible_in
-from ci_score.model.record import DEFAULT_CASE
-from ci_score.run.case_files import case_name
+from ci_score.cli.console import LiveLine, say
+from ci_score.cli.options import with_options
+from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
+from ci_score.measure import Session, Side, share_in_words
+from ci_score.model.record import DEFAULT_CASE, case_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-SECONDS_A_MINUTE = 60.0
-TICK_SECONDS = 0.5
-WIDTH = 78
-LEAST_TOLD = 0.001
-# Which devices a program may use: of CUDA, and of ROCm.
-VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+# Without any noise the result would be 0.0 %, which is more than a clock can promise.
+LEAST_SHOWN = 0.001
 
 
 def looks_of(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, ...]:
-    """Rising numbers of pairs, or an error with an example."""
+    """Increasing numbers of pairs, or an error with an example."""
     try:
         numbers = tuple(int(number) for number in text.split(","))
     except ValueError:
@@ -63,132 +46,70 @@ def case_name_of(_ctx: click.Context, _param: click.Parameter, text: str) -> str
     return text
 
 
+OPTIONS = (
+    click.option(
+        "--harness",
+        required=True,
+        metavar="CMD",
+        help="A command that trains some steps. It runs in each side's folder; a file that it"
+        " names is taken from the current folder, or else from head's, for both sides.",
+    ),
+    click.option(
+        "--case",
+        default=DEFAULT_CASE,
+        show_default=True,
+        callback=case_name_of,
+        help="The name of the case.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0.1),
+        default=1800.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="The longest that one launch may take.",
+    ),
+    click.option(
+        "--max-minutes",
+        type=click.FloatRange(0.01),
+        metavar="MINUTES",
+        help="Stop after this long and keep what was measured.",
+    ),
+    click.option(
+        "--warmup-steps",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Steps at the start of each launch that do not count.",
+    ),
+    click.option(
+        "--tokens-per-step",
+        type=click.FloatRange(0, min_open=True),
+        metavar="N",
+        help="Tokens per step, if the harness does not report them.",
+    ),
+    click.option(
+        "--seed", default=0, show_default=True, metavar="N", help="Decides which side runs first."
+    ),
+    click.option("--fresh", is_flag=True, help="Start again if --out holds a session."),
+)
+
+
 def session_options(out: str) -> Callable[[F], F]:
     """The options of a command that launches a harness, with its folder's default."""
-    options = (
-        click.option(
-            "--harness",
-            required=True,
-            metavar="CMD",
-            help="What trains some steps. It is run in each side's folder; a file that it names,"
-            " of the current folder or else of head's, is the same one for both sides.",
-        ),
-        click.option(
-            "--out",
-            default=out,
-            show_default=True,
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Where the measurements go.",
-        ),
-        click.option(
-            "--case", default=DEFAULT_CASE, show_default=True, callback=case_name_of,
-            help="Its name.",
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(0.1),
-            default=1800.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="The longest that one launch may take.",
-        ),
-        click.option(
-            "--max-minutes",
-            type=click.FloatRange(0.01),
-            metavar="MINUTES",
-            help="Stop after this long, with what there is.",
-        ),
-        click.option(
-            "--warmup-steps",
-            type=click.IntRange(0),
-            metavar="N",
-            help="Steps at the start of each launch that do not count.",
-        ),
-        click.option(
-            "--tokens-per-step",
-            type=click.FloatRange(0, min_open=True),
-            metavar="N",
-            help="Tokens of a step, where the harness does not say.",
-        ),
-        click.option(
-            "--seed", default=0, show_default=True, metavar="N", help="Decides who goes first."
-        ),
-        click.option("--fresh", is_flag=True, help="Begin anew where --out holds a session."),
-    )  # fmt: skip
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-def run_session(
-    plan: Plan,
-    harness: Harness,
-    out: Path,
-    *,
-    fresh: bool,
-    seconds_left: Callable[[], float],
-    watch: MachineWatch,
-    only_for_head: Mapping[str, str] | None = None,
-) -> Session:
-    """Runs or goes on with the session in a folder."""
-    session = opened(out, plan, fresh=fresh)
-    if session.ending is not None:
-        return session
-    harness.install()
-    with Told() as audience, stopped_by_signals() as stopped:
-        runner = Runner(
-            session,
-            out,
-            os.environ,
-            partial(launch, stopped=stopped),
-            watch,
-            seconds_left,
-            stopped,
-            audience,
-            only_for_head or {},
-        )
-        return runner.run()
-
-
-def machine_watch() -> MachineWatch:
-    """Looks at the accelerators that the harness may use."""
-    return MachineWatch(find_probe(), visible_devices())
-
-
-def visible_devices() -> str | None:
-    """What the environment says of them."""
-    return next((os.environ[name] for name in VISIBLE_DEVICES if os.environ.get(name)), None)
-
-
-def clock(minutes: float | None) -> Callable[[], float]:
-    """Tells how many seconds are left from now on."""
-    if minutes is None:
-        return lambda: inf
-    until = time.monotonic() + minutes * SECONDS_A_MINUTE
-    return lambda: until - time.monotonic()
-
-
-def state_file() -> Path:
-    """Where the qualification of this machine is kept for whoever measures on it."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "ci-score" / "qualification.json"
-
-
-def versions_of(session: Session, harness: Harness) -> dict[str, str]:
-    """What the launches tell of theirs; ours only where the harness runs in this very Python."""
-    told = [one.versions for pair in session.pairs for one in pair if one.versions]
-    if told:
-        return told[-1]
-    return own_versions() if harness.is_run_by(sys.executable) else {}
+    folder = click.option(
+        "--out",
+        default=out,
+        show_default=True,
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Where the measurements go.",
+    )
+    harness, *others = OPTIONS
+    return with_options(harness, folder, *others)
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Callable[[], bool]]:
-    """Tells whether a job was cancelled, or a person has enough: what runs is ended in order."""
+    """Whether a signal came (Ctrl-C, or a cancelled job), so that a session can stop in order."""
     stop = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: stop.set())
@@ -201,100 +122,48 @@ def stopped_by_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-# --- what is told -------------------------------------------------------------------------------
+# --- what is printed ----------------------------------------------------------------------------
 
 
-class Told:
-    """On a terminal a line that lives, elsewhere a line for each pair that ended."""
-
-    def __init__(self) -> None:
-        self._live = somebody_looks()
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, daemon=True)
-        self._doing = ""
-        self._since = 0.0
-
-    def __enter__(self) -> Told:
-        if self._live:
-            self._ticker.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._stop.set()
-        if self._live:
-            self._ticker.join()
-            self._show("")
+class ProgressLine(LiveLine):
+    """Shows a session: on a terminal what is running, and one line for each pair that ended."""
 
     def begins(self, session: Session, side: Side, pair: int) -> None:
-        """The line says what is running, and what the pairs say so far."""
+        """Shows what is running, and the result so far."""
         count, most = len(session.pairs), session.plan.looks[-1]
-        with self._lock:
-            known = _so_far(session) or _medians(session)
-            self._doing = f"{count} of at most {most} pairs{known}; {side} of {pair + 1}"
-            self._since = time.monotonic()
-        if self._live:
-            self._draw()
+        known = _so_far(session) or _medians(session)
+        self.begin(f"{count} of at most {most} pairs{known}; {side} of {pair + 1}")
 
-    def ends(self, session: Session, words: str) -> None:
-        """A line that stays."""
-        if self._live:
-            self._show("")
-        say_lines(f"pair {session.next_pair}: {words}{_so_far(session)}")
-
-    def _tick(self) -> None:
-        while not self._stop.wait(TICK_SECONDS):
-            self._draw()
-
-    def _draw(self) -> None:
-        with self._lock:
-            text = f"{self._doing}, {time.monotonic() - self._since:.0f} s"
-        self._show(text)
-
-    def _show(self, text: str) -> None:
-        click.echo(f"\r{text[:WIDTH]:<{WIDTH}}\r", err=True, nl=False)
+    def ends(self, session: Session, result: str) -> None:
+        """Prints the result of a pair."""
+        self.clear()
+        say_lines(f"pair {session.next_pair}: {result}{_so_far(session)}")
 
 
-def say_lines(words: str) -> None:
-    """The first line says what happened, the others are the end of a log."""
-    for line in words.split("\n"):
+def say_lines(message: str) -> None:
+    """Prints several lines: what happened, and the end of a log."""
+    for line in message.split("\n"):
         say(line)
 
 
-def _so_far(session: Session) -> str:
-    evidence = session.evidence()
-    return f", so far {_interval(evidence)}" if evidence else ""
-
-
-def _medians(session: Session) -> str:
-    """What few pairs say: too little for an interval, and enough to see that it goes well."""
-    if not session.pairs:
-        return ""
-    head, base = (
-        statistics.median(one.typical_ms for one in side)
-        for side in zip(*session.pairs, strict=True)
-    )
-    return f", so far base {base:.4g} ms, head {head:.4g} ms"
-
-
-def _interval(evidence: noise.Evidence) -> str:
-    high = evidence.at_most(noise.SURE / 2)
-    low = 2 * evidence.worsening - high
-    return f"{per_cent(evidence.worsening)} ({per_cent(low)} to {per_cent(high)})"
+def interval_in_words(seen: float, low: float, high: float) -> str:
+    """A slowdown with its confidence interval: `+3.2 % (+1.0 % to +5.4 %)`."""
+    return f"{share_in_words(seen)} ({share_in_words(low)} to {share_in_words(high)})"
 
 
 def words_of(session: Session) -> str:
-    """Why it stopped, what was found, and what could have been seen."""
+    """Why the session stopped, what it found, and what it could have found."""
     count = len(session.pairs)
     lines = [f"{session.stopped} ({count} pair{'s' if count != 1 else ''} measured)"]
-    evidence = session.evidence()
-    if evidence is not None:
-        lines.append(f"head's step takes {_interval(evidence)}, with 95 % confidence")
+    slowdown, visible = session.slowdown, session.smallest_visible
+    if slowdown is not None and visible is not None:
+        shown = "below 0.1 %" if visible < LEAST_SHOWN else share_in_words(visible)
+        lines.append(f"head's step takes {interval_in_words(*slowdown)}, with 95 % confidence")
         lines.append(
-            f"the smallest slowdown that this could have seen: {_visible(evidence, session)}"
-            f" (the limit is {per_cent(session.plan.limit)})"
+            f"the smallest slowdown that this could have seen: {shown}"
+            f" (the limit is {share_in_words(session.limit)})"
         )
-        if session.answer is Answer.UNCLEAR:
+        if not session.is_clear:
             lines.append("nothing is proven either way")
     if session.timed_from:
         lines.append(f"the times come from {session.timed_from}")
@@ -303,22 +172,25 @@ def words_of(session: Session) -> str:
     return "\n".join([*lines, *session.notes, *_too_few(session)])
 
 
-def _visible(evidence: noise.Evidence, session: Session) -> str:
-    visible = visible_in(evidence, session.plan.limit)
-    # Where there was no noise at all, a zero would promise more than the clock can tell.
-    return "below 0.1 %" if visible < LEAST_TOLD else per_cent(visible)
+def _so_far(session: Session) -> str:
+    slowdown = session.slowdown
+    return f", so far {interval_in_words(*slowdown)}" if slowdown else ""
+
+
+def _medians(session: Session) -> str:
+    """The medians: few pairs have no interval yet, but show that the harness works."""
+    if not session.pairs:
+        return ""
+    base, head = session.typical_ms("base"), session.typical_ms("head")
+    return f", so far base {base:.4g} ms, head {head:.4g} ms"
 
 
 def _too_few(session: Session) -> Iterator[str]:
-    """Why there is nothing to judge."""
+    """Why the session cannot be judged."""
     count = len(session.pairs)
     if not count:
-        why = _first_line(session.void[-1]) if session.void else session.stopped
+        why = session.void[-1].partition("\n")[0] if session.void else session.stopped
         yield f"nothing was measured, and nothing can be judged: {why}"
     elif count < LEAST_PAIRS:
         pairs = f"{count} pair{'s' if count > 1 else ''}"
         yield f"it cannot be judged: {pairs}; at least {LEAST_PAIRS} are needed to judge"
-
-
-def _first_line(words: str) -> str:
-    return words.partition("\n")[0]

@@ -1,29 +1,55 @@
-"""Scorecard × baseline → what changed, and which phase, op and layer it comes from."""
+"""A measured case × its baseline → what differs, and which phase, op and layer it comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from ci_score.compare.causes import with_causes
+from ci_score.compare.explanation import explain
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.explanation import Contribution
-from ci_score.model.metrics import MEMORY, REFERENCE_METRICS, STEP_TIME, THROUGHPUT, Metric
-from ci_score.model.record import CaseRecord
+from ci_score.model.metrics import (
+    MEMORY,
+    METRICS,
+    STEP_TIME,
+    THROUGHPUT,
+    metric_named,
+    tokens_differ,
+)
+from ci_score.model.reasons import Reason, Why, quoted
+from ci_score.model.record import Measured
+from ci_score.model.stages import Baseline, BaselineFound, Compared, Difference
 from ci_score.model.sums import plain_sum
-from ci_score.model.verdict import BASE_ALONE, Change
 from ci_score.reference import find_regressions
 
 SHOWN_PER_KIND = 5
 LEAST_SHARE_OF_STEP = 0.01
 LEAST_SHARE_OF_LAYER = 0.05
-SAME_TOKENS = 0.02
 
 Kind = Literal["phase", "op", "layer"]
 
 
-def compare(
-    head: CaseRecord, base: CaseRecord, metrics: Iterable[Metric] = REFERENCE_METRICS
-) -> tuple[Change, ...]:
-    """Each metric that either side knows, in the given order, with the reference's severity.
+def compared(head: Measured, baseline: Baseline, names: Iterable[str] = ()) -> Compared:
+    """The case beside its baseline: every metric we know and those `names` of a policy's own."""
+    if not isinstance(baseline, BaselineFound) or not head.has_a_time:
+        return Compared(head, baseline)
+    base = baseline.case
+    try:
+        with overflow_is_bad_input(f"case {head.name}"):
+            known = dict.fromkeys((*(metric.name for metric in METRICS), *names))
+            rows, places = differences(head, base, known), contributions(head, base)
+            found = explain(head, base)
+            if found is not None:
+                found = with_causes(found, head, base, places)
+    except BadInputError as error:
+        return Compared(head.but(unmeasured=quoted(str(error))), baseline)
+    return Compared(head, baseline, rows, places, found)
+
+
+def differences(head: Measured, base: Measured, names: Iterable[str]) -> tuple[Difference, ...]:
+    """Each of these metrics that either side knows, with the reference's severity.
 
     The reference's metrics are there in any case. A metric whose two numbers do not mean the same
     is not compared: per-device throughput where only one side knows its devices, step time where
@@ -32,51 +58,30 @@ def compare(
     found = find_regressions(head.scorecard, base.scorecard)
     severities = {regression.metric: regression.severity for regression in found}
     blind = _incomparable(head, base)
-    changes = []
-    for metric in metrics:
+    rows = []
+    for metric in map(metric_named, names):
         before, now = metric.value(base), metric.value(head)
         if before is None and now is None and metric.card_value is None:
             continue
         known = before is not None and now is not None and metric.name not in blind
-        delta = metric.delta(before or 0.0, now or 0.0) if known else None
-        changes.append(
-            Change(
-                metric=metric.name,
-                base=before or 0.0,
-                head=now or 0.0,
-                delta=delta,
-                severity=severities.get(metric.name) if known else None,
-                not_compared=blind.get(metric.name) or _why_not(before, now, delta),
-                higher_is_better=metric.higher_is_better,
-                relative=metric.relative,
-                unit=metric.unit,
-            )
-        )
-    return tuple(changes)
+        severity = severities.get(metric.name) if known else None
+        rows.append(Difference(metric.name, before, now, severity, blind.get(metric.name)))
+    return tuple(rows)
 
 
-def _why_not(before: float | None, now: float | None, delta: float | None) -> str | None:
-    """Why there is no change to tell of a metric that a side has measured."""
-    if delta is not None or (before is None and now is None):
-        return None
-    if now is None:
-        return BASE_ALONE
-    return "measured here alone" if before is None else "there is no ratio to 0 or less"
-
-
-def _incomparable(head: CaseRecord, base: CaseRecord) -> dict[str, str]:
+def _incomparable(head: Measured, base: Measured) -> dict[str, Reason]:
     counts = (head.environment.accelerator_count, base.environment.accelerator_count)
     tokens = (head.tokens_per_step, base.tokens_per_step)
     blind = {}
     if (counts[0] is None) != (counts[1] is None):
-        blind[THROUGHPUT] = "only one side knows how many devices it ran on"
-    if tokens[0] and tokens[1] and abs(tokens[0] / tokens[1] - 1) > SAME_TOKENS:
-        words = f"{tokens[0]:g} tokens a step here, {tokens[1]:g} there"
-        blind |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), words)
+        blind[THROUGHPUT] = Why.DEVICES_ON_ONE_SIDE()
+    if tokens_differ(*tokens):
+        why = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1])
+        blind |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), why)
     return blind
 
 
-def contributions(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...]:
+def contributions(head: Measured, base: Measured) -> tuple[Contribution, ...]:
     """The phases, ops and layers whose time changed most, largest change first within each kind."""
     least_ms = LEAST_SHARE_OF_STEP * base.scorecard.step_time_ms
     layers = [
@@ -90,7 +95,7 @@ def contributions(head: CaseRecord, base: CaseRecord) -> tuple[Contribution, ...
     )
 
 
-def _comparable_ops(head: CaseRecord, base: CaseRecord) -> tuple[dict[str, float], ...]:
+def _comparable_ops(head: Measured, base: Measured) -> tuple[dict[str, float], ...]:
     """The ops of both sides; one that a side dropped as too small was not of no time."""
     if not head.ops_left_out and not base.ops_left_out:
         return head.ops, base.ops
@@ -110,7 +115,7 @@ def _by_name(
         )
 
 
-def _layer_times(case: CaseRecord, direction: Literal["fwd_ms", "bwd_ms"]) -> dict[int, float]:
+def _layer_times(case: Measured, direction: Literal["fwd_ms", "bwd_ms"]) -> dict[int, float]:
     times: dict[int, float] = {}
     for layer in case.scorecard.per_layer_summary:
         times[layer.layer] = times.get(layer.layer, 0.0) + getattr(layer, direction)

@@ -7,7 +7,6 @@ and the scorecard says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ci_score.errors import WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input
@@ -19,6 +18,7 @@ from ci_score.model.accelerators import (
     suggestions,
 )
 from ci_score.model.profile import Profile
+from ci_score.model.reasons import Note
 from ci_score.model.scorecard import Hardware, Scorecard
 from ci_score.model.trained_model import Model
 from ci_score.reference import compute_scorecard
@@ -100,19 +100,19 @@ def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
     )
     card = compute_scorecard(profile, device, hardware)
     mfu, mfu_words = _mfu(device, roofline, workload)
-    notes = [*card.notes]
+    noted = [*card.noted]
     if job > 0 and count is None:
-        notes.append("The number of accelerators is not known: the throughput is taken as one's.")
+        words = "The number of accelerators is not known: the throughput is taken as one's."
+        noted.append(Note(code="unknown_device_count", words=words))
     if profile.accelerator and measured_on is None:
-        notes.append(
-            f"The accelerator {profile.accelerator[:80]!r} is not in the table of `ci-score"
-            " hardware`."
-        )
+        shown = f"{profile.accelerator[:80]!r}"
+        words = f"The accelerator {shown} is not in the table of `ci-score hardware`."
+        noted.append(Note(code="unknown_accelerator", words=words))
     if mfu_words and (mfu is None or mfu > 1):
-        notes.append(mfu_words if mfu is None else f"An MFU of {mfu:.0%} cannot be right.")
-    return _with(
-        card,
-        notes=tuple(notes),
+        words = mfu_words if mfu is None else f"An MFU of {mfu:.0%} cannot be right."
+        noted.append(Note(code="no_mfu" if mfu is None else "impossible_mfu", words=words))
+    return card.but(
+        noted=tuple(noted),
         job_throughput_tok_s=job or None,
         # What it ran on is the profile's to say: `hardware` may name the roofline of another.
         accelerator=_accelerator_name(profile, measured_on, named, preset),
@@ -129,11 +129,6 @@ def _hfu(mfu: float | None, workload: Workload) -> float | None:
     if mfu is None or again is None or not once:
         return None
     return mfu * (once + again) / once
-
-
-def _with(card: Scorecard, **fields: Any) -> Scorecard:
-    """The card with further fields, validated like all others."""
-    return Scorecard(**{**dict(card), **fields})
 
 
 def _accelerator_name(

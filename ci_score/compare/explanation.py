@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ci_score.model.explanation import Explanation, OpChange, OpDetail, Part, Timeline
 from ci_score.model.profile import OpWork, Profile
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
 
 COMPUTE, COMMUNICATION, COPIES = "compute", "exposed communication", "exposed copies"
@@ -115,7 +115,7 @@ def categories_of(profile: Profile) -> dict[str, OpWork]:
 # --- two steps ----------------------------------------------------------------------------------
 
 
-def explain(head: CaseRecord, base: CaseRecord) -> Explanation | None:
+def explain(head: Measured, base: Measured) -> Explanation | None:
     """What the step's change is made of; None where the two were not taken apart alike."""
     now, before = head.timeline, base.timeline
     if now is None or before is None or now.basis != before.basis:
@@ -159,7 +159,7 @@ def _of_names(head: Mapping[str, float], base: Mapping[str, float]) -> tuple[Par
     )
 
 
-def _categories(head: CaseRecord, base: CaseRecord) -> tuple[Part, ...]:
+def _categories(head: Measured, base: Measured) -> tuple[Part, ...]:
     """The kinds of compute; kernels that run at once are counted twice, which the last row ends."""
     now, before = head.timeline, base.timeline
     if now is None or before is None or COMPUTE not in now.parts or COMPUTE not in before.parts:
@@ -202,7 +202,7 @@ class _Op:
     detail: OpDetail
 
 
-def op_changes(head: CaseRecord, base: CaseRecord) -> list[OpChange]:
+def op_changes(head: Measured, base: Measured) -> list[OpChange]:
     """Every op of either side that can be compared, in the order of their names."""
     now, before = _ops(head), _ops(base)
     if not now or not before:
@@ -211,23 +211,23 @@ def op_changes(head: CaseRecord, base: CaseRecord) -> list[OpChange]:
     changes = [_changed(now[name], before[name]) for name in both]
     new = [op for name, op in now.items() if name not in both]
     gone = [op for name, op in before.items() if name not in both]
-    for mine, his in _renamed(new, gone, _slots(now, both), _slots(before, both)):
-        changes.append(_changed(mine, his))
+    for mine, theirs in _renamed(new, gone, _slots(now, both), _slots(before, both)):
+        changes.append(_changed(mine, theirs))
         new.remove(mine)
-        gone.remove(his)
+        gone.remove(theirs)
     changes += [_alone(op, "new") for op in new if _was_not_dropped(op, base)]
     changes += [_alone(op, "gone") for op in gone if _was_not_dropped(op, head)]
     return sorted(changes, key=lambda change: (change.name, change.status))
 
 
-def _ops(case: CaseRecord) -> dict[str, _Op]:
+def _ops(case: Measured) -> dict[str, _Op]:
     return {
         name: _Op(name, ms, case.op_details.get(name, OpDetail()))
         for name, ms in sorted(case.ops.items())
     }
 
 
-def _was_not_dropped(op: _Op, other: CaseRecord) -> bool:
+def _was_not_dropped(op: _Op, other: Measured) -> bool:
     """Whether it is certain that the other side did not have the op."""
     return not other.ops_left_out or op.ms > SURELY_KEPT * min(other.ops.values())
 

@@ -1,4 +1,4 @@
-"""What was read of a case × what is known of its work → its record, not yet judged."""
+"""What was read of a case × what is known of its work → its numbers, not yet compared."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ci_score.compare.efficiency import Workload, training_scorecard
 from ci_score.compare.explanation import categories_of, op_details_of, timeline_of
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.launches.attempts import as_one
+from ci_score.launches import as_one
 from ci_score.model.environment import Environment
 from ci_score.model.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.model.profile import Profile, op_totals
-from ci_score.model.record import BaselineUsed, CaseRecord, LaunchNumbers
+from ci_score.model.reasons import Note, Reason, Why, quoted
+from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured
 from ci_score.model.scorecard import ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
@@ -25,25 +26,22 @@ OWN_BASE = "the base side of the same measurements"
 LONGEST_NAME = 1000
 
 
-def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
-    """A case with its scorecard and what can explain it later, not yet judged."""
+def measured_case(case: CaseInput, workload: Workload) -> Measured:
+    """A case with its scorecard and what can explain it later."""
     profile = case.profile
     card = training_scorecard(profile, workload)
-    of_card = (note for note in card.notes if case.has_profile or note not in LACKING_IN_A_PROFILE)
-    card = card.model_copy(update={"notes": (*of_card, *profile.notes, *case.notes)})
+    card = card.but(noted=_noted(card, case))
     # Counts are of the whole step, so are the times beside them.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
     ops = of_layers or profile.ops
     kept = _largest(ops)
     timeline, categories = timeline_of(profile), categories_of(profile)
-    nothing = "the profile holds no time" if case.has_profile else "no time was measured"
-    empty = None if profile.measured_something else nothing
     launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
-    return CaseRecord(
+    return Measured(
         name=case.name,
         environment=_environment(case, card, workload),
-        unmeasured=case.problem or profile.unusable or empty,
-        crashed=case.problem is None and profile.unusable is not None,
+        unmeasured=case.problem or case.crashed or _why_empty(case),
+        crashed=case.problem is None and bool(case.crashed or profile.unusable),
         scorecard=card,
         metrics=_metrics(profile, card, launches),
         launches=launches,
@@ -63,43 +61,60 @@ def measured_case(case: CaseInput, workload: Workload) -> CaseRecord:
     )
 
 
-def _measured_or_problem(case: CaseInput, workload: Workload) -> CaseRecord:
+def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
+    """What is to be said beside the numbers; without a profile nobody misses what one tells."""
+    of_card = [
+        note for note in card.noted if case.has_profile or note.code not in LACKING_IN_A_PROFILE
+    ]
+    of_reader = [Note(code="reader", words=words) for words in case.profile.notes]
+    return (*of_card, *of_reader, *case.notes)
+
+
+def _why_empty(case: CaseInput) -> Reason | None:
+    if case.profile.unusable is not None:
+        return quoted(case.profile.unusable)
+    if case.profile.measured_something:
+        return None
+    return Why.NO_TIME_IN_PROFILE() if case.has_profile else Why.NO_TIME()
+
+
+def _measured_or_problem(case: CaseInput, workload: Workload) -> Measured:
     """Numbers that no scorecard can be made of are a problem of their case, not of the run."""
     try:
         with overflow_is_bad_input(f"case {case.name}"):
             return measured_case(case, workload)
     except BadInputError as error:
-        wrong = CaseInput(case.name, problem=str(error), has_profile=case.has_profile)
+        problem = quoted(str(error))
+        wrong = CaseInput(case.name, problem=problem, has_profile=case.has_profile)
         return measured_case(wrong, Workload())
 
 
-def with_its_base(read: CaseInput, workload: Workload) -> tuple[CaseRecord, BaselineFound | None]:
+def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, BaselineFound | None]:
     """The case, and the base side of the same session: no history can be as comparable."""
     case = _measured_or_problem(read, workload)
     if read.base is None:
         return case, None
     base = _measured_or_problem(read.base, workload)
     used = BaselineUsed(source=OWN_BASE)
-    both = case.model_copy(update={"launches": (*case.launches, *base.launches)})
+    both = case.but(launches=(*case.launches, *base.launches))
     return both, BaselineFound(base, used)
 
 
-def base_of_launches(case: CaseRecord) -> BaselineFound | None:
+def base_of_launches(case: Measured) -> BaselineFound | None:
     """The base side of a record's own launches, where they have both sides."""
     base = [launch for launch in case.launches if launch.side == "base"]
     if not base:
         return None
     numbers = {name: as_one(name, _of_all(name, base)) for name in _names(base)}
-    card = case.scorecard.model_copy(
-        update={
-            "step_time_ms": numbers.pop(STEP_TIME, 0.0),
-            "throughput_tok_s": numbers.pop(THROUGHPUT, 0.0),
-            "wall_coverage": 0.0,
-            "per_layer_summary": (),
-            "hotspot_ops": (),
-        }
+    card = case.scorecard.but(
+        step_time_ms=numbers.pop(STEP_TIME, 0.0),
+        throughput_tok_s=numbers.pop(THROUGHPUT, 0.0),
+        wall_coverage=0.0,
+        per_layer_summary=(),
+        hotspot_ops=(),
+        regressions=(),
     )
-    found = CaseRecord(
+    found = Measured(
         name=case.name,
         environment=case.environment,
         scorecard=card,
@@ -112,20 +127,18 @@ def base_of_launches(case: CaseRecord) -> BaselineFound | None:
 def _kept_side(side: ParityProfile) -> ParityProfile:
     """A partner's numbers, so that its parity can be judged again from the record."""
     numbers = {name: getattr(side, name) for name in ParityProfile.model_fields}
-    return ParityProfile(**{**numbers, "ops": _largest(side.ops)})
+    return ParityProfile(**numbers).but(ops=_largest(side.ops))
 
 
 def _environment(case: CaseInput, card: Scorecard, workload: Workload) -> Environment:
     """What the measurement says of itself; the profile and the user fill what it leaves open."""
     said = case.environment or Environment()
-    return said.model_copy(
-        update={
-            "accelerator": card.accelerator or said.accelerator,
-            "accelerator_count": card.accelerator_count or said.accelerator_count,
-            # What was measured is known better than what the policy expects.
-            "precision": said.precision or workload.precision,
-            "timing": _timing(case),
-        }
+    return said.but(
+        accelerator=card.accelerator or said.accelerator,
+        accelerator_count=card.accelerator_count or said.accelerator_count,
+        # What was measured is known better than what the policy expects.
+        precision=said.precision or workload.precision,
+        timing=_timing(case),
     )
 
 
@@ -133,7 +146,7 @@ def _per_device(launch: LaunchNumbers, devices: int | None) -> LaunchNumbers:
     job = launch.values.get(THROUGHPUT)
     if job is None or not devices:
         return launch
-    return launch.model_copy(update={"values": {**launch.values, THROUGHPUT: job / devices}})
+    return launch.but(values={**launch.values, THROUGHPUT: job / devices})
 
 
 def _metrics(

@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import requests
-import urllib3
 from pydantic import SecretStr
 
 from ci_score import __version__
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+
+if TYPE_CHECKING:
+    import requests
 
 API_VERSION = "2022-11-28"
 MOST_REQUESTS = 40
@@ -60,13 +61,20 @@ class Answer:
         return str(said)[:200].encode(errors="replace").decode()
 
 
+def _session() -> requests.Session:
+    # Imported here: a run that asks GitHub nothing does not pay for it.
+    import requests
+
+    return requests.Session()
+
+
 @dataclass(slots=True)
 class Api:
     """One run's conversation with the API: it counts its requests and never waits without end."""
 
     url: str
     token: SecretStr | None
-    session: requests.Session = field(default_factory=requests.Session)
+    session: requests.Session = field(default_factory=_session)
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.time
     requests_made: int = 0
@@ -192,6 +200,9 @@ class Api:
         body: Json,
     ) -> Answer:
         """One exchange, bounded in time and size; foreign exceptions end here, without text."""
+        import requests
+        import urllib3
+
         try:
             with self.session.request(
                 method,
@@ -206,7 +217,7 @@ class Api:
                 auth=_no_other_credentials,
             ) as response:
                 data = self._body(response, limit)
-                return Answer(response.status_code, _lower(response.headers), data)
+                return Answer(response.status_code, response.headers, data)
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise GitHubDownError(
                 f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
@@ -305,10 +316,6 @@ _RIGHTS = (
 def _permission_hint(path: str) -> str:
     right = next((right for part, right in _RIGHTS if part in path), "contents: read")
     return f"Does the job's `permissions:` have `{right}`?"
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _no_other_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -27,7 +27,7 @@ MOST_PROFILE_ARTIFACTS = 20
 
 @dataclass(slots=True)
 class RecordArtifacts:
-    """The uploads of one name on one branch by one workflow."""
+    """The uploads of one name on one branch by one workflow, named by its file or its path."""
 
     api: Api
     repository: str
@@ -35,6 +35,9 @@ class RecordArtifacts:
     name: str
     branch: str
     workflow: str
+
+    def __post_init__(self) -> None:
+        self.workflow = workflow_path(self.workflow)
 
     def uploads(self) -> list[Upload]:
         """The branch's own uploads; those of other branches and of forks are left out."""

@@ -1,14 +1,18 @@
-"""Which commits a run is compared along: the first-parent line from the base that was tested."""
+"""Where a commit stands: which commits come before it, and which pull requests it heads.
+
+A run is compared along the first-parent line from the base that was tested.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
 
 from ci_score.errors import GitHubError, NotThereError
 from ci_score.github.api import Api, as_expected
-from ci_score.github.event import Event, Kind
+from ci_score.github.event import Event, Kind, ProducerRun, PullRequest
 
 # The history lists side branches too, a hundred commits a request.
 MOST_COMMITS = 2000
@@ -81,3 +85,40 @@ def merge_base(api: Api, repository: str, base: str, head: str) -> str:
     compared = f"/repos/{repository}/compare/{quote(base)}...{head}"
     with as_expected():
         return str(api.get(compared, per_page=1)["merge_base_commit"]["sha"])
+
+
+# --- for another run ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPull:
+    """A pull request and its test merge, where GitHub has made one."""
+
+    pull: PullRequest
+    test_merge: str | None
+
+
+def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[FoundPull]:
+    """The open pull requests whose head is the very commit that was measured.
+
+    They are found by their head, never by a number in an artifact: a stranger wrote that.
+    `workflow_run.pull_requests` is empty for forks, and a commit's pull requests miss them. One
+    branch may have several, to different bases.
+    """
+    if producer.head_owner is None:
+        return []
+    head = f"{producer.head_owner}:{producer.head_branch}"
+    with as_expected():
+        return [
+            FoundPull(
+                PullRequest(
+                    number=int(pull["number"]),
+                    head_sha=producer.head_sha,
+                    base_ref=str(pull["base"]["ref"]),
+                    from_fork=producer.from_fork,
+                ),
+                pull.get("merge_commit_sha"),
+            )
+            for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
+            if pull["head"]["sha"] == producer.head_sha
+        ]

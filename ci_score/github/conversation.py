@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ci_score.errors import GitHubError, NotThereError
 from ci_score.github.api import Api, as_expected
-from ci_score.model.stages import Comment, Heard
+from ci_score.model.conversation import Comment, Heard
 
 # Twenty requests of the forty that a run may make.
 MOST_COMMENTS = 2000

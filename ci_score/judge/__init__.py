@@ -1,1 +1,35 @@
-"""What changed × how sure that is × the policy → the verdict of each case."""
+"""What changed × how sure that is × the policy → the verdict of each case.
+
+`decide` judges all cases of a report at once; it is pure, so it is called again for acceptances and
+for another policy. `exit_code` says what a process makes of the verdicts. The rules of a team lie
+behind a door of their own, `judge.policy`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ci_score import lazy_door
+
+if TYPE_CHECKING:
+    from ci_score.judge.acceptance import settle as settle
+    from ci_score.judge.deciding import decide as decide
+    from ci_score.judge.exit_codes import exit_code as exit_code
+    from ci_score.judge.injection import slowed as slowed
+    from ci_score.judge.injection import unchanged as unchanged
+    from ci_score.judge.noise import LEAST_PAIRS as LEAST_PAIRS
+    from ci_score.judge.noise import MOST_PAIRS as MOST_PAIRS
+    from ci_score.judge.noise import SURE as SURE
+    from ci_score.judge.noise import Evidence as Evidence
+    from ci_score.judge.noise import paired as paired
+    from ci_score.judge.trend import trends as trends
+
+__getattr__ = lazy_door(
+    __name__,
+    acceptance=("settle",),
+    deciding=("decide",),
+    exit_codes=("exit_code",),
+    injection=("slowed", "unchanged"),
+    noise=("LEAST_PAIRS", "MOST_PAIRS", "SURE", "Evidence", "paired"),
+    trend=("trends",),
+)

@@ -11,22 +11,23 @@ last one counts that somebody with write access wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from ci_score.judge.policy import Policy, rules_of
+from ci_score.model.conversation import Comment, Conversation
 from ci_score.model.metrics import Kind, Metric, metric_named
-from ci_score.model.record import MOST_ACCEPTANCES, Acceptance
-from ci_score.model.stages import Comment, Heard
+from ci_score.model.reasons import Reason, Why, quoted
+from ci_score.model.record import MOST_ACCEPTANCES, Judged
+from ci_score.model.verdict import Acceptance, Outcome
 
 MISSING = "missing"
-FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 LONGEST_REASON = 160
 LONGEST_NAME = 64
+LONGEST_REFUSAL = 200
 # Each costs a request, and a stranger may have many accounts.
 MOST_ASKED = 5
-MOST_SAID = 5
 _MOST_SENTENCES = 32
 
 # The keywords in any case, because telephones begin a line with a capital; the names exactly.
@@ -44,30 +45,6 @@ _BOUND = re.compile(
 # Word processors and telephones put these between a number and its unit.
 _SPACES = str.maketrans(dict.fromkeys("\t\u00a0\u202f", " "))
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
-
-
-class Conversation(Protocol):
-    """Who can be asked: a pull request on GitHub is handed in as this."""
-
-    def listen(self) -> Heard:
-        """Everything that was said."""
-        ...
-
-    def why_not(self, login: str) -> str | None:
-        """Why that person may not accept anything; None where they may."""
-        ...
-
-
-class Nobody:
-    """Where nobody can be asked."""
-
-    def listen(self) -> Heard:
-        """Nothing was said."""
-        return Heard()
-
-    def why_not(self, login: str) -> str | None:
-        """Nobody may."""
-        return "there is no pull request"
 
 
 # --- what a comment says ------------------------------------------------------------------------
@@ -90,13 +67,13 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What one line accepts; `wrong` says what cannot be understood of it."""
+    """What one line accepts; `wrong` says why it cannot be understood."""
 
     case: str = ""
     metric: str = ""
     bound: Bound | None = None
     reason: str = ""
-    wrong: str | None = None
+    wrong: Reason | None = None
 
 
 def sentences(body: str) -> list[Sentence]:
@@ -131,16 +108,15 @@ def read_bound(text: str) -> Bound | None:
 def _sentence(line: str) -> Sentence:
     found = _SENTENCE.fullmatch(line)
     if found is None:
-        return Sentence(wrong=f"it is not understood; write `{FORM}`")
+        return Sentence(wrong=Why.NOT_UNDERSTOOD())
     case, reason = found["case"], " ".join(found["reason"].split())[:LONGEST_REASON]
     if found["missing"]:
         return Sentence(case, MISSING, reason=reason)
     bound = read_bound(found["bound"])
     if found["metric"].lower() == MISSING:
-        return Sentence(case, wrong=f"it is not understood; write `{FORM}`")
+        return Sentence(case, wrong=Why.NOT_UNDERSTOOD())
     if bound is None:
-        words = "the bound is not understood; write `12 %`, `5 points`, `80 GB`, `450 ms` or `3`"
-        return Sentence(case, found["metric"], wrong=words)
+        return Sentence(case, found["metric"], wrong=Why.BOUND_NOT_UNDERSTOOD())
     return Sentence(case, found["metric"], bound, reason)
 
 
@@ -160,21 +136,13 @@ class Settled:
         """What the record keeps."""
         return (*self.granted, *self.refused)[:MOST_ACCEPTANCES]
 
-    def words(self) -> Iterator[str]:
-        """What the report says of them."""
-        for one in self.granted:
-            yield f"Accepted: {_subject(one)} {one.words}"
-        for one in self.refused[:MOST_SAID]:
-            yield f"Not accepted, although {one.by} wrote it: {_subject(one)}: {one.refused}."
-        more = len(self.refused) - MOST_SAID
-        if more > 0:
-            yield f"{more} more comments accept something, and do not count; the record has them."
-        if self.trouble:
-            yield f"Not every comment was read, so an acceptance may be missing: {self.trouble}"
+    def accepts_loss_of(self, case: str) -> bool:
+        """Whether it was accepted that a case is gone."""
+        return MISSING in accepted_for(self.granted, case)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """What there is to accept: failing cases and lost ones, among all that are `known`."""
 
     failing: frozenset[str]
@@ -186,8 +154,21 @@ class Asked:
         return case in self.failing or case in self.lost or case not in self.known
 
 
-def settle(conversation: Conversation, policy: Policy, asked: Asked) -> Settled:
-    """What counts of everything that was said, and why the rest does not."""
+def settle(
+    conversation: Conversation, policy: Policy, cases: Sequence[Judged], lost: Collection[str]
+) -> Settled:
+    """What counts of all that was said, and why the rest does not.
+
+    People are asked only where there is something to accept.
+    """
+    worse = frozenset(
+        case.name
+        for case in cases
+        if case.verdict and case.verdict.outcome in (Outcome.FAIL, Outcome.WARN)
+    )
+    if not worse and not lost:
+        return Settled()
+    asked = _Asked(worse, frozenset(lost), frozenset(case.name for case in cases))
     heard = conversation.listen()
     said = [
         (comment, _acceptance(comment, sentence), _wrong(comment, sentence, policy, asked))
@@ -206,7 +187,7 @@ def settle(conversation: Conversation, policy: Policy, asked: Asked) -> Settled:
         if why is None:
             granted[one.case, one.metric] = one
         else:
-            refused.append(one.model_copy(update={"refused": why[:200]}))
+            refused.append(one.but(refused=why))
     # Who belongs to the repository is told first why it did not count.
     refused.sort(key=lambda one: one.by not in insiders)
     return Settled(tuple(granted.values()), tuple(refused), heard.trouble)
@@ -215,15 +196,6 @@ def settle(conversation: Conversation, policy: Policy, asked: Asked) -> Settled:
 def accepted_for(acceptances: Iterable[Acceptance], case: str) -> Mapping[str, Acceptance]:
     """Metric -> what was accepted of it for a case."""
     return {one.metric: one for one in acceptances if one.case == case}
-
-
-def is_accepted_loss(acceptances: Sequence[Acceptance], case: str) -> bool:
-    """Whether it was accepted that a case is gone."""
-    return MISSING in accepted_for(acceptances, case)
-
-
-def _subject(one: Acceptance) -> str:
-    return f"{one.case} {one.metric}".strip() or "a sentence"
 
 
 def _acceptance(comment: Comment, sentence: Sentence) -> Acceptance:
@@ -240,30 +212,27 @@ def _acceptance(comment: Comment, sentence: Sentence) -> Acceptance:
     )
 
 
-def _wrong(comment: Comment, sentence: Sentence, policy: Policy, asked: Asked) -> str | None:
+def _wrong(comment: Comment, sentence: Sentence, policy: Policy, asked: _Asked) -> Reason | None:
     """Why it cannot count, whoever wrote it."""
     if not comment.by_a_person:
-        return "a bot or an app wrote it, and only people accept a regression"
+        return Why.BY_NO_PERSON()
     if comment.edited:
-        return "the comment was edited, and GitHub does not say by whom; write a new one"
+        return Why.EDITED()
     return sentence.wrong or _misfit(sentence, policy, asked)
 
 
-def _misfit(sentence: Sentence, policy: Policy, asked: Asked) -> str | None:
+def _misfit(sentence: Sentence, policy: Policy, asked: _Asked) -> Reason | None:
     """What of the sentence fits nothing that is judged here."""
     if sentence.case not in asked.failing | asked.lost:
-        return "there is no such case here"
+        return Why.NO_CASE_HERE()
     if sentence.bound is None:
-        return None if sentence.case in asked.lost else "the case is not missing"
+        return None if sentence.case in asked.lost else Why.CASE_NOT_MISSING()
     rules = rules_of(policy, sentence.case)
     rule = rules.gate(sentence.metric)
     if rule is None and sentence.metric not in rules.budgets:
-        return "there is no such metric"
-    allowed = list(_units_of(rule.metric if rule else metric_named(sentence.metric)))
-    if sentence.bound.unit in allowed:
-        return None
-    written = " or ".join(f"12 {unit}".rstrip() for unit in allowed)
-    return f"its bound is written as {written}"
+        return Why.NO_METRIC_HERE()
+    allowed = tuple(_units_of(rule.metric if rule else metric_named(sentence.metric)))
+    return None if sentence.bound.unit in allowed else Why.OTHER_UNIT(units=allowed)
 
 
 def _units_of(metric: Metric) -> Iterator[str]:
@@ -276,7 +245,7 @@ def _units_of(metric: Metric) -> Iterator[str]:
         yield "%"
     own = next((unit for unit in ("ms", "GB") if metric.name.endswith(f"_{unit.lower()}")), None)
     counted = own is None and (metric.kind is Kind.EXACT or not metric.relative)
-    if counted and metric.show_delta(0.01).endswith("points"):
+    if counted and metric.in_points:
         yield "points"
     elif not metric.higher_is_better and own:
         yield own
@@ -292,11 +261,12 @@ class _Rights:
         # People of the repository first, then whoever spoke last.
         order = sorted(speakers, key=lambda comment: not comment.is_insider)
         self._few = list(dict.fromkeys(comment.author for comment in order))[:MOST_ASKED]
-        self._known: dict[str, str | None] = {}
+        self._known: dict[str, Reason | None] = {}
 
-    def why_not(self, login: str) -> str | None:
+    def why_not(self, login: str) -> Reason | None:
         if login not in self._few:
-            return f"more than {MOST_ASKED} people accept something, and not all can be asked for"
+            return Why.TOO_MANY_PEOPLE(most=MOST_ASKED)
         if login not in self._known:
-            self._known[login] = self._conversation.why_not(login)
+            words = self._conversation.why_not(login)
+            self._known[login] = None if words is None else quoted(words[:LONGEST_REFUSAL])
         return self._known[login]

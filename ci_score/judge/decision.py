@@ -2,111 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ci_score.judge import noise
 from ci_score.judge.eligibility import losses_apart
-from ci_score.judge.evidence import is_other_size, varies_on_a_side
+from ci_score.judge.evidence import varies_on_a_side
 from ci_score.judge.noise import Evidence, PairedEvidence
 from ci_score.judge.trial import Finding, Trial
-from ci_score.model.metrics import Kind
-from ci_score.model.record import Acceptance
+from ci_score.model.metrics import Kind, tokens_differ
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
 from ci_score.model.stages import BaselineFound
-from ci_score.model.verdict import BASE_ALONE, Change, JudgedBy, Outcome
+from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome
 
-# What is certain says so first.
-CONFIRMED = "confirmed"
-# A machine that tells apart this part of a limit is not the one to blame.
-FINE = 8
+# The noise is below this part of the limit: then the machine is quiet enough.
+QUIET_ENOUGH = 8
+# Why a number is not compared -> what that means for a gate.
+_LOST_GATES = {Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED, Why.NO_RATIO: Why.GATE_WITHOUT_RATIO}
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
-_BY_THE_REFERENCE = {outcome: severity.value for severity, outcome in _REFERENCE_OUTCOMES.items()}
 
-Weighed = tuple[Outcome, str | None]
+Weighed = tuple[Outcome, tuple[Reason, ...]]
 
 
-def caps(trial: Trial, baseline: BaselineFound) -> tuple[str, ...]:
+def caps(trial: Trial, baseline: BaselineFound) -> tuple[Reason, ...]:
     """Why nothing of this case can be worse than a warning."""
     reasons = []
     distance = not_attributable(baseline)
     if distance and trial.rules.rules == "training":
         reasons.append(distance)
-    asked = "tokens_per_step" in trial.rules.environment.same_work
-    if asked and is_other_size(trial.case.tokens_per_step, baseline.case.tokens_per_step):
-        reasons.append(
-            f"{trial.case.tokens_per_step:g} tokens a step here,"
-            f" {baseline.case.tokens_per_step:g} there: compared per token"
-        )
+    here, there = trial.case.tokens_per_step, baseline.case.tokens_per_step
+    if "tokens_per_step" in trial.rules.environment.same_work and tokens_differ(here, there):
+        reasons.append(Why.COMPARED_PER_TOKEN(head=here, base=there))
     losses = losses_apart(trial.case, baseline.case, trial.rules)
     if losses:
-        mine, theirs = losses
-        reasons.append(
-            f"the final loss is {mine:.4g} here and {theirs:.4g} there: is it the same work?"
-        )
+        reasons.append(Why.OTHER_LOSS(head=losses[0], base=losses[1]))
     return tuple(reasons)
 
 
-def not_attributable(baseline: BaselineFound) -> str | None:
+def not_attributable(baseline: BaselineFound) -> Reason | None:
     """That other commits, too, lie between this measurement and its baseline."""
     away = baseline.used.commits_away or 0
-    if not away:
-        return None
-    commits = f"{away} commit{'s' if away > 1 else ''}"
-    return f"not attributable: the baseline is {commits} before the tested base"
+    return Why.NOT_ATTRIBUTABLE(commits=away) if away else None
 
 
 def weighed(
-    finding: Finding, trial: Trial, chance: float | None, held_back_by: Sequence[str]
+    finding: Finding, trial: Trial, chance: float | None, held_back_by: Sequence[Reason]
 ) -> Change:
     """The change with its interval, what it was judged by, and what became of it."""
     change, rule = finding.change, finding.rule
-    change = change.model_copy(
-        update={
-            "gated": rule.gate,
-            "warn_limit": rule.warn,
-            "fail_limit": rule.fail,
-            **(_interval(finding) if change.delta is not None else {}),
-        }
-    )
+    change = change.but(gated=rule.gate, warn_limit=rule.warn, fail_limit=rule.fail)
+    if change.delta is not None:
+        change = change.but(**_interval(finding))
     if not rule.gate:
-        return change.model_copy(update={"severity": None})
+        return change.but(severity=None)
     if change.delta is None:
         return _not_compared(finding, change)
-    outcome, reason = _outcome(finding, trial, chance)
-    held_back = list(filter(None, (*held_back_by, _not_qualified(finding, trial))))
+    outcome, reasons = _outcome(finding, trial, chance)
+    held_back = (*held_back_by, *_not_qualified(finding, trial))
     if outcome is Outcome.FAIL and held_back:
-        outcome, reason = Outcome.WARN, f"{reason}; {'; '.join(held_back)}"
+        outcome, reasons = Outcome.WARN, (*reasons, *held_back)
     accepted = _acceptance(finding, outcome, trial)
     within = accepted is not None and _is_within(accepted, finding, trial)
     if accepted is not None and not within:
-        reason = "; ".join(filter(None, (reason, f"accepted only up to {accepted.shown}")))
+        reasons = (*reasons, Why.ACCEPTED_UP_TO(bound=accepted.shown))
     if within:
         outcome = Outcome.PASS
-    return change.model_copy(
-        update={
-            "outcome": outcome,
-            "reason": reason,
-            "accepted": accepted.words if accepted and within else None,
-            "severity": _SEVERITIES.get(outcome),
-        }
+    return change.but(
+        outcome=outcome,
+        reasons=reasons,
+        accepted=accepted if within else None,
+        severity=_SEVERITIES.get(outcome),
     )
 
 
-def _not_qualified(finding: Finding, trial: Trial) -> str | None:
+def _not_qualified(finding: Finding, trial: Trial) -> Iterator[Reason]:
     """Why the machine may only report this metric, where the policy wants qualified ones.
 
     A count is the same on every machine.
     """
     rule, machine = finding.rule, trial.case.environment
     if not trial.rules.measure.qualified or rule.metric.kind is Kind.EXACT:
-        return None
+        return
     if machine.gate_at is None:
-        why = machine.not_qualified or "nothing says that it is"
-        return f"only reported: the machine is not qualified ({why})"
-    if rule.metric.relative and rule.fail is not None and rule.fail < machine.gate_at:
-        return f"only reported: the machine can gate at {machine.gate_at:.0%}, and not at less"
-    return None
+        yield Why.NOT_QUALIFIED(words=machine.not_qualified)
+    elif rule.metric.relative and rule.fail is not None and rule.fail < machine.gate_at:
+        yield Why.QUALIFIED_FOR_MORE(gate_at=machine.gate_at)
 
 
 def _not_compared(finding: Finding, change: Change) -> Change:
@@ -114,14 +95,10 @@ def _not_compared(finding: Finding, change: Change) -> Change:
 
     What is measured for the first time has nothing yet to be compared with.
     """
-    lost = change.not_compared == BASE_ALONE
-    has_no_ratio = change.not_compared is not None and "ratio" in change.not_compared
-    if not finding.rule.named or not (lost or has_no_ratio):
+    lost = _LOST_GATES.get(change.not_compared.code) if change.not_compared else None
+    if lost is None or not finding.rule.named:
         return change
-    why = "not measured here" if lost else f"{change.not_compared}"
-    return change.model_copy(
-        update={"outcome": Outcome.INCONCLUSIVE, "reason": f"gated by the policy, and {why}"}
-    )
+    return change.but(outcome=Outcome.INCONCLUSIVE, reasons=(lost(),))
 
 
 def _interval(finding: Finding) -> dict[str, object]:
@@ -164,18 +141,17 @@ def _outcome(finding: Finding, trial: Trial, chance: float | None) -> Weighed:
     if by_reference and metric.card_value is not None:
         return _of_reference(finding)
     if finding.worse_by > finding.rule.warn:
-        return Outcome.WARN, "unverified: one number a side"
-    return Outcome.PASS, None
+        return Outcome.WARN, (Why.ONE_NUMBER(),)
+    return Outcome.PASS, ()
 
 
 def _of_exact(finding: Finding, trial: Trial) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
     if varies_on_a_side(trial.case, rule.metric.name):
-        varying = "it varies between the launches of one side, and too few pairs tell"
-        return (Outcome.WARN, varying) if worse > rule.warn else (Outcome.PASS, None)
+        return (Outcome.WARN, (Why.COUNT_VARIES(),)) if worse > rule.warn else (Outcome.PASS, ())
     if rule.fail is not None and worse > rule.fail:
-        return Outcome.FAIL, "a count, which does not vary from run to run"
-    return (Outcome.WARN, "a count") if worse > rule.warn else (Outcome.PASS, None)
+        return Outcome.FAIL, (Why.COUNT_FAILS(),)
+    return (Outcome.WARN, (Why.COUNT(),)) if worse > rule.warn else (Outcome.PASS, ())
 
 
 def _of_reference(finding: Finding) -> Weighed:
@@ -187,7 +163,8 @@ def _of_reference(finding: Finding) -> Weighed:
         outcome = Outcome.FAIL
     else:
         outcome = Outcome.WARN if worse > rule.warn else Outcome.PASS
-    return outcome, _BY_THE_REFERENCE.get(outcome)
+    level = _SEVERITIES.get(outcome)
+    return outcome, (Why.REFERENCE_LIMIT(severity=level.value),) if level else ()
 
 
 def _of_evidence(finding: Finding, evidence: Evidence, chance: float | None) -> Weighed:
@@ -197,55 +174,46 @@ def _of_evidence(finding: Finding, evidence: Evidence, chance: float | None) -> 
     """
     metric = finding.rule.metric
     if chance is not None and finding.is_proven(chance):
-        surely = metric.show_delta(metric.delta_of_score(evidence.at_least(chance)))
-        return Outcome.FAIL, f"{CONFIRMED}: at least {surely}"
+        surely = metric.delta_of_score(evidence.at_least(chance))
+        return Outcome.FAIL, (Why.CONFIRMED_AT_LEAST(delta=surely),)
     warning = _warning(finding, evidence, chance)
     if warning is not None:
-        return Outcome.WARN, warning
+        return Outcome.WARN, (warning,)
     if finding.sides_disagree:
-        return Outcome.INCONCLUSIVE, _how_they_disagree(finding, evidence)
+        by_history = metric.delta_of_score(evidence.worsening)
+        by_nearest = finding.change.delta or 0.0
+        reason = Why.LEVEL_MOVED(by_history=by_history, by_nearest=by_nearest)
+        return Outcome.INCONCLUSIVE, (reason,)
     most = evidence.at_most(noise.SURE)
     if most <= finding.decisive_score:
-        return Outcome.PASS, None
-    hidden = metric.show_delta(metric.delta_of_score(most))
-    return Outcome.INCONCLUSIVE, f"too noisy: up to {hidden} could hide in it"
+        return Outcome.PASS, ()
+    return Outcome.INCONCLUSIVE, (Why.TOO_NOISY(up_to=metric.delta_of_score(most)),)
 
 
-def _warning(finding: Finding, evidence: Evidence, chance: float | None) -> str | None:
+def _warning(finding: Finding, evidence: Evidence, chance: float | None) -> Reason | None:
     """Why it is worth a warning, where it is."""
     if not finding.may_warn:
         return None
     limit = finding.decisive_score
     if evidence.at_least(noise.SURE) > finding.warn_score:
         if finding.rule.fail is None:
-            return CONFIRMED
+            return Why.CONFIRMED()
         if evidence.worsening <= limit:
-            return f"{CONFIRMED}, within the limit that fails"
+            return Why.CONFIRMED_WITHIN()
     return _what_would_prove_it(evidence, limit, chance) if evidence.suggests(limit) else None
 
 
-def _what_would_prove_it(evidence: Evidence, limit: float, chance: float | None) -> str:
-    words, chance = "not proven: it may be noise", noise.SURE if chance is None else chance
+def _what_would_prove_it(evidence: Evidence, limit: float, chance: float | None) -> Reason:
+    chance = noise.SURE if chance is None else chance
     if not isinstance(evidence, PairedEvidence):
-        runs = noise.runs_to_prove(chance)
-        few = f"{evidence.samples} runs are too few to be sure ({runs} are not), and "
-        few = few if evidence.samples < runs else ""
-        return f"{words}; {few}interleaved launches of head and base would tell"
+        enough = noise.runs_to_prove(chance)
+        return Why.UNPROVEN_HISTORY(runs=evidence.samples, enough=enough)
     pairs = evidence.pairs_to_prove(limit, chance)
-    if pairs is None and evidence.error < abs(limit) / FINE:
-        return f"{words}; it is so near the limit that no number of pairs would prove it"
-    if pairs is None:
-        return f"{words}; this machine is too noisy to prove it with {noise.MOST_PAIRS} pairs"
-    return f"{words}; {pairs} pairs would prove it, {evidence.samples} were measured"
-
-
-def _how_they_disagree(finding: Finding, evidence: Evidence) -> str:
-    metric = finding.rule.metric
-    theirs = metric.show_delta(metric.delta_of_score(evidence.worsening))
-    return (
-        f"{theirs} against the branch's history, {metric.show_delta(finding.change.delta or 0.0)}"
-        " against its nearest baseline: the branch's level may just have moved"
-    )
+    if pairs is not None:
+        return Why.UNPROVEN_PAIRS(pairs=evidence.samples, enough=pairs)
+    if evidence.error < abs(limit) / QUIET_ENOUGH:
+        return Why.UNPROVEN_NEAR_LIMIT()
+    return Why.UNPROVEN_NOISE(most_pairs=noise.MOST_PAIRS)
 
 
 def _acceptance(finding: Finding, outcome: Outcome, trial: Trial) -> Acceptance | None:

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from ci_score.judge import noise
 from ci_score.judge.noise import Evidence
-from ci_score.judge.policy import GateRule
+from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.judge.trial import Finding, Trial
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, Metric
-from ci_score.model.record import CaseRecord, HistoryPoint, LaunchNumbers
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, Metric, tokens_differ
+from ci_score.model.record import HistoryPoint, Measured
 from ci_score.model.verdict import Change
 
-SAME_TOKENS = 0.02
-# Counts of launches that differ by less are the same.
-HAIR = 0.001
+# Counts of launches that differ by a smaller share are the same count.
+SAME_COUNT = 0.001
 
 
 def findings_of(trial: Trial) -> list[Finding]:
     """Every change that a rule speaks of, with the evidence on it."""
-    rules, points = gate_rules(trial), comparable_points(trial)
+    rules = gate_rules(trial)
+    points = comparable_points(trial.case, trial.rules, trial.history)
     return [
         Finding(
             change, rules[change.metric], _evidence(trial, change, rules[change.metric], points)
@@ -59,13 +59,11 @@ def _evidence(
     return pairs or _of_history(trial, rule.metric, points)
 
 
-def varies_on_a_side(case: CaseRecord, metric: str) -> bool:
+def varies_on_a_side(case: Measured, metric: str) -> bool:
     """Whether launches of one program differ in what should be a count: then it is none here."""
     for side in ("head", "base"):
-        seen = [
-            one.values[metric] for one in case.launches if one.side == side and metric in one.values
-        ]
-        if seen and max(seen) - min(seen) > HAIR * abs(max(seen)):
+        seen = case.numbers_of(side, metric)
+        if seen and max(seen) - min(seen) > SAME_COUNT * abs(max(seen)):
             return True
     return False
 
@@ -73,39 +71,11 @@ def varies_on_a_side(case: CaseRecord, metric: str) -> bool:
 # --- pairs --------------------------------------------------------------------------------------
 
 
-def _of_pairs(case: CaseRecord, metric: Metric) -> Evidence | None:
-    pairs = [
-        pair for pair in complete_pairs(case, metric.name) if min(pair) > 0 or not metric.relative
-    ]
+def _of_pairs(case: Measured, metric: Metric) -> Evidence | None:
+    pairs = [pair for pair in case.pairs_of(metric.name) if min(pair) > 0 or not metric.relative]
     return noise.paired(
-        [metric.score(mine) for mine, _ in pairs], [metric.score(theirs) for _, theirs in pairs]
+        [metric.score(head) for head, _ in pairs], [metric.score(base) for _, base in pairs]
     )
-
-
-def complete_pairs(case: CaseRecord, metric: str) -> list[tuple[float, float]]:
-    """Head and base of each pair that measured the metric on both sides.
-
-    A number that occurs again is another session's, whose pairs count as well.
-    """
-    head, base = _by_number(case.launches, "head"), _by_number(case.launches, "base")
-    both = [
-        (mine.values, theirs.values)
-        for number in sorted(head.keys() & base.keys())
-        for mine, theirs in zip(head[number], base[number], strict=False)
-    ]
-    return [
-        (mine[metric], theirs[metric])
-        for mine, theirs in both
-        if metric in mine and metric in theirs
-    ]
-
-
-def _by_number(launches: Iterable[LaunchNumbers], side: str) -> dict[int, list[LaunchNumbers]]:
-    found: dict[int, list[LaunchNumbers]] = {}
-    for launch in launches:
-        if launch.side == side:
-            found.setdefault(launch.launch, []).append(launch)
-    return found
 
 
 # --- history ------------------------------------------------------------------------------------
@@ -121,19 +91,15 @@ def _of_history(trial: Trial, metric: Metric, points: Sequence[HistoryPoint]) ->
     return noise.against_history(metric.score(now), [metric.score(number) for number in past])
 
 
-def comparable_points(trial: Trial) -> list[HistoryPoint]:
+def comparable_points(
+    case: Measured, rules: CaseRules, history: Iterable[HistoryPoint]
+) -> list[HistoryPoint]:
     """The branch's runs of this case that were measured as this one was, the oldest first."""
-    case, rules = trial.case, trial.rules.environment
     return [
         point
-        for point in trial.history
+        for point in history
         if point.case == case.name
-        and case.environment.mismatch(point.environment, rules.match) is None
-        and not is_other_size(case.tokens_per_step, point.tokens_per_step)
-        and not point.environment.disturbances.keys() & set(rules.reject)
+        and case.environment.mismatch(point.environment, rules.environment.match) is None
+        and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
+        and not point.environment.disturbances.keys() & set(rules.environment.reject)
     ]
-
-
-def is_other_size(mine: float | None, theirs: float | None) -> bool:
-    """Whether two steps are of so many more or fewer tokens that their times say nothing."""
-    return bool(mine and theirs and abs(mine / theirs - 1) > SAME_TOKENS)

@@ -35,9 +35,8 @@ def unchanged(case: CaseInput) -> CaseInput:
     base = {launch.launch: launch for launch in case.base.launches}
     pairs = [(one, base[one.launch]) for one in case.launches if one.launch in base]
     factor = math.exp(-_average_worsening(pairs)) if pairs else 1.0
-    level = _scaled_profile(case.profile, factor).model_copy(
-        update={"peak_memory_gb": case.base.profile.peak_memory_gb}
-    )
+    level = _scaled_profile(case.profile, factor)
+    level = level.but(peak_memory_gb=case.base.profile.peak_memory_gb)
     typical = case.base.launches[0] if case.base.launches else None
     return replace(
         case,
@@ -63,7 +62,7 @@ def _like(launch: LaunchNumbers, base: LaunchNumbers | None) -> LaunchNumbers:
     if base is None:
         return launch
     times = {name: launch.values[name] for name in TIMES if name in launch.values}
-    return launch.model_copy(update={"values": {**base.values, **times}})
+    return launch.but(values={**base.values, **times})
 
 
 def _scaled(launch: LaunchNumbers, factor: float) -> LaunchNumbers:
@@ -72,44 +71,37 @@ def _scaled(launch: LaunchNumbers, factor: float) -> LaunchNumbers:
         values[STEP_TIME] *= factor
     if THROUGHPUT in values:
         values[THROUGHPUT] /= factor
-    return launch.model_copy(update={"values": values})
+    return launch.but(values=values)
 
 
 def _scaled_profile(profile: Profile, factor: float) -> Profile:
     """The profile with another step time, as measurements put it there."""
     rate = profile.throughput_tok_s
-    return profile.model_copy(
-        update={
-            "avg_step_ms": profile.avg_step_ms * factor,
-            "step_times_ms": tuple(ms * factor for ms in profile.step_times_ms),
-            "throughput_tok_s": None if rate is None else rate / factor,
-        }
+    return profile.but(
+        avg_step_ms=profile.avg_step_ms * factor,
+        step_times_ms=tuple(ms * factor for ms in profile.step_times_ms),
+        throughput_tok_s=None if rate is None else rate / factor,
     )
 
 
 def _slowed_profile(profile: Profile, factor: float) -> Profile:
-    return _scaled_profile(profile, factor).model_copy(
-        update={
-            "phases": {name: _phase(phase, factor) for name, phase in profile.phases.items()},
-            "per_layer": tuple(_layer(layer, factor) for layer in profile.per_layer),
-            "ops": _times(profile.ops, factor),
-            "op_categories": _times(profile.op_categories, factor),
-        }
+    return _scaled_profile(profile, factor).but(
+        phases={name: _phase(phase, factor) for name, phase in profile.phases.items()},
+        per_layer=tuple(_layer(layer, factor) for layer in profile.per_layer),
+        ops=_times(profile.ops, factor),
+        op_categories=_times(profile.op_categories, factor),
     )
 
 
 def _phase(phase: Phase, factor: float) -> Phase:
-    update = {"total_ms": phase.total_ms * factor, "avg_ms": phase.avg_ms * factor}
-    return phase.model_copy(update=update)
+    return phase.but(total_ms=phase.total_ms * factor, avg_ms=phase.avg_ms * factor)
 
 
 def _layer(layer: Layer, factor: float) -> Layer:
-    return layer.model_copy(
-        update={
-            "fwd_ms": layer.fwd_ms * factor,
-            "bwd_ms": layer.bwd_ms * factor,
-            "ops": _times(layer.ops, factor),
-        }
+    return layer.but(
+        fwd_ms=layer.fwd_ms * factor,
+        bwd_ms=layer.bwd_ms * factor,
+        ops=_times(layer.ops, factor),
     )
 
 

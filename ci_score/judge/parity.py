@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 from ci_score.errors import BadInputError
 from ci_score.judge.policy import ParityRule
-from ci_score.model.metrics import LAUNCHES, significant
-from ci_score.model.record import CaseRecord
+from ci_score.judge.trial import Demand
+from ci_score.model.metrics import LAUNCHES, SAME_TOKENS
+from ci_score.model.reasons import LONGEST_WORDS, Reason, Why
+from ci_score.model.record import Measured
 from ci_score.model.scorecard import Parity, ParityProfile
 from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO, ParitySide, compute_parity, kind_of
 
-Demand = tuple[Outcome, str]
-
-SAME_TOKENS = 0.02
 NAMED_OPS = 3
 
 
@@ -34,6 +33,7 @@ class _Side:
     precision: str | None = None
     accelerator_count: int | None = None
     timing: str | None = None
+    unmeasured: Reason | None = None
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class _Side:
 
 
 def parity_with_a_case(
-    rule: ParityRule, case: CaseRecord, cases: Mapping[str, CaseRecord]
+    rule: ParityRule, case: Measured, cases: Mapping[str, Measured]
 ) -> Parity | None:
     """The reference's parity of two cases of one report; None where a side is not there."""
     partner = cases.get(rule.partner_of(case.name) or "")
@@ -51,19 +51,18 @@ def parity_with_a_case(
 
 
 def parity_demands(
-    rule: ParityRule, case: CaseRecord, cases: Mapping[str, CaseRecord]
+    rule: ParityRule, case: Measured, cases: Mapping[str, Measured]
 ) -> tuple[Demand, ...]:
     """What the rule makes of a case and its partner. Without a gate it warns at most."""
     try:
         found = tuple(_demands(rule, case, cases))
     except BadInputError as error:
-        found = ((Outcome.INCONCLUSIVE, f"the parity cannot be computed ({error})"),)
-    return found if rule.gate else tuple((Outcome.WARN, words) for _, words in found)
+        reason = Why.PARITY_BROKEN(words=str(error)[:LONGEST_WORDS])
+        found = ((Outcome.INCONCLUSIVE, reason),)
+    return found if rule.gate else tuple((Outcome.WARN, reason) for _, reason in found)
 
 
-def _demands(
-    rule: ParityRule, case: CaseRecord, cases: Mapping[str, CaseRecord]
-) -> Iterator[Demand]:
+def _demands(rule: ParityRule, case: Measured, cases: Mapping[str, Measured]) -> Iterator[Demand]:
     name = rule.partner_of(case.name)
     partner = cases.get(name) if name else None
     if partner is not None:
@@ -71,39 +70,33 @@ def _demands(
     elif name is None and case.partner is not None:
         theirs = _of_file(case.partner)
     else:
-        yield Outcome.INCONCLUSIVE, _without_a_partner(name)
+        missing = Why.PARITY_CASE_MISSING(partner=name) if name else Why.PARITY_FILE_MISSING()
+        yield Outcome.INCONCLUSIVE, missing
         return
-    mine = _of_case(case)
-    differences = [*_not_the_same(rule, mine, theirs)]
+    ours = _of_case(case)
+    differences = [*_not_the_same(rule, ours, theirs)]
     unusable = [
-        f"{side.name} is not usable ({side.ops.unusable})"
-        for side in (mine, theirs)
-        if side.ops.unusable
+        Why.PARITY_UNUSABLE(partner=theirs.name, side=side.name, why=side.unmeasured)
+        for side in (ours, theirs)
+        if side.unmeasured
     ]
-    for words in unusable or differences:
-        yield Outcome.INCONCLUSIVE, f"the parity with {theirs.name} means nothing: {words}"
+    for reason in unusable or differences:
+        yield Outcome.INCONCLUSIVE, reason
     if unusable or differences:
         return
     if rule.ms_per_1k_tokens is not None:
-        yield from _slower(rule.ms_per_1k_tokens, mine, theirs)
+        yield from _slower(rule.ms_per_1k_tokens, ours, theirs)
     if rule.compares_ops:
-        yield from _of_ops(rule, mine.ops, theirs.ops)
-
-
-def _without_a_partner(name: str | None) -> str:
-    if name is not None:
-        return f"the parity with {name} has no partner: that case was not measured"
-    return "the parity has no partner: the input `parity` names no file for it that can be read"
+        yield from _of_ops(rule, ours.ops, theirs.ops)
 
 
 # --- the two sides ------------------------------------------------------------------------------
 
 
-def _of_case(case: CaseRecord) -> _Side:
+def _of_case(case: Measured) -> _Side:
     card, count = case.scorecard, case.environment.accelerator_count
     tok_s = card.job_throughput_tok_s or card.throughput_tok_s * (count or 1)
     kinds = {kind: work.ms for kind, work in case.categories.items()}
-    unusable = None if case.has_a_time else case.unmeasured or "no time was measured"
     return _Side(
         ParitySide(
             runtime=case.name,
@@ -112,13 +105,13 @@ def _of_case(case: CaseRecord) -> _Side:
             kernel_launches_per_step=round(case.metrics.get(LAUNCHES, 0.0)),
             ops=kinds or case.ops,
             by_kind=bool(kinds),
-            unusable=unusable,
         ),
         tok_s or None,
         case.tokens_per_step,
         case.environment.precision,
         case.environment.accelerator_count,
         case.environment.timing,
+        None if case.has_a_time else case.unmeasured or Why.NO_TIME(),
     )
 
 
@@ -128,19 +121,14 @@ def _of_file(partner: ParityProfile) -> _Side:
     return _Side(ParitySide(**dict(partner)), partner.throughput_tok_s or None, tokens or None)
 
 
-def _not_the_same(rule: ParityRule, mine: _Side, theirs: _Side) -> Iterator[str]:
+def _not_the_same(rule: ParityRule, ours: _Side, theirs: _Side) -> Iterator[Reason]:
     for key in rule.require_same:
-        here, there = getattr(mine, key), getattr(theirs, key)
-        words = key.replace("_", " ")
+        here, there = getattr(ours, key), getattr(theirs, key)
         if here is None or there is None:
-            silent = mine if here is None else theirs
-            yield f"the {words} of {silent.name} is not known"
+            silent = ours if here is None else theirs
+            yield Why.PARITY_KEY_UNKNOWN(partner=theirs.name, key=key, side=silent.name)
         elif not _same(here, there):
-            yield f"{words} {_shown(here)} here, {_shown(there)} there"
-
-
-def _shown(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+            yield Why.PARITY_KEY_DIFFERS(partner=theirs.name, key=key, here=here, there=there)
 
 
 def _same(here: str | float, there: str | float) -> bool:
@@ -152,66 +140,74 @@ def _same(here: str | float, there: str | float) -> bool:
 # --- what is demanded ---------------------------------------------------------------------------
 
 
-def _slower(limit: float, mine: _Side, theirs: _Side) -> Iterator[Demand]:
-    about = f"with {theirs.name}"
-    if not mine.tok_s or not theirs.tok_s:
-        silent = theirs if mine.tok_s else mine
+def _slower(limit: float, ours: _Side, theirs: _Side) -> Iterator[Demand]:
+    if not ours.tok_s or not theirs.tok_s:
+        silent = theirs if ours.tok_s else ours
+        reason = Why.PARITY_RATE_UNKNOWN(partner=theirs.name, side=silent.name)
+        yield Outcome.INCONCLUSIVE, reason
+        return
+    if None not in (ours.timing, theirs.timing) and ours.timing != theirs.timing:
         yield (
             Outcome.INCONCLUSIVE,
-            f"the parity {about} needs tokens per second, which {silent.name} does not tell",
+            Why.PARITY_TIMED_UNLIKE(partner=theirs.name, here=ours.timing, there=theirs.timing),
         )
         return
-    if None not in (mine.timing, theirs.timing) and mine.timing != theirs.timing:
-        yield (
-            Outcome.INCONCLUSIVE,
-            f"the parity {about} means nothing: timed {mine.timing} here, {theirs.timing} there",
-        )
-        return
-    ratio = theirs.tok_s / mine.tok_s
+    ratio = theirs.tok_s / ours.tok_s
     if ratio > limit:
-        here, there = (significant(1e6 / side.tok_s, "ms") for side in (mine, theirs) if side.tok_s)
-        words = f"{ratio:.2f}× the time per 1k tokens ({here} against {there})"
-        yield Outcome.FAIL, f"No parity {about}: {words}, {limit:g}× is the limit"
+        yield (
+            Outcome.FAIL,
+            Why.PARITY_SLOWER(
+                partner=theirs.name,
+                ratio=ratio,
+                here_ms=1e6 / ours.tok_s,
+                there_ms=1e6 / theirs.tok_s,
+                limit=limit,
+            ),
+        )
 
 
-def _of_ops(rule: ParityRule, mine: ParitySide, theirs: ParitySide) -> Iterator[Demand]:
-    mine, theirs = _alike(mine, theirs)
-    parity = compute_parity(mine, theirs)
+def _of_ops(rule: ParityRule, ours: ParitySide, theirs: ParitySide) -> Iterator[Demand]:
+    ours, theirs = _alike(ours, theirs)
+    parity = compute_parity(ours, theirs)
     shares = (parity.apr_share_compared or 0.0, parity.baseline_share_compared or 0.0)
     if not parity.compared_ops or min(shares) < rule.min_coverage:
-        words = f"compares ops of {shares[0]:.0%} and {shares[1]:.0%} of the op time"
         yield (
             Outcome.INCONCLUSIVE,
-            f"the parity with {theirs.runtime} {words}, {rule.min_coverage:.0%} is demanded",
+            Why.PARITY_COVERS_LITTLE(
+                partner=theirs.runtime, here=shares[0], there=shares[1], wanted=rule.min_coverage
+            ),
         )
         return
     if rule.op_ratio is not None:
-        weighty = compute_parity(*_of_weight(rule.min_share, mine, theirs))
-        yield from _beyond(rule.op_ratio, weighty, "")
+        weighty = compute_parity(*_of_weight(rule.min_share, ours, theirs))
+        yield from _beyond(rule.op_ratio, weighty, by_reference=False)
     if rule.reference_parity and not parity.parity_achieved:
-        yield from _beyond(ACHIEVED_UP_TO, parity, " (reference parity)")
+        yield from _beyond(ACHIEVED_UP_TO, parity, by_reference=True)
 
 
-def _beyond(limit: float, parity: Parity, basis: str) -> Iterator[Demand]:
+def _beyond(limit: float, parity: Parity, *, by_reference: bool) -> Iterator[Demand]:
     """The gaps beyond the limit; they are sorted, so the largest are among those that are kept."""
     gaps = [gap for gap in parity.top_gaps if gap.ratio > limit][:NAMED_OPS]
     if gaps:
-        words = ", ".join(
-            f"{gap.op} {gap.ratio:.2f}× ({significant(gap.apr_ms, 'ms')} against"
-            f" {significant(gap.baseline_ms, 'ms')})"
-            for gap in gaps
-        )
         yield (
             Outcome.FAIL,
-            f"No parity with {parity.baseline_runtime}: {words}, {limit:g}× is the limit{basis}",
+            Why.PARITY_OPS(
+                partner=parity.baseline_runtime,
+                ops=tuple(gap.op for gap in gaps),
+                ratios=tuple(gap.ratio for gap in gaps),
+                here_ms=tuple(gap.apr_ms for gap in gaps),
+                there_ms=tuple(gap.baseline_ms for gap in gaps),
+                limit=limit,
+                by_reference=by_reference,
+            ),
         )
 
 
-def _alike(mine: ParitySide, theirs: ParitySide) -> tuple[ParitySide, ParitySide]:
+def _alike(ours: ParitySide, theirs: ParitySide) -> tuple[ParitySide, ParitySide]:
     """Both by kind of work where one of them is: the share of an op is then that of its kind."""
-    if mine.by_kind == theirs.by_kind:
-        return mine, theirs
-    return _by_kind(mine), _by_kind(theirs)
+    if ours.by_kind == theirs.by_kind:
+        return ours, theirs
+    return _by_kind(ours), _by_kind(theirs)
 
 
 def _by_kind(side: ParitySide) -> ParitySide:
@@ -220,20 +216,20 @@ def _by_kind(side: ParitySide) -> ParitySide:
     totals: dict[str, float] = {}
     for op in sorted(side.ops):
         totals[kind_of(op)] = totals.get(kind_of(op), 0.0) + side.ops[op]
-    return side.model_copy(update={"ops": totals, "by_kind": True})
+    return side.but(ops=totals, by_kind=True)
 
 
 def _of_weight(
-    min_share: float, mine: ParitySide, theirs: ParitySide
+    min_share: float, ours: ParitySide, theirs: ParitySide
 ) -> tuple[ParitySide, ParitySide]:
     """Both sides with the ops that hold that share of either."""
     kept = {
         op
-        for side in (mine, theirs)
+        for side in (ours, theirs)
         for op, ms in side.ops.items()
         if ms > 0 and ms >= min_share * plain_sum(side.ops.values())
     }
     return (
-        mine.model_copy(update={"ops": {op: ms for op, ms in mine.ops.items() if op in kept}}),
-        theirs.model_copy(update={"ops": {op: ms for op, ms in theirs.ops.items() if op in kept}}),
+        ours.but(ops={op: ms for op, ms in ours.ops.items() if op in kept}),
+        theirs.but(ops={op: ms for op, ms in theirs.ops.items() if op in kept}),
     )

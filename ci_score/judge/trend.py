@@ -24,11 +24,14 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 from ci_score.judge import student
-from ci_score.model.metrics import Metric
-from ci_score.model.record import MOST_BETWEEN, HistoryPoint, Trend
+from ci_score.judge.evidence import comparable_points
+from ci_score.judge.policy import CaseRules, Policy, rules_of
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
+from ci_score.model.record import MOST_BETWEEN, MOST_TRENDS, HistoryPoint, Measured, Trend
 
 # Fewer runs do not say how much their machine's moods differ.
 LEAST_RUNS = 24
@@ -62,6 +65,30 @@ DRIFT_FROM = 5.0
 LEAST_DRIFT = 0.02
 # The median of normal numbers varies more than their mean, by this factor of variance.
 MEDIAN_COST = math.pi / 2
+
+
+def trends(
+    cases: Sequence[Measured], policy: Policy, history: Sequence[HistoryPoint]
+) -> tuple[Trend, ...]:
+    """The lasting changes of what is gated, over the runs that were measured as these were."""
+    found = (
+        trend
+        for case in cases
+        if case.has_a_time
+        for trend in _of_case(case, rules_of(policy, case.name), history)
+    )
+    return tuple(islice(found, MOST_TRENDS))
+
+
+def _of_case(case: Measured, rules: CaseRules, history: Sequence[HistoryPoint]) -> Iterator[Trend]:
+    """Throughput and step time are one fact: of the two, the one that is known tells it."""
+    points = comparable_points(case, rules, history)
+    gated = {gate.metric.name: gate.metric for gate in rules.gates if gate.gate}
+    told = THROUGHPUT if any(point.throughput_tok_s for point in points) else STEP_TIME
+    times = {told: gated.get(told) or metric_named(told)}
+    rest = {name: row for name, row in gated.items() if name not in (THROUGHPUT, STEP_TIME)}
+    for metric in (times | rest).values():
+        yield from trends_of(metric, points)
 
 
 def trends_of(metric: Metric, points: Sequence[HistoryPoint]) -> list[Trend]:

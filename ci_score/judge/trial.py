@@ -7,24 +7,26 @@ from dataclasses import dataclass, field
 
 from ci_score.judge.noise import SURE, Evidence, HistoryEvidence
 from ci_score.judge.policy import CaseRules, GateRule
-from ci_score.model.explanation import Contribution
-from ci_score.model.record import Acceptance, CaseRecord, HistoryPoint
+from ci_score.model.explanation import Contribution, Explanation
+from ci_score.model.reasons import Reason
+from ci_score.model.record import HistoryPoint, Measured
 from ci_score.model.stages import Baseline
-from ci_score.model.verdict import Change, Outcome
+from ci_score.model.verdict import Acceptance, Change, Outcome
 
 # What holds without a baseline (a budget, a parity), and what became of it.
-Demand = tuple[Outcome, str]
+Demand = tuple[Outcome, Reason]
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A case with everything that its verdict rests on."""
 
-    case: CaseRecord
+    case: Measured
     rules: CaseRules
     baseline: Baseline
     changes: tuple[Change, ...] = ()
     contributions: tuple[Contribution, ...] = ()
+    explanation: Explanation | None = None
     history: tuple[HistoryPoint, ...] = ()
     demands: tuple[Demand, ...] = ()
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)

@@ -11,22 +11,21 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, find_metric
-from ci_score.model.record import MOST_LAUNCHES, CaseRecord, LaunchNumbers, Record, RunIdentity
-
-SAME_TOKENS = 0.02
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, find_metric, tokens_differ
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers, Measured, Record, RunIdentity
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
     """The cases as all attempts together measured them, and what the report says of that."""
 
-    cases: tuple[CaseRecord, ...]
-    notices: tuple[str, ...] = ()
+    cases: tuple[Measured, ...]
+    notices: tuple[Reason, ...] = ()
 
 
 def pooled(
-    cases: Sequence[CaseRecord],
+    cases: Sequence[Measured],
     run: RunIdentity | None,
     commit: str | None,
     earlier: Iterable[Record],
@@ -42,41 +41,32 @@ def pooled(
         and record.run.attempt < run.attempt
         and record.commit == commit
     )
-    together, said = [], _Said(run.attempt)
+    together, notices = [], _Notices(run.attempt)
     for case in cases:
         found = _newest_usable(case, records)
-        together.append(case if found is None else _joined(case, found, said))
+        together.append(case if found is None else _joined(case, found, notices))
     if records.is_empty:
-        said.nothing_found = True
-    return Attempts(tuple(together), tuple(said.notices()))
+        notices.nothing_found = True
+    return Attempts(tuple(together), tuple(notices.reasons()))
 
 
 @dataclass(slots=True)
-class _Said:
+class _Notices:
     """Which case was treated how."""
 
     attempt: int
     nothing_found: bool = False
     same: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
-    other: tuple[str, ...] = ()
+    other: tuple[Reason, ...] = ()
 
-    def notices(self) -> Iterator[str]:
+    def reasons(self) -> Iterator[Reason]:
         if self.nothing_found:
-            yield (
-                f"This is attempt {self.attempt}. What the attempts before it measured was not"
-                " found, so it is judged by itself."
-            )
+            yield Why.EARLIER_NOT_FOUND(attempt=self.attempt)
         if self.same:
-            yield (
-                f"Attempt {self.attempt} judges a measurement again that an earlier attempt has"
-                f" judged ({_listed(self.same)}): that is no new evidence."
-            )
+            yield Why.JUDGED_AGAIN(attempt=self.attempt, cases=self.same)
         if self.new:
-            yield (
-                f"Attempt {self.attempt} measured anew ({_listed(self.new)}): it is judged together"
-                " with what the attempts before it measured, and replaces none of them."
-            )
+            yield Why.MEASURED_AGAIN(attempt=self.attempt, cases=self.new)
         yield from self.other
 
 
@@ -98,7 +88,7 @@ class _Lazily:
         return next(iter(self), None) is None
 
 
-def _newest_usable(case: CaseRecord, records: Iterable[Record]) -> CaseRecord | None:
+def _newest_usable(case: Measured, records: Iterable[Record]) -> Measured | None:
     """What an attempt before this one has measured; one that was disturbed has measured nothing."""
     if not _is_usable(case):
         return None
@@ -106,48 +96,40 @@ def _newest_usable(case: CaseRecord, records: Iterable[Record]) -> CaseRecord | 
     return next((found for found in candidates if found and _is_usable(found)), None)
 
 
-def _is_usable(case: CaseRecord) -> bool:
+def _is_usable(case: Measured) -> bool:
     return case.has_a_time and case.measurement is not None and not case.environment.disturbances
 
 
-def _joined(case: CaseRecord, earlier: CaseRecord, said: _Said) -> CaseRecord:
-    differs = case.environment.mismatch(earlier.environment) or _other_size(case, earlier)
-    if differs:
-        words = f"{case.name} was measured otherwise by an earlier attempt ({differs}), which"
-        said.other += (f"{words} is not comparable with this one.",)
+def _joined(case: Measured, earlier: Measured, notices: _Notices) -> Measured:
+    differs = case.environment.mismatch(earlier.environment)
+    if differs is None and tokens_differ(case.tokens_per_step, earlier.tokens_per_step):
+        differs = Why.OTHER_TOKENS(head=case.tokens_per_step, base=earlier.tokens_per_step)
+    if differs is not None:
+        notices.other += (Why.OTHERWISE_BEFORE(case=case.name, why=differs),)
         return case
     seen = (*earlier.earlier_measurements, earlier.measurement or "")
     if case.measurement in seen:
-        said.same += (case.name,)
+        notices.same += (case.name,)
         # Attempts before that one may have measured more than what is judged again.
         return _with_numbers_of(earlier, case) if earlier.earlier_measurements else case
     new = _not_yet_seen(case.launches, earlier.launches)
     if case.launches and not new:
-        said.same += (case.name,)
+        notices.same += (case.name,)
         return _with_numbers_of(earlier, case)
-    said.new += (case.name,)
+    notices.new += (case.name,)
     launches = (*earlier.launches, *_renumbered(new, earlier.launches))
-    both = case.model_copy(
-        update={
-            "launches": launches[:MOST_LAUNCHES],
-            "took_turns": _took_turns(case, earlier),
-            "earlier_measurements": seen,
-        }
+    both = case.but(
+        launches=launches[:MOST_LAUNCHES],
+        took_turns=_took_turns(case, earlier),
+        earlier_measurements=seen,
     )
     return _with_means(both, earlier, len(seen))
 
 
-def _took_turns(case: CaseRecord, earlier: CaseRecord) -> bool | None:
+def _took_turns(case: Measured, earlier: Measured) -> bool | None:
     """Pairs that did not run side by side do not become such by adding others."""
     both = (case.took_turns, earlier.took_turns)
     return False if False in both else None if None in both else True
-
-
-def _other_size(case: CaseRecord, earlier: CaseRecord) -> str | None:
-    mine, theirs = case.tokens_per_step, earlier.tokens_per_step
-    if not mine or not theirs or abs(mine / theirs - 1) <= SAME_TOKENS:
-        return None
-    return f"{mine:g} tokens a step here, {theirs:g} there"
 
 
 def _not_yet_seen(
@@ -175,10 +157,10 @@ def _renumbered(
     for place, number in enumerate(sorted({one.launch for one in launches})):
         for one in launches:
             if one.launch == number:
-                yield one.model_copy(update={"launch": first + place})
+                yield one.but(launch=first + place)
 
 
-def _with_means(case: CaseRecord, earlier: CaseRecord, weight: int) -> CaseRecord:
+def _with_means(case: Measured, earlier: Measured, weight: int) -> Measured:
     """Each number as the mean of the attempts; of pairs the median of all launches."""
 
     def mean(mine: float, theirs: float) -> float:
@@ -198,31 +180,23 @@ def _with_means(case: CaseRecord, earlier: CaseRecord, weight: int) -> CaseRecor
         metrics["valid_steps"] = as_one("valid_steps", both)
     if any(one.side == "base" for one in case.launches):
         for name in {name for one in case.launches for name in one.values}:
-            values = [
-                one.values[name]
-                for one in case.launches
-                if one.side == "head" and name in one.values
-            ]
+            values = case.numbers_of("head", name)
             if values:
                 target = numbers if name in (STEP_TIME, THROUGHPUT) else metrics
                 target[name] = as_one(name, values)
-    return case.model_copy(
-        update={"scorecard": card.model_copy(update=numbers), "metrics": metrics}
-    )
+    return case.but(scorecard=card.but(**numbers), metrics=metrics)
 
 
-def _with_numbers_of(earlier: CaseRecord, case: CaseRecord) -> CaseRecord:
+def _with_numbers_of(earlier: Measured, case: Measured) -> Measured:
     """The case with the numbers that several attempts before it have in common."""
     numbers = {name: getattr(earlier.scorecard, name) for name in (STEP_TIME, THROUGHPUT)}
-    return case.model_copy(
-        update={
-            "scorecard": case.scorecard.model_copy(update=numbers),
-            "metrics": earlier.metrics,
-            "launches": earlier.launches,
-            "took_turns": earlier.took_turns,
-            "measurement": earlier.measurement,
-            "earlier_measurements": earlier.earlier_measurements,
-        }
+    return case.but(
+        scorecard=case.scorecard.but(**numbers),
+        metrics=earlier.metrics,
+        launches=earlier.launches,
+        took_turns=earlier.took_turns,
+        measurement=earlier.measurement,
+        earlier_measurements=earlier.earlier_measurements,
     )
 
 
@@ -238,8 +212,3 @@ def as_one(name: str, values: Sequence[float]) -> float:
     if metric is not None and metric.kind is Kind.EXACT and not metric.higher_is_better:
         return max(values)
     return statistics.median(values)
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -14,6 +14,7 @@ from pydantic import Field
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import parse, validate
 from ci_score.model.environment import MATCHING, Disturbance, Environment
+from ci_score.model.reasons import Note
 from ci_score.model.values import DeviceCount, ShortText, Value
 
 ENVIRONMENT_FILE = "environment.json"
@@ -88,7 +89,7 @@ def read_environment(data: bytes, source: str) -> Environment | None:
     return validate(_EnvironmentFile, value, source).environment()
 
 
-def joined(found: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[str]]:
+def joined(found: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[Note]]:
     """One environment of those of several nodes or inputs, and where they disagree.
 
     The first that says something is believed; what disturbed one of them disturbed the case.
@@ -106,7 +107,8 @@ def joined(found: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
         if values:
             known[key] = values[0]
         if len(values) > 1:
-            notes.append(f"{_names(said)} disagree on the {key}: {_listed(values)}.")
+            disagree = f"{_names(said)} disagree on the {key}: {_listed(values)}."
+            notes.append(Note(code="environments_disagree", words=disagree))
     # The machine that can gate least decides for all of them.
     limits = [each.gate_at for _, each in found if each.gate_at is not None]
     words = next((each.not_qualified for _, each in found if each.not_qualified), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
 from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
+from ci_score.model.reasons import Note, Reason, Why
 from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
 from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegative, ShortText, Value
 
@@ -101,7 +102,7 @@ class Launch(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SideLaunches:
     """The launches of one side of a case."""
 
     launches: tuple[Launch, ...]
@@ -126,16 +127,14 @@ class Measured:
         """The profile with the measured numbers in place of those taken under the profiler."""
         tokens = self.tokens_per_step
         memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
-        return profile.model_copy(
-            update={
-                "avg_step_ms": statistics.median(one.typical_ms for one in self.launches),
-                "profiled_step_ms": profile.avg_step_ms or None,
-                "peak_memory_gb": max(memory, default=profile.peak_memory_gb),
-                "steps": sum(len(launch.timed_ms) for launch in self.launches),
-                "tokens_per_step": tokens if tokens is not None else _tokens_of(profile),
-                # Its own is that of the profiled run; the measured one follows from the tokens.
-                "throughput_tok_s": None,
-            }
+        return profile.but(
+            avg_step_ms=statistics.median(one.typical_ms for one in self.launches),
+            profiled_step_ms=profile.avg_step_ms or None,
+            peak_memory_gb=max(memory, default=profile.peak_memory_gb),
+            steps=sum(len(launch.timed_ms) for launch in self.launches),
+            tokens_per_step=tokens if tokens is not None else _tokens_of(profile),
+            # Its own is that of the profiled run; the measured one follows from the tokens.
+            throughput_tok_s=None,
         )
 
 
@@ -156,10 +155,10 @@ class SoundLaunches:
     """
 
     launches: Sequence[Launch]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     disturbances: Mapping[str, str] = field(default_factory=dict)
     base_disturbances: Mapping[str, str] = field(default_factory=dict)
-    crashed: str | None = None
+    crashed: Reason | None = None
 
 
 def sound(launches: Sequence[Launch]) -> SoundLaunches:
@@ -174,9 +173,12 @@ def sound(launches: Sequence[Launch]) -> SoundLaunches:
     whole = [launch for launch in launches if not launch.void]
     kept = [launch for launch in whole if pairs[id(launch)] not in gone]
     fate = "its pair does not count" if in_pairs else "it does not count"
-    notes = tuple(f"{_words(launch)}: {fate}." for launch in void[:NAMED_VOID])
+    notes = tuple(
+        Note(code="void_launch", words=f"{_words(launch)}: {fate}.") for launch in void[:NAMED_VOID]
+    )
     if len(void) > NAMED_VOID:
-        notes += (f"{len(void) - NAMED_VOID} more launches are void.",)
+        more = f"{len(void) - NAMED_VOID} more launches are void."
+        notes += (Note(code="void_launch", words=more),)
     crashed = _without_any_time(launches) or _crashes_more(launches)
     if crashed:
         return SoundLaunches((), notes, crashed=crashed)
@@ -196,16 +198,19 @@ def _has_a_time(launch: Launch) -> bool:
     return bool(launch.timed_ms) and launch.typical_ms > 0 and "crashed" not in launch.void
 
 
-def _without_any_time(launches: Sequence[Launch]) -> str | None:
+def _without_any_time(launches: Sequence[Launch]) -> Reason | None:
     """That a side never ran; without its base, a session would pass as the first of its kind."""
     for side in SIDES:
         own = [launch for launch in launches if launch.side == side]
         if own and not any(_has_a_time(launch) for launch in own):
-            return f"no launch of the {side} was sound: {_words(own[0])}"
+            void = own[0].void
+            return Why.NO_SOUND_LAUNCH(
+                side=side, launch=own[0].launch, events=tuple(void), words=tuple(void.values())
+            )
     return None
 
 
-def _crashes_more(launches: Sequence[Launch]) -> str | None:
+def _crashes_more(launches: Sequence[Launch]) -> Reason | None:
     """That the head crashes where the base does not: the pairs that are left would hide it."""
     own = {side: [launch for launch in launches if launch.side == side] for side in SIDES}
     crashed = {
@@ -215,9 +220,8 @@ def _crashes_more(launches: Sequence[Launch]) -> str | None:
     head, base = crashed["head"], crashed["base"]
     if not own["base"] or len(head) < len(base) + CLEARLY_MORE:
         return None
-    return (
-        f"{len(head)} of {len(own['head'])} launches of the head crashed ({head[0]}),"
-        f" {len(base)} of the base"
+    return Why.CRASHES_MORE(
+        head=len(head), head_launches=len(own["head"]), words=head[0], base=len(base)
     )
 
 
@@ -251,18 +255,6 @@ def _words(launch: Launch) -> str:
     return f"Launch {launch.launch} of the {launch.side} is void ({reasons})"
 
 
-def undeclared_warm_up(launches: Iterable[Launch]) -> str | None:
-    """That the first timed steps look like warm-up: it is declared, so this is said and no more."""
-    factors = [_first_step_factor(launch.timed_ms) for launch in launches if launch.timed_ms]
-    slow = [factor for factor in factors if factor > WARM_UP_FROM]
-    if len(slow) < LEAST_LAUNCHES or len(slow) < SYSTEMATIC * len(factors):
-        return None
-    return (
-        f"The first timed step of {len(slow)} of {len(factors)} launches takes"
-        f" {statistics.median(slow):.1f} times as long as usual: more warm-up steps than declared?"
-    )
-
-
 def took_turns(launches: Iterable[Launch]) -> bool | None:
     """Whether the sides ran by turns; None where the launches do not tell their order."""
     orders: dict[Side, list[int]] = {"head": [], "base": []}
@@ -275,49 +267,63 @@ def took_turns(launches: Iterable[Launch]) -> bool | None:
     return max(head) > min(base) and max(base) > min(head)
 
 
-def not_in_turns(launches: Iterable[Launch]) -> str | None:
+def notes_on(launches: Sequence[Launch], judged: Sequence[Launch]) -> list[Note]:
+    """What of a session should be known; `judged` are the launches of it that are sound."""
+    return [
+        *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
+        *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
+        *(Note(code="warm_up_not_declared", words=words) for words in _warm_up(launches)),
+        *(Note(code="not_in_turns", words=words) for words in _not_in_turns(launches)),
+    ]
+
+
+def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:
+    """That the first timed steps look like warm-up: it is declared, so this is said and no more."""
+    factors = [_first_step_factor(launch.timed_ms) for launch in launches if launch.timed_ms]
+    slow = [factor for factor in factors if factor > WARM_UP_FROM]
+    if len(slow) >= LEAST_LAUNCHES and len(slow) >= SYSTEMATIC * len(factors):
+        times = statistics.median(slow)
+        yield (
+            f"The first timed step of {len(slow)} of {len(factors)} launches takes"
+            f" {times:.1f} times as long as usual: more warm-up steps than declared?"
+        )
+
+
+def _not_in_turns(launches: Iterable[Launch]) -> Iterator[str]:
     """That all launches of one side ran before the other's: then drift is judged as the change."""
-    if took_turns(launches) is not False:
-        return None
-    return (
-        "One side ran before the other, and not in turns: whatever drifted meanwhile looks like a"
-        " change."
-    )
+    if took_turns(launches) is False:
+        yield (
+            "One side ran before the other, and not in turns: whatever drifted meanwhile looks"
+            " like a change."
+        )
 
 
-def untold_tokens(launches: Iterable[Launch]) -> list[str]:
+def _untold_tokens(launches: Iterable[Launch]) -> Iterator[str]:
     """That some launches of a side do not say their tokens, where others do."""
-    notes = []
     for side, measured in by_side(launches).items():
         tokens, rows = measured.tokens_per_step, measured.launches
         silent = sum(not launch.tokens_per_step for launch in rows)
         if tokens and silent:
-            notes.append(
+            yield (
                 f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step:"
                 f" taken as {tokens:.0f}, as of the others."
             )
-    return notes
 
 
-def other_steps(launches: Iterable[Launch]) -> list[str]:
+def _other_steps(launches: Iterable[Launch]) -> Iterator[str]:
     """That one side warmed up or was timed for more steps than the other."""
     sides = by_side(launches)
     if len(sides) < 2:
-        return []
-    counts = {
-        "warm-up": {
-            side: [launch.warmup_steps for launch in sides[side].launches] for side in SIDES
-        },
-        "timed": {
-            side: [len(launch.timed_ms) for launch in sides[side].launches] for side in SIDES
-        },
+        return
+    counts: dict[str, Callable[[Launch], int]] = {
+        "warm-up": lambda launch: launch.warmup_steps,
+        "timed": lambda launch: len(launch.timed_ms),
     }
-    return [
-        f"The launches of the head have {_range(found['head'])} {kind} steps, those of the base"
-        f" {_range(found['base'])}."
-        for kind, found in counts.items()
-        if _range(found["head"]) != _range(found["base"])
-    ]
+    for kind, count in counts.items():
+        head, base = (_range(list(map(count, sides[side].launches))) for side in SIDES)
+        if head != base:
+            words = f"The launches of the head have {head} {kind} steps"
+            yield f"{words}, those of the base {base}."
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -354,12 +360,12 @@ def read_launches(data: bytes, source: str, *, planted: bool = False) -> list[La
     return launches
 
 
-def by_side(launches: Iterable[Launch]) -> dict[Side, Measured]:
+def by_side(launches: Iterable[Launch]) -> dict[Side, SideLaunches]:
     """The launches of each side, in the order in which they ran."""
     sides: dict[Side, list[Launch]] = {}
     for launch in sorted(launches, key=lambda launch: launch.order):
         sides.setdefault(launch.side, []).append(launch)
-    return {side: Measured(tuple(rows)) for side, rows in sides.items()}
+    return {side: SideLaunches(tuple(rows)) for side, rows in sides.items()}
 
 
 def _launch(line: bytes, source: str, *, planted: bool) -> Launch:

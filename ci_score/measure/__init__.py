@@ -1,8 +1,35 @@
 """Beside the accelerator: measures, and knows no GitHub.
 
-`Recorder` is all that a training script needs; it imports nothing but the standard library.
+`Recorder` is all that a training script needs. It imports only the standard library, and so does
+this door until another name is used. A `Comparison` measures head against base; a `Qualifier` finds
+out what a machine can gate. Their caller passes the environment, says when a signal came and shows
+the progress; the room itself only starts processes, and ends those that it started.
 """
 
-from ci_score.measure.recorder import Recorder
+from typing import TYPE_CHECKING
 
-__all__ = ["Recorder"]
+from ci_score import lazy_door
+
+if TYPE_CHECKING:
+    from ci_score.measure.ab import Session as Session
+    from ci_score.measure.ab import share_in_words as share_in_words
+    from ci_score.measure.bench import Request as Request
+    from ci_score.measure.comparison import Comparison as Comparison
+    from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
+    from ci_score.measure.environment import this_machine as this_machine
+    from ci_score.measure.qualify import Qualification as Qualification
+    from ci_score.measure.qualify import Qualifier as Qualifier
+    from ci_score.measure.recorder import Recorder as Recorder
+    from ci_score.measure.schedule import LOOKS as LOOKS
+    from ci_score.measure.schedule import Side as Side
+
+__getattr__ = lazy_door(
+    __name__,
+    ab=("Session", "share_in_words"),
+    bench=("Request",),
+    comparison=("Comparison", "ComparisonRequest"),
+    environment=("this_machine",),
+    qualify=("Qualification", "Qualifier"),
+    recorder=("Recorder",),
+    schedule=("LOOKS", "Side"),
+)

@@ -10,18 +10,31 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, Field
 
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.disk import write_atomically
-from ci_score.judge import noise
-from ci_score.launches.lines import Launch, read_launches
+from ci_score.files.strict_json import parse, validate
+from ci_score.judge import LEAST_PAIRS, Evidence, paired
+from ci_score.launches import Launch, read_launches
 from ci_score.measure.launching import Done, Order, line_of, tail_of
-from ci_score.measure.schedule import Answer, Look, Side, look_at, order_of, share_of_look
+from ci_score.measure.schedule import (
+    Answer,
+    Look,
+    Side,
+    interval_of,
+    look_at,
+    order_of,
+    share_of_look,
+    visible_in,
+)
 
 MEASUREMENTS, SESSION, LOGS, PROFILES = "measurements.jsonl", "session.json", "logs", "profiles"
 SCHEMA = 1
@@ -85,12 +98,8 @@ class Plan:
         return known
 
 
-class Watch(Protocol):
-    """Looks at the machine during a launch."""
-
-    def disturbances(self, order: Order, run: Callable[[], Done]) -> tuple[Done, Mapping[str, str]]:
-        """What the launch did, and what disturbed it: what happened -> in which words."""
-        ...
+# What a launch did, and what disturbed it: what happened -> in which words.
+Watch = Callable[[Order, Callable[[], Done]], tuple[Done, Mapping[str, str]]]
 
 
 class Audience(Protocol):
@@ -100,7 +109,7 @@ class Audience(Protocol):
         """A launch begins."""
         ...
 
-    def ends(self, session: Session, words: str) -> None:
+    def ends(self, session: Session, result: str) -> None:
         """A pair ended: what was measured, or why it is void."""
         ...
 
@@ -134,7 +143,7 @@ class Session:
         """It ends here."""
         self.ending, self.stopped = ending, words
 
-    def evidence(self) -> noise.PairedEvidence | None:
+    def evidence(self) -> Evidence | None:
         """How much slower head is, from the pairs so far; per token where steps tell theirs."""
         tells_tokens = all(one.tokens_per_step for pair in self.pairs for one in pair)
         scores = [
@@ -142,7 +151,38 @@ class Session:
              for one in pair]
             for pair in self.pairs
         ]  # fmt: skip
-        return noise.paired([head for head, _ in scores], [base for _, base in scores])
+        return paired([head for head, _ in scores], [base for _, base in scores])
+
+    @property
+    def slowdown(self) -> tuple[float, float, float] | None:
+        """By which share head is slower, and between which two that lies; None for few pairs."""
+        evidence = self.evidence()
+        if evidence is None:
+            return None
+        seen, low, high = map(share_of, interval_of(evidence))
+        return seen, low, high
+
+    @property
+    def limit(self) -> float:
+        """The slowdown that fails."""
+        return share_of(self.plan.limit)
+
+    @property
+    def smallest_visible(self) -> float | None:
+        """The smallest slowdown that the pairs could have shown."""
+        evidence = self.evidence()
+        return share_of(visible_in(evidence, self.plan.limit)) if evidence else None
+
+    def typical_ms(self, side: Side) -> float:
+        """The median launch of a side, after the first pair."""
+        return statistics.median(
+            one.typical_ms for pair in self.pairs for one in pair if one.side == side
+        )
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the last look has settled it."""
+        return self.answer is not Answer.UNCLEAR
 
     @property
     def answer(self) -> Answer:
@@ -153,7 +193,7 @@ class Session:
     def can_be_judged(self) -> bool:
         """Whether it ended as a session may, with pairs enough to say anything."""
         broken = self.ending in (Ending.BROKEN, Ending.INTERRUPTED, None)
-        return len(self.pairs) >= noise.LEAST_PAIRS and not broken
+        return len(self.pairs) >= LEAST_PAIRS and not broken
 
 
 @dataclass(slots=True)
@@ -227,11 +267,9 @@ class Runner:
         session.pairs.append(whole)
         with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
             stream.write("".join(map(line_of, whole)))
-        change = math.log(head.typical_ms / base.typical_ms)
-        self.audience.ends(
-            session,
-            f"base {base.typical_ms:.4g} ms, head {head.typical_ms:.4g} ms ({per_cent(change)})",
-        )
+        change = share_in_words(share_of(math.log(head.typical_ms / base.typical_ms)))
+        words = f"base {base.typical_ms:.4g} ms, head {head.typical_ms:.4g} ms ({change})"
+        self.audience.ends(session, words)
 
     def _lost(self, done: Done) -> None:
         """A pair needs both: what is wrong with one launch makes the pair void."""
@@ -269,9 +307,7 @@ class Runner:
         environment = {**self.environment, **(self.only_for_head if side == "head" else {})}
         order = plan.order(side, pair, 2 * pair + place, self.out / LOGS, environment)
         timeout = min(plan.timeout, max(self.seconds_left(), 0.0))
-        done, disturbed = self.watch.disturbances(
-            order, lambda: self.launch(plan.harness, order, timeout)
-        )
+        done, disturbed = self.watch(order, lambda: self.launch(plan.harness, order, timeout))
         if done.launch is None:
             return done
         if disturbed:
@@ -330,9 +366,9 @@ class Runner:
         write_atomically(self.out / SESSION, json.dumps(state, indent=2) + "\n")
 
 
-def per_cent(score: float) -> str:
-    """A difference of scores, the logarithm of a ratio, as people read it."""
-    return share_in_words(math.expm1(min(score, HUGE)))
+def share_of(score: float) -> float:
+    """A difference of scores, the logarithm of a ratio, as a share: log 1.05 is 5 %."""
+    return math.expm1(min(score, HUGE))
 
 
 def share_in_words(share: float) -> str:
@@ -377,8 +413,8 @@ def opened(out: Path, plan: Plan, *, fresh: bool) -> Session:
     if fresh:
         _clear(out)
         return Session(plan)
-    state = _state(session_file)
-    changed = _changed(state["plan"], plan.fixed())
+    saved = _saved(session_file)
+    changed = _changed(saved.plan, plan.fixed())
     if changed:
         raise WrongUseError(
             f"{out} holds a session of another plan ({changed}); give --fresh to begin anew, or"
@@ -387,28 +423,42 @@ def opened(out: Path, plan: Plan, *, fresh: bool) -> Session:
     pairs = _pairs(lines)
     # A kill may have come between the two lines of a pair, or within one.
     write_atomically(lines, "".join(line_of(launch) for pair in pairs for launch in pair))
-    return _restored(plan, pairs, state, session_file)
-
-
-def _restored(
-    plan: Plan, pairs: list[tuple[Launch, Launch]], state: Mapping[str, Any], source: Path
-) -> Session:
-    try:
-        session = Session(
-            plan,
-            pairs=pairs,
-            looks=[Look(**{**row, "answer": Answer(row["answer"])}) for row in state["looks"]],
-            void=list(map(str, state["void"])),
-            notes=list(map(str, state["notes"])),
-            # The kill may also have come between the lines of a pair and this file.
-            next_pair=max([int(state["next_pair"]), *(head.launch + 1 for head, _ in pairs)]),
-            timed_from=str(state["timed_from"]),
-        )
-    except (TypeError, ValueError, KeyError):
-        raise _no_session(source) from None
-    if state["ending"] in (Ending.CLEAR, Ending.ALL_PAIRS):
-        session.stop(Ending(state["ending"]), str(state["stopped"]))
+    session = Session(
+        plan,
+        pairs=pairs,
+        looks=saved.looks,
+        void=saved.void,
+        notes=saved.notes,
+        # The kill may also have come between the lines of a pair and this file.
+        next_pair=max([saved.next_pair, *(head.launch + 1 for head, _ in pairs)]),
+        timed_from=saved.timed_from,
+    )
+    if saved.ending in (Ending.CLEAR, Ending.ALL_PAIRS):
+        session.stop(saved.ending, saved.stopped)
     return session
+
+
+class _Saved(BaseModel):
+    """What `session.json` says, beside the pairs."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    plan: dict[str, Any]
+    next_pair: int
+    timed_from: str
+    looks: list[Look]
+    void: list[str]
+    notes: list[str]
+    ending: Ending | None
+    stopped: str
+
+
+def _saved(path: Path) -> _Saved:
+    try:
+        return validate(_Saved, parse(path.read_bytes(), path.name), path.name)
+    except (OSError, BadInputError):
+        raise BadInputError(
+            str(path), found="something else", expected="a session; give --fresh to begin anew"
+        ) from None
 
 
 def _clear(out: Path) -> None:
@@ -423,24 +473,6 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What differs between two plans; empty where nothing does."""
     keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
     return "; ".join(f"{key}: {before.get(key)} then, {now.get(key)} now" for key in keys)
-
-
-def _state(path: Path) -> dict[str, Any]:
-    needed = {"plan", "next_pair", "timed_from", "looks", "void", "notes", "ending", "stopped"}
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        is_ours = state["schema"] == SCHEMA and needed <= state.keys()
-        if is_ours and isinstance(state["plan"], dict):
-            return dict(state)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise _no_session(path)
-
-
-def _no_session(path: Path) -> BadInputError:
-    return BadInputError(
-        str(path), found="something else", expected="a session; give --fresh to begin anew"
-    )
 
 
 def _pairs(path: Path) -> list[tuple[Launch, Launch]]:

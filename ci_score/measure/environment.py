@@ -11,6 +11,7 @@ import os
 import platform
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -19,13 +20,23 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.files.disk import write_atomically
-from ci_score.measure.accelerators import POWER_CAP, Probe, Reading, asked, chosen, find_probe
+from ci_score.measure.accelerators import (
+    POWER_CAP,
+    HangsError,
+    Probe,
+    Reading,
+    asked,
+    chosen,
+    find_probe,
+)
 from ci_score.measure.launching import Done, Order
 from ci_score.measure.processes import carries
 from ci_score.measure.recorder import VERSIONED
 
 FILE = "environment.json"
 SCHEMA = 1
+# Which devices a program may use: of CUDA, and of ROCm.
+VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 # A moment of a throttled clock is normal; this share of a launch's samples is not.
 THROTTLED_SHARE = 0.1
 
@@ -37,9 +48,9 @@ class MachineWatch:
         self._probe = probe
         self._visible = visible
         self._ranges: dict[str, list[float]] = {}
-        self._throttled: dict[str, int] = {}
+        self._throttled: Counter[str] = Counter()
         self._used: set[str] = set()
-        self._disturbed: dict[str, int] = {}
+        self._disturbed: Counter[str] = Counter()
         self._samples = 0
         self.launches = 0
 
@@ -65,8 +76,7 @@ class MachineWatch:
         already = {pid for one in before if self._is_used(one) for pid in one.processes or ()}
         strangers = already.union(*(strangers for _, strangers in counted))
         found = {**_throttled([reading for reading, _ in counted]), **_shared(strangers)}
-        for what in found:
-            self._disturbed[what] = self._disturbed.get(what, 0) + 1
+        self._disturbed.update(found.keys())
         return done, found
 
     def seen(self, versions: Mapping[str, str]) -> dict[str, Any]:
@@ -108,8 +118,7 @@ class MachineWatch:
             for name, number in reading.numbers.items():
                 low, high = self._ranges.get(name, (number, number))
                 self._ranges[name] = [min(low, number), max(high, number)]
-            for reason in reading.throttles:
-                self._throttled[reason] = self._throttled.get(reason, 0) + 1
+            self._throttled.update(reading.throttles)
 
 
 def _throttled(samples: Sequence[Reading]) -> dict[str, str]:
@@ -158,10 +167,16 @@ def _device(reading: Reading) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value not in (None, [], "")}
 
 
-def here(visible: str | None = None) -> dict[str, Any]:
+def visible_devices(environment: Mapping[str, str]) -> str | None:
+    """Which accelerators a program may use, as its environment says it."""
+    return next((environment[name] for name in VISIBLE_DEVICES if environment.get(name)), None)
+
+
+def this_machine(environment: Mapping[str, str]) -> dict[str, Any]:
     """The machine as it is now, with the versions of ci-score's own Python."""
     probe = find_probe()
-    known = machine(probe.name, chosen(probe.read(), visible), own_versions())
+    devices = chosen(probe.read(), visible_devices(environment))
+    known = machine(probe.name, devices, own_versions())
     git = git_state(Path.cwd())
     return {**known, "git": git} if git else known
 
@@ -185,7 +200,7 @@ def own_versions() -> dict[str, str]:
 
 def _cpu() -> dict[str, Any]:
     return {
-        "name": _cpu_name(),
+        "name": _value_in("/proc/cpuinfo", ":", "model name", "Model") or platform.processor(),
         "count": os.cpu_count(),
         "usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -193,30 +208,21 @@ def _cpu() -> dict[str, Any]:
     }
 
 
-def _cpu_name() -> str:
-    for row in _text("/proc/cpuinfo").splitlines():
-        key, _, value = row.partition(":")
-        if key.strip() in ("model name", "Model"):
-            return value.strip()
-    return platform.processor()
-
-
 def _memory_gb() -> float | None:
-    for row in _text("/proc/meminfo").splitlines():
-        name, _, rest = row.partition(":")
-        with suppress(ValueError, IndexError):
-            if name == "MemTotal":
-                return round(int(rest.split()[0]) * 1024 / 1e9, 1)
-    return None
+    kib = _value_in("/proc/meminfo", ":", "MemTotal").partition(" ")[0]
+    return round(int(kib) * 1024 / 1e9, 1) if kib.isdigit() else None
 
 
 def _container() -> str:
     """The image where the engine tells it, else that it is a container."""
-    for row in _text("/run/.containerenv").splitlines():
-        key, _, value = row.partition("=")
-        if key == "image":
-            return value.strip('"')
-    return "docker" if Path("/.dockerenv").exists() else ""
+    image = _value_in("/run/.containerenv", "=", "image").strip('"')
+    return image or ("docker" if Path("/.dockerenv").exists() else "")
+
+
+def _value_in(path: str, separator: str, *keys: str) -> str:
+    """What a file of the system says of the first of the keys that it has; empty for nothing."""
+    rows = (row.partition(separator) for row in _text(path).splitlines())
+    return next((value.strip() for key, _, value in rows if key.strip() in keys), "")
 
 
 def _text(path: str) -> str:
@@ -230,7 +236,7 @@ def git_state(folder: Path) -> dict[str, str]:
     try:
         commit = asked(["git", "-C", str(folder), "rev-parse", "HEAD"]).strip()
         changed = asked(["git", "-C", str(folder), "diff", "HEAD", "--", "."])
-    except OSError:
+    except (OSError, HangsError):
         return {}
     if not changed:
         return {"commit": commit}

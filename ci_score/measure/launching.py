@@ -16,7 +16,7 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import parse, validate
-from ci_score.launches.lines import Launch
+from ci_score.launches import Launch
 from ci_score.measure.processes import GRACE_SECONDS, end_all
 from ci_score.measure.recorder import FOLDERS_VARIABLE, LINE_LIMIT, PATH_VARIABLE
 from ci_score.measure.schedule import Side
@@ -133,43 +133,38 @@ def run_once(
         except OSError as error:
             words = f"the harness cannot be started ({error.strerror}: {command[0]})"
             return Ran(0.0, words)
-        ended = _Ended(process)
+        ended: list[float] = []
+
+        def wait() -> None:
+            process.wait()
+            ended.append(time.perf_counter())
+
+        # A thread knows the very moment of the end, and not when somebody looked.
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
         try:
-            problem = _watched(process, ended, order.log, timeout, stopped)
+            problem = _watched(process, waiting, order.log, timeout, stopped)
         finally:
             # Whatever it left running would share the machine with the next launch.
             outlived_by = end_all(process, order.mark)
-            ended.join(GRACE_SECONDS)
-    return Ran(ended.at - begin, problem + tail_of(order.log) if problem else "", outlived_by)
-
-
-class _Ended(threading.Thread):
-    """Waits for a process, to know the very moment of its end and not when somebody looked."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        super().__init__(daemon=True)
-        self.at = 0.0
-        self.event = threading.Event()
-        self._process = process
-        self.start()
-
-    def run(self) -> None:
-        """In its own thread."""
-        self._process.wait()
-        self.at = time.perf_counter()
-        self.event.set()
+            waiting.join(GRACE_SECONDS)
+    seconds = ended[0] - begin if ended else 0.0
+    return Ran(seconds, problem + tail_of(order.log) if problem else "", outlived_by)
 
 
 def _watched(
     process: subprocess.Popen[bytes],
-    ended: _Ended,
+    waiting: threading.Thread,
     log: Path,
     timeout: float,
     stopped: Callable[[], bool],
 ) -> str:
     """Waits for the end; a problem is a text."""
     until = time.monotonic() + timeout
-    while not ended.event.wait(min(CHECK_SECONDS, max(0.0, until - time.monotonic()))):
+    while True:
+        waiting.join(min(CHECK_SECONDS, max(0.0, until - time.monotonic())))
+        if not waiting.is_alive():
+            break
         if stopped():
             return "it was interrupted"
         if time.monotonic() >= until:

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, WrongUseError
+from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import parse
-from ci_score.judge import noise
-from ci_score.launches.lines import Launch
+from ci_score.judge import paired
+from ci_score.launches import Launch
+from ci_score.measure.ab import Audience, Session, share_of
 from ci_score.measure.accelerators import POWER_CAP
+from ci_score.measure.bench import Bench, Request
+from ci_score.measure.environment import git_state
+from ci_score.measure.recorder import PLANTED_VARIABLE
+from ci_score.measure.schedule import interval_of
 
 SCHEMA = 1
 FILE = "qualification.json"
@@ -70,16 +76,7 @@ class Qualification:
             "spread": self.spread,
             "gate_at": self.gate_at if self.trusted else None,
             "trusted": self.trusted,
-            "found": [
-                {
-                    "planted": row.planted,
-                    "seen": row.seen,
-                    "low": row.low,
-                    "high": row.high,
-                    "caught": row.caught,
-                }
-                for row in self.found
-            ],
+            "found": [asdict(row) for row in self.found],
             "advice": list(self.advice),
             "created_at": now.strftime(STAMP),
             "expires_at": (now + timedelta(days=VALID_DAYS)).strftime(STAMP),
@@ -99,22 +96,17 @@ def qualified(
 
 
 def _found(planted: float, pairs: Sequence[tuple[Launch, Launch]]) -> Found:
-    evidence = noise.paired(
+    evidence = paired(
         [math.log(slowed.typical_ms) for slowed, _ in pairs],
         [math.log(unchanged.typical_ms) for _, unchanged in pairs],
     )
     if evidence is None:
         return Found(planted, 0.0, 0.0, 0.0, caught=False)
-    high = evidence.at_most(noise.SURE / 2)
     # Of a planted slowdown half must be beyond doubt; of none, nothing may be.
     limit = math.log1p(planted / 2 if planted else 0.0)
-    return Found(
-        planted,
-        math.expm1(evidence.worsening),
-        math.expm1(2 * evidence.worsening - high),
-        math.expm1(high),
-        caught=evidence.proves(limit, FALSE_FAIL),
-    )
+    caught = evidence.proves(limit, FALSE_FAIL)
+    seen, low, high = map(share_of, interval_of(evidence))
+    return Found(planted, seen, low, high, caught)
 
 
 def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
@@ -147,6 +139,69 @@ def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
 def _is_capped(environment: Mapping[str, Any]) -> bool:
     """Whether the power limit held a device's clock down during the launches."""
     return POWER_CAP in environment.get("throttled_share", {})
+
+
+# --- finding it out -----------------------------------------------------------------------------
+
+
+class Qualifier:
+    """Runs the same program against itself, unchanged and with slowdowns that are planted."""
+
+    shares = (0.0, *PLANTED)
+
+    def __init__(self, request: Request, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder.resolve()
+        self._bench = Bench(request, (self._folder,), environment)
+        self._series: dict[float, list[tuple[Launch, Launch]]] = {}
+        self._last: Session | None = None
+
+    def run(self, planted: float, audience: Audience, stopped: Callable[[], bool]) -> Session:
+        """The session of one of the shares."""
+        plan = self._bench.plan(
+            self._folder,
+            self._folder,
+            git_state(self._folder),
+            # One look at the end: the spread is wanted, not a quick answer.
+            looks=(PLANTED_PAIRS if planted else PAIRS,),
+            false_fail=FALSE_FAIL,
+            limit=planted,
+            planted=True,
+        )
+        out = self._bench.out / f"planted-{planted:.0%}".replace("%", "")
+        slower = {PLANTED_VARIABLE: str(planted)}
+        session = self._last = self._bench.run(plan, out, audience, stopped, slower)
+        self._series[planted] = [(_planted(head, planted), base) for head, base in session.pairs]
+        return session
+
+    def result(self, now: datetime) -> tuple[Qualification, dict[str, Any]]:
+        """What all sessions found, and its record."""
+        machine = self._bench.machine(self._last)
+        result = qualified(self._series, machine)
+        return result, result.as_json(machine, now)
+
+    def keep(self, record: str) -> list[Path]:
+        """Writes the record beside the sessions, and where later ones on this machine look."""
+        files = [self._bench.request.out / FILE, kept_at(self._bench.environment)]
+        write_atomically(files[0], record)
+        try:
+            write_atomically(files[1], record)
+        except WrongUseError:  # a machine without a home
+            return files[:1]
+        return files
+
+
+def kept_at(environment: Mapping[str, str]) -> Path:
+    """Where the qualification of this machine is kept for whoever measures on it."""
+    state = environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "ci-score" / FILE
+
+
+def _planted(launch: Launch, share: float) -> Launch:
+    """A harness without the Recorder is slowed down in its numbers."""
+    if launch.planted:
+        return launch
+    longer = tuple(ms * (1 + share) for ms in launch.step_ms)
+    return launch.model_copy(update={"step_ms": longer})
 
 
 # --- whether it holds ---------------------------------------------------------------------------

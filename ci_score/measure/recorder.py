@@ -96,13 +96,16 @@ class Recorder:
         rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "0")
         if rank != "0":
             return
+        # JSON has no NaN.
+        metrics = {name: value for name, value in self._metrics.items() if math.isfinite(value)}
+        loss = self._loss
         known = {
             "case": self._case,
             "tokens_per_step": self._typical_tokens(),
             "peak_memory_gb": _peak_memory_gb(),
-            "final_loss": self._loss,
+            "final_loss": loss if loss is not None and math.isfinite(loss) else None,
             "planted": self._planted,
-            "metrics": self._metrics or None,
+            "metrics": metrics or None,
             "versions": _versions(),
             "failed": self._failure(),
         }
@@ -113,7 +116,7 @@ class Recorder:
             **{name: value for name, value in known.items() if value is not None},
         }
         with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(_finite(line)) + "\n")
+            stream.write(json.dumps(line) + "\n")
 
     # --- one step -------------------------------------------------------------------------------
 
@@ -216,13 +219,3 @@ def _code_of_the_other_side() -> str | None:
         if not path.is_relative_to(own) or other.is_relative_to(own):
             return f"it imported {name} from the other side's folder ({path})"
     return None
-
-
-def _finite(line: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN."""
-    if math.isnan(line.get("final_loss", 0.0)) or math.isinf(line.get("final_loss", 0.0)):
-        del line["final_loss"]
-    if "metrics" in line:
-        numbers = line["metrics"].items()
-        line["metrics"] = {name: value for name, value in numbers if math.isfinite(value)}
-    return line

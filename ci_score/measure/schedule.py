@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from ci_score.judge.noise import SURE, Evidence
+from ci_score.judge import SURE, Evidence
 
 Side = Literal["head", "base"]
 LOOKS = (4, 8, 12)
@@ -56,6 +56,12 @@ def visible_in(evidence: Evidence, limit: float) -> float:
     return evidence.smallest_visible(of_a_pass=evidence.at_most(SURE) <= limit)
 
 
+def interval_of(evidence: Evidence) -> tuple[float, float, float]:
+    """How much slower head is, and between which two scores that lies with 95 % confidence."""
+    high = evidence.at_most(SURE / 2)
+    return evidence.worsening, 2 * evidence.worsening - high, high
+
+
 def look_at(
     evidence: Evidence, number: int, looks: Sequence[int], limit: float, false_fail: float
 ) -> Look:
@@ -67,13 +73,5 @@ def look_at(
         answer = Answer.FINE
     else:
         answer = Answer.UNCLEAR
-    high = evidence.at_most(SURE / 2)
-    return Look(
-        number,
-        evidence.samples,
-        answer,
-        evidence.worsening,
-        2 * evidence.worsening - high,
-        high,
-        visible_in(evidence, limit),
-    )
+    seen = interval_of(evidence)
+    return Look(number, evidence.samples, answer, *seen, visible_in(evidence, limit))

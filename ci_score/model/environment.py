@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.values import DeviceCount, ShortText, Value
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
@@ -32,12 +33,12 @@ class Environment(Value):
     gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None
     not_qualified: ShortText | None = None
 
-    def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> str | None:
+    def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> Reason | None:
         """The key that differs with both its values, or None where the two can be compared."""
         for key in keys:
-            mine, theirs = getattr(self, key), getattr(other, key)
-            if mine is not None and theirs is not None and mine != theirs:
-                return f"{key}: {mine} here, {theirs} there"
+            here, there = getattr(self, key), getattr(other, key)
+            if here is not None and there is not None and here != there:
+                return Why.MISMATCH(key=key, here=here, there=there)
         return None
 
     def versions_since(self, base: Environment) -> tuple[str, ...]:

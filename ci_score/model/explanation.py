@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from ci_score.model.profile import OpWork
+from ci_score.model.reasons import Reason
 from ci_score.model.sums import plain_sum
 from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
 
@@ -90,8 +91,8 @@ class Explanation(Value):
     """Why the step time is another: its parts sum to the change, the rest included.
 
     `categories` sum to the change of the part `compute`. `under_profiler` where the numbers that
-    are judged were measured without one, so that these times are others. A sentence is there only
-    where it explains most of a change that is proven; `counts_sentence` is that of the launches.
+    are judged were measured without one, so that these times are others. A cause is there only
+    where it explains most of a change that is proven; `counts_cause` is that of the launches.
     """
 
     basis: Literal["device", "phases"]
@@ -101,9 +102,9 @@ class Explanation(Value):
     parts: Annotated[tuple[Part, ...], Lax]
     categories: Annotated[tuple[Part, ...], Lax] = ()
     ops: Annotated[tuple[OpChange, ...], Lax] = ()
-    sentence: str | None = None
+    cause: Reason | None = None
     explained_ms: float = 0.0
-    counts_sentence: str | None = None
+    counts_cause: Reason | None = None
 
     @property
     def delta_ms(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Literal
 
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Measured
 from ci_score.model.scorecard import Scorecard
 from ci_score.model.verdict import Change
 
@@ -57,7 +57,7 @@ class Metric:
     suggested: Limits = Limits(0.05, 0.10)
     unit: str | None = None
 
-    def value(self, case: CaseRecord) -> float | None:
+    def value(self, case: Measured) -> float | None:
         """The case's number, or None where it was not measured."""
         if self.card_value is not None:
             return self.card_value(case.scorecard) or None
@@ -117,9 +117,14 @@ class Metric:
         """The value, or a dash where nothing was measured."""
         return self.show(value) if value else "–"
 
+    @property
+    def in_points(self) -> bool:
+        """Whether its change is in points: it is a share, and judged by its difference."""
+        return not self.relative and self.show is _percent
+
     def show_delta(self, delta: float) -> str:
         """The change in the metric's own way: per cent, or points for an absolute share."""
-        if not self.relative and self.show is not _percent:
+        if not self.relative and not self.in_points:
             shown = self.show(abs(delta))
             return f"{'+' if delta >= 0 else MINUS}{shown}"
         unit = "%" if self.relative else "points"
@@ -257,6 +262,24 @@ def metric_of(change: Change) -> Metric:
         higher_is_better=_first(change.higher_is_better, row.higher_is_better),
         relative=_first(change.relative, row.relative),
     )
+
+
+def slower_by(change: Change) -> float:
+    """The share of time that a step or a token takes more; below zero where it is faster."""
+    delta = change.delta or 0.0
+    # A throughput of nearly nothing is infinitely slow.
+    return delta if change.metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
+
+
+SAME_TOKENS = 0.02
+
+
+def tokens_differ(here: float | None, there: float | None) -> bool:
+    """Whether two steps are of so many more or fewer tokens that their times say nothing.
+
+    Batches that are filled up may differ by a little. What is not known differs from nothing.
+    """
+    return bool(here and there and abs(here / there - 1) > SAME_TOKENS)
 
 
 def _first(said: bool | None, otherwise: bool) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
+from ci_score import __version__
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import Contribution, Explanation, OpDetail, Timeline
 from ci_score.model.profile import MOST_RANKS, OpWork, RankWork
+from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
 from ci_score.model.values import (
     CaseName,
@@ -21,7 +25,7 @@ from ci_score.model.values import (
     Timestamp,
     Value,
 )
-from ci_score.model.verdict import Change, Outcome, Verdict
+from ci_score.model.verdict import Acceptance, Change, Outcome, Verdict
 
 DEFAULT_CASE = "training"
 RECORD_FILE = "ci-score.json"
@@ -31,6 +35,11 @@ MOST_LAUNCHES = 2_000
 MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
+
+
+def case_name(text: str) -> str:
+    """A folder's or artifact's name as that of a case: what is not allowed becomes a hyphen."""
+    return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
 
 
 class RunIdentity(Value):
@@ -74,12 +83,12 @@ class LaunchNumbers(Value):
     timed_steps: Count | None = None
 
 
-class CaseRecord(Value):
-    """One tracked thing: its numbers, what explains them, and the verdict on it."""
+class Measured(Value):
+    """A case with its numbers, and with what can explain them; not compared with anything yet."""
 
     name: CaseName
     environment: Environment = Environment()
-    unmeasured: str | None = None
+    unmeasured: Reason | None = None
     crashed: bool = False
     scorecard: Scorecard
     metrics: dict[ShortText, float] = {}
@@ -95,21 +104,61 @@ class CaseRecord(Value):
     op_details: dict[str, OpDetail] = {}
     categories: dict[ShortText, OpWork] = {}
     timeline: Timeline | None = None
-    advice: Annotated[tuple[str, ...], Lax] = ()
+    advice: Annotated[tuple[Reason, ...], Lax] = ()
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     parity: Parity | None = None
     partner: ParityProfile | None = None
-    baseline: BaselineUsed | None = None
-    changes: Annotated[tuple[Change, ...], Lax] = ()
-    contributions: Annotated[tuple[Contribution, ...], Lax] = ()
-    explanation: Explanation | None = None
-    verdict: Verdict | None = None
 
     @property
     def has_a_time(self) -> bool:
         """Whether there is a number here that a comparison could rest on."""
         card = self.scorecard
         return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
+
+    def numbers_of(self, side: str, metric: str) -> list[float]:
+        """What the launches of a side measured of a metric."""
+        return [
+            one.values[metric] for one in self.launches if one.side == side and metric in one.values
+        ]
+
+    def pairs_of(self, metric: str) -> list[tuple[float, float]]:
+        """Head and base of each pair that measured the metric on both sides.
+
+        A number that occurs again is another session's, whose pairs count as well.
+        """
+        head, base = self._by_number("head"), self._by_number("base")
+        return [
+            (here.values[metric], there.values[metric])
+            for number in sorted(head.keys() & base.keys())
+            for here, there in zip(head[number], base[number], strict=False)
+            if metric in here.values and metric in there.values
+        ]
+
+    def _by_number(self, side: str) -> dict[int, list[LaunchNumbers]]:
+        found: dict[int, list[LaunchNumbers]] = {}
+        for launch in self.launches:
+            if launch.side == side:
+                found.setdefault(launch.launch, []).append(launch)
+        return found
+
+
+class Judged(Measured):
+    """A measured case with what it was compared with, what changed, and the verdict on it.
+
+    A record keeps it in this form, so that the next run reads back every field.
+    """
+
+    baseline: BaselineUsed | None = None
+    changes: Annotated[tuple[Change, ...], Lax] = ()
+    contributions: Annotated[tuple[Contribution, ...], Lax] = ()
+    explanation: Explanation | None = None
+    verdict: Verdict | None = None
+
+    @classmethod
+    def of(cls, measured: Measured, **judgement: object) -> Judged:
+        """The measured case with what was found of it; without, it is only described."""
+        own = {name: getattr(measured, name) for name in Measured.model_fields}
+        return cls(**{**own, **judgement})
 
 
 class HistoryPoint(Value):
@@ -159,47 +208,19 @@ class Trend(Value):
     runs_after: Count = 0
 
 
-class Acceptance(Value):
-    """One sentence of a comment: which worsening is accepted, up to where, by whom and why.
-
-    The bound is a worsening (`12 %` or `5 points`, as a fraction) or the number itself (`80 GB`);
-    `refused` says why the sentence does not count.
-    """
-
-    case: ShortText
-    metric: ShortText = ""
-    kind: Literal["relative", "points", "value"] = "relative"
-    bound: NotNegative = 0.0
-    shown: ShortText = ""
-    reason: ShortText = ""
-    by: ShortText
-    url: ShortText = ""
-    refused: ShortText | None = None
-
-    @property
-    def words(self) -> str:
-        """For the report: bound, person and reason."""
-        limit = f"up to {self.shown} " if self.shown else ""
-        return f"{limit}by {self.by}, because {self.reason}"
-
-    def allows(self, value: float) -> bool:
-        """Whether the number itself was accepted; a worsening says nothing of an absolute limit."""
-        return self.kind == "value" and value <= self.bound
-
-
 class Record(Value):
     """What a run leaves behind, and the next run's baseline."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     ci_score_version: str
     created_at: Timestamp
     commit: Sha | None = None
     run: RunIdentity | None = None
     rules: Literal["reference", "training"] = "reference"
     policy: dict[str, JsonValue] | None = None
-    cases: Annotated[tuple[CaseRecord, ...], Lax, Field(max_length=MOST_CASES)]
+    cases: Annotated[tuple[Judged, ...], Lax, Field(max_length=MOST_CASES)]
     unjudged: Verdict | None = None
-    notices: Annotated[tuple[str, ...], Lax] = ()
+    notices: Annotated[tuple[Reason, ...], Lax] = ()
     acceptances: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
     history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
     trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()
@@ -211,6 +232,24 @@ class Record(Value):
             raise ValueError("each case once, and not two of one name")
         return self
 
-    def case(self, name: str) -> CaseRecord | None:
+    @classmethod
+    def describing(cls, cases: Iterable[Measured]) -> Record:
+        """The record of cases as they are, with whatever verdicts they have, of no run."""
+        judged = [case if isinstance(case, Judged) else Judged.of(case) for case in cases]
+        return cls(ci_score_version=__version__, created_at="", cases=judged)
+
+    def case(self, name: str) -> Judged | None:
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Every verdict of the report: of its cases, and of the report itself where it has one."""
+        own = [self.unjudged] if self.unjudged else []
+        return own + [case.verdict for case in self.cases if case.verdict]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The report's verdict is its worst case's; a report without any measured nothing."""
+        outcomes = [verdict.outcome for verdict in self.verdicts]
+        return Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE

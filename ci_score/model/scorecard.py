@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, computed_field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from ci_score.model.reasons import Note
 from ci_score.model.values import Count, DeviceCount, Lax, Milliseconds, NotNegative, Value
 
 
@@ -69,7 +70,7 @@ class Scorecard(Value):
     regressions: Annotated[tuple[Regression, ...], Lax] = ()
     recommendations: Annotated[tuple[str, ...], Lax] = ()
 
-    notes: Annotated[tuple[str, ...], Lax] = ()
+    noted: Annotated[tuple[Note, ...], Lax] = ()
     ungraded_reason: str | None = None
     bottleneck_known: bool = True
     job_throughput_tok_s: NotNegative | None = None
@@ -78,6 +79,12 @@ class Scorecard(Value):
     mfu: NotNegative | None = None
     mfu_basis: str | None = None
     hfu: NotNegative | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where the numbers do not mean what they seem to, in words."""
+        return tuple(note.words for note in self.noted)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
-from ci_score.model.values import Count, Lax, NotNegative, Value
+from ci_score.model.values import Count, Lax, NotNegative, ShortText, Value
 
 
 class Outcome(StrEnum):
@@ -26,53 +28,102 @@ class Outcome(StrEnum):
 class Unjudged(StrEnum):
     """Why there is no judgement. The policy says of each whether it blocks."""
 
-    FIRST_RUN = "first run"
+    FIRST_RUN = "first_run"
     EXPIRED = "expired"
-    NEW_CASE = "a new case"
-    NEW_ENVIRONMENT_OF_NEW_CASE = "no baseline for this environment on a new case"
-    ENVIRONMENT_CHANGED = "the environment of a known case changed"
-    NOTHING_MEASURED = "nothing measured"
-    CRASHED_RUN = "crashed run"
-    REQUIRED_CASE_MISSING = "a required case missing"
-    KNOWN_CASE_MISSING = "a known case missing"
-    INVALID_MEASUREMENT = "a disturbed measurement"
-    OTHER_WORK = "not the same work"
-    NOT_AS_DESIGNED = "not measured as the policy demands"
-    TOO_NOISY = "too noisy to tell"
-    NO_PERMISSION = "no permission to read baselines"
-    API_DOWN = "API down"
-    ALL_UNUSABLE = "every candidate unusable"
+    NEW_CASE = "new_case"
+    NEW_ENVIRONMENT_OF_NEW_CASE = "new_environment_of_new_case"
+    ENVIRONMENT_CHANGED = "environment_changed"
+    NOTHING_MEASURED = "nothing_measured"
+    CRASHED_RUN = "crashed_run"
+    REQUIRED_CASE_MISSING = "required_case_missing"
+    KNOWN_CASE_MISSING = "known_case_missing"
+    INVALID_MEASUREMENT = "invalid_measurement"
+    OTHER_WORK = "other_work"
+    NOT_AS_DESIGNED = "not_as_designed"
+    TOO_NOISY = "too_noisy"
+    NO_PERMISSION = "no_permission"
+    API_DOWN = "api_down"
+    ALL_UNUSABLE = "all_unusable"
+
+
+# A healthy project has runs like these: there is nothing yet to compare with. All others block.
+HARMLESS = frozenset(
+    {
+        Unjudged.FIRST_RUN,
+        Unjudged.EXPIRED,
+        Unjudged.NEW_CASE,
+        Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE,
+        # Something was measured, and what could hide in it is said; blocking every noisy run would
+        # only get the check switched off.
+        Unjudged.TOO_NOISY,
+    }
+)
 
 
 class Verdict(Value):
-    """The judgement of one case, with what it rests on."""
+    """The judgement of a case, or of a report as a whole.
+
+    `decided_by` is the reason that decides; without one the worst change does. `may_pass` says
+    whether the policy lets this `unjudged` reason pass, and `remarks` what the policy makes worth
+    saying.
+    """
 
     outcome: Annotated[Outcome, Lax]
-    headline: str
-    reasons: Annotated[tuple[str, ...], Lax] = ()
+    decided_by: Reason | None = None
+    reasons: Annotated[tuple[Reason, ...], Lax] = ()
+    remarks: Annotated[tuple[Reason, ...], Lax] = ()
     unjudged: Annotated[Unjudged | None, Lax] = None
-    basis: str | None = None
+    may_pass: bool = False
     smallest_visible_slowdown: NotNegative | None = None
+
+
+def unjudged(why: Unjudged, decided_by: Reason, *details: Reason) -> Verdict:
+    """No judgement, and why: neither a regression nor a pass."""
+    return Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        decided_by=decided_by,
+        reasons=details,
+        unjudged=why,
+        may_pass=why in HARMLESS,
+    )
+
+
+class Acceptance(Value):
+    """One sentence of a comment: which worsening is accepted, up to where, by whom and why.
+
+    The bound is a worsening (`12 %` or `5 points`, as a fraction) or the number itself (`80 GB`);
+    `refused` says why the sentence does not count.
+    """
+
+    case: ShortText
+    metric: ShortText = ""
+    kind: Literal["relative", "points", "value"] = "relative"
+    bound: NotNegative = 0.0
+    shown: ShortText = ""
+    reason: ShortText = ""
+    by: ShortText
+    url: ShortText = ""
+    refused: Reason | None = None
+
+    def allows(self, value: float) -> bool:
+        """Whether the number itself was accepted; a worsening says nothing of an absolute limit."""
+        return self.kind == "value" and value <= self.bound
 
 
 class JudgedBy(StrEnum):
     """What a metric's change was judged by."""
 
-    PAIRED = "pairs of launches"
-    HISTORY = "the branch's history"
-    EXACT = "a count, which needs no statistics"
-    UNVERIFIED = "one number a side"
-    BUDGET = "an absolute limit"
-
-
-BASE_ALONE = "measured by the baseline alone"
+    PAIRED = "pairs"
+    HISTORY = "history"
+    EXACT = "count"
+    UNVERIFIED = "one_number"
 
 
 class Change(Value):
     """A metric on both sides; `delta` is None where a side was not measured.
 
-    `low` and `high` are the delta's 95 % interval, `outcome` what the policy makes of it and
-    `accepted` the reason why somebody with write access lets it pass.
+    `low` and `high` are the delta's 95 % interval, `outcome` what the policy makes of it, `reasons`
+    why, and `accepted` what somebody with write access said of it.
     """
 
     metric: str
@@ -80,7 +131,7 @@ class Change(Value):
     head: float
     delta: float | None = None
     severity: Annotated[Severity | None, Lax] = None
-    not_compared: str | None = None
+    not_compared: Reason | None = None
     gated: bool = False
     warn_limit: NotNegative | None = None
     fail_limit: NotNegative | None = None
@@ -89,8 +140,32 @@ class Change(Value):
     judged_by: Annotated[JudgedBy | None, Lax] = None
     samples: Count = 0
     outcome: Annotated[Outcome | None, Lax] = None
-    reason: str | None = None
+    reasons: Annotated[tuple[Reason, ...], Lax] = ()
     higher_is_better: bool | None = None
     relative: bool | None = None
     unit: str | None = None
-    accepted: str | None = None
+    accepted: Acceptance | None = None
+
+    @property
+    def is_statistical(self) -> bool:
+        """Whether it was judged by pairs or a history, so that it has an interval."""
+        return self.judged_by in (JudgedBy.PAIRED, JudgedBy.HISTORY)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether what became of it is proven."""
+        return bool(self.reasons) and self.reasons[0].code in _CONFIRMED
+
+
+_CONFIRMED = (Why.CONFIRMED, Why.CONFIRMED_AT_LEAST, Why.CONFIRMED_WITHIN)
+
+
+def decisive(changes: Sequence[Change]) -> Change | None:
+    """The worst gated change; of equally bad ones the step time, which is what people feel."""
+    gated = [change for change in changes if change.outcome is not None]
+    order = list(Outcome)
+    return max(
+        gated,
+        key=lambda one: (order.index(one.outcome or Outcome.PASS), one.metric == "step_time_ms"),
+        default=None,
+    )

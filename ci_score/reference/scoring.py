@@ -9,6 +9,7 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.metrics import REFERENCE_METRICS, three_digits
 from ci_score.model.profile import Layer, Phase, Profile, op_totals
+from ci_score.model.reasons import Note
 from ci_score.model.scorecard import (
     Bottleneck,
     Grade,
@@ -26,11 +27,8 @@ LEAST_COVERAGE = 0.90
 USUAL_BACKWARD_RATIOS = (1.0, 5.0)
 RUN_TOTALS_FROM = 1.5
 
-NO_PHASES = "There are no phases, so launch overhead, transfers and the bottleneck are not known."
-NO_LAYERS = "There are no layers, so hotspots and the backward/forward ratio are not known."
-NO_COVERAGE = "The wall coverage is 0 or was not given: how much the phases explain is not known."
-# What a profile lacks. Where there is no profile at all, nobody needs to be told.
-LACKING_IN_A_PROFILE = frozenset({NO_PHASES, NO_LAYERS, NO_COVERAGE})
+# What is amiss in a profile; nobody misses it where there is none.
+LACKING_IN_A_PROFILE = frozenset({"no_phases", "no_layers", "no_coverage"})
 
 _GRADES: tuple[tuple[float, Grade], ...] = ((0.60, "A"), (0.40, "B"), (0.20, "C"), (0.10, "D"))
 _GRADE_ORDER = "FDCBA"
@@ -88,13 +86,13 @@ def _scorecard(
         per_layer_summary=layers,
         hotspot_ops=_hotspots(profile.per_layer),
         recommendations=_recommendations(grade, bottleneck, overhead, ratio),
-        notes=_notes(profile, throughput, hardware, ratio),
+        noted=_notes(profile, throughput, hardware, ratio),
         ungraded_reason=_ungraded_reason(throughput, hardware),
         bottleneck_known=bool(profile.phases) and profile.avg_step_ms > 0,
     )
     if baseline is None:
         return card
-    return card.model_copy(update={"regressions": find_regressions(card, baseline)})
+    return card.but(regressions=find_regressions(card, baseline))
 
 
 # --- efficiency and bottleneck ------------------------------------------------------------------
@@ -235,49 +233,69 @@ def _ungraded_reason(throughput: float, hardware: Hardware) -> str | None:
 
 def _notes(
     profile: Profile, throughput: float, hardware: Hardware, ratio: float
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
     reason = _ungraded_reason(throughput, hardware)
     return (
         *_profile_notes(profile),
-        *([f"Not graded: {reason}."] if reason else []),
+        *([Note(code="not_graded", words=f"Not graded: {reason}.")] if reason else []),
         *_ratio_notes(profile, ratio),
     )
 
 
-def _profile_notes(profile: Profile) -> Iterable[str]:
+def _profile_notes(profile: Profile) -> Iterable[Note]:
     if not profile.phases:
-        yield NO_PHASES
+        yield Note(
+            code="no_phases",
+            words="There are no phases, so launch overhead, transfers and the bottleneck are not"
+            " known.",
+        )
     if not profile.per_layer:
-        yield NO_LAYERS
+        yield Note(
+            code="no_layers",
+            words="There are no layers, so hotspots and the backward/forward ratio are not known.",
+        )
     if profile.avg_step_ms == 0:
-        yield "The step time is 0: it was not measured."
+        yield Note(code="no_step_time", words="The step time is 0: it was not measured.")
     elif profile.phases and profile.steps > 1:
         times = _phase_total_ms(profile) / profile.avg_step_ms
         if times > RUN_TOTALS_FROM:
-            yield (
-                f"The phases add up to {times:.1f} times the step: these look like run totals"
-                f" of {profile.steps} steps, where times per step are expected."
+            yield Note(
+                code="run_totals",
+                words=f"The phases add up to {times:.1f} times the step: these look like run totals"
+                f" of {profile.steps} steps, where times per step are expected.",
             )
     if profile.wall_coverage == 0:
-        yield NO_COVERAGE
+        yield Note(
+            code="no_coverage",
+            words="The wall coverage is 0 or was not given: how much the phases explain is not"
+            " known.",
+        )
     elif profile.wall_coverage > 1:
-        yield f"A wall coverage of {profile.wall_coverage:.0%} is no share of the wall time."
+        yield Note(
+            code="impossible_coverage",
+            words=f"A wall coverage of {profile.wall_coverage:.0%} is no share of the wall time.",
+        )
     elif profile.wall_coverage < LEAST_COVERAGE:
         # Rounded down: 89.99 % would else be shown as 90 %, and called below 90 %.
         shown = math.floor(profile.wall_coverage * 1000) / 10
-        yield (
-            f"The phases cover {shown:.1f} % of the wall time (below {LEAST_COVERAGE:.0%}): what"
-            " happens in the rest is not known."
+        yield Note(
+            code="low_coverage",
+            words=f"The phases cover {shown:.1f} % of the wall time (below {LEAST_COVERAGE:.0%}):"
+            " what happens in the rest is not known.",
         )
 
 
-def _ratio_notes(profile: Profile, ratio: float) -> Iterable[str]:
+def _ratio_notes(profile: Profile, ratio: float) -> Iterable[Note]:
     low, high = USUAL_BACKWARD_RATIOS
     forward_only = any(layer.fwd_ms > 0 for layer in profile.per_layer)
     if ratio > 0 and not low <= ratio <= high:
-        yield (
-            f"The backward takes {ratio:.2f} times the forward, outside the usual"
-            f" {low:.0f} to {high:.0f}: are whole steps measured, with their gradients?"
+        yield Note(
+            code="unusual_ratio",
+            words=f"The backward takes {ratio:.2f} times the forward, outside the usual"
+            f" {low:.0f} to {high:.0f}: are whole steps measured, with their gradients?",
         )
     elif ratio == 0 and forward_only:
-        yield "No layer has a backward time: is this training, and was the backward measured?"
+        yield Note(
+            code="no_backward",
+            words="No layer has a backward time: is this training, and was the backward measured?",
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, three_digits
-from ci_score.model.record import CaseRecord, HistoryPoint, Record
+from ci_score.model.record import HistoryPoint, Judged, Record
 
 LEAST_POINTS = 3
 MOST_POINTS = 40
@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 800, 300
 PALETTE = "#1f883d, #cf222e"
 
 
-def trend_chart(record: Record, case: CaseRecord) -> str:
+def trend_chart(record: Record, case: Judged) -> str:
     """The branch's last runs and this one; empty where there are too few to show a course."""
     metric = metric_named(THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME)
     points = [point for point in record.history if point.case == case.name]

@@ -9,13 +9,15 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.judge.verdict import report_outcome, slower_by
-from ci_score.model.record import CaseRecord, Record
+from ci_score.model.metrics import slower_by
+from ci_score.model.record import Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import escape, rows, words
 from ci_score.report.chart import trend_chart
+from ci_score.report.headlines import Parts, headline, joined, parts_of_report
+from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32
@@ -29,24 +31,24 @@ class Detail:
     """How much of a report is shown. Where a limit is met, the least important goes first."""
 
     left_out: str
-    folds_of: Callable[[CaseRecord], bool]
-    whole: Callable[[CaseRecord], bool]
+    folds_of: Callable[[Judged], bool]
+    whole: Callable[[Judged], bool]
     most_cases: int = 1_000_000
 
 
-def _always(_case: CaseRecord) -> bool:
+def _always(_case: Judged) -> bool:
     return True
 
 
-def _never(_case: CaseRecord) -> bool:
+def _never(_case: Judged) -> bool:
     return False
 
 
-def _needs_attention(case: CaseRecord) -> bool:
+def _needs_attention(case: Judged) -> bool:
     return case.verdict is None or case.verdict.outcome is not Outcome.PASS
 
 
-def _fails(case: CaseRecord) -> bool:
+def _fails(case: Judged) -> bool:
     return case.verdict is not None and case.verdict.outcome is Outcome.FAIL
 
 
@@ -78,28 +80,24 @@ def report_markdown(
 
 
 def headline_of(record: Record) -> str:
-    """The one sentence of a report: the worst verdict's."""
-    if record.unjudged and report_outcome(record) is record.unjudged.outcome:
-        return record.unjudged.headline
+    """The one sentence of a report: the worst verdict's, with its case where there are several."""
+    return joined(report_parts(record))
+
+
+def report_parts(record: Record) -> Parts:
+    """What happened, and why."""
     worst = worst_first(record)[0] if record.cases else None
-    verdict = worst.verdict if worst else record.unjudged
-    if verdict is None:
-        return "nothing was measured"
-    if worst is None or len(record.cases) == 1:
-        return verdict.headline
-    return f"{rows.counted_as(record, verdict.outcome)} {worst.name}: {_of_one(verdict.headline)}"
+    counted = ""
+    if worst is not None and worst.verdict is not None and len(record.cases) > 1:
+        counted = rows.counted_as(record, worst.verdict.outcome)
+    return parts_of_report(record, worst, counted)
 
 
-def _of_one(headline: str) -> str:
-    """A headline behind the name of its case: that it is not judged was said before."""
-    return headline.removeprefix("Not judged: ")
-
-
-def worst_first(record: Record) -> list[CaseRecord]:
+def worst_first(record: Record) -> list[Judged]:
     """The cases, the worst verdict first, then what is slowest; those without one come last."""
     outcomes = list(Outcome)
 
-    def place(case: CaseRecord) -> tuple[int, float]:
+    def place(case: Judged) -> tuple[int, float]:
         if case.verdict is None:
             return 1, 0.0
         change = rows.headline_change(case)
@@ -121,8 +119,8 @@ def _render(record: Record, title: str, measured_by: str, detail: Detail) -> str
         cases=worst_first(record),
         several=len(record.cases) > 1,
         judged=judged,
-        outcome=report_outcome(record) if judged else None,
-        headline=headline_of(record),
+        outcome=record.outcome if judged else None,
+        report_headline=headline_of(record),
         title=title,
         measured_by=measured_by,
         detail=detail,
@@ -151,6 +149,8 @@ def _template(name: str) -> Template:
     environment.globals.update(
         words=words,
         rows=rows,
+        headline=headline,
+        common_places=common_places,
         trend_chart=trend_chart,
         SHOWN_LAYERS=SHOWN_LAYERS,
         SHOWN_CASES=SHOWN_CASES,
@@ -163,7 +163,7 @@ def _template(name: str) -> Template:
     environment.filters["unbroken"] = _unbroken
     environment.filters["cell"] = escape.cell
     environment.filters["paragraph"] = escape.paragraph
-    environment.filters["ms"] = words.milliseconds
-    environment.filters["delta_ms"] = words.delta_milliseconds
-    environment.filters["delta_at"] = words.delta_at
+    environment.filters["ms"] = milliseconds
+    environment.filters["delta_ms"] = delta_milliseconds
+    environment.filters["delta_at"] = delta_at
     return environment.get_template(name)

@@ -6,13 +6,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ci_score.judge.verdict import describe
 from ci_score.model.explanation import Explanation, OpChange, Part
 from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of
-from ci_score.model.record import CaseRecord, Record
+from ci_score.model.reasons import Why
+from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged
 from ci_score.report import words
+from ci_score.report.sentences import (
+    acceptance_notices,
+    accepted_words,
+    change_sentence,
+    sentence,
+    sentences,
+)
 
 # What teams quote comes first; of the others only what matters is shown before the folds.
 FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES)
@@ -32,7 +39,7 @@ class MetricRow:
     limit: str
 
 
-def metric_rows(case: CaseRecord, *, whole: bool = False) -> list[MetricRow]:
+def metric_rows(case: Judged, *, whole: bool = False) -> list[MetricRow]:
     """The metrics that matter, or all: those that teams quote first, then what went wrong."""
     changes = sorted(case.changes, key=_place)
     return [_row(change) for change in changes if whole or _matters(change)]
@@ -63,13 +70,13 @@ def _row(change: Change) -> MetricRow:
     )
 
 
-def headline_change(case: CaseRecord) -> Change | None:
+def headline_change(case: Judged) -> Change | None:
     """The change that a line about the case shows: throughput, else step time."""
     known = {change.metric: change for change in case.changes if change.delta is not None}
     return known.get(THROUGHPUT) or known.get(STEP_TIME)
 
 
-def overview_metric(cases: Iterable[CaseRecord]) -> str:
+def overview_metric(cases: Iterable[Judged]) -> str:
     """The label over the changes of several cases, where all are of one metric."""
     changes = [change for case in cases if (change := headline_change(case)) is not None]
     labels = {metric_of(change).label for change in changes}
@@ -124,27 +131,60 @@ def changed_ops(found: Explanation) -> list[OpChange]:
 # --- what is said beside the numbers ------------------------------------------------------------
 
 # The table says these by itself.
-_PLAIN = frozenset({"critical", "warning", "unverified: one number a side"})
+_PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
 
 
-def reasons(case: CaseRecord) -> list[str]:
+def reasons(case: Judged) -> list[str]:
     """What a reader cannot see in the table: why it is not proven, and what limits the verdict."""
     if case.verdict is None:
         return []
-    told = tuple(describe(change) for change in case.changes)
-    said = [
-        f"{metric_of(change).label}, {change.reason}"
-        for change in case.changes
-        if change.outcome not in (None, Outcome.PASS)
-        and change.reason
-        and change.reason not in _PLAIN
+    return [
+        *(_reason(change) for change in case.changes if _has_a_reason(change)),
+        *(
+            f"{metric_of(change).label} is accepted {accepted_words(change.accepted)}"
+            for change in case.changes
+            if change.accepted
+        ),
+        *(_lost_gate(change) for change in case.changes if _is_lost_gate(change)),
+        *sentences(case.verdict.reasons),
     ]
-    said += [
-        f"{metric_of(change).label} is accepted {change.accepted}"
-        for change in case.changes
-        if change.accepted
-    ]
-    return [*said, *(text for text in case.verdict.reasons if not text.startswith(told))]
+
+
+def _has_a_reason(change: Change) -> bool:
+    is_plain = len(change.reasons) == 1 and change.reasons[0].code in _PLAIN
+    return change.outcome not in (None, Outcome.PASS) and bool(change.reasons) and not is_plain
+
+
+def _reason(change: Change) -> str:
+    metric = metric_of(change)
+    return f"{metric.label}, {change_sentence(change, metric)}"
+
+
+def _is_lost_gate(change: Change) -> bool:
+    """A gated number that only the baseline has; one that the policy names has its own reason."""
+    lost = change.delta is None and change.gated and change.base > 0 and not change.head
+    return lost and change.outcome is None
+
+
+def _lost_gate(change: Change) -> str:
+    why = sentence(change.not_compared) if change.not_compared else ""
+    return f"{metric_of(change).label} is not compared: {why}"
+
+
+def notes(case: Judged) -> list[str]:
+    """Where the numbers do not mean what they seem to, and what the policy adds to that."""
+    remarks = sentences(case.verdict.remarks) if case.verdict else []
+    return list(dict.fromkeys((*case.scorecard.notes, *remarks)))
+
+
+def notices(record: Record) -> list[str]:
+    """What is said of the report as a whole."""
+    return [*sentences(record.notices), *acceptance_notices(record.acceptances)]
+
+
+def unjudged_reasons(record: Record) -> list[str]:
+    """Why the report as a whole is not judged."""
+    return sentences(record.unjudged.reasons) if record.unjudged else []
 
 
 # --- one line of provenance ---------------------------------------------------------------------
@@ -156,7 +196,7 @@ _MEASURED = {
 }
 
 
-def provenance(case: CaseRecord, record: Record) -> list[str]:
+def provenance(case: Judged, record: Record) -> list[str]:
     """How it was measured, with what it was compared, on what, and whether it was the same work."""
     parts = [*_measured(case)]
     if case.baseline is not None:
@@ -178,7 +218,7 @@ def shared_provenance(record: Record) -> list[str]:
     return [part for part in said[0] if all(part in one for one in said)] if said else []
 
 
-def _measured(case: CaseRecord) -> Iterable[str]:
+def _measured(case: Judged) -> Iterable[str]:
     times = [change for change in case.changes if change.metric in (THROUGHPUT, STEP_TIME)]
     kinds = {change.judged_by: change for change in times if change.judged_by}
     for kind, text in _MEASURED.items():
@@ -220,7 +260,7 @@ def what_would_tell(reason: Unjudged | None) -> str:
     return _WOULD_TELL.get(reason, "") if reason is not None else ""
 
 
-def acceptance_line(case: CaseRecord) -> str:
+def acceptance_line(case: Judged) -> str:
     """The comment that would accept what fails here, ready to copy: a line for each metric."""
     bounds = {
         change.metric: _bound(change) for change in case.changes if change.outcome is Outcome.FAIL
@@ -252,7 +292,7 @@ def _bound(change: Change) -> str:
     return f"{f'{most:.3f}'.rstrip('0').rstrip('.')} {unit}".rstrip()
 
 
-def trace_commands(case: CaseRecord, record: Record) -> list[str]:
+def trace_commands(case: Judged, record: Record) -> list[str]:
     """What opens the traces of both runs side by side, where both are known."""
     base = case.baseline.run.id if case.baseline and case.baseline.run else None
     head = record.run.id if record.run else None
@@ -299,5 +339,5 @@ def counted_as(record: Record, outcome: Outcome) -> str:
     return f"{len(cases)} of {total} cases {words},{' worst' if several else ''}"
 
 
-def _is_slower(case: CaseRecord, outcome: Outcome) -> bool:
+def _is_slower(case: Judged, outcome: Outcome) -> bool:
     return any(change.outcome is outcome for change in case.changes if change.metric in _TIMES)

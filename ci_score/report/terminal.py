@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ci_score.files.visible import log_line as line
-from ci_score.model.record import CaseRecord, Record
+from ci_score.model.record import Judged, Record
 from ci_score.model.scorecard import Parity
+from ci_score.model.verdict import Verdict
 from ci_score.report import rows, words
+from ci_score.report.headlines import headline
+from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
 
 # Why a metric was not compared is the longest that a cell has to say.
 WIDEST = 64
@@ -33,8 +36,8 @@ def parity_text(parity: Parity) -> str:
         gaps = [
             (
                 gap.op,
-                words.milliseconds(gap.apr_ms),
-                words.milliseconds(gap.baseline_ms),
+                milliseconds(gap.apr_ms),
+                milliseconds(gap.baseline_ms),
                 f"{gap.ratio:.2f}x",
             )
             for gap in parity.top_gaps
@@ -59,23 +62,30 @@ def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str,
             yield "  of the op time", f"{share * 100:.1f} % of {name}"
 
 
+def verdict_line(of: Judged | Verdict) -> str:
+    """`Fail: 20.1 % slower`; a dash without a verdict."""
+    verdict = of if isinstance(of, Verdict) else of.verdict
+    return f"{words.VERDICTS[verdict.outcome]}: {line(headline(of))}" if verdict else "–"
+
+
 def _report(record: Record) -> Iterable[str]:
     """What is said of the whole report, where there is anything."""
     if record.unjudged:
         verdict = record.unjudged
-        said = "".join(f"\n  - {line(reason)}" for reason in verdict.reasons)
-        yield f"{words.VERDICTS[verdict.outcome]}: {line(verdict.headline)}{said}"
+        said = "".join(f"\n  - {line(reason)}" for reason in rows.unjudged_reasons(record))
+        yield f"{verdict_line(verdict)}{said}"
         tell = rows.what_would_tell(verdict.unjudged)
         if tell:
             yield f"What would give a verdict: {line(tell)}."
-    if record.notices:
-        yield "\n".join(f"Note: {line(notice)}" for notice in record.notices)
+    notices = rows.notices(record)
+    if notices:
+        yield "\n".join(f"Note: {line(notice)}" for notice in notices)
 
 
-def _case(case: CaseRecord, record: Record) -> Iterable[str]:
+def _case(case: Judged, record: Record) -> Iterable[str]:
     several = len(record.cases) > 1
     if case.verdict:
-        head = f"{words.VERDICTS[case.verdict.outcome]}: {line(case.verdict.headline)}"
+        head = verdict_line(case)
         said = "".join(f"\n  - {line(reason)}" for reason in rows.reasons(case))
         yield (f"{case.name}\n" if several else "") + head + said
     elif several:
@@ -97,36 +107,35 @@ def _case(case: CaseRecord, record: Record) -> Iterable[str]:
     yield from (f"To try: {line(advice)}" for advice in words.to_try(case))
     if case.scorecard.hotspot_ops:
         hottest = [
-            (name, words.milliseconds(ms), f"{pct:.1f} %")
-            for name, ms, pct in case.scorecard.hotspot_ops
+            (name, milliseconds(ms), f"{pct:.1f} %") for name, ms, pct in case.scorecard.hotspot_ops
         ]
         yield "Hotspots\n" + table([("op", "time", "share of op time"), *hottest])
-    yield from _notes(case.scorecard.notes)
+    yield from _notes(rows.notes(case))
 
 
-def _where(case: CaseRecord) -> Iterable[str]:
+def _where(case: Judged) -> Iterable[str]:
     """Where a slowdown went: over the whole step, which sums to it, else what changed most."""
     if case.explanation and words.is_slower(case):
         found = case.explanation
         parts = rows.part_rows(found)
-        places = words.common_places(parts)
-        yield f"Where the {words.delta_milliseconds(found.delta_ms)} went\n" + table(
+        places = common_places(parts)
+        yield f"Where the {delta_milliseconds(found.delta_ms)} went\n" + table(
             (
                 row.name,
-                words.milliseconds(row.base_ms),
-                words.milliseconds(row.head_ms),
-                words.delta_at(row.delta_ms, places),
+                milliseconds(row.base_ms),
+                milliseconds(row.head_ms),
+                delta_at(row.delta_ms, places),
             )
             for row in parts
         )
     elif case.contributions:
-        places = words.common_places(case.contributions)
+        places = common_places(case.contributions)
         yield "Where the time changed most\n" + table(
             (
                 f"{part.kind} {part.name}",
-                words.milliseconds(part.base_ms),
-                words.milliseconds(part.head_ms),
-                words.delta_at(part.delta_ms, places),
+                milliseconds(part.base_ms),
+                milliseconds(part.head_ms),
+                delta_at(part.delta_ms, places),
             )
             for part in case.contributions
         )

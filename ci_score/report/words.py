@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from typing import Protocol
 
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import OpChange
-from ci_score.model.metrics import MINUS, metric_of, significant
-from ci_score.model.record import BaselineUsed, CaseRecord
+from ci_score.model.metrics import metric_of, significant
+from ci_score.model.reasons import Why
+from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.scorecard import Bottleneck, Parity, Scorecard
 from ci_score.model.verdict import Change, Outcome
+from ci_score.report.numbers import milliseconds, plural
+from ci_score.report.sentences import sentence, sentences
 
 SHOWN_VERSIONS = 4
 ICONS: dict[Outcome, str] = {
@@ -53,41 +54,6 @@ FOOTNOTES = {
 }
 
 
-class Changed(Protocol):
-    """A line of a table of times."""
-
-    @property
-    def delta_ms(self) -> float:
-        """How much longer it takes now."""
-        ...
-
-
-def milliseconds(value: float) -> str:
-    """`375 ms`"""
-    return significant(value, "ms")
-
-
-def delta_milliseconds(value: float) -> str:
-    """`+11.8 ms`"""
-    return ("+" if value >= 0 else MINUS) + significant(abs(value), "ms")
-
-
-def common_places(changed: Iterable[Changed]) -> int | None:
-    """With how many decimals the changes of a table are written: three digits of the largest."""
-    largest = max((abs(one.delta_ms) for one in changed), default=0.0)
-    return max(0, min(2 - math.floor(math.log10(largest)), 5)) if 0.001 <= largest < 1e9 else None
-
-
-def delta_at(value: float | None, places: int | None) -> str:
-    """`+0.0 ms` beside `+80.0 ms`: more digits than the largest change has say nothing."""
-    if value is None or places is None:
-        return maybe_delta(value)
-    shown = f"{abs(value):,.{places}f} ms"
-    if not any(digit in shown for digit in "123456789"):
-        return shown
-    return ("+" if value >= 0 else MINUS) + shown
-
-
 def limit(change: Change) -> str:
     """From where on the rules warn and fail: `−10 % warns, −20 % fails`; a dash without a gate."""
     if not change.gated or change.warn_limit is None:
@@ -102,7 +68,8 @@ def limit(change: Change) -> str:
 def delta_words(change: Change) -> str:
     """The change with its 95 % interval: `−9.5 % (−10.1 to −8.9 %)`."""
     if change.delta is None:
-        return f"not compared: {change.not_compared}" if change.not_compared else "not compared"
+        why = change.not_compared
+        return f"not compared: {sentence(why)}" if why else "not compared"
     metric = metric_of(change)
     shown = metric.show_delta(change.delta)
     if change.low is None or change.high is None:
@@ -118,15 +85,27 @@ def outcome_words(change: Change) -> str:
         return "☑️ accepted"
     if change.outcome is None:
         return ""
+    why = change.reasons[0].code if change.reasons else None
     said = {
         Outcome.FAIL: "❌ fails",
-        Outcome.INCONCLUSIVE: "❔ too noisy",
+        Outcome.INCONCLUSIVE: _INCONCLUSIVE.get(why, "❔ too noisy") if why else "❔ too noisy",
         Outcome.WARN: "⚠️ warning",
         Outcome.PASS: "✅ within" if change.gated and change.delta is not None else "",
     }
-    proof = change.reason or ""
-    doubt = " (not proven)" if proof.startswith(("not proven", "unverified")) else ""
-    return said[change.outcome] + doubt
+    return said[change.outcome] + (" (not proven)" if why in _UNPROVEN else "")
+
+
+_INCONCLUSIVE = {
+    Why.GATE_NOT_MEASURED: "❔ not measured",
+    Why.GATE_WITHOUT_RATIO: "❔ not compared",
+}
+_UNPROVEN = (
+    Why.ONE_NUMBER,
+    Why.UNPROVEN_HISTORY,
+    Why.UNPROVEN_NEAR_LIMIT,
+    Why.UNPROVEN_NOISE,
+    Why.UNPROVEN_PAIRS,
+)
 
 
 def facts(card: Scorecard) -> list[tuple[str, str]]:
@@ -180,8 +159,7 @@ def compared_with(baseline: BaselineUsed) -> str:
     else:
         parts = [f"compared with commit {baseline.commit[:12]}"]
     if baseline.commits_away:
-        plural = "s" if baseline.commits_away > 1 else ""
-        parts.append(f"{baseline.commits_away} commit{plural} before the tested base")
+        parts.append(f"{plural(baseline.commits_away, 'commit')} before the tested base")
     if baseline.run:
         parts.append(f"run {baseline.run.number}")
     if baseline.created_at:
@@ -196,11 +174,6 @@ def counts(op: OpChange) -> str:
     return f"{op.base_count:,.0f} → {op.head_count:,.0f}"
 
 
-def maybe_delta(value: float | None) -> str:
-    """A change in milliseconds where it is known."""
-    return "–" if value is None else delta_milliseconds(value)
-
-
 def headline_delta(change: Change | None, *, named: bool = False) -> str:
     """The change that stands for a case in a list of cases, named where they are of several."""
     if change is None:
@@ -208,20 +181,20 @@ def headline_delta(change: Change | None, *, named: bool = False) -> str:
     return f"{metric_of(change).label} {delta_words(change)}" if named else delta_words(change)
 
 
-def is_slower(case: CaseRecord) -> bool:
+def is_slower(case: Judged) -> bool:
     """Whether there is a slowdown to explain: one that was found, and not only seen."""
     return case.verdict is not None and any(
         change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in case.changes
     )
 
 
-def to_try(case: CaseRecord) -> list[str]:
+def to_try(case: Judged) -> list[str]:
     """What could be done about it: our own advice, with the reference's bottleneck where graded."""
     said = advice(case.scorecard)
-    return [*case.advice, *([said] if said and not case.advice else [])]
+    return sentences(case.advice) or ([said] if said else [])
 
 
-def base_revision(case: CaseRecord) -> str:
+def base_revision(case: Judged) -> str:
     """What to check out as the base."""
     commit = case.baseline.commit if case.baseline else None
     return commit[:12] if commit else "origin/main"

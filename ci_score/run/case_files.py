@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.launches.environment import ENVIRONMENT_FILE
-from ci_score.model.record import DEFAULT_CASE, MOST_CASES
+from ci_score.launches import ENVIRONMENT_FILE
+from ci_score.model.record import DEFAULT_CASE, MOST_CASES, case_name
 from ci_score.traces import ProfileSource
 
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
@@ -149,11 +149,6 @@ def _environment_among(members: Mapping[str, bytes], name: str) -> CaseFile | No
     return None
 
 
-def case_name(text: str) -> str:
-    """A folder's or artifact's name as that of a case: what is not allowed becomes a hyphen."""
-    return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
-
-
 def has_no_name(case: str) -> bool:
     """Whether it is of files that no folder, artifact or user has given a name."""
     return case == DEFAULT_CASE
@@ -237,3 +232,15 @@ def _file_in(workspace: Path, path: Path) -> CaseFile:
 def _is_profile(name: str) -> bool:
     """Whether a file of a folder can be a profile: what other tools leave beside it cannot."""
     return not name.startswith(".") and name != ENVIRONMENT_FILE and not name.endswith(".jsonl")
+
+
+def sources_in(folder: Path) -> list[ProfileSource]:
+    """The files of a folder that can be profiles; they have to be of one case."""
+    found = find_files([CaseSource(".")], folder)
+    if len(found) > 1:
+        raise WrongUseError(
+            f"{folder} holds the cases {', '.join(sorted(found)[:5])}: convert one folder at a time"
+        )
+    if not found:
+        raise WrongUseError(f"{folder}: the folder holds no file that can be a profile")
+    return [file.source() for file in next(iter(found.values()))]

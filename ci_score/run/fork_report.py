@@ -7,68 +7,83 @@ default branch.
 
 from __future__ import annotations
 
+from typing import get_args
+
 from ci_score.baselines import BaselineStore
-from ci_score.compare.measuring import base_of_launches
-from ci_score.judge.acceptance import Conversation
-from ci_score.judge.trials import Evidence
-from ci_score.model.environment import Environment
-from ci_score.model.record import CaseRecord, Record
-from ci_score.model.scorecard import Scorecard
+from ci_score.compare import base_of_launches, compared
+from ci_score.judge.policy import policy_of
+from ci_score.model.conversation import Conversation
+from ci_score.model.environment import Disturbance, Environment
+from ci_score.model.reasons import Why
+from ci_score.model.record import Measured, Record
+from ci_score.model.scorecard import Parity, Scorecard
 from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
+
+AS_ITS_RUN_SAYS = "as its run says"
+# No policy rejects another event, and a name of its own would be the author's words.
+_EVENTS = frozenset(get_args(Disturbance))
 
 
 def judged_anew(
     record: Record, baselines: BaselineStore, conversation: Conversation, created_at: str
 ) -> Record:
     """The stranger's numbers, with our verdict."""
-    cases = [only_numbers(case) for case in record.cases]
-    found = [
-        base_of_launches(case) or baselines.find(case.name, case.environment) for case in cases
+    table = baselines.policy()
+    policy = None if table is None else policy_of(table, "the baseline's policy")
+    names = policy.policy.named_metrics if policy else ()
+    stage = [
+        compared(case, base_of_launches(case) or baselines.find(case.name, case.environment), names)
+        for case in map(only_numbers, record.cases)
     ]
-    evidence = Evidence(cases, found, baselines.history(1))
-    return judged_record(
-        Job(cases=()), evidence, baselines.policy(), baselines, conversation, created_at
+    return judged_record(Job(cases=()), stage, policy, baselines, conversation, created_at)
+
+
+def only_numbers(case: Measured) -> Measured:
+    """The case without anything that its author could have written in words.
+
+    Everything that was measured comes along, so that no number can be forgotten: only what is
+    named here is replaced. What stays in letters are names, of ops, phases and metrics.
+    """
+    own = Measured(**{name: getattr(case, name) for name in Measured.model_fields})
+    return own.but(
+        environment=_bare_environment(case.environment),
+        unmeasured=Why.EMPTY_BY_ITS_RUN() if case.unmeasured else None,
+        scorecard=_bare_card(case.scorecard),
+        advice=(),
+        measurement=None,
+        earlier_measurements=(),
+        parity=_bare_parity(case.parity) if case.parity else None,
+        partner=case.partner.but(runtime="partner") if case.partner else None,
     )
 
 
-def only_numbers(case: CaseRecord) -> CaseRecord:
-    """The case without anything that its author could have written in words."""
-    card = case.scorecard
-    return CaseRecord(
-        name=case.name,
-        environment=Environment(
-            accelerator=case.environment.accelerator,
-            accelerator_count=case.environment.accelerator_count,
-            precision=case.environment.precision,
-            timing=case.environment.timing,
-            disturbances=dict.fromkeys(case.environment.disturbances, "as its run says"),
-        ),
-        unmeasured="the run that measured it says that nothing was" if case.unmeasured else None,
-        scorecard=Scorecard(
-            grade=grade_of(card.efficiency),
-            efficiency=card.efficiency,
-            bottleneck=card.bottleneck,
-            throughput_tok_s=card.throughput_tok_s,
-            step_time_ms=card.step_time_ms,
-            forward_backward_ratio=card.forward_backward_ratio,
-            wall_coverage=card.wall_coverage,
-            per_layer_summary=card.per_layer_summary,
-            hotspot_ops=card.hotspot_ops,
-            ungraded_reason=None if card.graded else "the run that measured it could not grade it",
-            bottleneck_known=card.bottleneck_known,
-            accelerator=card.accelerator,
-            accelerator_count=card.accelerator_count,
-            job_throughput_tok_s=card.job_throughput_tok_s,
-        ),
-        metrics=case.metrics,
-        launches=case.launches,
-        took_turns=case.took_turns,
-        tokens_per_step=case.tokens_per_step,
-        phases=case.phases,
-        ops=case.ops,
-        ops_left_out=case.ops_left_out,
-        ranks=case.ranks,
-        categories=case.categories,
-        partner=case.partner.model_copy(update={"runtime": "partner"}) if case.partner else None,
+def _bare_environment(environment: Environment) -> Environment:
+    """What must match stays; whether the machine may gate is not the fork's to say."""
+    return environment.but(
+        versions={},
+        disturbances={
+            event: AS_ITS_RUN_SAYS for event in environment.disturbances if event in _EVENTS
+        },
+        gate_at=None,
+        not_qualified=None,
+    )
+
+
+def _bare_card(card: Scorecard) -> Scorecard:
+    ungraded = None if card.graded else "the run that measured it could not grade it"
+    return card.but(
+        grade=grade_of(card.efficiency),
+        regressions=(),
+        recommendations=(),
+        noted=(),
+        ungraded_reason=ungraded,
+        mfu_basis=AS_ITS_RUN_SAYS if card.mfu_basis else None,
+    )
+
+
+def _bare_parity(parity: Parity) -> Parity:
+    reason = parity.unjudged_reason and AS_ITS_RUN_SAYS
+    return parity.but(
+        apr_runtime="ours", baseline_runtime="partner", notes=(), unjudged_reason=reason
     )

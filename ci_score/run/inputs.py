@@ -1,7 +1,7 @@
 """Every input and output of the Action, once.
 
-action.yml, the options of `ci-score run` and the README's tables say the same because tests compare
-them with these rows.
+Tests compare action.yml, the options of `ci-score run` and the README's tables with these rows, so
+that all of them say the same.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ class Input:
         """What the runner calls it in a container's environment: hyphens stay."""
         return f"INPUT_{self.name.upper()}"
 
+    @property
+    def is_token(self) -> bool:
+        """Whether it is the secret, whose default is the workflow's own token."""
+        return self.name == TOKEN
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -32,31 +37,34 @@ class Output:
     help: str
 
 
-INPUTS: tuple[Input, ...] = (
+_INPUTS: tuple[Input, ...] = (
     Input(
         "profiles",
-        "Profiler files, globs or folders, one a line; `name=glob` names a case, a folder of"
-        " folders has one case a subfolder.",
+        "Profiler files, globs or folders, one per line; `name=glob` names a case, and in a folder"
+        " of folders each subfolder is a case.",
         default="profiles",
     ),
     Input(
         "measurements",
-        "Unprofiled step times (JSON lines, one object a process launch), in the same form as"
-        " `profiles`; they give the numbers, profiles the reasons.",
+        "Step times without a profiler (JSON lines, one object per process launch), in the same"
+        " form as `profiles`; they give the numbers, and profiles explain them.",
     ),
     Input(
         "profile-artifact",
-        "Name or pattern of artifacts of this run to read instead of `profiles`; a pattern makes"
-        " one case an artifact.",
+        "Name or pattern of artifacts of this run to read instead of `profiles`; with a pattern"
+        " each artifact is a case.",
     ),
     Input(
         "parity",
-        "`case=glob`, one a line: the partner runtime's profile to compare a case with.",
+        "`case=glob`, one per line: the partner runtime's profile to compare a case with.",
     ),
     Input("throughput", "Tokens per second of the whole job; default: from the profile."),
     Input("tokens-per-step", "Tokens of one step over all devices; default: from the profile."),
     Input("hardware", "Accelerator or preset by name; default: from the profile."),
-    Input("peak-bandwidth-gb-s", "Peak memory bandwidth of one device, where no table knows it."),
+    Input(
+        "peak-bandwidth-gb-s",
+        "Peak memory bandwidth of one device, for an accelerator that ci-score does not know.",
+    ),
     Input(
         "bytes-per-token", "Bytes that one device moves per token; without it nothing is graded."
     ),
@@ -77,20 +85,21 @@ INPUTS: tuple[Input, ...] = (
     ),
     Input(
         "fail-on-branch",
-        "Whether a regression fails on the default branch too, where it is only reported.",
+        "Whether a regression fails on the default branch too; by default it is only reported"
+        " there.",
         "false",
         choices=("true", "false"),
     ),
     Input(
         "on-inconclusive",
-        "What becomes of a run that could not be judged; `auto` looks at the reason.",
+        "What happens to a run that could not be judged; `auto` decides by the reason.",
         "auto",
         choices=("auto", "fail", "pass"),
     ),
     Input(
         "comment",
         "When to write the pull request comment: `changes` for any change beyond a limit,"
-        " `problems` for whatever is not a pass.",
+        " `problems` for any verdict but a pass.",
         "always",
         choices=("always", "changes", "problems", "never"),
     ),
@@ -107,7 +116,7 @@ INPUTS: tuple[Input, ...] = (
         "false",
         choices=("true", "false"),
     ),
-    Input("title", "Tells several reports of one pull request apart."),
+    Input("title", "Distinguishes several reports of one pull request."),
     Input("config", "The policy file.", ".github/ci-score.toml"),
     Input("output-dir", "Folder in the workspace for the record and the report.", "ci-score"),
     Input(
@@ -120,28 +129,24 @@ INPUTS: tuple[Input, ...] = (
 
 OUTPUTS: tuple[Output, ...] = (
     Output("verdict", "`pass`, `warn`, `inconclusive` or `fail`."),
-    Output("grade", "Grade of the worst case, empty where it is not graded."),
+    Output("grade", "Grade of the worst case, empty if not graded."),
     Output(
         "efficiency", "Its efficiency against the memory roofline (0 to 1), empty if not graded."
     ),
-    Output("bottleneck", "Its bottleneck, empty where it is not known."),
+    Output("bottleneck", "Its bottleneck, empty if not known."),
     Output("throughput", "Its tokens per second and device."),
     Output("step-time-ms", "Its step time in milliseconds."),
     Output("critical", "How many critical regressions there are over all cases."),
     Output("warnings", "How many warnings there are over all cases."),
     Output("regressions", "All regressions as JSON: case, metric, delta, severity."),
     Output("cases", "All cases as JSON: name, verdict, headline, grade, step time, throughput."),
-    Output("parity-achieved", "`true`, `false`, or empty where nothing was compared."),
+    Output("parity-achieved", "`true`, `false`, or empty if nothing was compared."),
     Output("baseline-sha", "Commit of the baseline that the worst case was compared with."),
-    Output("comment-url", "Address of the comment, empty where none was written."),
+    Output("comment-url", "Address of the comment, empty if none was written."),
     Output("record", "The record, relative to the workspace."),
     Output("report", "The report in markdown, relative to the workspace."),
     Output("report-html", "The report for a browser, one file, relative to the workspace."),
 )
 
 TOKEN = "github-token"
-
-
-def input_named(name: str) -> Input:
-    """The row of that name."""
-    return next(row for row in INPUTS if row.name == name)
+INPUTS = {row.name: row for row in _INPUTS}

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ci_score.baselines import fitted
 from ci_score.errors import CiScoreError
 from ci_score.files.disk import give_to_owner_of, write_atomically
 from ci_score.files.strict_json import dump
-from ci_score.github import checks, comment, issue, runner
-from ci_score.github.api import Api
-from ci_score.github.conversation import PullConversation
-from ci_score.github.event import Event, Kind
-from ci_score.judge.verdict import HARMLESS, Gate, exit_code, report_outcome
-from ci_score.model.record import RECORD_FILE, CaseRecord, Record
+from ci_score.github import Kind, checks, comment, issue, runner
+from ci_score.judge import exit_code
+from ci_score.model.reasons import Why, quoted
+from ci_score.model.record import RECORD_FILE, Judged, Record
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Outcome, Verdict
-from ci_score.report.html.page import report_html
-from ci_score.report.markdown import headline_of, report_markdown, worst_first
-from ci_score.report.trend_issue import issue_markdown, issue_title, worth_an_issue
+from ci_score.report import headline, headline_of, render, trend_issue, worst_first
+from ci_score.run.context import Run
 from ci_score.run.settings import CommentWhen, Settings
 
 REPORT_FILE, PAGE_FILE = "report.md", "report.html"
 # The marker's line and what GitHub may count differently.
 COMMENT_MARGIN = 600
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerFiles:
-    """Where the runner wants a step's summary and outputs."""
-
-    summary: Path | None
-    outputs: Path | None
 
 
 def write_files(record: Record, settings: Settings) -> None:
@@ -43,7 +30,7 @@ def write_files(record: Record, settings: Settings) -> None:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     texts = {
         folder / RECORD_FILE: dump(fitted(record)),
-        folder / REPORT_FILE: report_markdown(record, settings.title),
+        folder / REPORT_FILE: render(record, "markdown", settings.title),
     }
     for path, text in texts.items():
         _write_over(path, text)
@@ -57,7 +44,7 @@ def write_page(record: Record, settings: Settings) -> str:
     """
     path = settings.output_dir / PAGE_FILE
     try:
-        _write_over(path, report_html(record, settings.title))
+        _write_over(path, render(record, "html", settings.title))
         give_to_owner_of(settings.workspace, (path,))
     except Exception as error:  # noqa: BLE001 - whatever broke, the verdict stands
         return f"{PAGE_FILE} was not written: {type(error).__name__}: {str(error)[:200]}"
@@ -71,37 +58,25 @@ def _write_over(path: Path, text: str) -> None:
     write_atomically(path, text)
 
 
-def publish(
-    record: Record,
-    settings: Settings,
-    event: Event,
-    api: Api,
-    conversation: PullConversation | None,
-    files: RunnerFiles,
-    gate: Gate,
-    say: Callable[[str], None],
-    command: Callable[[str], None],
-) -> None:
+def publish(record: Record, context: Run) -> None:
     """Everything a workflow sees of the run; what fails here is said, and changes no verdict."""
+    settings, world = context.settings, context.world
     unwritten = _write_or_say(record, settings)
-    written = post_comment(record, settings, event, conversation)
-    check = _check_run(record, settings, event, api, gate)
+    written = post_comment(record, context)
+    check = _check_run(record, context)
     drawn = "" if unwritten else write_page(record, settings)
-    told = _issue(record, settings, event, api)
+    told = _issue(record, context)
     notices = [notice for notice in (unwritten, drawn, written.notice, check, told) if notice]
     for notice in notices:
-        say(notice)
-    if files.summary:
-        summary = report_markdown(
-            record.model_copy(update={"notices": (*record.notices, *notices)}),
-            settings.title,
-            limit=runner.LARGEST_SUMMARY,
-        )
-        runner.append_summary(files.summary, summary)
-    if files.outputs:
-        runner.append_outputs(files.outputs, outputs_of(record, settings, written.url))
+        world.say(notice)
+    if summary := world.path("GITHUB_STEP_SUMMARY"):
+        with_notices = record.but(notices=(*record.notices, *map(quoted, notices)))
+        text = render(with_notices, "markdown", settings.title, limit=runner.LARGEST_SUMMARY)
+        runner.append_summary(summary, text)
+    if outputs := world.path("GITHUB_OUTPUT"):
+        runner.append_outputs(outputs, outputs_of(record, settings, written.url))
     for line in runner.annotation_lines(_annotations(record)):
-        command(line)
+        world.command(line)
 
 
 def _write_or_say(record: Record, settings: Settings) -> str:
@@ -112,30 +87,24 @@ def _write_or_say(record: Record, settings: Settings) -> str:
     return ""
 
 
-def post_comment(
-    record: Record,
-    settings: Settings,
-    event: Event,
-    conversation: PullConversation | None,
-    *,
-    measured_by: str = "",
-) -> comment.Written:
+def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comment.Written:
     """The pull request's comment, where there is a pull request and the user wants one."""
-    if conversation is None or settings.comment is CommentWhen.NEVER:
+    settings, event = context.settings, context.event
+    if context.conversation is None or settings.comment is CommentWhen.NEVER:
         return comment.Written()
     wanted = is_wanted(record, settings.comment)
     if not wanted:
         # An old comment that tells of a problem must not outlive it.
-        resolved = "What an earlier run reported here is resolved."
-        record = record.model_copy(update={"notices": (resolved, *record.notices)})
-    body = report_markdown(
+        record = record.but(notices=(Why.RESOLVED(), *record.notices))
+    body = render(
         record,
+        "markdown",
         settings.title,
         limit=comment.LONGEST_COMMENT - COMMENT_MARGIN,
         measured_by=measured_by,
     )
     return comment.post(
-        conversation,
+        context.conversation,
         body,
         comment.marker_of(settings.title, event.workflow, event.run_id, event.run),
         only_update=not wanted,
@@ -146,7 +115,7 @@ def is_wanted(record: Record, when: CommentWhen) -> bool:
     """Whether there is something that the user wants to be told of."""
     if when is CommentWhen.ALWAYS:
         return True
-    if report_outcome(record) is not Outcome.PASS:
+    if record.outcome is not Outcome.PASS:
         return True
     return when is CommentWhen.CHANGES and any(_changed(case) for case in record.cases)
 
@@ -164,7 +133,7 @@ def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str
     levels = [row["severity"] for row in regressions]
     folder = settings.output_dir.relative_to(settings.workspace.resolve())
     return {
-        "verdict": report_outcome(record).value,
+        "verdict": record.outcome.value,
         "grade": card.grade if card and graded else "",
         "efficiency": f"{card.efficiency:.6g}" if card and graded else "",
         "bottleneck": card.bottleneck if card and graded and card.bottleneck_known else "",
@@ -183,11 +152,11 @@ def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str
     }
 
 
-def _case_output(case: CaseRecord) -> dict[str, object]:
+def _case_output(case: Judged) -> dict[str, object]:
     return {
         "name": case.name,
         "verdict": case.verdict.outcome.value if case.verdict else None,
-        "headline": case.verdict.headline if case.verdict else None,
+        "headline": headline(case) if case.verdict else None,
         "grade": case.scorecard.grade if case.scorecard.graded else None,
         "step_time_ms": case.scorecard.step_time_ms,
         "throughput_tok_s": case.scorecard.throughput_tok_s,
@@ -201,7 +170,7 @@ def _parity_output(record: Record) -> str:
     return "true" if all(parity.parity_achieved for parity in judged) else "false"
 
 
-def _changed(case: CaseRecord) -> bool:
+def _changed(case: Judged) -> bool:
     """Beyond a limit either way: also an improvement is news."""
     return any(
         change.delta is not None
@@ -212,38 +181,40 @@ def _changed(case: CaseRecord) -> bool:
     )
 
 
-def _check_run(record: Record, settings: Settings, event: Event, api: Api, gate: Gate) -> str:
+def _check_run(record: Record, context: Run) -> str:
+    settings, event = context.settings, context.event
     if not settings.check_run or event.kind is Kind.POSTING:
         return ""
     return checks.post_check_run(
-        api,
+        context.api,
         event.repository,
         event.status_sha,
         title=settings.title,
-        exit_code=exit_code(record, gate),
+        exit_code=exit_code(record, context.gate),
         headline=headline_of(record),
-        text=report_markdown(record, settings.title, limit=checks.LONGEST_SUMMARY),
+        text=render(record, "markdown", settings.title, limit=checks.LONGEST_SUMMARY),
     )
 
 
-def _issue(record: Record, settings: Settings, event: Event, api: Api) -> str:
+def _issue(record: Record, context: Run) -> str:
     """The branch's lasting changes for the worse, where the team wants an issue on them."""
+    settings, event = context.settings, context.event
     if not settings.issue_on_drift or event.kind is not Kind.TRACKED_BRANCH:
         return ""
-    trends = worth_an_issue(record.trends)
-    if not trends:
+    found = trend_issue(record.trends, event.tracked_branch, settings.title)
+    if found is None:
         return ""
     changes = {
         issue.key_of(trend.case, trend.metric, trend.kind): (
             "" if trend.kind == "drift" else trend.created_at
         )
-        for trend in reversed(trends)
+        for trend in reversed(found.trends)
     }
     return issue.tell(
-        api,
+        context.api,
         event.repository,
-        title=issue_title(event.tracked_branch, settings.title),
-        body=issue_markdown(trends),
+        title=found.title,
+        body=found.body,
         subject=issue.Subject(issue.key_of(settings.title, event.workflow), changes),
     )
 
@@ -251,16 +222,16 @@ def _issue(record: Record, settings: Settings, event: Event, api: Api) -> str:
 def _annotations(record: Record) -> list[tuple[str, str, str]]:
     """One line a case that needs attention, the worst first."""
     rows = [
-        (_level(case.verdict), f"ci-score {case.name}", case.verdict.headline)
+        (_level(case.verdict), f"ci-score {case.name}", headline(case))
         for case in worst_first(record)
         if case.verdict and case.verdict.outcome is not Outcome.PASS
     ]
     if record.unjudged:
-        rows.insert(0, ("error", "ci-score", record.unjudged.headline))
+        rows.insert(0, ("error", "ci-score", headline(record.unjudged)))
     return rows
 
 
 def _level(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        return "notice" if verdict.unjudged in HARMLESS else "error"
+        return "notice" if verdict.may_pass else "error"
     return "error" if verdict.outcome is Outcome.FAIL else "warning"

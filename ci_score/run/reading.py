@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.strict_json import parse, validate
-from ci_score.launches.environment import joined, read_environment
-from ci_score.launches.lines import (
+from ci_score.launches import (
     Launch,
-    Measured,
+    SideLaunches,
     by_side,
-    not_in_turns,
-    other_steps,
+    joined,
+    notes_on,
+    read_environment,
     read_launches,
     sound,
     took_turns,
-    undeclared_warm_up,
-    untold_tokens,
 )
 from ci_score.model.environment import Environment
 from ci_score.model.profile import Profile
+from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
 from ci_score.run.case_files import CaseFile, CaseFiles, has_no_name
 from ci_score.traces import (
-    Problem,
     ProfileSource,
     can_lie_beside,
-    merged,
     outer_keys,
     processes,
+    profile_of,
     read_all,
     read_profile,
 )
@@ -79,7 +77,7 @@ def read_cases(
     )
 
 
-def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[str, ...]]:
+def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[Note, ...]]:
     """That a case has launches of one side and another of the other: one case of two names?"""
     sides = {name: {one.side for one in rows.launches} for name, rows in launches.items()}
     heads = [name for name, own in sides.items() if own == {"head"}]
@@ -90,7 +88,7 @@ def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[str, ...]]:
         f"Of {_listed(heads)} there are launches of the head and none of the base, and of"
         f" {_listed(bases)} the other way round: is that one case under two names?"
     )
-    return dict.fromkeys((*heads, *bases), (words,))
+    return dict.fromkeys((*heads, *bases), (Note(code="sides_in_two_cases", words=words),))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -133,70 +131,118 @@ def _case(
 ) -> CaseInput:
     base_files = [] if files else _session_files(measured, "base")
     files = files or _session_files(measured, "head")
-    profile, wrong_profile = _profile_or_problem(files)
     partner, wrong_partner = _partner(partner_files)
-    told = _told_beside([*files, *(measured.files if measured else ())])
-    profile = told.applied_to(profile)
-    if measured is None:
-        missing = None if files else "no file was found for it"
-        return CaseInput(
-            name,
-            profile,
-            problem=wrong_profile or told.problem or missing,
-            notes=_said(wrong_partner, *told.notes),
-            measurement=_digest(profile.model_dump_json().encode()) if files else None,
-            environment=told.environment,
-            partner=partner,
-        )
+    profiled = _Profiled(
+        *_profile_or_problem(files), bool(files), _read_sidecar([*files, *_files_of(measured)])
+    )
+    read = (
+        _described(name, profiled, wrong_partner)
+        if measured is None
+        else _timed(name, profiled, measured, base_files, wrong_partner)
+    )
+    return replace(read, partner=partner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Profiled:
+    """What the profiles of a case say, or why they cannot be read, and the sidecar beside them."""
+
+    read: Profile
+    problem: str | None
+    has_files: bool
+    sidecar: _Sidecar
+
+    @property
+    def profile(self) -> Profile:
+        """The profile, on the accelerator that the sidecar names."""
+        return self.sidecar.applied_to(self.read)
+
+
+def _described(name: str, profiled: _Profiled, wrong_partner: str | None) -> CaseInput:
+    """A case of profiles alone: their times are judged."""
+    wrong = profiled.problem or profiled.sidecar.problem
+    missing = None if profiled.has_files else Why.NO_FILE()
+    data = profiled.profile.model_dump_json().encode()
+    return CaseInput(
+        name,
+        profiled.profile,
+        problem=quoted(wrong) if wrong else missing,
+        notes=(*_unreadable(wrong_partner), *profiled.sidecar.notes),
+        measurement=_digest(data) if profiled.has_files else None,
+        environment=profiled.sidecar.environment,
+    )
+
+
+def _timed(
+    name: str,
+    profiled: _Profiled,
+    measured: _Launches,
+    base_files: list[CaseFile],
+    wrong_partner: str | None,
+) -> CaseInput:
+    """A case with measurements: they judge, and a profile that cannot be read explains nothing."""
     judged = sound(measured.launches)
     sides = by_side(judged.launches)
     head, base = sides.get("head"), sides.get("base")
-    problem = measured.problem or told.problem
+    wrong = measured.problem or profiled.sidecar.problem
+    problem = quoted(wrong) if wrong else None
     if head is None and judged.crashed is None:
-        problem = problem or "its measurements hold no step"
-    timed = head.applied_to(profile) if head else profile
+        problem = problem or Why.NO_STEPS()
     base_profile, wrong_base = _profile_or_problem(base_files)
-    bases = told.applied_to(base_profile) if base_files else _same_machine(profile)
-    return CaseInput(
+    sidecar = profiled.sidecar
+    profile = head.applied_to(profiled.profile) if head else profiled.profile
+    if judged.crashed is not None:
+        profile = profile.but(unusable="its launches crashed")
+    case = CaseInput(
         name,
-        profile=timed.model_copy(update={"unusable": judged.crashed}) if judged.crashed else timed,
+        profile,
         problem=problem,
-        # Measurements judge alone: a profile that cannot be read then only explains nothing.
-        notes=_said(
-            wrong_profile,
-            wrong_base,
-            wrong_partner,
-            *told.notes,
+        crashed=judged.crashed,
+        notes=(
+            *_unreadable(profiled.problem, wrong_base, wrong_partner),
+            *sidecar.notes,
             *judged.notes,
-            *untold_tokens(judged.launches),
-            *other_steps(judged.launches),
-            undeclared_warm_up(measured.launches),
-            not_in_turns(measured.launches),
+            *notes_on(measured.launches, judged.launches),
         ),
         launches=head.numbers() if head else (),
         took_turns=took_turns(measured.launches),
-        has_profile=bool(files),
+        has_profile=profiled.has_files,
         measurement=measured.digest,
-        environment=_environment_of(head, told, judged.disturbances),
-        base=_base(name, base, bases, told, judged.base_disturbances, has_profile=bool(base_files))
-        if head and base
-        else None,
-        partner=partner,
+        environment=_environment_of(head, sidecar, judged.disturbances),
     )
+    if head is None or base is None:
+        return case
+    own = sidecar.applied_to(base_profile) if base_files else _same_machine(profiled.profile)
+    # The other side of the same session, on the same machine.
+    other = CaseInput(
+        name,
+        base.applied_to(own),
+        launches=base.numbers(),
+        has_profile=bool(base_files),
+        environment=_environment_of(base, sidecar, judged.base_disturbances),
+    )
+    return replace(case, base=other)
+
+
+def _files_of(measured: _Launches | None) -> list[CaseFile]:
+    return measured.files if measured else []
+
+
+def _unreadable(*problems: str | None) -> Iterator[Note]:
+    return (Note(code="unreadable", words=words) for words in problems if words)
 
 
 def _session_files(measured: _Launches | None, side: str) -> list[CaseFile]:
     """What a session has profiled of a side, once it was measured."""
-    sessions = measured.files if measured else []
-    return [file for session in sessions for file in session.profiles.get(side, ())]
+    return [file for session in _files_of(measured) for file in session.profiles.get(side, ())]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Sidecar:
     """What the environment.json files beside a case's files say."""
 
     environment: Environment | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     problem: str | None = None
 
     def applied_to(self, profile: Profile) -> Profile:
@@ -206,33 +252,30 @@ class _Told:
         """
         if self.environment is None or profile.accelerator:
             return profile
-        return profile.model_copy(update={"accelerator": self.environment.accelerator})
+        return profile.but(accelerator=self.environment.accelerator)
 
 
-def _told_beside(files: Iterable[CaseFile]) -> _Told:
+def _read_sidecar(files: Iterable[CaseFile]) -> _Sidecar:
     beside = {file.environment.name: file.environment for file in files if file.environment}
     found, notes = [], []
     for name, file in beside.items():
         try:
             environment = read_environment(file.read(), name)
         except BadInputError as error:
-            return _Told(problem=str(error))
+            return _Sidecar(problem=str(error))
         if environment is None:
-            notes.append(f"{name} was left out: it is not what `ci-score env` writes.")
+            words = f"{name} was left out: it is not what `ci-score env` writes."
+            notes.append(Note(code="other_environment_file", words=words))
         else:
             found.append((name, environment))
     if not found:
-        return _Told(notes=tuple(notes))
+        return _Sidecar(notes=tuple(notes))
     environment, disagreements = joined(found)
-    return _Told(environment, (*notes, *disagreements))
+    return _Sidecar(environment, (*notes, *disagreements))
 
 
 def _digest(data: bytes) -> str:
     return sha256(data).hexdigest()
-
-
-def _said(*notes: str | None) -> tuple[str, ...]:
-    return tuple(note for note in notes if note)
 
 
 def _profile_or_problem(files: list[CaseFile]) -> tuple[Profile, str | None]:
@@ -251,75 +294,17 @@ def _profile(files: list[CaseFile]) -> Profile:
         return profile_of(sources, read_all(sources, pool), named)
 
 
-def profile_of(
-    sources: Sequence[ProfileSource],
-    results: Sequence[Profile | Problem],
-    named: frozenset[str] = frozenset(),
-) -> Profile:
-    """One profile of the files of a case.
-
-    A profile that cannot be read is the problem of all. What is none and only lies in the same
-    folder is left out and noted; a file that the user has `named` is none of these.
-    """
-    profiles: list[tuple[str, Profile]] = []
-    strays: list[Problem] = []
-    for source, result in zip(sources, results, strict=True):
-        if isinstance(result, Profile):
-            profiles.append((source.name, result))
-        elif source.name not in named and can_lie_beside(source):
-            strays.append(result)
-        else:
-            raise result.error()
-    if not profiles:
-        raise _nothing_left(strays)
-    one = merged(profiles)
-    left_out = (f"{stray.source} was left out: {stray.found}." for stray in strays)
-    return one.model_copy(update={"notes": (*one.notes, *left_out)}) if strays else one
-
-
-def _nothing_left(strays: list[Problem]) -> BadInputError:
-    if len(strays) == 1:
-        return strays[0].error()
-    listed = "; ".join(f"{stray.source} is {stray.found}" for stray in strays[:NAMED_STRAYS])
-    return BadInputError(
-        "profiles",
-        found=f"{len(strays)} files and no profile ({listed})",
-        expected="a profile that `ci-score formats` lists",
-    )
-
-
 def _environment_of(
-    side: Measured | None, told: _Told, disturbances: Mapping[str, str]
+    side: SideLaunches | None, sidecar: _Sidecar, disturbances: Mapping[str, str]
 ) -> Environment | None:
-    """What is told beside the files, and what the side's own launches say of themselves."""
+    """What the sidecar tells, and what the side's own launches say of themselves."""
     versions = side.versions if side else {}
     if not versions and not disturbances:
-        return told.environment
-    known = told.environment or Environment()
-    return known.model_copy(
-        update={
-            "versions": {**known.versions, **versions},
-            "disturbances": {**known.disturbances, **disturbances},
-        }
-    )
-
-
-def _base(
-    name: str,
-    measured: Measured,
-    profile: Profile,
-    told: _Told,
-    disturbances: Mapping[str, str],
-    *,
-    has_profile: bool,
-) -> CaseInput:
-    """The other side of the same session, on the same machine."""
-    return CaseInput(
-        name,
-        measured.applied_to(profile),
-        launches=measured.numbers(),
-        has_profile=has_profile,
-        environment=_environment_of(measured, told, disturbances),
+        return sidecar.environment
+    known = sidecar.environment or Environment()
+    return known.but(
+        versions={**known.versions, **versions},
+        disturbances={**known.disturbances, **disturbances},
     )
 
 

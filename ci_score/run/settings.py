@@ -10,12 +10,12 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from ci_score.compare.efficiency import Workload
+from ci_score.compare import Workload
 from ci_score.errors import WrongUseError
 from ci_score.files.visible import plain
-from ci_score.judge.verdict import FailOn, OnInconclusive
+from ci_score.model.gate import FailOn, OnInconclusive
 from ci_score.run.case_files import CaseSource, parse_sources
-from ci_score.run.inputs import TOKEN, input_named
+from ci_score.run.inputs import INPUTS, TOKEN
 
 PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
 
@@ -74,7 +74,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
 
     def value(name: str) -> str:
         # The token has its default from the workflow, or none.
-        default = "" if name == TOKEN else input_named(name).default
+        default = "" if name == TOKEN else INPUTS[name].default
         return (values.get(name) or default).strip()
 
     parity = parse_sources(value("parity"), "parity")
@@ -131,7 +131,7 @@ def _number(name: str, text: str) -> float | None:
 
 
 def _choice(name: str, text: str) -> str:
-    row = input_named(name)
+    row = INPUTS[name]
     chosen = text.lower()
     if chosen not in row.choices:
         raise WrongUseError(f"{name}: {text[:80]!r} is none of {', '.join(row.choices)}")
@@ -157,7 +157,7 @@ def _config(text: str, workspace: Path) -> Path | None:
     path = workspace / text
     if path.is_file():
         return path
-    if text != input_named("config").default:
+    if text != INPUTS["config"].default:
         raise WrongUseError(f"config: there is no file {text[:200]!r} in the workspace")
     return None
 

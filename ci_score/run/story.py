@@ -6,32 +6,30 @@ Every collaborator is an argument. Nothing here touches the network, the clock o
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ci_score import __version__
 from ci_score.baselines import BaselineStore, join_histories
-from ci_score.compare.efficiency import Workload
-from ci_score.compare.measuring import OWN_BASE, base_of_launches, with_its_base
+from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
-from ci_score.judge import noise
-from ci_score.judge.acceptance import Asked, Conversation, Nobody, Settled, is_accepted_loss, settle
-from ci_score.judge.evidence import complete_pairs
-from ci_score.judge.policy import CaseRule, Policy, PolicyTable, Rules, policy_of, rules_of
-from ci_score.judge.trials import Evidence
-from ci_score.judge.verdict import report_outcome, slower_by, unjudged
-from ci_score.launches.attempts import pooled
+from ci_score.judge import LEAST_PAIRS, decide, settle, trends
+from ci_score.judge.policy import Policy, PolicyFile, passes, policy_of, rules_of
+from ci_score.launches import pooled
+from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT
-from ci_score.model.record import Acceptance, CaseRecord, HistoryPoint, Record, RunIdentity, Trend
-from ci_score.model.stages import Baseline, BaselineFound, CaseInput
-from ci_score.model.verdict import Outcome, Unjudged, Verdict
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
+from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
+from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
 
-TOLD_BY_A_PROFILE = ("phases", "ops", "ops_left_out", "op_details", "categories", "timeline")
 # A session's base that is so far from the branch's record is worth a question.
 DOUBTFUL_BASE = 0.1
 # Concurrent pushes see the same record before them; the union of a few restores what each added.
 HISTORIES_JOINED = 3
+# So many cases that all changed by about the same share have a cause in common.
+LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +42,16 @@ class Job:
 
     cases: tuple[CaseInput, ...]
     workload: Workload = field(default_factory=Workload)
-    policy: PolicyTable | None = None
+    policy: PolicyFile | None = None
     commit: str | None = None
     run: RunIdentity | None = None
     unjudged: Verdict | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Reason, ...] = ()
     tracked: bool = False
     gates: bool = True
 
 
+NO_POLICY = PolicyFile({}, Policy())
 _NOBODY = Nobody()
 
 
@@ -66,223 +65,176 @@ def run(
     earlier: Iterable[Record] = (),
 ) -> Record:
     """One run, from what was read to a published record whose verdict is the exit code."""
-    theirs = None if job.tracked else baselines.policy()
-    table = job.policy if theirs is None else theirs
-    policy = policy_of(table or {}, "the policy" if theirs is None else "the baseline's policy")
+    table = None if job.tracked else baselines.policy()
+    of_base = None if table is None else policy_of(table, "the baseline's policy")
+    in_force = of_base or job.policy
+    policy = (in_force or NO_POLICY).policy
+    own = (job.policy or NO_POLICY) if of_base else None
+    cases, notices = _measured(job, policy, earlier)
+    beside = [_beside_its_base(case, base, baselines, policy) for case, base in cases]
+    names = (*policy.named_metrics, *(own.policy.named_metrics if own else ()))
+    stage = [
+        compared(case, base, names) for (case, _), (base, _) in zip(cases, beside, strict=True)
+    ]
+    doubts = [doubt for _, doubt in beside if doubt is not None]
+    job = replace(job, notices=(*job.notices, *notices, *doubts))
+    record = judged_record(job, stage, in_force, baselines, conversation, now())
+    if own is not None and own.policy != policy:
+        notice = _under_its_own(job, stage, own.policy, baselines)
+        record = record.but(notices=(*record.notices, notice))
+    publish(record)
+    return record
+
+
+# --- measured, and beside its base ----------------------------------------------------------------
+
+
+def _measured(
+    job: Job, policy: Policy, earlier: Iterable[Record]
+) -> tuple[list[tuple[Measured, BaselineFound | None]], tuple[Reason, ...]]:
+    """Each case with the base side of its own session, and what other attempts add to it."""
     cases = [
         with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
         for read in job.cases
     ]
     attempts = pooled([case for case, _ in cases], job.run, job.commit, earlier)
-    job = replace(job, notices=(*job.notices, *attempts.notices))
-    cases = [
+    return [
         (case, base_of_launches(case) if base and case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
-    ]
-    found = [_compared_with(case, own, baselines, policy) for case, own in cases]
-    measured = [case for case, _ in cases]
-    doubts = [
-        _doubt_of_base(case, base, baselines) for case, base in zip(measured, found, strict=True)
-    ]
-    job = replace(job, notices=(*job.notices, *filter(None, doubts)))
-    created_at = now()
-    evidence = Evidence(measured, found, baselines.history(1))
-    record = judged_record(job, evidence, table, baselines, conversation, created_at)
-    if theirs is not None and policy_of(job.policy or {}, "the policy here") != policy:
-        record = _beside_own_policy(record, job, evidence, baselines, created_at)
-    publish(record)
-    return record
+    ], attempts.notices
+
+
+def _beside_its_base(
+    case: Measured, own: BaselineFound | None, baselines: BaselineStore, policy: Policy
+) -> tuple[Baseline, Reason | None]:
+    """The base side of the same session where it can prove anything, else the branch's record.
+
+    Few pairs are one number a side: then the base should not be the change's own choice. With the
+    session's base comes a question where it is unlike what the branch has measured.
+    """
+    recorded = baselines.find(case.name, _matching(case, policy))
+    if own is None:
+        return recorded, None
+    proves = len(case.pairs_of(STEP_TIME)) >= LEAST_PAIRS
+    if not isinstance(recorded, BaselineFound):
+        return own, None
+    if not proves:
+        return recorded, None
+    return _with_a_profile(own, case, recorded.case), _doubt(own.case, recorded.case)
+
+
+def _matching(case: Measured, policy: Policy) -> Environment:
+    """What a baseline has to share: a key that the policy does not name fits anything."""
+    keys = rules_of(policy, case.name).environment.match
+    return case.environment.but(**{key: None for key in MATCHING if key not in keys})
+
+
+def _doubt(base: Measured, recorded: Measured) -> Reason | None:
+    """That the session's base is not what the branch has measured: was it the right checkout?"""
+    session_ms, record_ms = base.scorecard.step_time_ms, recorded.scorecard.step_time_ms
+    if not session_ms or not record_ms or abs(session_ms / record_ms - 1) <= DOUBTFUL_BASE:
+        return None
+    return Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)
+
+
+def _with_a_profile(own: BaselineFound, head: Measured, recorded: Measured) -> BaselineFound:
+    """A session measures its base without a profile: the branch's own record explains it."""
+    if own.case.timeline is not None or head.timeline is None:
+        return own
+    explained = own.case.but(
+        phases=recorded.phases,
+        ops=recorded.ops,
+        ops_left_out=recorded.ops_left_out,
+        op_details=recorded.op_details,
+        categories=recorded.categories,
+        timeline=recorded.timeline,
+    )
+    return replace(own, case=explained)
+
+
+# --- judged -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    """What a policy makes of the cases, and of those that are missing."""
+
+    cases: list[Judged]
+    lost: Mapping[str, Unjudged]
+    unjudged: Verdict | None
+    acceptances: tuple[Acceptance, ...]
+    notices: tuple[Reason, ...]
 
 
 def judged_record(
     job: Job,
-    evidence: Evidence,
-    table: PolicyTable | None,
+    stage: Sequence[Compared],
+    policy: PolicyFile | None,
     baselines: BaselineStore,
     conversation: Conversation,
     created_at: str,
 ) -> Record:
-    """The record of cases that were measured and have their baselines, judged by a policy."""
-    policy = policy_of(table or {}, "the policy")
-    _check_gates(policy, evidence)
-    cases = evidence.judged(policy)
-    lost = _lost_cases(policy, cases, baselines)
-    settled = _settled(conversation, policy, cases, lost)
-    if settled.granted:
-        cases = evidence.judged(policy, settled.granted)
-        lost = {
-            name: why for name, why in lost.items() if not is_accepted_loss(settled.granted, name)
-        }
-    history = _history(job, cases, baselines, created_at)
-    return record_of(
-        cases,
-        created_at,
-        commit=job.commit,
-        run=job.run,
-        rules=policy.rules,
-        policy=table,
-        unjudged=job.unjudged or _verdict_on(lost, job),
-        notices=(
-            *job.notices,
-            *settled.words(),
-            *(() if _gates_loss(lost, job) else _words_on(lost)),
-            *_moving_together(cases),
-        ),
-        acceptances=settled.all,
-        history=history,
-        trends=evidence.trends(policy, history),
-    )
-
-
-def _settled(
-    conversation: Conversation,
-    policy: Policy,
-    cases: Sequence[CaseRecord],
-    lost: Mapping[str, Unjudged],
-) -> Settled:
-    """What people accept, who are asked only where there is something to accept."""
-    worse = frozenset(
-        case.name
-        for case in cases
-        if case.verdict and case.verdict.outcome in (Outcome.FAIL, Outcome.WARN)
-    )
-    if not worse and not lost:
-        return Settled()
-    known = frozenset(case.name for case in cases)
-    return settle(conversation, policy, Asked(worse, frozenset(lost), known))
-
-
-def _beside_own_policy(
-    record: Record, job: Job, evidence: Evidence, baselines: BaselineStore, created_at: str
-) -> Record:
-    """A change cannot loosen its own gate; what its own rules would say is said beside."""
-    try:
-        own = judged_record(job, evidence, job.policy, baselines, _NOBODY, created_at)
-        words = f"under its own the verdict would be {report_outcome(own).value}"
-    except WrongUseError as error:
-        words = f"its own cannot be used ({error})"
-    notice = f"The policy was changed here. The default branch's policy judges; {words}."
-    return record.model_copy(update={"notices": (*record.notices, notice)})
-
-
-def _check_gates(policy: Policy, evidence: Evidence) -> None:
-    """A gate on what nobody measures would always pass; a `[[case]]` table speaks of its cases.
-
-    What the baseline has measured is lost, and not wrong: that is judged, and published.
-    """
-    bases = [found.case for found in evidence.baselines if isinstance(found, BaselineFound)]
-    tables: tuple[Policy | CaseRule, ...] = (policy, *policy.case)
-    for table in tables:
-        gates = {
-            case.name: rules_of(policy, case.name).gates
-            for case in evidence.cases
-            if case.has_a_time and (isinstance(table, Policy) or table.applies_to(case.name))
-        }
-        for name in table.metrics:
-            rows = [
-                (gate, case)
-                for case in evidence.cases
-                for gate in gates.get(case.name, ())
-                if gate.metric.name == name and gate.gate
-            ]
-            known = [case for _, case in rows] + [base for base in bases if base.name in gates]
-            if rows and not any(rows[0][0].metric.value(case) is not None for case in known):
-                where = "no case measures" if len(rows) > 1 else f"the case {rows[0][1].name} lacks"
-                raise WrongUseError(
-                    f"the policy gates {name}, which {where}; measure it (in the profile, or as"
-                    " `metrics` of the measurements) or take the gate out"
-                )
-
-
-def _matching(case: CaseRecord, policy: Policy) -> Environment:
-    """What a baseline has to share: a key that the policy does not name fits anything."""
-    keys = rules_of(policy, case.name).environment.match
-    return case.environment.model_copy(
-        update={key: None for key in MATCHING if key not in keys},
-    )
-
-
-def _compared_with(
-    case: CaseRecord, own: BaselineFound | None, baselines: BaselineStore, policy: Policy
-) -> Baseline:
-    """The base side of the same session where it can prove anything, else the branch's record.
-
-    Few pairs are one number a side: then the base should not be the change's own choice.
-    """
-    proves = own is not None and len(complete_pairs(case, STEP_TIME)) >= noise.LEAST_PAIRS
-    if own is not None and proves:
-        return _with_a_profile(own, case, baselines)
-    found = baselines.find(case.name, _matching(case, policy))
-    if own is None or isinstance(found, BaselineFound):
-        return found
-    return _with_a_profile(own, case, baselines)
-
-
-def _doubt_of_base(case: CaseRecord, base: Baseline, baselines: BaselineStore) -> str | None:
-    """That the session's base is not what the branch has measured: was it the right checkout?"""
-    if not isinstance(base, BaselineFound) or base.used.source != OWN_BASE:
-        return None
-    known = baselines.find(case.name, case.environment)
-    if not isinstance(known, BaselineFound):
-        return None
-    mine, theirs = base.case.scorecard.step_time_ms, known.case.scorecard.step_time_ms
-    if not mine or not theirs or abs(mine / theirs - 1) <= DOUBTFUL_BASE:
-        return None
-    return (
-        f"{case.name}: the base of this session takes {mine:.4g} ms a step, the branch's record"
-        f" {theirs:.4g} ms. Was it the right checkout?"
-    )
-
-
-def _with_a_profile(
-    base: BaselineFound, head: CaseRecord, baselines: BaselineStore
-) -> BaselineFound:
-    """A session measures its base without a profile: the branch's own record explains it."""
-    if base.case.timeline is not None or head.timeline is None:
-        return base
-    recorded = baselines.find(head.name, head.environment)
-    if not isinstance(recorded, BaselineFound):
-        return base
-    told = {name: getattr(recorded.case, name) for name in TOLD_BY_A_PROFILE}
-    return replace(base, case=base.case.model_copy(update=told))
-
-
-def record_of(
-    cases: Iterable[CaseRecord],
-    created_at: str,
-    *,
-    commit: str | None = None,
-    run: RunIdentity | None = None,
-    rules: Rules = "reference",
-    policy: PolicyTable | None = None,
-    unjudged: Verdict | None = None,
-    notices: tuple[str, ...] = (),
-    acceptances: tuple[Acceptance, ...] = (),
-    history: tuple[HistoryPoint, ...] = (),
-    trends: tuple[Trend, ...] = (),
-) -> Record:
-    """What this version of ci-score leaves of the cases."""
+    """The record of cases that stand beside their baselines, judged by a policy."""
+    rules = (policy or NO_POLICY).policy
+    judgement = _judge(job, stage, rules, baselines, conversation)
+    history = _history(job, judgement.cases, baselines, created_at)
     return Record(
         ci_score_version=__version__,
         created_at=created_at,
-        commit=commit,
-        run=run,
-        rules=rules,
-        policy=dict(policy) if policy is not None else None,
-        cases=tuple(cases),
-        unjudged=unjudged,
-        notices=notices,
-        acceptances=acceptances,
+        commit=job.commit,
+        run=job.run,
+        rules=rules.rules,
+        policy=dict(policy.table) if policy else None,
+        cases=judgement.cases,
+        unjudged=judgement.unjudged,
+        notices=(*job.notices, *judgement.notices, *_moving_together(judgement.cases)),
+        acceptances=judgement.acceptances,
         history=history,
-        trends=trends,
+        trends=trends(judgement.cases, rules, history),
     )
+
+
+def _judge(
+    job: Job,
+    stage: Sequence[Compared],
+    policy: Policy,
+    baselines: BaselineStore,
+    conversation: Conversation,
+) -> _Judgement:
+    branch = baselines.history(1)
+    cases = decide(stage, branch, policy)
+    lost = _lost_cases(policy, cases, baselines)
+    settled = settle(conversation, policy, cases, lost)
+    if settled.granted:
+        cases = decide(stage, branch, policy, settled.granted)
+        lost = {name: why for name, why in lost.items() if not settled.accepts_loss_of(name)}
+    trouble = (Why.COMMENTS_NOT_READ(words=settled.trouble),) if settled.trouble else ()
+    told = () if _blocks(lost, job) else tuple(_told_of(lost))
+    verdict = job.unjudged or _verdict_on(lost, job)
+    if verdict is not None:
+        verdict = verdict.but(may_pass=passes(policy, verdict.unjudged))
+    return _Judgement(cases, lost, verdict, settled.all, (*trouble, *told))
+
+
+def _under_its_own(
+    job: Job, stage: Sequence[Compared], policy: Policy, baselines: BaselineStore
+) -> Reason:
+    """A change cannot loosen its own gate; what its own rules would say is said beside."""
+    try:
+        own = _judge(job, stage, policy, baselines, _NOBODY)
+    except WrongUseError as error:
+        return Why.OWN_POLICY_UNUSABLE(words=str(error))
+    verdicts = [case.verdict for case in own.cases] + [own.unjudged]
+    outcomes = [verdict.outcome for verdict in verdicts if verdict]
+    outcome = Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE
+    return Why.OWN_POLICY(outcome=outcome.value)
 
 
 # --- over all cases -----------------------------------------------------------------------------
 
 
 def _lost_cases(
-    policy: Policy, cases: Sequence[CaseRecord], baselines: BaselineStore
+    policy: Policy, cases: Sequence[Measured], baselines: BaselineStore
 ) -> dict[str, Unjudged]:
     """The required and known cases that were not measured; without any the report says it all."""
     if not cases:
@@ -294,8 +246,8 @@ def _lost_cases(
     )
 
 
-def _gates_loss(lost: Mapping[str, Unjudged], job: Job) -> bool:
-    """Nobody may lose a case unnoticed: what is not measured any more is no pass.
+def _blocks(lost: Mapping[str, Unjudged], job: Job) -> bool:
+    """A known case that disappears blocks the check.
 
     The branch itself may lose one that it has known: that is how a case ends.
     """
@@ -303,48 +255,41 @@ def _gates_loss(lost: Mapping[str, Unjudged], job: Job) -> bool:
 
 
 def _verdict_on(lost: Mapping[str, Unjudged], job: Job) -> Verdict | None:
-    if not _gates_loss(lost, job):
+    if not _blocks(lost, job):
         return None
     required = Unjudged.REQUIRED_CASE_MISSING
     reason = required if required in lost.values() else next(iter(lost.values()))
     first = next(name for name, why in lost.items() if why is reason)
-    return unjudged(reason, f"the case {first} was not measured", *_words_on(lost))
+    return unjudged(reason, Why.CASE_MISSING(case=first), *_told_of(lost))
 
 
-def _words_on(lost: Mapping[str, Unjudged]) -> list[str]:
-    words = {
-        Unjudged.KNOWN_CASE_MISSING: "The baseline also has the case {}, which was not measured.",
-        Unjudged.REQUIRED_CASE_MISSING: "The policy requires the case {}, which was not measured.",
-    }
-    return [words[why].format(name) for name, why in lost.items()]
+def _told_of(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
+    for name, why in lost.items():
+        required = why is Unjudged.REQUIRED_CASE_MISSING
+        yield (Why.POLICY_WANTS_CASE if required else Why.BASELINE_HAS_CASE)(case=name)
 
 
-def _share_of_time(case: CaseRecord) -> float | None:
+def _share_of_time(case: Judged) -> float | None:
     """How much slower the case is, by its throughput or its step time."""
     known = {change.metric: change for change in case.changes if change.delta}
     change = known.get(THROUGHPUT) or known.get(STEP_TIME)
     return slower_by(change) if change else None
 
 
-def _moving_together(cases: Sequence[CaseRecord]) -> list[str]:
+def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
     """Where all cases became slower alike, the cause is more likely a shared one."""
-    deltas = [share for case in cases if (share := _share_of_time(case)) is not None]
-    if len(deltas) < 3 or len(deltas) < len(cases):
+    shares = [share for case in cases if (share := _share_of_time(case)) is not None]
+    if len(shares) < LEAST_TOGETHER or len(shares) < len(cases):
         return []
-    middle = statistics.median(deltas)
-    alike = all(delta * middle > 0 and abs(delta - middle) < abs(middle) / 2 for delta in deltas)
-    if abs(middle) < 0.02 or not alike:
+    middle = statistics.median(shares)
+    alike = all(share * middle > 0 and abs(share - middle) < abs(middle) / 2 for share in shares)
+    if abs(middle) < LEAST_COMMON_SHARE or not alike:
         return []
-    words = (
-        f"All {len(deltas)} cases moved together (by about {abs(middle) * 100:.1f} %"
-        f" {'slower' if middle > 0 else 'faster'}): look for a"
-        " shared cause, the machine or a common dependency, before any one of them."
-    )
-    return [words]
+    return [Why.MOVED_TOGETHER(cases=len(shares), share=middle)]
 
 
 def _history(
-    job: Job, judged: list[CaseRecord], baselines: BaselineStore, created_at: str
+    job: Job, judged: Sequence[Judged], baselines: BaselineStore, created_at: str
 ) -> tuple[HistoryPoint, ...]:
     """On the tracked branch the history goes on; elsewhere it is what the baseline remembers."""
     if not job.tracked:
@@ -358,7 +303,7 @@ def _history(
             step_time_ms=case.scorecard.step_time_ms,
             throughput_tok_s=case.scorecard.throughput_tok_s,
             metrics=case.metrics,
-            environment=case.environment.model_copy(update={"versions": {}}),
+            environment=case.environment.but(versions={}),
             tokens_per_step=case.tokens_per_step,
             outcome=case.verdict.outcome if case.verdict else None,
         )

@@ -14,6 +14,9 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.model.profile import MOST_RANKS, Phase, Profile, RankWork
+from ci_score.traces.formats import can_lie_beside
+from ci_score.traces.parallel import Problem
+from ci_score.traces.source import ProfileSource
 
 # Less than this share of the step more than any other rank's work is the noise of a machine.
 STRAGGLES_FROM = 0.02
@@ -21,6 +24,7 @@ STRAGGLES_FROM = 0.02
 # vary for other reasons, too, so that they only raise a doubt.
 MOST_APART = 1.25
 NAMED_FILES = 3
+NAMED_STRAYS = 5
 
 _RANK_IN_NAME = re.compile(r"(?i)(?:^|[^a-z])rank[-_]?(\d{1,6})(?!\d)")
 # `PyTorch profiler (Kineto), schema 1` and another schema are one tool, and so are two versions.
@@ -35,6 +39,43 @@ class _Part:
 
     called: str
     profile: Profile
+
+
+def profile_of(
+    sources: Sequence[ProfileSource],
+    results: Sequence[Profile | Problem],
+    named: frozenset[str] = frozenset(),
+) -> Profile:
+    """One profile of the files of a case.
+
+    A profile that cannot be read is the problem of all. What is none and only lies in the same
+    folder is left out and noted; a file that the user has `named` is none of these.
+    """
+    profiles: list[tuple[str, Profile]] = []
+    strays: list[Problem] = []
+    for source, result in zip(sources, results, strict=True):
+        if isinstance(result, Profile):
+            profiles.append((source.name, result))
+        elif source.name not in named and can_lie_beside(source):
+            strays.append(result)
+        else:
+            raise result.error()
+    if not profiles:
+        raise _nothing_left(strays)
+    one = merged(profiles)
+    left_out = (f"{stray.source} was left out: {stray.found}." for stray in strays)
+    return one.but(notes=(*one.notes, *left_out)) if strays else one
+
+
+def _nothing_left(strays: list[Problem]) -> BadInputError:
+    if len(strays) == 1:
+        return strays[0].error()
+    listed = "; ".join(f"{stray.source} is {stray.found}" for stray in strays[:NAMED_STRAYS])
+    return BadInputError(
+        "profiles",
+        found=f"{len(strays)} files and no profile ({listed})",
+        expected="a profile that `ci-score formats` lists",
+    )
 
 
 def merged(files: Sequence[tuple[str, Profile]]) -> Profile:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ci_score.baselines import FolderBaselines
 from ci_score.model.environment import Environment
+from ci_score.model.reasons import Why
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
 from ci_score.model.verdict import Unjudged
@@ -57,7 +58,10 @@ def test_find__looks_further_back_for_the_same_environment(tmp_path: Path) -> No
     missing = baselines.find("training", on("T4"))
     assert reason(missing) is Unjudged.ENVIRONMENT_CHANGED
     assert isinstance(missing, BaselineMissing)
-    assert "accelerator: T4 here, H100 there" in missing.detail
+    differs = Why.MISMATCH(key="accelerator", here="T4", there="H100")
+    assert missing.detail is not None
+    assert missing.detail.code is Why.MISMATCH_IN
+    assert missing.detail.data["why"] == differs
 
 
 def test_find__says_why_there_is_none(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.browser.checks import draw_mermaid
 from tests.browser.chromium import Browser, started
 from tests.browser.github_page import as_github_shows_it
 from tests.builders import PROJECT
-from tests.showcase import slow_pull_request
+from tests.builders.showcase import slow_pull_request
 
 IMAGES = PROJECT / "docs" / "images"
 LARGEST = 300_000

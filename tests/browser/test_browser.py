@@ -9,18 +9,19 @@ from functools import cache
 import pytest
 
 from ci_score.cli.demo import WORKLOAD
-from ci_score.compare.measuring import measured_case
-from ci_score.model.record import Record
+from ci_score.compare import measured_case
+from ci_score.model.reasons import Note, Why, quoted
+from ci_score.model.record import Judged, Record
 from ci_score.model.stages import CaseInput
-from ci_score.model.verdict import Outcome, Unjudged, Verdict
+from ci_score.model.verdict import Outcome, Unjudged, Verdict, unjudged
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from tests.browser import checks
 from tests.browser.chromium import REQUIRED, Browser, missing, started
 from tests.browser.github_page import as_github_shows_it, mentions, rendered, sanitised
 from tests.builders import case, profile, record, scorecard
-from tests.report.test_report import HOSTILE, demo, hostile, matrix, ungraded
-from tests.showcase import history, large, slow_pull_request
+from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
+from tests.builders.showcase import history, large, slow_pull_request
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 
@@ -47,11 +48,13 @@ def injected() -> Record:
     nasty = profile(
         per_layer=rows, phases=phases, accelerator=INJECTED[1], notes=INJECTED, tokens_per_step=64
     )
-    measured = measured_case(CaseInput("training", nasty, notes=INJECTED), WORKLOAD)
-    verdict = Verdict(outcome=Outcome.WARN, headline=INJECTED[0], reasons=INJECTED)
+    notes = tuple(Note(code=words, words=words) for words in INJECTED)
+    measured = measured_case(CaseInput("training", nasty, notes=notes), WORKLOAD)
+    said = tuple(map(quoted, INJECTED))
+    verdict = Verdict(outcome=Outcome.WARN, decided_by=said[0], reasons=said, remarks=said)
     return record(
-        measured.model_copy(update={"verdict": verdict}),
-        notices=INJECTED,
+        Judged.of(measured, verdict=verdict),
+        notices=said,
         policy={INJECTED[0]: list(INJECTED)},
     )
 
@@ -63,21 +66,13 @@ def one_point() -> Record:
 
 def no_baseline() -> Record:
     """A first run."""
-    verdict = Verdict(
-        outcome=Outcome.INCONCLUSIVE,
-        headline="Not judged: the first run, there is nothing to compare with",
-        unjudged=Unjudged.FIRST_RUN,
-    )
+    verdict = unjudged(Unjudged.FIRST_RUN, Why.NO_BASELINE(why=Unjudged.FIRST_RUN.value))
     return record(case(verdict=verdict))
 
 
 def empty() -> Record:
     """Nothing was measured at all."""
-    verdict = Verdict(
-        outcome=Outcome.INCONCLUSIVE,
-        headline="Not judged: nothing was measured",
-        unjudged=Unjudged.NOTHING_MEASURED,
-    )
+    verdict = unjudged(Unjudged.NOTHING_MEASURED, Why.NOTHING_FOUND(where="profiles"))
     return record().model_copy(update={"cases": (), "unjudged": verdict})
 
 

@@ -241,6 +241,20 @@ def test_compare__fail_on_warning(files: Path) -> None:
     assert execute(["compare", "worse.json", "base.json", "--fail-on", "warning"]) == 1
 
 
+def test_compare__judges_a_metric_of_a_table_of_cases(files: Path) -> None:
+    """Each metric that the policy names for the case, wherever the policy names it."""
+    (files / "rules.toml").write_text(
+        "schema = 1\n[[case]]\nmatch = 'training'\n[case.metrics.syncs]\n"
+        "exact = true\ndirection = 'lower'\ngate = true\nfail = 0.1\n",
+        encoding="utf-8",
+    )
+    for name, syncs in (("few.json", 1.0), ("many.json", 2.0)):
+        left = record(case(metrics={"syncs": syncs}))
+        (files / name).write_text(left.model_dump_json(), encoding="utf-8")
+    assert execute(["compare", "many.json", "few.json"]) == 0
+    assert execute(["compare", "many.json", "few.json", "--config", "rules.toml"]) == 1
+
+
 def test_compare__prints_the_judged_record(files: Path, capsys: Out) -> None:
     """The JSON is a record again, with verdicts."""
     assert execute(["compare", "bad.json", "base.json", "--json"]) == 1

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_score.cli.colour import painted
+from ci_score.cli.console import painted
 from ci_score.report.terminal import report_text
-from tests.report.test_report import demo, hostile, matrix
+from tests.builders.reports import demo, hostile, matrix
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -19,8 +19,10 @@ import pytest
 from ci_score.cli import execute
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
+from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity
 from ci_score.reference.parity import compute_parity
+from ci_score.report.sentences import sentence
 from ci_score.run.case_files import CaseSource, find_files
 from ci_score.run.reading import read_cases, read_side
 from ci_score.traces.formats import FORMATS, read_profile
@@ -240,7 +242,7 @@ def test_cases__what_lies_beside_them_is_none(here: Path) -> None:
     (here / "cases" / "README.md").write_text("# Profiles\n", encoding="utf-8")
     (here / "cases" / "llama" / "p.json").write_text(normalised(profile()), encoding="utf-8")
 
-    def cases() -> dict[str, str | None]:
+    def cases() -> dict[str, Reason | None]:
         found = find_files([CaseSource("cases")], here)
         return {case.name: case.problem for case in read_cases(found, None, {})}
 
@@ -256,7 +258,8 @@ def test_cases__of_a_file_that_is_named_and_no_profile_has_a_problem(here: Path)
     (named,) = read_cases(
         find_files([CaseSource("README.md"), CaseSource("p.json")], here), None, {}
     )
-    assert "README.md" in (named.problem or "")
+    assert named.problem is not None
+    assert "README.md" in sentence(named.problem)
     (globbed,) = read_cases(find_files([CaseSource("[Rp]*")], here), None, {})
     assert globbed.problem is None
     assert "README.md was left out: text without a profile." in globbed.profile.notes
@@ -268,7 +271,8 @@ def test_cases__of_two_jobs_have_a_problem(here: Path) -> None:
         text = normalised(profile(accelerator=name))
         (here / f"{name}.json").write_text(text, encoding="utf-8")
     (one,) = read_cases(find_files([CaseSource("*.json")], here), None, {})
-    assert "A100: A100.json; H100: H100.json" in (one.problem or "")
+    assert one.problem is not None
+    assert "A100: A100.json; H100: H100.json" in sentence(one.problem)
 
 
 def test_convert__reads_standard_input(capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:

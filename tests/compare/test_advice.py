@@ -7,6 +7,7 @@ import pytest
 from ci_score.compare.advice import MOST_ADVICE, advice_on
 from ci_score.model.explanation import Timeline
 from ci_score.model.profile import OpWork
+from ci_score.report.sentences import sentence
 
 
 def step(**parts: float) -> Timeline:
@@ -33,13 +34,16 @@ def test_advice__where_a_part_is_large(part: str, quiet: float, loud: float, wor
     """Below its share there is nothing to say; above it stands the number that it rests on."""
     assert advice_on(step(**{part: quiet}), {}) == ()
     (said,) = advice_on(step(**{part: loud}), {})
-    assert words in said
+    assert words in sentence(said)
 
 
 def test_advice__of_an_optimizer_that_runs_once_a_parameter() -> None:
     """Many launches of it, and time that matters."""
     (said,) = advice_on(step(), {"optimizer": OpWork(count=900, ms=9.0)})
-    assert said == "The optimizer takes 9.00 ms in 900 launches: try its fused or foreach form."
+    assert (
+        sentence(said)
+        == "The optimizer takes 9.00 ms in 900 launches: try its fused or foreach form."
+    )
     assert advice_on(step(), {"optimizer": OpWork(count=4, ms=9.0)}) == ()
     assert advice_on(step(), {"optimizer": OpWork(count=900, ms=1.0)}) == ()
     assert advice_on(step(), {"optimizer": OpWork(ms=9.0)}) == ()
@@ -55,7 +59,7 @@ def test_advice__is_short_and_begins_with_the_largest() -> None:
     )
     said = advice_on(many, {})
     assert len(said) == MOST_ADVICE
-    assert "communication" in said[0]
+    assert "communication" in sentence(said[0])
 
 
 def test_advice__rests_on_what_the_device_did() -> None:

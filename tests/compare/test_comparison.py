@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from ci_score.compare import Workload
 from ci_score.compare.changes import contributions
-from ci_score.compare.efficiency import Workload
 from ci_score.compare.measuring import KEPT_OPS, measured_case
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Measured
 from ci_score.model.stages import CaseInput
 from tests.builders import case, layer, profile, scorecard
 
 
-def measured(bwd: dict[int, float], fwd: float = 1.0, **ops: float) -> CaseRecord:
+def measured(bwd: dict[int, float], fwd: float = 1.0, **ops: float) -> Measured:
     layers = [layer(number, fwd, ms, **ops) for number, ms in bwd.items()]
     return measured_case(CaseInput("training", profile(per_layer=layers)), Workload())
 
 
-def told(head: CaseRecord, base: CaseRecord) -> list[tuple[str, str, float]]:
+def told(head: Measured, base: Measured) -> list[tuple[str, str, float]]:
     return [(part.kind, part.name, round(part.delta_ms, 3)) for part in contributions(head, base)]
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ci_score.compare.efficiency import Workload, training_scorecard
+from ci_score.compare import Workload
+from ci_score.compare.efficiency import training_scorecard
 from ci_score.errors import WrongUseError
 from ci_score.model.scorecard import Scorecard
 from tests.builders import profile

@@ -10,33 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_score.compare.causes import with_sentences
-from ci_score.compare.efficiency import Workload
+from ci_score.compare import Workload
+from ci_score.compare.causes import with_causes
 from ci_score.compare.explanation import IDLE, OVERLAP, REST, explain, op_changes, stem, timeline_of
 from ci_score.compare.measuring import KEPT_OPS, measured_case
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.judge.trials import judged_case
 from ci_score.model.explanation import OpChange, Timeline
 from ci_score.model.profile import OpWork, Phase, Profile
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Judged, Measured
 from ci_score.model.stages import CaseInput
 from tests.builders import case, found, phase, profile
+from tests.builders.verdicts import judged_case
 
 GEMM = "ampere_sgemm_128x64_nn"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
 
 
-def measured(**fields: Any) -> CaseRecord:
+def measured(**fields: Any) -> Measured:
     return measured_case(CaseInput("training", Profile(steps=3, **fields)), Workload())
 
 
-def of_ops(**ops: tuple[str, float, float]) -> CaseRecord:
+def of_ops(**ops: tuple[str, float, float]) -> Measured:
     """A side by its ops in the order of the step: kind, launches, milliseconds."""
     return of_named(ops)
 
 
-def of_named(ops: dict[str, tuple[str, float, float]]) -> CaseRecord:
+def of_named(ops: dict[str, tuple[str, float, float]]) -> Measured:
     categories: dict[str, float] = {}
     for kind, _, ms in ops.values():
         categories[kind] = categories.get(kind, 0.0) + ms
@@ -49,11 +49,11 @@ def of_named(ops: dict[str, tuple[str, float, float]]) -> CaseRecord:
     )
 
 
-def change(head: CaseRecord, base: CaseRecord, name: str) -> OpChange:
+def change(head: Measured, base: Measured, name: str) -> OpChange:
     return next(each for each in op_changes(head, base) if each.name == name)
 
 
-def statuses(head: CaseRecord, base: CaseRecord) -> dict[str, tuple[str, str | None]]:
+def statuses(head: Measured, base: Measured) -> dict[str, tuple[str, str | None]]:
     return {each.name: (each.status, each.was) for each in op_changes(head, base)}
 
 
@@ -342,9 +342,9 @@ def test_sentence__never_breaks_and_never_explains_less_than_half(
     mine, other = sides
     found = explain(mine, other)
     assert found is not None
-    told = with_sentences(found, mine, other, ())
+    told = with_causes(found, mine, other, ())
     assert told.parts == found.parts
-    if told.sentence is not None:
+    if told.cause is not None:
         assert found.delta_ms > 0
         assert told.explained_ms >= 0.5 * found.delta_ms * (1 - 1e-9)
 
@@ -378,4 +378,4 @@ def test_extremes__are_bad_input_or_fit_a_record(head: Profile, base: Profile) -
             measured_case(CaseInput("training", profile), Workload()) for profile in (head, base)
         )
         judged = judged_case(mine, found(other))
-        assert CaseRecord.model_validate_json(judged.model_dump_json()) == judged
+        assert Judged.model_validate_json(judged.model_dump_json()) == judged

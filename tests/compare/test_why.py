@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ci_score.compare.efficiency import Workload
-from ci_score.compare.measuring import measured_case
-from ci_score.judge.trials import judged_case
+from ci_score.compare import Workload, measured_case
 from ci_score.model.metrics import significant
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Measured
 from ci_score.model.stages import CaseInput
+from ci_score.report.headlines import headline
+from ci_score.report.sentences import sentences
 from ci_score.traces.formats import read_profile
 from ci_score.traces.source import ProfileSource
 from tests.builders import PROJECT, found, shared
+from tests.builders.verdicts import change_lines, judged_case
 
 SHARED = shared()
 DOCS = (PROJECT / "docs" / "why.md").read_text(encoding="utf-8")
@@ -45,7 +46,7 @@ PAIRS = {
 }
 
 
-def measured(path: Path) -> CaseRecord:
+def measured(path: Path) -> Measured:
     profile = read_profile(ProfileSource(path.name, path=path))
     return measured_case(CaseInput("training", profile), Workload())
 
@@ -54,8 +55,10 @@ def printed(head: Path, base: Path) -> str:
     """The verdict, the parts of the step that moved, and what to try."""
     judged = judged_case(measured(head), found(measured(base)))
     assert judged.verdict is not None
-    lines = [f"{judged.verdict.outcome.value}: {judged.verdict.headline}"]
-    lines += [f"  {reason}" for reason in judged.verdict.reasons if judged.explanation is None]
+    lines = [f"{judged.verdict.outcome.value}: {headline(judged)}"]
+    if judged.explanation is None:
+        said = [*change_lines(judged), *sentences(judged.verdict.reasons)]
+        lines += [f"  {reason}" for reason in said]
     for part in judged.explanation.parts if judged.explanation else ():
         if abs(part.delta_ms) >= 0.0005:
             sign = "+" if part.delta_ms > 0 else "−"
@@ -63,7 +66,7 @@ def printed(head: Path, base: Path) -> str:
             lines.append(
                 f"  {part.name:28} {part.base_ms:8.2f} → {part.head_ms:8.2f} ms  {delta:>10}"
             )
-    lines += [f"  advice: {words}" for words in judged.advice]
+    lines += [f"  advice: {words}" for words in sentences(judged.advice)]
     return "\n".join(lines)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from pydantic import SecretStr
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import LONGEST_WAIT_IN_ALL, MOST_REQUESTS, Api
+from tests.builders import PROJECT
 from tests.loopback_github import LoopbackGitHub, State, faults
 
 TOKEN = "ghs_" + "t0ken" * 8
@@ -46,6 +49,15 @@ def api(github: LoopbackGitHub, slept: list[float]) -> Api:
 
 
 REPOSITORY = "/repos/team/model"
+
+
+def test_import__of_the_door_leaves_requests_alone() -> None:
+    """A run on a machine without GitHub does not pay for importing it."""
+    code = "import sys, ci_score.run.action; print({'requests', 'urllib3'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
 
 
 def zip_path(github: LoopbackGitHub) -> str:

@@ -373,9 +373,9 @@ def test_contract__is_fast(world: World) -> None:
     """A hundred exchanges take well below two seconds, so that every test can afford it."""
     for _ in range(100):
         world.get("/pulls/1")
-    before = time.perf_counter()
+    before = time.process_time()
     assert contract.violations(world.github.exchanges) == []
-    assert time.perf_counter() - before < 2
+    assert time.process_time() - before < 2
 
 
 # Pages and listings.
@@ -763,7 +763,7 @@ def test_fault__breaks_the_connection(world: World, host: str) -> None:
 
     def ask(fault: faults.Fault) -> requests.Response:
         world.github.inject(fault, host=host)
-        return requests.get(address, headers=headers, timeout=0.5)
+        return requests.get(address, headers=headers, timeout=0.2)
 
     with pytest.raises(requests.ConnectionError, match="reset"):
         ask(faults.connection_reset())
@@ -771,8 +771,8 @@ def test_fault__breaks_the_connection(world: World, host: str) -> None:
         ask(faults.truncated_body())
     with pytest.raises(requests.ReadTimeout):
         ask(faults.hanging(30))
-    slow = ask(faults.slow_body(0.3))
-    assert slow.elapsed.total_seconds() < 0.3
+    slow = ask(faults.slow_body(0.1))
+    assert slow.elapsed.total_seconds() < 0.1
     assert slow.status_code == 200
     with pytest.raises(requests.ConnectionError, match="timed out"):
         ask(faults.slow_body(30))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,12 +90,12 @@ ROOMS: tuple[Room, ...] = (
     Room(
         "report",
         "values → text: markdown, terminal, HTML, badge, and every sentence of a verdict",
-        _knows("judge", "reference", "model", "files"),
+        _knows("reference", "model", "files"),
     ),
     Room(
         "judge",
         "eligibility → evidence → decision; noise, trend, acceptance, parity's budgets",
-        _knows("judge.policy", "compare", "reference", "model", "files"),
+        _knows("judge.policy", "reference", "model", "files"),
     ),
     Room(
         "judge.policy",
@@ -188,20 +188,28 @@ def ours(one: Import) -> tuple[str, str] | None:
 
 
 def exported_by(room: Room) -> frozenset[str]:
-    """The names that a room's door exports: what it imports from its own modules, or defines."""
+    """The names that a room's door exports: what it defines, or imports from its own modules.
+
+    What a function of the door imports when it runs is its own business.
+    """
     door = PACKAGE / room.name.replace(".", "/") / "__init__.py"
-    tree = ast.parse(door.read_text(encoding="utf-8"))
-    defined = {
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    }
-    taken = {
-        what
-        for module, what in filter(None, map(ours, imports(door)))
-        if room_of(module) == room.name
-    }
-    return frozenset(defined | taken)
+    names: set[str] = set()
+    for node in _statements(ast.parse(door.read_text(encoding="utf-8")).body):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            taken = (ours(Import(node.module or "", alias.name)) for alias in node.names)
+            names |= {what for found in taken if found and room_of(found[0]) == room.name
+                      for what in found[1:] if what}  # fmt: skip
+    return frozenset(names)
+
+
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, and those under `if TYPE_CHECKING`."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If):
+            yield from node.body
 
 
 # --- the picture ----------------------------------------------------------------------------------

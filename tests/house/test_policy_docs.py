@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic.fields import FieldInfo
 
-from ci_score.judge.policy import Measure, Model, ParityRule, Policy, policy_of, policy_table
-from ci_score.judge.policy.tables import CaseRule, EnvironmentRules, MetricRule
-from ci_score.judge.verdict import HARMLESS
+from ci_score.judge.policy import ParityRule, Policy, read_policy
+from ci_score.judge.policy.tables import CaseRule, EnvironmentRules, Measure, MetricRule
 from ci_score.model.metrics import METRICS, Kind, Limits, Metric
-from ci_score.model.trained_model import Table
-from ci_score.model.verdict import Unjudged
+from ci_score.model.trained_model import Model, Table
+from ci_score.model.verdict import HARMLESS, Unjudged
+from ci_score.report import UNJUDGED
 from tests.builders import PROJECT
 
 DOCS = (PROJECT / "docs" / "policy.md").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def metric_row(metric: Metric) -> str:
 
 def reason_row(reason: Unjudged) -> str:
     fate = "pass" if reason in HARMLESS else "fail"
-    return f"| `{reason.name.lower()}` | {reason.value} | {fate} |"
+    return f"| `{reason.value}` | {UNJUDGED[reason]} | {fate} |"
 
 
 def expected_rows() -> list[str]:
@@ -94,11 +94,11 @@ def test_docs__have_no_other_row() -> None:
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_docs__the_examples_are_in_order(text: str) -> None:
     """Whoever pastes one has a valid policy."""
-    assert policy_of(policy_table(text.encode(), "policy.toml"), "policy.toml")
+    assert read_policy(text.encode(), "policy.toml")
 
 
 def test_docs__have_a_policy_for_one_gpu_and_one_for_a_matrix() -> None:
     """The second has cases, and a parity for each model."""
-    one, many = (policy_of(policy_table(text.encode(), "p"), "p") for text in EXAMPLES[:2])
+    one, many = (read_policy(text.encode(), "p").policy for text in EXAMPLES[:2])
     assert (one.rules, one.case, one.parity) == ("training", (), ())
     assert many.parities_of("llama-8b@mi300x")[0].partner_of("llama-8b@mi300x") == "llama-8b@h100"

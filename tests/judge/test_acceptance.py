@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,26 +11,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci_score.compare import compared
 from ci_score.judge.acceptance import (
     MISSING,
     MOST_ASKED,
-    Asked,
     Sentence,
     Settled,
     read_bound,
     sentences,
     settle,
 )
-from ci_score.judge.policy import policy_of
-from ci_score.judge.trials import judged, trial_of
-from ci_score.model.record import Acceptance, CaseRecord, LaunchNumbers
-from ci_score.model.stages import Baseline, Comment, Heard
-from ci_score.model.verdict import Outcome
+from ci_score.judge.deciding import decide
+from ci_score.judge.policy import Policy
+from ci_score.model.conversation import Comment, Heard
+from ci_score.model.reasons import Why
+from ci_score.model.record import Judged, LaunchNumbers, Measured
+from ci_score.model.verdict import Acceptance, Outcome, Verdict
+from ci_score.report.headlines import headline
+from ci_score.report.sentences import acceptance_notices, accepted_words, sentence
 from tests.builders import PROJECT, case, found, scorecard
+from tests.builders.verdicts import change_lines, policy, reasons
+from tests.builders.verdicts import verdict_on as verdict
 
 LINE = "ci-score accept llama@h100 step_time_ms up to 12 % because the fix costs it"
-POLICY = policy_of({}, "the policy")
-TRAINING = policy_of({"rules": "training", "budgets": {"peak_memory_gb": 78}}, "the policy")
+POLICY = policy()
+TRAINING = policy(rules="training", budgets={"peak_memory_gb": 78})
 
 
 def only(body: str) -> Sentence:
@@ -206,19 +211,28 @@ def by(author: str = "octo", body: str = LINE, **fields: Any) -> Comment:
     return Comment(author, body, **fields)
 
 
-def settled(said: Said, policy: Any = POLICY, **fields: Any) -> Settled:
-    defaults = {
-        "failing": frozenset({"llama@h100"}),
-        "lost": frozenset({"bert"}),
-        "known": frozenset({"llama@h100", "fine"}),
-    }
-    return settle(said, policy, Asked(**{**defaults, **fields}))
+def with_verdict(name: str, outcome: Outcome) -> Judged:
+    return case(name, verdict=Verdict(outcome=outcome))
 
 
-def refusal(comment: Comment, policy: Any = POLICY, **rights: str | None) -> str:
+CASES = (with_verdict("llama@h100", Outcome.FAIL), with_verdict("fine", Outcome.PASS))
+
+
+def settled(said: Said, policy: Policy = POLICY, cases: Sequence[Judged] = CASES) -> Settled:
+    """One case fails, one is fine and one is lost."""
+    return settle(said, policy, cases, lost=("bert",))
+
+
+def refusal(comment: Comment, policy: Policy = POLICY, **rights: str | None) -> str:
+    """Why a comment does not count, as the report says it."""
     found = settled(Said([comment], rights), policy)
     assert found.granted == ()
-    return found.refused[0].refused or ""
+    return why_refused(found.refused[0])
+
+
+def why_refused(one: Acceptance) -> str:
+    assert one.refused is not None
+    return sentence(one.refused)
 
 
 def test_settle__the_word_of_whoever_may_write_counts() -> None:
@@ -226,7 +240,7 @@ def test_settle__the_word_of_whoever_may_write_counts() -> None:
     given_ = settled(Said([by(url="https://github.com/x")]))
     (one,) = given_.granted
     assert (one.case, one.metric, one.bound, one.by) == ("llama@h100", "step_time_ms", 0.12, "octo")
-    assert list(given_.words()) == [
+    assert acceptance_notices(given_.all) == [
         "Accepted: llama@h100 step_time_ms up to 12 % by octo, because the fix costs it"
     ]
 
@@ -236,6 +250,7 @@ def test_settle__refuses_with_the_reason() -> None:
     assert "a bot" in refusal(by(by_a_person=False))
     assert "was edited" in refusal(by(edited=True))
     assert refusal(by(), octo="they have read") == "they have read"
+    assert len(refusal(by(), octo="an answer of GitHub " * 100)) == 200
     assert "not understood" in refusal(by(body="ci-score accept"))
     assert "no such case" in refusal(by(body=LINE.replace("llama@h100", "Llama@h100")))
     assert "no such case" in refusal(by(body="ci-score accept gone missing because of it"))
@@ -268,7 +283,7 @@ def test_settle__a_bound_has_the_unit_of_its_metric(metric: str, bound: str, fit
     line = f"ci-score accept llama@h100 {metric} up to {bound} because of it"
     found = settled(Said([by(body=line)]), TRAINING)
     assert bool(found.granted) is fits
-    assert fits or "its bound is written as 12" in (found.refused[0].refused or "")
+    assert fits or "its bound is written as 12" in why_refused(found.refused[0])
 
 
 def test_settle__the_last_word_counts() -> None:
@@ -296,25 +311,47 @@ def test_settle__strangers_do_not_crowd_out_a_maintainer() -> None:
     found = settled(said)
     assert [one.by for one in found.granted] == ["octo"]
     assert len(said.asked) == MOST_ASKED
-    assert len(list(found.words())) == 1 + 5 + 1
+    assert len(acceptance_notices(found.all)) == 1 + 5 + 1
     assert len(found.all) == 51
 
 
 def test_settle__says_that_not_all_was_read() -> None:
     """An acceptance may be among what could not be read."""
-    words = list(settled(Said([], trouble="GitHub is down")).words())
-    assert words == ["Not every comment was read, so an acceptance may be missing: GitHub is down"]
+    done = settled(Said([], trouble="GitHub is down"))
+    assert done.trouble == "GitHub is down"
+    assert sentence(Why.COMMENTS_NOT_READ(words=done.trouble)) == (
+        "Not every comment was read, so an acceptance may be missing: GitHub is down"
+    )
+
+
+def test_settle__asks_nobody_where_nothing_is_worse() -> None:
+    """Where every case passes and none is lost, not even the comments are read."""
+    said = Said([by()], trouble="GitHub is down")
+    fine = (with_verdict("llama@h100", Outcome.PASS), case("unjudged"))
+    assert settle(said, POLICY, fine, lost=()) == Settled()
+    assert said.asked == []
+
+
+def test_settle__of_a_warning_counts_as_of_a_failure() -> None:
+    """Where warnings fail the check, what only warns must be acceptable, too."""
+    warns = (with_verdict("llama@h100", Outcome.WARN),)
+    assert len(settled(Said([by()]), cases=warns).granted) == 1
+
+
+def test_settle__the_loss_of_a_case_is_accepted_by_its_name() -> None:
+    """Only of the case that was named."""
+    done = settled(Said([by(body="ci-score accept bert missing because it moved")]))
+    assert (done.accepts_loss_of("bert"), done.accepts_loss_of("llama@h100")) == (True, False)
 
 
 # --- what it does to a verdict ------------------------------------------------------------------
 
 
 def judged_with(
-    head: CaseRecord, base: CaseRecord, *granted: Acceptance, policy: Any = POLICY
-) -> CaseRecord:
-    baseline: Baseline = found(base)
-    accepted = {one.metric: one for one in granted}
-    return judged([trial_of(head, baseline, policy, accepted=accepted)])[0]
+    head: Measured, base: Judged, *granted: Acceptance, rules: Policy = POLICY
+) -> Judged:
+    (done,) = decide([compared(head, found(base), rules.metrics)], (), rules, granted)
+    return done
 
 
 def acceptance(metric: str, bound: str) -> Acceptance:
@@ -324,9 +361,8 @@ def acceptance(metric: str, bound: str) -> Acceptance:
                       shown=read.shown, reason="the fix costs it", by="octo")  # fmt: skip
 
 
-def outcome(done: CaseRecord) -> Outcome:
-    assert done.verdict is not None
-    return done.verdict.outcome
+def outcome(done: Judged) -> Outcome:
+    return verdict(done).outcome
 
 
 def test_judged__within_the_bound_is_a_pass_that_says_so() -> None:
@@ -336,10 +372,13 @@ def test_judged__within_the_bound_is_a_pass_that_says_so() -> None:
     assert outcome(judged_with(head, base, slower)) is Outcome.FAIL
     done = judged_with(head, base, slower, acceptance("throughput_tok_s", "-25 %"))
     assert outcome(done) is Outcome.PASS
-    assert done.verdict is not None
-    assert "accepted: up to 30 % by octo, because the fix costs it" in " ".join(
-        done.verdict.reasons
-    )
+    words = "up to 30 % by octo, because the fix costs it"
+    assert accepted_words(slower) == words
+    assert f"Step time is accepted {words}" in reasons(done)
+    assert headline(done).endswith("because the fix costs it")
+    assert {one.metric for one in done.changes if one.accepted} == {
+        "step_time_ms", "throughput_tok_s",
+    }  # fmt: skip
     assert done.scorecard.regressions == ()
 
 
@@ -348,8 +387,10 @@ def test_judged__beyond_the_bound_stays_a_failure_and_says_so() -> None:
     head, base = case(card=scorecard(130.0, 0.0)), case(card=scorecard(100.0, 0.0))
     done = judged_with(head, base, acceptance("step_time_ms", "29 %"))
     assert outcome(done) is Outcome.FAIL
-    assert done.verdict is not None
-    assert "accepted only up to 29 %" in done.verdict.reasons[0]
+    (worse,) = [change for change in done.changes if change.outcome is Outcome.FAIL]
+    assert worse.reasons[-1] == Why.ACCEPTED_UP_TO(bound="29 %")
+    assert worse.accepted is None
+    assert "accepted only up to 29 %" in change_lines(done)[0]
 
 
 @pytest.mark.parametrize(("bound", "expected"), [("32 %", Outcome.PASS), ("28 %", Outcome.FAIL)])
@@ -371,7 +412,7 @@ def test_judged__a_budget_is_accepted_in_its_own_unit() -> None:
     head = case(metrics={"peak_memory_gb": 80.0})
     for bound, expected in (("80 GB", Outcome.PASS), ("79 GB", Outcome.FAIL),
                             ("50 %", Outcome.FAIL)):  # fmt: skip
-        done = judged_with(head, base, acceptance("peak_memory_gb", bound), policy=TRAINING)
+        done = judged_with(head, base, acceptance("peak_memory_gb", bound), rules=TRAINING)
         assert outcome(done) is expected, bound
 
 

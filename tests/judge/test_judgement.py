@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -11,21 +13,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ci_score.compare.changes import compare
+from ci_score.compare import compared
+from ci_score.judge.budgets import with_demands
+from ci_score.judge.deciding import decide
 from ci_score.judge.error_budget import shared_chances
-from ci_score.judge.evidence import comparable_points, complete_pairs
-from ci_score.judge.judging import Trial, judge
+from ci_score.judge.evidence import comparable_points
 from ci_score.judge.noise import Evidence
-from ci_score.judge.policy import GateRule, policy_of, rules_of
-from ci_score.judge.trial import Finding
+from ci_score.judge.policy import GateRule, rules_of
+from ci_score.judge.trial import Demand, Finding, Trial
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import Contribution
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named
-from ci_score.model.record import Acceptance, BaselineUsed, CaseRecord, HistoryPoint, LaunchNumbers
+from ci_score.model.reasons import Why
+from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, LaunchNumbers, Measured
 from ci_score.model.scorecard import Severity
-from ci_score.model.stages import BaselineFound
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict
-from tests.builders import case, on, scorecard
+from ci_score.model.stages import BaselineFound, Compared
+from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
+from ci_score.report.headlines import headline
+from ci_score.report.sentences import accepted_words, sentence, sentences
+from ci_score.report.words import outcome_words
+from tests.builders import case, found, on, scorecard
+from tests.builders.verdicts import change_lines, reasons
+from tests.builders.verdicts import policy as policy_from
+from tests.builders.verdicts import verdict_on as said
 
 TOKENS = 100_000.0
 # The worse the numbers, the further down; what is too noisy to tell is not yet a warning.
@@ -33,7 +43,7 @@ LADDER = [Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.WARN, Outcome.FAIL]
 TRAINING: Mapping[str, Any] = {"rules": "training"}
 
 
-def timed(step_ms: float, **fields: Any) -> CaseRecord:
+def timed(step_ms: float, **fields: Any) -> Judged:
     """A case whose step takes that long, with the throughput that follows from it."""
     tok_s = TOKENS / step_ms * 1000.0 if step_ms else 0.0
     return case(card=scorecard(step_ms, tok_s), **fields)
@@ -70,39 +80,41 @@ def runs(count: int = 30, spread: float = 0.01, level: float = 100.0) -> list[Hi
     return [point(level * (1.0 + luck.gauss(0.0, spread))) for _ in range(count)]
 
 
-def trial(
-    head: CaseRecord,
-    base: CaseRecord | None = None,
+def beside(
+    head: Judged,
+    base: Judged | None = None,
+    *,
+    away: int | None = None,
+    policy: Mapping[str, Any] = TRAINING,
+) -> Compared:
+    """The case beside its base, which takes 100 ms where nothing else is said."""
+    used = BaselineUsed(source="the branch", commits_away=away)
+    return compared(head, BaselineFound(base or timed(100.0), used), policy_from(policy).metrics)
+
+
+def judged(
+    head: Judged,
+    base: Judged | None = None,
     *,
     policy: Mapping[str, Any] = TRAINING,
-    away: int | None = None,
+    history: tuple[HistoryPoint, ...] = (),
+    acceptances: Sequence[Acceptance] = (),
     **fields: Any,
-) -> Trial:
-    base = base or timed(100.0)
-    rules = rules_of(policy_of({"schema": 1, **policy}, "the policy"), head.name)
-    changes = compare(head, base, [gate.metric for gate in rules.gates])
-    used = BaselineUsed(source="the branch", commits_away=away)
-    return Trial(head, rules, BaselineFound(base, used), changes, **fields)
+) -> Judged:
+    both = beside(head, base, policy=policy, **fields)
+    (done,) = decide([both], history, policy_from(policy), acceptances)
+    return done
 
 
-def judged(head: CaseRecord, base: CaseRecord | None = None, **fields: Any) -> CaseRecord:
-    return judge([trial(head, base, **fields)])[0]
-
-
-def verdict(head: CaseRecord, base: CaseRecord | None = None, **fields: Any) -> Verdict:
+def verdict(head: Judged, base: Judged | None = None, **fields: Any) -> Verdict:
     return said(judged(head, base, **fields))
 
 
-def said(judged_case: CaseRecord) -> Verdict:
-    assert judged_case.verdict is not None
-    return judged_case.verdict
-
-
-def change(judged_case: CaseRecord, metric: str = THROUGHPUT) -> Change:
+def change(judged_case: Judged, metric: str = THROUGHPUT) -> Change:
     return next(one for one in judged_case.changes if one.metric == metric)
 
 
-def paired(*percents: float, **fields: Any) -> CaseRecord:
+def paired(*percents: float, **fields: Any) -> Judged:
     """Pairs whose head is slower by that much than its base of 100 ms."""
     times = [100.0 + percent for percent in percents]
     middle = sorted(times)[len(times) // 2]
@@ -116,43 +128,48 @@ def test_paired__beyond_the_limit_and_sure_fails() -> None:
     """The headline says that it is confirmed, the reason by how much at least."""
     result = judged(paired(12.0, 12.4, 11.6, 12.2, 11.8))
     assert said(result).outcome is Outcome.FAIL
-    assert said(result).headline.startswith("12.0 % slower (100 ms → 112 ms a step) (confirmed)")
-    assert said(result).headline.endswith("(confirmed)")
-    assert "confirmed: at least −10.2 %" in said(result).reasons[0]
-    assert said(result).basis == "Judged by 5 pairs of launches of both sides."
+    assert headline(result).startswith("12.0 % slower (100 ms → 112 ms a step) (confirmed)")
+    assert headline(result).endswith("(confirmed)")
+    assert change(result).reasons[0].code is Why.CONFIRMED_AT_LEAST
+    assert "confirmed: at least −10.2 %" in change_lines(result)[0]
+    assert (change(result).judged_by, change(result).samples) == (JudgedBy.PAIRED, 5)
     assert change(result).severity is Severity.CRITICAL
 
 
 def test_paired__an_improvement_that_is_sure_is_told() -> None:
     """Good news is news, too."""
-    found = said(judged(paired(-10.0, -10.1, -9.9, -10.2, -9.8)))
-    assert found.outcome is Outcome.PASS
-    assert found.headline.startswith("10.0 % faster (100 ms → 90.0 ms a step) (confirmed)")
+    result = judged(paired(-10.0, -10.1, -9.9, -10.2, -9.8))
+    assert said(result).outcome is Outcome.PASS
+    assert headline(result).startswith("10.0 % faster (100 ms → 90.0 ms a step) (confirmed)")
 
 
 def test_paired__beyond_but_not_sure_warns_and_says_what_would_prove_it() -> None:
     """A number of pairs, and how many there were."""
-    found = verdict(paired(8.0, 12.0, 9.0, 11.0))
-    assert found.outcome is Outcome.WARN
-    assert found.headline.endswith("(not proven)")
-    assert (
-        "not proven: it may be noise; 5 pairs would prove it, 4 were measured" in found.reasons[0]
-    )
+    result = judged(paired(8.0, 12.0, 9.0, 11.0))
+    assert said(result).outcome is Outcome.WARN
+    assert headline(result).endswith("(not proven)")
+    assert change(result).reasons == (Why.UNPROVEN_PAIRS(pairs=4, enough=5),)
+    words = "not proven: it may be noise; 5 pairs would prove it, 4 were measured"
+    assert words in change_lines(result)[0]
 
 
 def test_paired__that_no_number_of_pairs_can_prove_says_so() -> None:
     """Whoever has such a machine is not sent to measure for days."""
-    found = verdict(paired(6.0, 6.0, 6.0, 30.0, 0.0, -2.0, 5.0, 5.0))
-    assert found.outcome is Outcome.WARN
-    assert "too noisy to prove it with 64 pairs" in found.reasons[0]
+    result = judged(paired(6.0, 6.0, 6.0, 30.0, 0.0, -2.0, 5.0, 5.0))
+    assert said(result).outcome is Outcome.WARN
+    assert change(result).reasons == (Why.UNPROVEN_NOISE(most_pairs=64),)
+    assert "too noisy to prove it with 64 pairs" in change_lines(result)[0]
 
 
 def test_paired__so_near_the_limit_that_no_pairs_help_is_not_called_noise() -> None:
     """A quiet machine is not to blame for a change that is as large as the limit."""
-    found = verdict(paired(5.3, 5.35, 5.25, 5.3, 5.4, 5.2))
-    assert found.outcome is Outcome.WARN
-    assert "near the limit" in found.reasons[0] or "pairs would prove it" in found.reasons[0]
-    assert "too noisy" not in found.reasons[0]
+    result = judged(paired(5.3, 5.35, 5.25, 5.3, 5.4, 5.2))
+    assert said(result).outcome is Outcome.WARN
+    (reason,) = change(result).reasons
+    assert reason.code in (Why.UNPROVEN_NEAR_LIMIT, Why.UNPROVEN_PAIRS)
+    words = change_lines(result)[0]
+    assert "near the limit" in words or "pairs would prove it" in words
+    assert "too noisy" not in words
 
 
 def test_count__that_varies_on_a_side_is_none() -> None:
@@ -173,34 +190,39 @@ def test_count__that_varies_on_a_side_is_none() -> None:
 
 def test_paired__surely_worse_within_the_limit_warns() -> None:
     """Between what warns and what fails nothing has to be proven beyond the latter."""
-    found = verdict(paired(4.0, 4.1, 3.9, 4.0))
-    assert found.outcome is Outcome.WARN
-    assert found.reasons[0].endswith("): confirmed, within the limit that fails")
-    assert found.reasons[1].startswith("the smallest slowdown that would have shown here is ")
+    result = judged(paired(4.0, 4.1, 3.9, 4.0))
+    assert said(result).outcome is Outcome.WARN
+    assert change_lines(result)[0].endswith("): confirmed, within the limit that fails")
+    (visible,) = sentences(said(result).reasons)
+    assert visible.startswith("the smallest slowdown that would have shown here is ")
+    assert reasons(result)[1:] == [visible]
 
 
 def test_paired__a_pass_says_what_would_have_shown() -> None:
     """Nothing larger than the smallest visible slowdown could hide."""
-    found = verdict(paired(0.5, -0.5, 1.0, -1.0))
-    assert found.outcome is Outcome.PASS
-    assert found.headline == "No slowdown. Anything above +1.1 % would have shown"
-    assert found.smallest_visible_slowdown == pytest.approx(0.011, abs=5e-4)
+    result = judged(paired(0.5, -0.5, 1.0, -1.0))
+    assert said(result).outcome is Outcome.PASS
+    assert headline(result) == "No slowdown. Anything above +1.1 % would have shown"
+    assert said(result).smallest_visible_slowdown == pytest.approx(0.011, abs=5e-4)
 
 
 def test_paired__a_pass_counts_what_was_measured_to_what_could_hide() -> None:
     """A slowdown of 1.2 % within the limits is not denied by `nothing above +0.3 %`."""
-    found = verdict(paired(1.0, 1.5, 1.2, 1.3))
-    assert found.outcome is Outcome.PASS
-    assert found.headline == (
+    result = judged(paired(1.0, 1.5, 1.2, 1.3))
+    assert said(result).outcome is Outcome.PASS
+    assert headline(result) == (
         "No slowdown beyond the limits. Anything above +1.5 % would have shown"
     )
 
 
 def test_paired__what_is_too_noisy_is_inconclusive_and_says_what_could_hide() -> None:
     """Neither a pass, nor a warning without reason."""
-    found = verdict(paired(-20.0, 20.0, 15.0, -15.0))
+    result = judged(paired(-20.0, 20.0, 15.0, -15.0))
+    found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.TOO_NOISY)
-    assert found.headline.startswith("Not judged: throughput per device is too noisy: up to −")
+    assert change(result).reasons[0].code is Why.TOO_NOISY
+    assert outcome_words(change(result)) == "❔ too noisy"
+    assert headline(result).startswith("Not judged: throughput per device is too noisy: up to −")
 
 
 def test_paired__incomplete_pairs_are_left_out() -> None:
@@ -218,7 +240,7 @@ def test_paired__a_number_that_occurs_again_is_another_session_s() -> None:
         105.0,
         launches=launches([110.0, 111.0, 109.0, 110.0], [100.0] * 4, [0, 1, 0, 1]),
     )
-    assert [mine for mine, _ in complete_pairs(head, STEP_TIME)] == [110.0, 109.0, 111.0, 110.0]
+    assert [mine for mine, _ in head.pairs_of(STEP_TIME)] == [110.0, 109.0, 111.0, 110.0]
 
 
 def test_paired__pairs_go_before_the_history() -> None:
@@ -234,7 +256,7 @@ def test_paired__three_pairs_leave_the_word_to_the_history() -> None:
     assert change(result).judged_by is JudgedBy.HISTORY
 
 
-def test_basis__of_two_kinds_names_both() -> None:
+def test_evidence__of_two_kinds_judges_each_metric_by_its_best() -> None:
     """A metric that the launches do not tell may be known to the history."""
     points = [one.model_copy(update={"metrics": {"tokenizer_ms": 5.0}}) for one in runs()]
     result = judged(
@@ -243,10 +265,9 @@ def test_basis__of_two_kinds_names_both() -> None:
         policy={**TRAINING, "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}},
         history=tuple(points),
     )
-    assert said(result).basis == (
-        "Judged by 4 pairs of launches of both sides."
-        " Judged by the level and the spread of 30 runs of the branch."
-    )
+    by_metric = {one.metric: (one.judged_by, one.samples) for one in result.changes}
+    assert by_metric[THROUGHPUT] == (JudgedBy.PAIRED, 4)
+    assert by_metric["tokenizer_ms"] == (JudgedBy.HISTORY, 30)
 
 
 # --- a history ----------------------------------------------------------------------------------
@@ -264,16 +285,19 @@ def test_history__beyond_the_limit_and_sure_fails() -> None:
 
 def test_history__beyond_but_not_sure_names_what_would_tell() -> None:
     """More of the same does not help a single run: pairs do."""
-    found = verdict(timed(107.0), history=tuple(runs(spread=0.02)))
-    assert found.outcome is Outcome.WARN
-    assert "it may be noise; interleaved launches of head and base would tell" in found.reasons[0]
+    result = judged(timed(107.0), history=tuple(runs(spread=0.02)))
+    assert said(result).outcome is Outcome.WARN
+    words = "it may be noise; interleaved launches of head and base would tell"
+    assert words in change_lines(result)[0]
 
 
 def test_history__too_short_to_be_sure_says_how_many_runs_would_do() -> None:
     """A quiet branch of a dozen runs may just not have met its slow mode."""
-    found = verdict(timed(115.0), history=tuple(runs(12)))
-    assert found.outcome is Outcome.WARN
-    assert "12 runs are too few to be sure (30 are not), and interleaved" in found.reasons[0]
+    result = judged(timed(115.0), history=tuple(runs(12)))
+    assert said(result).outcome is Outcome.WARN
+    assert change(result).reasons == (Why.UNPROVEN_HISTORY(runs=12, enough=30),)
+    words = "12 runs are too few to be sure (30 are not), and interleaved"
+    assert words in change_lines(result)[0]
 
 
 def test_history__on_a_machine_of_13_percent_it_says_inconclusive() -> None:
@@ -285,9 +309,10 @@ def test_history__on_a_machine_of_13_percent_it_says_inconclusive() -> None:
 def test_history__a_level_that_has_just_moved_fails_nobody_else() -> None:
     """An unchanged pull request after a merged slowdown is told that the sides disagree."""
     points = (*runs(30), point(115.0))
-    found = verdict(timed(115.0), timed(115.0), history=points)
-    assert found.outcome is Outcome.INCONCLUSIVE
-    assert "the branch's level may just have moved" in found.headline
+    result = judged(timed(115.0), timed(115.0), history=points)
+    assert said(result).outcome is Outcome.INCONCLUSIVE
+    assert change(result).reasons[0].code is Why.LEVEL_MOVED
+    assert "the branch's level may just have moved" in headline(result)
     both = verdict(timed(115.0), timed(115.0), history=(*points, point(115.0)))
     assert both.outcome is Outcome.INCONCLUSIVE
 
@@ -307,9 +332,10 @@ def test_history__three_runs_are_the_new_level() -> None:
 
 def test_history__an_improvement_that_was_just_merged_cannot_be_undone_unseen() -> None:
     """Back at the old level is no pass against a baseline that was faster."""
-    found = verdict(timed(100.0), timed(85.0), history=tuple(runs()))
-    assert found.outcome is Outcome.INCONCLUSIVE
-    assert "the branch's level may just have moved" in found.headline
+    result = judged(timed(100.0), timed(85.0), history=tuple(runs()))
+    assert said(result).outcome is Outcome.INCONCLUSIVE
+    assert change(result).reasons[0].code is Why.LEVEL_MOVED
+    assert "the branch's level may just have moved" in headline(result)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +355,8 @@ def test_history__of_something_else_is_none(other: dict[str, Any]) -> None:
     head = timed(100.0, tokens_per_step=1024.0, environment=environment)
     mine = [one.model_copy(update={"tokens_per_step": 1030.0}) for one in runs(3)]
     foreign = [one.model_copy(update=other) for one in runs(3)]
-    assert comparable_points(trial(head, history=(*foreign, *mine, *foreign))) == mine
+    rules = rules_of(policy_from(TRAINING), head.name)
+    assert comparable_points(head, rules, (*foreign, *mine, *foreign)) == mine
 
 
 def test_history__of_few_runs_leaves_it_unverified() -> None:
@@ -361,15 +388,15 @@ def test_history__with_the_reference_s_rules_a_machine_of_noise_is_no_critical_r
     assert verdict(timed(127.0), policy=policy).outcome is Outcome.FAIL
     noisy = verdict(timed(127.0), policy=policy, history=tuple(runs(spread=0.13)))
     assert noisy.outcome is not Outcome.FAIL
-    quiet = verdict(timed(135.0), policy=policy, history=tuple(runs()))
-    assert quiet.outcome is Outcome.FAIL
-    assert "confirmed" in quiet.headline
+    quiet = judged(timed(135.0), policy=policy, history=tuple(runs()))
+    assert said(quiet).outcome is Outcome.FAIL
+    assert "confirmed" in headline(quiet)
 
 
 # --- counts and single numbers ------------------------------------------------------------------
 
 
-def counted(launches_per_step: float, **fields: Any) -> CaseRecord:
+def counted(launches_per_step: float, **fields: Any) -> Judged:
     return timed(100.0, metrics={"kernel_launches_per_step": launches_per_step}, **fields)
 
 
@@ -395,12 +422,12 @@ def test_exact__of_0_is_compared_by_difference() -> None:
 
 def test_unverified__one_number_a_side_warns_at_most() -> None:
     """Twice the step time may be the machine's, as far as anybody knows."""
-    found = verdict(timed(200.0))
-    assert found.outcome is Outcome.WARN
-    assert found.reasons[0].endswith("unverified: one number a side")
-    assert found.basis == (
-        "Unverified: one number a side cannot be told from noise, so it warns at most."
-    )
+    result = judged(timed(200.0))
+    assert said(result).outcome is Outcome.WARN
+    assert change(result).reasons == (Why.ONE_NUMBER(),)
+    assert change_lines(result)[0].endswith("unverified: one number a side")
+    assert change(result).judged_by is JudgedBy.UNVERIFIED
+    assert headline(result).endswith("(unverified)")
 
 
 @pytest.mark.parametrize(
@@ -409,10 +436,13 @@ def test_unverified__one_number_a_side_warns_at_most() -> None:
 def test_unverified__the_reference_s_rules_fail_at_critical(
     step_ms: float, outcome: Outcome
 ) -> None:
-    """Without a policy file its fixed limits gate, and the basis says how little that is."""
-    found = verdict(timed(step_ms), policy={})
-    assert found.outcome is outcome
-    assert (found.basis or "").startswith("Unverified: one number a side, judged by the reference")
+    """Without a policy file its fixed limits gate, and the headline says how little that is."""
+    result = judged(timed(step_ms), policy={})
+    assert said(result).outcome is outcome
+    assert change(result, STEP_TIME).judged_by is JudgedBy.UNVERIFIED
+    limits = [reason.code for reason in change(result, STEP_TIME).reasons]
+    assert limits == ([] if outcome is Outcome.PASS else [Why.REFERENCE_LIMIT])
+    assert headline(result).endswith("(unverified)")
 
 
 def test_unverified__a_metric_that_the_reference_does_not_know_warns_at_most() -> None:
@@ -436,26 +466,30 @@ def test_attribution__training_rules_warn_at_most_and_say_why() -> None:
     """Other commits between this run and its baseline may be the cause."""
     for head in (timed(112.0), counted(900.0)):
         base = counted(500.0)
-        found = verdict(head, base, away=2, history=tuple(runs()))
-        assert found.outcome is Outcome.WARN
+        result = judged(head, base, away=2, history=tuple(runs()))
+        assert said(result).outcome is Outcome.WARN
+        reason = Why.NOT_ATTRIBUTABLE(commits=2)
         words = "not attributable: the baseline is 2 commits before the tested base"
-        assert words in found.reasons[0]
-        assert words in found.reasons[1:]
+        assert sentence(reason) == words
+        assert words in change_lines(result)[0]
+        assert reason in said(result).reasons
+        assert words in reasons(result)[1:]
 
 
 def test_attribution__the_reference_s_rules_only_say_it() -> None:
     """Its critical regression fails, and the reader knows what else may be in it."""
     found = verdict(timed(130.0), policy={}, away=1)
     assert found.outcome is Outcome.FAIL
-    assert "not attributable: the baseline is 1 commit before the tested base" in found.reasons
+    words = "not attributable: the baseline is 1 commit before the tested base"
+    assert words in sentences(found.reasons)
 
 
 def test_tokens__within_two_percent_are_one_size() -> None:
     """A ragged last batch does not make another step of it."""
     head = timed(125.0, tokens_per_step=1010.0)
-    found = verdict(head, timed(100.0, tokens_per_step=1000.0), policy={})
-    assert found.outcome is Outcome.FAIL
-    assert "25.0 % slower" in found.headline
+    result = judged(head, timed(100.0, tokens_per_step=1000.0), policy={})
+    assert said(result).outcome is Outcome.FAIL
+    assert "25.0 % slower" in headline(result)
 
 
 def test_tokens__another_size_is_compared_per_token_and_warns_at_most() -> None:
@@ -464,16 +498,19 @@ def test_tokens__another_size_is_compared_per_token_and_warns_at_most() -> None:
     base = case(card=scorecard(100.0, 1000.0), tokens_per_step=1024.0)
     result = judged(head, base, policy={})
     assert said(result).outcome is Outcome.WARN
-    assert "2048 tokens a step here, 1024 there: compared per token" in said(result).reasons
+    words = "2048 tokens a step here, 1024 there: compared per token"
+    assert words in sentences(said(result).reasons)
     assert change(result, STEP_TIME).delta is None
 
 
 def test_work__fewer_valid_steps_are_refused() -> None:
     """Whoever does less is faster, and no better."""
     head, base = (timed(ms, metrics={"valid_steps": n}) for ms, n in ((80.0, 30.0), (100.0, 50.0)))
-    found = verdict(head, base)
+    result = judged(head, base)
+    found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.OTHER_WORK)
-    assert "30 valid steps here, 50 there" in found.headline
+    assert found.decided_by == Why.FEWER_VALID_STEPS(head=30.0, base=50.0)
+    assert "30 valid steps here, 50 there" in headline(result)
 
 
 def test_work__faster_with_a_higher_loss_is_refused() -> None:
@@ -481,9 +518,10 @@ def test_work__faster_with_a_higher_loss_is_refused() -> None:
     head, base = (
         timed(ms, metrics={"final_loss": loss}) for ms, loss in ((50.0, 4.0), (100.0, 2.0))
     )
-    found = verdict(head, base)
-    assert found.unjudged is Unjudged.OTHER_WORK
-    assert "it is faster, and its final loss is 4 instead of 2" in found.headline
+    result = judged(head, base)
+    assert said(result).unjudged is Unjudged.OTHER_WORK
+    assert said(result).decided_by == Why.FASTER_WITH_OTHER_LOSS(head=4.0, base=2.0)
+    assert "it is faster, and its final loss is 4 instead of 2" in headline(result)
 
 
 @pytest.mark.parametrize("loss", [1.0, 4.0])
@@ -493,7 +531,8 @@ def test_work__another_loss_warns_at_most_and_asks(loss: float) -> None:
     base = timed(100.0, metrics={"final_loss": 2.0})
     found = verdict(head, base, history=tuple(runs()))
     assert found.outcome is Outcome.WARN
-    assert f"the final loss is {loss:g} here and 2 there: is it the same work?" in found.reasons
+    words = f"the final loss is {loss:g} here and 2 there: is it the same work?"
+    assert words in sentences(found.reasons)
 
 
 def test_work__is_not_asked_for_where_the_policy_does_not() -> None:
@@ -511,14 +550,14 @@ def test_environment__a_mismatch_names_key_and_both_values() -> None:
     """The reader sees at once what to do about it."""
     found = verdict(timed(300.0, environment=on("L4")), timed(100.0, environment=on("H100")))
     assert found.unjudged is Unjudged.ENVIRONMENT_CHANGED
-    assert found.reasons == ("accelerator: L4 here, H100 there",)
+    assert sentences(found.reasons) == ["accelerator: L4 here, H100 there"]
 
 
 def test_environment__unknown_on_one_side_is_comparable_with_a_note() -> None:
     """An old record that does not name its accelerator is no other accelerator."""
     found = verdict(timed(100.0, environment=on("L4")))
     assert found.outcome is Outcome.PASS
-    assert found.reasons == ("only one side says its accelerator: taken as the same",)
+    assert sentences(found.reasons) == ["only one side says its accelerator: taken as the same"]
 
 
 @pytest.mark.parametrize("event", ["throttled", "shared", "crashed", "nan"])
@@ -528,9 +567,12 @@ def test_disturbance__makes_a_measurement_worthless(event: str, side: str) -> No
     disturbed = Environment(disturbances={event: "for 3 s"})
     head = timed(300.0, environment=disturbed if side == "head" else Environment())
     base = timed(100.0, environment=disturbed if side == "base" else Environment())
-    found = verdict(head, base, policy={**TRAINING, "budgets": {STEP_TIME: 200.0}})
+    result = judged(head, base, policy={**TRAINING, "budgets": {STEP_TIME: 200.0}})
+    found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.INVALID_MEASUREMENT)
-    assert f"was disturbed ({event}: for 3 s)" in found.headline
+    code = Why.DISTURBED if side == "head" else Why.BASE_DISTURBED
+    assert found.decided_by == code(event=event, words="for 3 s")
+    assert f"was disturbed ({event}: for 3 s)" in headline(result)
 
 
 def test_disturbance__that_the_policy_does_not_reject_is_no_obstacle() -> None:
@@ -545,17 +587,21 @@ def test_design__interleaved_without_enough_pairs_is_not_judged(pairs: int) -> N
     """A policy that asks for pairs is not content with a history, nor with launches of one side."""
     head = timed(100.0, launches=launches([100.0] * 6, [100.0] * pairs, numbers=range(6)))
     policy = {**TRAINING, "measure": {"design": "interleaved"}}
-    found = verdict(head, policy=policy, history=tuple(runs()))
-    assert found.unjudged is Unjudged.NOT_AS_DESIGNED
-    assert f"{pairs or 'no'} complete pairs of at least 4" in found.headline
+    result = judged(head, policy=policy, history=tuple(runs()))
+    assert said(result).unjudged is Unjudged.NOT_AS_DESIGNED
+    assert said(result).decided_by == Why.TOO_FEW_PAIRS(pairs=pairs, least=4)
+    assert f"{pairs or 'no'} complete pairs of at least 4" in headline(result)
 
 
 def test_nothing__gated_on_both_sides_is_no_pass() -> None:
     """A policy none of whose gates was measured has judged nothing."""
     policy = {**TRAINING, "metrics": {THROUGHPUT: {"gate": False}}}
-    found = verdict(timed(100.0), policy=policy)
+    result = judged(timed(100.0), policy=policy)
+    found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
-    assert "nothing that the policy gates is known on both sides" in found.headline
+    assert found.decided_by
+    assert found.decided_by.code is Why.NOTHING_GATED_IN_COMMON
+    assert "nothing that the policy gates is known on both sides" in headline(result)
     assert verdict(counted(500.0), counted(500.0), policy=policy).outcome is Outcome.PASS
 
 
@@ -588,18 +634,31 @@ def test_nan__is_refused_before_it_reaches_the_judge() -> None:
 def test_gate__a_named_metric_that_only_the_baseline_has_is_no_pass() -> None:
     """Measuring it no more is not the way through a gate."""
     policy = {**TRAINING, "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}}
-    found = verdict(timed(100.0), timed(100.0, metrics={"tokenizer_ms": 5.0}), policy=policy)
+    result = judged(timed(100.0), timed(100.0, metrics={"tokenizer_ms": 5.0}), policy=policy)
+    found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
-    assert found.headline == (
+    assert change(result, "tokenizer_ms").reasons == (Why.GATE_NOT_MEASURED(),)
+    assert outcome_words(change(result, "tokenizer_ms")) == "❔ not measured"
+    assert headline(result) == (
         "Not judged: tokenizer_ms is gated by the policy, and not measured here"
     )
 
 
+def test_gate__a_named_metric_without_a_ratio_is_no_pass() -> None:
+    """A number below 0 is no part of a ratio, so the gate is not passed by it."""
+    policy = {**TRAINING, "metrics": {"mine": {"direction": "lower", "fail": 0.1}}}
+    head, base = (timed(100.0, metrics={"mine": value}) for value in (-10.0, 10.0))
+    result = judged(head, base, policy=policy)
+    assert said(result).outcome is Outcome.INCONCLUSIVE
+    assert change(result, "mine").reasons == (Why.GATE_WITHOUT_RATIO(),)
+    assert outcome_words(change(result, "mine")) == "❔ not compared"
+
+
 def test_gate__a_default_metric_that_only_the_baseline_has_is_said() -> None:
     """Another profiler may not tell the memory: that is seen, and does not block."""
-    found = verdict(timed(100.0), timed(100.0, metrics={"peak_memory_gb": 40.0}))
-    assert found.outcome is Outcome.PASS
-    assert found.reasons == ("Peak memory is not compared: measured by the baseline alone",)
+    result = judged(timed(100.0), timed(100.0, metrics={"peak_memory_gb": 40.0}))
+    assert said(result).outcome is Outcome.PASS
+    assert reasons(result) == ["Peak memory is not compared: measured by the baseline alone"]
 
 
 def test_gate__a_metric_that_is_new_here_passes() -> None:
@@ -615,7 +674,7 @@ def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> N
     points = tuple(one.model_copy(update={"throughput_tok_s": 0.0}) for one in runs())
     result = judged(head, base, history=points)
     assert said(result).outcome is Outcome.FAIL
-    assert said(result).headline.startswith("12.9 % slower (99.2 ms")
+    assert headline(result).startswith("12.9 % slower (99.2 ms")
     assert change(result, STEP_TIME).fail_limit == 0.05
 
 
@@ -625,63 +684,93 @@ def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> N
 def test_budget__needs_no_baseline_and_no_statistics() -> None:
     """An absolute limit fails by itself, in the direction of its metric."""
     head = timed(100.0, metrics={"peak_memory_gb": 79.0})
-    found = verdict(head, policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
-    assert found.outcome is Outcome.FAIL
-    assert found.headline == "Peak memory 79.0 GB is over its budget of 76.0 GB"
-    slow = verdict(head, policy={**TRAINING, "budgets": {THROUGHPUT: 2e6}})
-    assert "is under its budget" in slow.headline
+    result = judged(head, policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
+    assert said(result).outcome is Outcome.FAIL
+    broken = Why.OVER_BUDGET(metric="peak_memory_gb", value=79.0, budget=76.0)
+    assert (said(result).decided_by, said(result).reasons) == (broken, (broken,))
+    assert headline(result) == "Peak memory 79.0 GB is over its budget of 76.0 GB"
+    slow = judged(head, policy={**TRAINING, "budgets": {THROUGHPUT: 2e6}})
+    assert "is under its budget" in headline(slow)
     assert verdict(head, policy={**TRAINING, "budgets": {THROUGHPUT: 1e5}}).outcome is Outcome.PASS
 
 
 def test_budget__on_what_is_not_measured_is_no_pass() -> None:
     """A budget without a number would always be kept."""
-    found = verdict(timed(100.0), policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
+    result = judged(timed(100.0), policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
+    found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
-    assert found.headline == "Not judged: Peak memory has a budget of 76.0 GB, and no number"
+    assert headline(result) == "Not judged: Peak memory has a budget of 76.0 GB, and no number"
 
 
 def test_demand__beside_a_worse_verdict_is_one_more_reason() -> None:
     """What decides stays on top."""
     head = paired(12.0, 12.1, 11.9, 12.0)
-    found = verdict(head, demands=((Outcome.WARN, "no parity"), (Outcome.PASS, "x")))
-    assert found.outcome is Outcome.FAIL
-    assert found.headline.startswith("12.0 % slower")
-    assert found.reasons[-1] == "no parity"
+    soft = {"partner": "gone", "op_ratio": 1.1, "gate": False}
+    result = judged(head, policy={**TRAINING, "parity": [soft]})
+    assert said(result).outcome is Outcome.FAIL
+    assert headline(result).startswith("12.0 % slower")
+    assert said(result).reasons[-1] == Why.PARITY_CASE_MISSING(partner="gone")
+    assert reasons(result)[-1] == "the parity with gone has no partner: that case was not measured"
 
 
-def accepted(bound: float) -> Mapping[str, Acceptance]:
-    shown = f"{bound:.0%}"
-    words = Acceptance(case="training", bound=bound, shown=shown, by="somebody", reason="of fp32")
-    return {THROUGHPUT: words}
+def test_demand__that_is_kept_is_no_reason() -> None:
+    """Only what is broken is said, and decides where it is worse."""
+    passed, rules = verdict(timed(100.0)), rules_of(policy_from(TRAINING), "training")
+
+    def demanded(*demands: Demand) -> Verdict:
+        head, baseline = timed(100.0), found(timed(100.0))
+        return with_demands(passed, Trial(head, rules, baseline, demands=demands))
+
+    kept, broken = Why.PARITY_FILE_MISSING(), Why.PARITY_CASE_MISSING(partner="a")
+    assert demanded((Outcome.PASS, kept)) == passed
+    worse = demanded((Outcome.PASS, kept), (Outcome.WARN, broken))
+    assert (worse.outcome, worse.decided_by) == (Outcome.WARN, broken)
+    assert worse.reasons == (*passed.reasons, broken)
+
+
+def accepted(bound: float, metric: str = THROUGHPUT) -> Acceptance:
+    return Acceptance(
+        case="training",
+        metric=metric,
+        bound=bound,
+        shown=f"{bound:.0%}",
+        by="somebody",
+        reason="of fp32",
+    )
 
 
 def test_acceptance__passes_up_to_its_bound_and_is_shown() -> None:
     """What somebody accepted is in headline and reasons."""
-    found = verdict(paired(12.0, 12.1, 11.9, 12.0), accepted=accepted(0.2))
-    words = "accepted: up to 20% by somebody, because of fp32"
-    assert found.outcome is Outcome.PASS
-    assert found.headline.endswith(words)
-    assert found.reasons[0].endswith(words)
+    result = judged(paired(12.0, 12.1, 11.9, 12.0), acceptances=[accepted(0.2)])
+    words = "up to 20% by somebody, because of fp32"
+    assert said(result).outcome is Outcome.PASS
+    assert accepted_words(accepted(0.2)) == words
+    assert headline(result).endswith(f"accepted: {words}")
+    assert reasons(result)[0] == f"Throughput per device is accepted {words}"
+    assert outcome_words(change(result)) == "☑️ accepted"
 
 
 def test_acceptance__of_less_does_not_hold() -> None:
     """What is worse than the bound fails nonetheless, and says that there is one."""
-    found = verdict(paired(12.0, 12.1, 11.9, 12.0), accepted=accepted(0.05))
-    assert found.outcome is Outcome.FAIL
-    assert found.reasons[0].endswith("accepted only up to 5%")
+    result = judged(paired(12.0, 12.1, 11.9, 12.0), acceptances=[accepted(0.05)])
+    assert said(result).outcome is Outcome.FAIL
+    assert change(result).reasons[-1] == Why.ACCEPTED_UP_TO(bound="5%")
+    assert change_lines(result)[0].endswith("accepted only up to 5%")
 
 
 def test_acceptance__holds_for_a_warning_as_well() -> None:
     """Where warnings fail the check, what only warns must be acceptable, too."""
     assert verdict(timed(112.0)).outcome is Outcome.WARN
-    assert verdict(timed(112.0), accepted=accepted(0.2)).outcome is Outcome.PASS
+    assert verdict(timed(112.0), acceptances=[accepted(0.2)]).outcome is Outcome.PASS
 
 
 def test_contributions__stay_only_with_a_regression() -> None:
     """A delta that is nothing has no place where it went."""
     parts = (Contribution(kind="phase", name="backward", base_ms=50.0, head_ms=60.0),)
-    assert judged(timed(100.0), contributions=parts).contributions == ()
-    assert judged(timed(115.0), policy={}, contributions=parts).contributions == parts
+    for step_ms, kept in ((100.0, ()), (115.0, parts)):
+        both = replace(beside(timed(step_ms)), contributions=parts)
+        (done,) = decide([both], (), policy_from({}))
+        assert done.contributions == kept
 
 
 # --- a report of several cases ------------------------------------------------------------------
@@ -759,12 +848,94 @@ def test_report__one_slow_case_among_many_fails_alone() -> None:
     """The others keep their verdicts."""
     slow = paired(*[12.0 + place / 10 for place in range(8)])
     fine = paired(*[place / 10 for place in range(8)])
-    trials = [
-        trial((slow if number == 2 else fine).model_copy(update={"name": f"case-{number}"}))
-        for number in range(6)
+    cases = [
+        beside((slow if number == 2 else fine).but(name=f"case-{number}")) for number in range(6)
     ]
-    outcomes = [said(one).outcome for one in judge(trials)]
+    outcomes = [said(one).outcome for one in decide(cases, (), policy_from(TRAINING))]
     assert outcomes == [Outcome.FAIL if number == 2 else Outcome.PASS for number in range(6)]
+
+
+# --- decided again ------------------------------------------------------------------------------
+
+
+def several() -> list[Compared]:
+    """A case of each outcome."""
+    noisy = paired(-20.0, 20.0, 15.0, -15.0)
+    elsewhere = timed(100.0, name="elsewhere", environment=on("L4"))
+    return [
+        beside(paired(12.0, 12.4, 11.6, 12.2, 11.8).but(name="fails")),
+        beside(paired(4.0, 4.1, 3.9, 4.0).but(name="warns")),
+        beside(paired(0.5, -0.5, 1.0, -1.0).but(name="passes")),
+        beside(noisy.but(name="noisy"), noisy),
+        beside(elsewhere, timed(100.0, environment=on("T4"))),
+    ]
+
+
+@pytest.mark.parametrize("acceptances", [(), ("fails",)], ids=["plain", "accepted"])
+def test_decide__called_again_says_the_same(acceptances: tuple[str, ...]) -> None:
+    """It is pure: neither a call before it nor its order among others leaves a trace."""
+    rules, branch = policy_from(TRAINING), tuple(runs())
+    granted = [accepted(0.5).but(case=name) for name in acceptances]
+    cases = several()
+    before = copy.deepcopy((cases, branch, rules, granted))
+    first = decide(cases, branch, rules, granted)
+    decide(cases, (), policy_from({"metrics": {THROUGHPUT: {"fail": 0.01}}}))
+    assert decide(cases, branch, rules, granted) == first
+    assert (cases, branch, rules, granted) == before
+
+
+def test_decide__each_outcome_is_there() -> None:
+    """What the tests of `decide` rest on has every outcome, and judges every case in its place."""
+    done = decide(several(), (), policy_from(TRAINING))
+    assert [(one.name, said(one).outcome) for one in done] == [
+        ("fails", Outcome.FAIL),
+        ("warns", Outcome.WARN),
+        ("passes", Outcome.PASS),
+        ("noisy", Outcome.INCONCLUSIVE),
+        ("elsewhere", Outcome.INCONCLUSIVE),
+    ]
+
+
+def test_decide__another_policy_takes_nothing_from_the_cases() -> None:
+    """What was measured comes back whole under any rules; the judgement is added to it."""
+    cases = several()
+    for table in (TRAINING, {}, {**TRAINING, "budgets": {STEP_TIME: 50.0}}):
+        done = decide(cases, (), policy_from(table))
+        assert [bare(one) for one in done] == [bare(one.measured) for one in cases]
+
+
+def bare(case: Measured) -> Measured:
+    """The case without what a judgement adds: its changes and verdict, and the regressions."""
+    own = {name: getattr(case, name) for name in Measured.model_fields}
+    return Measured(**own).but(scorecard=case.scorecard.but(regressions=()))
+
+
+def test_acceptance__changes_nothing_but_what_was_accepted() -> None:
+    """Of one metric of one case: its change, and the verdict that follows from it."""
+    cases = several()
+    plain = decide(cases, (), policy_from(TRAINING))
+    after = decide(cases, (), policy_from(TRAINING), [accepted(0.5).but(case="fails")])
+    assert after[1:] == plain[1:]
+    for before, now in zip(plain[0].changes, after[0].changes, strict=True):
+        if now.metric == THROUGHPUT:
+            assert (before.outcome, now.outcome) == (Outcome.FAIL, Outcome.PASS)
+            decided = {"outcome": None, "severity": None, "accepted": None}
+            assert now.but(**decided) == before.but(**decided)
+        else:
+            assert now == before
+    for field in Judged.model_fields.keys() - {"changes", "verdict", "scorecard"}:
+        assert getattr(after[0], field) == getattr(plain[0], field), field
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [("passes", THROUGHPUT), ("fails", STEP_TIME), ("noisy", THROUGHPUT), ("gone", THROUGHPUT)],
+)
+def test_acceptance__of_what_does_not_fail_changes_nothing(name: str, metric: str) -> None:
+    """Nor does one of a metric that is not gated, of what is too noisy, or of no case here."""
+    cases, rules = several(), policy_from(TRAINING)
+    one = accepted(0.5, metric).but(case=name)
+    assert decide(cases, (), rules, [one]) == decide(cases, (), rules)
 
 
 # --- whatever the numbers are -------------------------------------------------------------------

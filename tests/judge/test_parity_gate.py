@@ -9,17 +9,22 @@ from typing import Any
 import pytest
 
 from ci_score.cli import execute
-from ci_score.compare.efficiency import Workload
-from ci_score.compare.measuring import measured_case
-from ci_score.judge.parity import Demand, parity_demands, parity_with_a_case
-from ci_score.judge.policy import ParityRule, policy_of
+from ci_score.compare import Workload, measured_case
+from ci_score.judge.parity import parity_demands, parity_with_a_case
+from ci_score.judge.policy import ParityRule
+from ci_score.judge.trial import Demand
 from ci_score.model.profile import Profile
-from ci_score.model.record import CaseRecord, Record
+from ci_score.model.reasons import quoted
+from ci_score.model.record import Judged, Measured, Record
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.model.verdict import Outcome
+from ci_score.report.headlines import headline
+from ci_score.report.rows import notes
+from ci_score.report.sentences import sentence, sentences
 from ci_score.run.fork_report import only_numbers
 from tests.builders import case, layer, on, profile, runtime, scorecard
+from tests.builders.verdicts import policy
 
 Out = pytest.CaptureFixture[str]
 NAME = "llama@mi300x"
@@ -36,15 +41,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def rule(**demands: Any) -> ParityRule:
     table = {"match": "*@mi300x", "partner": "*@h100", **demands}
-    policy = policy_of({"parity": [{k: v for k, v in table.items() if v is not None}]}, "policy")
-    return policy.parity[0]
+    return policy(parity=[{k: v for k, v in table.items() if v is not None}]).parity[0]
 
 
-def side(name: str, tok_s: float = 1000.0, **fields: Any) -> CaseRecord:
+def side(name: str, tok_s: float = 1000.0, **fields: Any) -> Judged:
     return case(name, scorecard(100.0, tok_s), **{"tokens_per_step": 100.0, **fields})
 
 
-def demanded(rule: ParityRule, mine: CaseRecord, *others: CaseRecord) -> tuple[Demand, ...]:
+def demanded(rule: ParityRule, mine: Measured, *others: Measured) -> tuple[Demand, ...]:
     return parity_demands(rule, mine, {one.name: one for one in (mine, *others)})
 
 
@@ -52,25 +56,31 @@ def outcomes(demands: tuple[Demand, ...]) -> list[Outcome]:
     return [outcome for outcome, _ in demands]
 
 
+def words_of(demands: tuple[Demand, ...]) -> str:
+    """The sentence of the one demand that is broken."""
+    ((_, reason),) = demands
+    return sentence(reason)
+
+
 # --- the partner --------------------------------------------------------------------------------
 
 
 def test_parity__without_its_partner_is_not_judged() -> None:
     """Neither a case that was not measured nor a file that is not there is at par."""
-    ((outcome, words),) = demanded(rule(ms_per_1k_tokens=1.2), side(NAME))
+    ((outcome, reason),) = demanded(rule(ms_per_1k_tokens=1.2), side(NAME))
     assert outcome is Outcome.INCONCLUSIVE
-    assert "llama@h100" in words
-    ((outcome, words),) = demanded(rule(partner=None, ms_per_1k_tokens=1.2), side(NAME))
+    assert "llama@h100" in sentence(reason)
+    ((outcome, reason),) = demanded(rule(partner=None, ms_per_1k_tokens=1.2), side(NAME))
     assert outcome is Outcome.INCONCLUSIVE
-    assert "the input `parity` names no file" in words
+    assert "the input `parity` names no file" in sentence(reason)
 
 
 def test_parity__with_a_partner_that_crashed_is_not_judged() -> None:
     """Its numbers are none."""
-    crashed = side("llama@h100", unmeasured="out of memory")
-    ((outcome, words),) = demanded(rule(ms_per_1k_tokens=1.2), side(NAME), crashed)
+    crashed = side("llama@h100", unmeasured=quoted("out of memory"))
+    ((outcome, reason),) = demanded(rule(ms_per_1k_tokens=1.2), side(NAME), crashed)
     assert outcome is Outcome.INCONCLUSIVE
-    assert "llama@h100 is not usable (out of memory)" in words
+    assert "llama@h100 is not usable (out of memory)" in sentence(reason)
 
 
 def test_parity__that_does_not_gate_warns_at_most() -> None:
@@ -102,7 +112,7 @@ def test_parity__needs_the_same_of_both_sides(
     wanted = rule(require_same=[key], ms_per_1k_tokens=1.2)
     found = demanded(wanted, side(NAME, **mine), side("llama@h100", **theirs))
     assert outcomes(found) == ([Outcome.INCONCLUSIVE] if words else [])
-    assert words is None or words in found[0][1]
+    assert words is None or words in words_of(found)
 
 
 # --- time per token -----------------------------------------------------------------------------
@@ -114,7 +124,7 @@ def test_parity__time_per_token(tok_s: float, broken: bool) -> None:
     found = demanded(rule(ms_per_1k_tokens=1.25), side(NAME, tok_s), side("llama@h100"))
     assert outcomes(found) == ([Outcome.FAIL] if broken else [])
     if broken:
-        assert "1.25× the time per 1k tokens (1,252 ms against 1,000 ms)" in found[0][1]
+        assert "1.25× the time per 1k tokens (1,252 ms against 1,000 ms)" in words_of(found)
 
 
 def test_parity__time_per_token_of_different_numbers_of_devices() -> None:
@@ -127,7 +137,7 @@ def test_parity__of_an_unknown_rate_is_not_judged() -> None:
     """Without tokens there is no time per token."""
     found = demanded(rule(ms_per_1k_tokens=1.25), side(NAME), side("llama@h100", 0.0))
     assert outcomes(found) == [Outcome.INCONCLUSIVE]
-    assert "which llama@h100 does not tell" in found[0][1]
+    assert "which llama@h100 does not tell" in words_of(found)
 
 
 # --- ops ----------------------------------------------------------------------------------------
@@ -151,7 +161,7 @@ def test_parity__of_ops_that_weigh_something(
     """Only ops with a share of either side's time count, and none of them hides behind others."""
     found = demanded(rule(op_ratio=1.1), side(NAME, ops=mine), side("llama@h100", ops=theirs))
     assert outcomes(found) == ([Outcome.FAIL] if expected else [])
-    assert expected is None or expected in found[0][1]
+    assert expected is None or expected in words_of(found)
 
 
 def test_parity__of_too_few_ops_is_not_judged() -> None:
@@ -160,7 +170,7 @@ def test_parity__of_too_few_ops_is_not_judged() -> None:
     for wanted in (rule(op_ratio=1.1), rule(reference_parity=True), rule(min_coverage=0.5)):
         found = demanded(wanted, side(NAME, ops=mine), side("llama@h100", ops=theirs))
         assert outcomes(found) == [Outcome.INCONCLUSIVE]
-        assert "ops of 40% and 40% of the op time, 50% is demanded" in found[0][1]
+        assert "ops of 40% and 40% of the op time, 50% is demanded" in words_of(found)
     lower = rule(op_ratio=1.1, min_coverage=0.4)
     assert demanded(lower, side(NAME, ops=mine), side("llama@h100", ops=theirs)) == ()
 
@@ -178,7 +188,7 @@ def test_parity__of_the_reference() -> None:
         rule(reference_parity=True), side(NAME, ops=mine), side("llama@h100", ops=theirs)
     )
     assert outcomes(found) == [Outcome.FAIL]
-    assert "norm 2.00×" in found[0][1]
+    assert "norm 2.00×" in words_of(found)
 
 
 def test_parity__of_a_file_and_a_trace_goes_by_kind() -> None:
@@ -186,21 +196,21 @@ def test_parity__of_a_file_and_a_trace_goes_by_kind() -> None:
     trace = profile(op_categories={"gemm": 10.0}, ops={"sgemm_128": 10.0})
     file = runtime("theirs", qkv_proj=4.0, lm_head=4.0)
     mine = measured(NAME, trace, file)
-    ((outcome, words),) = demanded(rule(partner=None, op_ratio=1.1), mine)
+    ((outcome, reason),) = demanded(rule(partner=None, op_ratio=1.1), mine)
     assert outcome is Outcome.FAIL
-    assert "gemm 1.25×" in words
+    assert "gemm 1.25×" in sentence(reason)
 
 
-def measured(name: str, measured: Profile, partner: ParityProfile | None = None) -> CaseRecord:
+def measured(name: str, measured: Profile, partner: ParityProfile | None = None) -> Measured:
     return measured_case(CaseInput(name, measured, partner=partner), Workload())
 
 
 def test_parity__of_a_fork_s_record_is_judged_from_its_numbers() -> None:
     """The partner's numbers are in the record, its words are not."""
     mine = measured(NAME, profile(per_layer=(layer(0, gemm=2.0),)), runtime("@everyone", gemm=1.0))
-    ((outcome, words),) = demanded(rule(partner=None, op_ratio=1.1), only_numbers(mine))
+    ((outcome, reason),) = demanded(rule(partner=None, op_ratio=1.1), only_numbers(mine))
     assert outcome is Outcome.FAIL
-    assert words.startswith("No parity with partner: gemm 2.00×")
+    assert sentence(reason).startswith("No parity with partner: gemm 2.00×")
 
 
 def test_parity__of_two_cases_is_shown() -> None:
@@ -270,7 +280,8 @@ def test_run__without_the_case_that_a_parity_is_about_is_no_pass(here: Path) -> 
     assert execute(["run"]) == 3
     lost = left(here).unjudged
     assert lost is not None
-    assert "The policy requires the case *@mi300x" in json.dumps(lost.reasons)
+    words = " ".join(sentences(lost.reasons))
+    assert "The policy requires the case *@mi300x" in words
 
 
 def test_run__with_parity_of_a_file(here: Path, capsys: Out) -> None:
@@ -314,9 +325,8 @@ def test_measure__fewer_timed_steps_than_demanded_are_not_judged(here: Path) -> 
     launched(here, 11, 2)
     arguments = ["run", "--profiles", "none", "--measurements", "m.jsonl"]
     assert execute(arguments) == 3
-    verdict = left(here).cases[0].verdict
-    assert verdict is not None
-    assert verdict.headline.endswith("1 of 1 launches have fewer (the shortest 9)")
+    (case,) = left(here).cases
+    assert headline(case).endswith("1 of 1 launches have fewer (the shortest 9)")
     launched(here, 12, 2)
     assert execute(arguments) == 0
 
@@ -326,5 +336,8 @@ def test_measure__another_warm_up_is_said(here: Path) -> None:
     write(here / ".github" / "ci-score.toml", "[measure]\nwarmup_steps = 3")
     launched(here, 12, 2)
     assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 0
-    notes = left(here).cases[0].scorecard.notes
-    assert "asks for 3 warm-up steps a launch; launches here declare 2" in "".join(notes)
+    (case,) = left(here).cases
+    assert case.verdict is not None
+    assert case.verdict.outcome is Outcome.INCONCLUSIVE
+    words = "".join(notes(case))
+    assert "asks for 3 warm-up steps a launch; launches here declare 2" in words

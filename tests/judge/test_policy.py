@@ -11,16 +11,17 @@ import pytest
 
 from ci_score.cli import execute
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.judge.policy import GateRule, Policy, fates_of, policy_of, policy_table, rules_of
-from ci_score.judge.trials import judged_case
-from ci_score.judge.verdict import HARMLESS, describe
+from ci_score.judge.policy import GateRule, Policy, passes, policy_of, read_policy, rules_of
 from ci_score.model.metrics import Kind
 from ci_score.model.record import Record
+from ci_score.model.stages import BaselineMissing
+from ci_score.model.verdict import HARMLESS, Unjudged
 from ci_score.model.verdict import Outcome as VerdictOutcome
-from ci_score.model.verdict import Unjudged
+from ci_score.report.headlines import describe
 from ci_score.report.words import limit
 from tests.builders import PROJECT, case, found, profile, scorecard
-from tests.scene import FAST, SLOW, Outcome, Scene, on_pull_request, pull_request, tip
+from tests.builders.scene import FAST, SLOW, Outcome, Scene, on_pull_request, pull_request, tip
+from tests.builders.verdicts import judged_case, verdict_on
 
 Out = pytest.CaptureFixture[str]
 STARTER = (PROJECT / "ci_score" / "judge" / "policy" / "starter.toml").read_text(encoding="utf-8")
@@ -36,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(text: str) -> Policy:
-    return policy_of(policy_table(text.encode(), "policy.toml"), "policy.toml")
+    return read_policy(text.encode(), "policy.toml").policy
 
 
 def training(text: str = "") -> Policy:
@@ -198,9 +199,21 @@ def test_required__names_the_patterns_that_nothing_matches() -> None:
 
 
 def test_unjudged__says_it_per_reason() -> None:
-    """By the names that `policy show` prints."""
-    fates = fates_of({"unjudged": {"first_run": "fail", "api_down": "pass"}})
-    assert fates == {Unjudged.FIRST_RUN: False, Unjudged.API_DOWN: True}
+    """By the names that `policy show` prints; of the others a harmless one passes."""
+    said = {"first_run": "fail", "api_down": "pass"}
+    policy = policy_of({"unjudged": said}, "policy.toml").policy
+    assert {reason for reason in Unjudged if passes(policy, reason)} == {
+        *HARMLESS - {Unjudged.FIRST_RUN},
+        Unjudged.API_DOWN,
+    }
+    assert not passes(policy, None)
+
+
+def test_unjudged__what_the_policy_says_of_it_stands_in_the_verdict() -> None:
+    """A verdict knows by itself whether it may pass, so that no exit code asks the policy again."""
+    first_run = BaselineMissing(Unjudged.FIRST_RUN)
+    for policy, may_pass in ((read(""), True), (read("unjudged = {first_run = 'fail'}"), False)):
+        assert verdict_on(judged_case(case(), first_run, policy)).may_pass is may_pass
 
 
 # --- what is refused ----------------------------------------------------------------------------
@@ -428,7 +441,7 @@ LOOSE = "[metrics.throughput_tok_s]\ngate = false\n[metrics.step_time_ms]\ngate 
 
 def judged_on_github(scene: Scene, theirs: str | None, mine: str | None, slow: bool) -> Outcome:
     """A pull request with a policy of its own, to a branch whose record holds another."""
-    table = policy_table(theirs.encode(), "policy.toml") if theirs is not None else None
+    table = read_policy(theirs.encode(), "policy.toml").table if theirs is not None else None
     scene.leave_record(tip(scene), FAST, policy=table)
     pull = pull_request(scene)
     scene.measure(SLOW if slow else FAST)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from ci_score.launches.attempts import as_one
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Judged
 from ci_score.model.verdict import Outcome, Unjudged, Verdict
-from tests.launches.test_void_launches import judged, lines, read
+from ci_score.report.headlines import headline
+from ci_score.report.rows import notes
+from tests.builders.launches import judged, lines, read
 
 PAIRS = 8
 
@@ -43,15 +45,15 @@ def session(
     )
 
 
-def outcome(data: bytes, folder: Path) -> tuple[CaseRecord, Verdict]:
+def outcome(data: bytes, folder: Path) -> tuple[Judged, Verdict]:
     record, verdict = judged(data, folder)
     return record.cases[0], verdict
 
 
 def refused(data: bytes, folder: Path) -> str:
-    _, verdict = outcome(data, folder)
+    case, verdict = outcome(data, folder)
     assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.OTHER_WORK)
-    return verdict.headline
+    return headline(case)
 
 
 # --- loss and valid steps -----------------------------------------------------------------------
@@ -77,7 +79,7 @@ def test_untold__at_the_same_speed_is_said(tmp_path: Path) -> None:
     """It may be a change of what is logged; nobody has to guess that."""
     case, verdict = outcome(session(base={"final_loss": 2.0}), tmp_path)
     assert verdict.outcome is Outcome.PASS
-    assert any("tells its final loss, and this run does not" in n for n in case.scorecard.notes)
+    assert any("tells its final loss, and this run does not" in note for note in notes(case))
 
 
 @pytest.mark.parametrize("fields", [{"head": {"final_loss": 2.0}}, {}], ids=["new", "never"])
@@ -85,7 +87,8 @@ def test_untold__by_the_base_is_nothing_lost(fields: dict[str, Any], tmp_path: P
     """Who starts to tell a loss is not refused for it."""
     case, verdict = outcome(session(90.0, **fields), tmp_path)
     assert verdict.outcome is Outcome.PASS
-    assert not any("this run does not" in note for note in case.scorecard.notes)
+    assert verdict.remarks == ()
+    assert not any("this run does not" in note for note in notes(case))
 
 
 def test_valid_steps__of_the_worst_launch_count(tmp_path: Path) -> None:

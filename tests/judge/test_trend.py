@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from benchmarks.trend import WORLDS, history, trends
-from ci_score.compare.efficiency import Workload
-from ci_score.compare.measuring import measured_case
+from ci_score.compare import Workload, measured_case
 from ci_score.judge.trend import LEAST_RUNS, trends_of
-from ci_score.judge.verdict import describe_trend
 from ci_score.model.environment import Environment
 from ci_score.model.metrics import KERNELS, STEP_TIME, THROUGHPUT, metric_named
-from ci_score.model.record import MOST_BETWEEN, CaseRecord, HistoryPoint, Record
+from ci_score.model.record import MOST_BETWEEN, HistoryPoint, Judged, Record
 from ci_score.model.stages import Baseline, CaseInput
 from ci_score.model.verdict import Outcome
+from ci_score.report.headlines import describe_trend
 from ci_score.run.story import Job, run
 from tests.builders import found, profile
 
@@ -181,8 +180,8 @@ class Branch:
         return None
 
 
-def measured(step_ms: float) -> CaseRecord:
-    return measured_case(CaseInput("training", profile(step_ms)), Workload())
+def measured(step_ms: float) -> Judged:
+    return Judged.of(measured_case(CaseInput("training", profile(step_ms)), Workload()))
 
 
 def left_by(points: list[HistoryPoint], case: CaseInput, *, tracked: bool = True) -> Record:

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from ci_score.judge.trials import judged_case
-from ci_score.judge.verdict import HARMLESS, FailOn, Gate, OnInconclusive, exit_code, report_outcome
+from ci_score.judge import exit_code
+from ci_score.model.environment import Environment
 from ci_score.model.explanation import Timeline
-from ci_score.model.record import CaseRecord, Record
+from ci_score.model.gate import FailOn, Gate, OnInconclusive
+from ci_score.model.reasons import Why, quoted
+from ci_score.model.record import Judged, Record
 from ci_score.model.scorecard import Scorecard, Severity
 from ci_score.model.stages import BaselineMissing
-from ci_score.model.verdict import Outcome, Unjudged, Verdict
+from ci_score.model.verdict import HARMLESS, JudgedBy, Outcome, Unjudged, Verdict, unjudged
+from ci_score.report.headlines import headline
+from ci_score.report.sentences import sentence, sentences
 from tests.builders import case, found, on, record, scorecard
+from tests.builders.verdicts import change_lines, judged_case
+from tests.builders.verdicts import verdict_on as verdict
 
 NEVER = FailOn.NEVER
 
 
-def judged(head: Scorecard, base: Scorecard) -> CaseRecord:
+def judged(head: Scorecard, base: Scorecard) -> Judged:
     return judged_case(case(card=head), found(case(card=base)))
 
 
-def verdict(judged: CaseRecord) -> Verdict:
-    assert judged.verdict is not None
-    return judged.verdict
-
-
-def with_verdicts(*outcomes: Outcome, unjudged: Unjudged | None = None) -> Record:
+def with_verdicts(*outcomes: Outcome, why: Unjudged = Unjudged.NOTHING_MEASURED) -> Record:
+    """Cases with these outcomes; `why` is of those that were not judged."""
+    not_judged = unjudged(why, Why.NO_BASELINE(why=why.value))
     return record(
         *(
             case(
                 name=f"case-{number}",
-                verdict=Verdict(outcome=outcome, headline="x", unjudged=unjudged),
+                verdict=not_judged
+                if outcome is Outcome.INCONCLUSIVE
+                else Verdict(outcome=outcome, decided_by=Why.CONFIRMED()),
             )
             for number, outcome in enumerate(outcomes)
         )
@@ -58,7 +63,7 @@ def test_judge__a_fall_in_coverage_only_warns() -> None:
     assert verdict(judged(scorecard(wall_coverage=0.1), scorecard())).outcome is Outcome.WARN
 
 
-def sided(step_ms: float, backward_ms: float, swiglu_ms: float) -> CaseRecord:
+def sided(step_ms: float, backward_ms: float, swiglu_ms: float) -> Judged:
     phases = {"forward": 30.0, "backward": backward_ms}
     return case(
         card=scorecard(step_ms),
@@ -69,34 +74,36 @@ def sided(step_ms: float, backward_ms: float, swiglu_ms: float) -> CaseRecord:
 
 
 def test_judge__says_what_and_where_and_how_sure() -> None:
-    """The headline names the change and its cause; the basis says that it is unverified."""
+    """The headline names the change and its cause, and says that it is unverified."""
     judged_head = judged_case(sided(150.0, 115.0, 60.0), found(sided(100.0, 65.0, 10.0)))
-    said = verdict(judged_head)
-    assert said.headline == (
+    assert headline(judged_head) == (
         "50.0 % slower (100 ms → 150 ms a step) (unverified): 'swiglu_bwd' takes 10.0 ms → 60.0"
         " ms a step"
         " in the backward (+50.0 ms)"
     )
-    assert said.reasons == ("Step time +50.0 % (100 ms → 150 ms): critical",)
-    assert "Unverified" in (said.basis or "")
+    assert change_lines(judged_head) == ["Step time +50.0 % (100 ms → 150 ms): critical"]
+    assert verdict(judged_head).reasons == ()
+    gated = [change for change in judged_head.changes if change.outcome is not None]
+    assert {change.judged_by for change in gated} == {JudgedBy.UNVERIFIED}
     assert judged_head.explanation
-    assert judged_head.explanation.sentence
+    assert judged_head.explanation.cause
+    assert judged_head.explanation.cause.code is Why.ONE_OP
 
 
 def test_judge__gives_no_reason_for_what_is_not_worse() -> None:
     """Within the limits the parts of the step stay, and no sentence."""
     judged_head = judged_case(sided(105.0, 70.0, 15.0), found(sided(100.0, 65.0, 10.0)))
-    assert verdict(judged_head).headline == "No slowdown beyond 10 % (unverified)"
+    assert headline(judged_head) == "No slowdown beyond 10 % (unverified)"
     assert judged_head.explanation
-    assert judged_head.explanation.sentence is None
+    assert judged_head.explanation.cause is None
     assert judged_head.explanation.delta_ms == 5.0
 
 
 def test_judge__names_the_smallest_slowdown_it_could_have_seen() -> None:
     """A pass of the fixed rule says nothing about what is below its limit, and says so."""
-    said = verdict(judged(scorecard(), scorecard()))
-    assert said.smallest_visible_slowdown == 0.10
-    assert said.headline == "No slowdown beyond 10 % (unverified)"
+    same = judged(scorecard(), scorecard())
+    assert verdict(same).smallest_visible_slowdown == 0.10
+    assert headline(same) == "No slowdown beyond 10 % (unverified)"
 
 
 def test_judge__nothing_measured_is_never_a_pass() -> None:
@@ -128,12 +135,21 @@ def test_judge__coverage_alone_is_no_comparison() -> None:
 
 def test_judge__a_case_that_says_why_it_was_not_measured_is_believed() -> None:
     """A crashed run may report numbers, and more throughput than a whole one."""
-    crashed = case(card=scorecard(50.0, 2000.0), unmeasured="the run crashed")
-    said = verdict(judged_case(crashed, found(case())))
-    assert (said.outcome, said.headline) == (
-        Outcome.INCONCLUSIVE,
-        "Not judged: the run crashed",
+    crashed = case(card=scorecard(50.0, 2000.0), unmeasured=quoted("the run crashed"))
+    done = judged_case(crashed, found(case()))
+    assert verdict(done).outcome is Outcome.INCONCLUSIVE
+    assert headline(done) == "Not judged: the run crashed"
+
+
+def test_judge__a_crashed_case_still_says_which_versions_changed() -> None:
+    """They may be why it crashed."""
+    crashed = case(
+        environment=Environment(versions={"torch": "2.9"}), unmeasured=quoted("the run crashed")
     )
+    base = case(environment=Environment(versions={"torch": "2.8"}))
+    done = judged_case(crashed, found(base))
+    assert done.baseline is not None
+    assert done.baseline.changed_versions == ("torch 2.8 → 2.9",)
 
 
 def test_judge__other_hardware_is_never_a_regression() -> None:
@@ -141,7 +157,7 @@ def test_judge__other_hardware_is_never_a_regression() -> None:
     head = case(card=scorecard(300.0), environment=on("L4"))
     said = verdict(judged_case(head, found(case(environment=on("H100 SXM 80GB")))))
     assert said.unjudged is Unjudged.ENVIRONMENT_CHANGED
-    assert said.reasons == ("accelerator: L4 here, H100 SXM 80GB there",)
+    assert sentences(said.reasons) == ["accelerator: L4 here, H100 SXM 80GB there"]
 
 
 def test_judge__a_throughput_of_unknown_devices_is_not_compared() -> None:
@@ -149,7 +165,9 @@ def test_judge__a_throughput_of_unknown_devices_is_not_compared() -> None:
     head = case(card=scorecard(100.0, 125.0), environment=on(None, 8))
     result = judged_case(head, found(case(card=scorecard(100.0, 1000.0))))
     assert verdict(result).outcome is Outcome.PASS
-    assert result.changes[0].not_compared == "only one side knows how many devices it ran on"
+    why = result.changes[0].not_compared
+    assert why is not None
+    assert sentence(why) == "only one side knows how many devices it ran on"
 
 
 def test_judge__a_step_of_another_size_is_compared_by_throughput_alone() -> None:
@@ -158,21 +176,23 @@ def test_judge__a_step_of_another_size_is_compared_by_throughput_alone() -> None
     base = case(card=scorecard(100.0, 1000.0), tokens_per_step=8192.0)
     result = judged_case(head, found(base))
     assert verdict(result).outcome is Outcome.PASS
-    assert result.changes[1].not_compared == "16384 tokens a step here, 8192 there"
+    why = result.changes[1].not_compared
+    assert why is not None
+    assert sentence(why) == "16384 tokens a step here, 8192 there"
 
 
 def test_judge__most_of_it_is_only_said_where_it_is() -> None:
     """A phase of 5 ms is not where most of 100 ms went."""
     head = case(card=scorecard(400.0), phases={"a": 105.0})
     base = case(card=scorecard(300.0), phases={"a": 100.0})
-    assert "most of it" not in verdict(judged_case(head, found(base))).headline
+    assert "most of it" not in headline(judged_case(head, found(base)))
 
 
 def test_exit__on_a_merged_branch_a_regression_is_only_reported() -> None:
     """The default branch exits 0 on a regression, and not on broken input."""
     gate = Gate(reports_only=True)
     assert exit_code(with_verdicts(Outcome.FAIL), gate) == 0
-    broken = with_verdicts(Outcome.INCONCLUSIVE, unjudged=Unjudged.NOTHING_MEASURED)
+    broken = with_verdicts(Outcome.INCONCLUSIVE, why=Unjudged.NOTHING_MEASURED)
     assert exit_code(broken, gate) == 3
 
 
@@ -185,10 +205,12 @@ def test_exit__a_case_without_a_verdict_is_not_a_pass() -> None:
 @pytest.mark.parametrize("reason", [*Unjudged])
 def test_judge__a_missing_baseline_is_inconclusive_with_its_reason(reason: Unjudged) -> None:
     """Absence is a type with a reason, and the reason reaches the verdict."""
-    said = verdict(judged_case(case(), BaselineMissing(reason, "why")))
+    done = judged_case(case(), BaselineMissing(reason, quoted("why")))
+    said = verdict(done)
     assert (said.outcome, said.unjudged) == (Outcome.INCONCLUSIVE, reason)
-    assert said.headline.startswith("Not judged: ")
-    assert said.reasons == ("why",)
+    assert said.decided_by == Why.NO_BASELINE(why=reason.value)
+    assert headline(done).startswith("Not judged: ")
+    assert sentences(said.reasons) == ["why"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +232,7 @@ def test_exit__by_fail_on(outcome: Outcome, critical: int, warning: int, never: 
 @pytest.mark.parametrize("reason", [*Unjudged])
 def test_exit__inconclusive_by_reason(reason: Unjudged) -> None:
     """A healthy beginning passes with a notice, everything else blocks; both can be overruled."""
-    judged = with_verdicts(Outcome.INCONCLUSIVE, unjudged=reason)
+    judged = with_verdicts(Outcome.INCONCLUSIVE, why=reason)
     assert exit_code(judged, Gate(NEVER)) == (0 if reason in HARMLESS else 3)
     assert exit_code(judged, Gate(NEVER, OnInconclusive.FAIL)) == 3
     assert exit_code(judged, Gate(NEVER, OnInconclusive.PASS)) == 0
@@ -219,29 +241,27 @@ def test_exit__inconclusive_by_reason(reason: Unjudged) -> None:
 def test_exit__the_reasons_that_do_not_block() -> None:
     """The beginnings of a life (first run, expired, new), and noise that was measured and said."""
     assert {reason.value for reason in HARMLESS} == {
-        "first run",
+        "first_run",
         "expired",
-        "a new case",
-        "no baseline for this environment on a new case",
-        "too noisy to tell",
+        "new_case",
+        "new_environment_of_new_case",
+        "too_noisy",
     }
 
 
 def test_exit__a_regression_outranks_what_could_not_be_judged() -> None:
     """Fail > inconclusive > warn > pass, for the report and for its exit code."""
-    both = with_verdicts(
-        Outcome.INCONCLUSIVE, Outcome.FAIL, Outcome.WARN, unjudged=Unjudged.API_DOWN
-    )
-    assert report_outcome(both) is Outcome.FAIL
+    both = with_verdicts(Outcome.INCONCLUSIVE, Outcome.FAIL, Outcome.WARN, why=Unjudged.API_DOWN)
+    assert both.outcome is Outcome.FAIL
     assert exit_code(both, Gate()) == 1
     assert exit_code(both, Gate(NEVER)) == 3
-    assert report_outcome(with_verdicts(Outcome.WARN, Outcome.PASS)) is Outcome.WARN
+    assert with_verdicts(Outcome.WARN, Outcome.PASS).outcome is Outcome.WARN
 
 
 def test_exit__a_report_of_nothing_is_not_a_pass() -> None:
     """No case, no verdict: exit 3."""
     empty = record().model_copy(update={"cases": ()})
-    assert report_outcome(empty) is Outcome.INCONCLUSIVE
+    assert empty.outcome is Outcome.INCONCLUSIVE
     assert exit_code(empty, Gate()) == 3
 
 

@@ -8,19 +8,20 @@ from typing import Any
 
 import pytest
 
-from ci_score.compare.efficiency import Workload
-from ci_score.compare.measuring import measured_case
+from ci_score.compare import Workload, measured_case
 from ci_score.errors import BadInputError
-from ci_score.judge.trials import judged_case
 from ci_score.launches.environment import LARGEST, read_environment
-from ci_score.measure.environment import here as this_machine
+from ci_score.measure import this_machine
 from ci_score.model.environment import Environment
 from ci_score.model.stages import CaseInput
 from ci_score.model.verdict import Unjudged
+from ci_score.report.headlines import headline
+from ci_score.report.sentences import sentence
 from ci_score.report.terminal import report_text
 from ci_score.run.case_files import CaseSource, files_of_artifact, find_files, is_measurement
 from ci_score.run.reading import read_cases
 from tests.builders import case, found, profile, record, scorecard
+from tests.builders.verdicts import judged_case, verdict_on
 
 WHOLE: dict[str, Any] = {
     "schema": 1,
@@ -86,7 +87,7 @@ def test_environment__what_decides_invalidates_and_informs() -> None:
 
 def test_environment__of_this_machine_is_read() -> None:
     """What `ci-score env` tells is what is read."""
-    told = read_environment(json.dumps(this_machine()).encode(), "environment.json")
+    told = read_environment(json.dumps(this_machine({})).encode(), "environment.json")
     assert told is not None
     assert told.versions["python"]
 
@@ -200,7 +201,9 @@ def test_environment__of_several_nodes_is_joined(tmp_path: Path) -> None:
     assert one.environment == Environment(
         accelerator="NVIDIA L4", disturbances={"shared": "a process", "throttled": "power"}
     )
-    assert "disagree on the accelerator: NVIDIA L4, NVIDIA A10" in "".join(one.notes)
+    assert "disagree on the accelerator: NVIDIA L4, NVIDIA A10" in "".join(
+        note.words for note in one.notes
+    )
 
 
 def test_environment__that_is_wrong_is_the_problem_of_its_case(tmp_path: Path) -> None:
@@ -209,7 +212,8 @@ def test_environment__that_is_wrong_is_the_problem_of_its_case(tmp_path: Path) -
     put(tmp_path / "perf" / "b", p=PROFILE)
     problems = {one.name: one.problem for one in read(tmp_path)}
     assert problems["b"] is None
-    assert "environment.json: accelerator: found 3" in str(problems["a"])
+    assert problems["a"] is not None
+    assert "environment.json: accelerator: found 3" in sentence(problems["a"])
 
 
 def test_environment__of_another_tool_is_a_note(tmp_path: Path) -> None:
@@ -217,7 +221,7 @@ def test_environment__of_another_tool_is_a_note(tmp_path: Path) -> None:
     put(tmp_path / "perf", p=PROFILE, env='{"channels": []}')
     (one,) = read(tmp_path)
     assert one.problem is None
-    assert "environment.json was left out" in one.notes[0]
+    assert "environment.json was left out" in one.notes[0].words
 
 
 def test_environment__a_link_out_of_the_workspace_is_not_followed(tmp_path: Path) -> None:
@@ -227,7 +231,8 @@ def test_environment__a_link_out_of_the_workspace_is_not_followed(tmp_path: Path
     put(here / "perf", p=PROFILE)
     (here / "perf" / "environment.json").symlink_to(tmp_path / "environment.json")
     (one,) = read(here)
-    assert "leaves the workspace" in str(one.problem)
+    assert one.problem is not None
+    assert "leaves the workspace" in sentence(one.problem)
 
 
 # --- what becomes of it -------------------------------------------------------------------------
@@ -241,19 +246,17 @@ def measured(**fields: Any) -> Any:
 def test_environment__another_one_is_no_regression() -> None:
     """It names the key and both values."""
     base = case(card=scorecard(50.0), environment=Environment(precision="fp32"))
-    verdict = judged_case(measured(precision="bf16"), found(base)).verdict
-    assert verdict is not None
+    verdict = verdict_on(judged_case(measured(precision="bf16"), found(base)))
     assert verdict.unjudged is Unjudged.ENVIRONMENT_CHANGED
-    assert verdict.reasons[0] == "precision: bf16 here, fp32 there"
+    assert sentence(verdict.reasons[0]) == "precision: bf16 here, fp32 there"
 
 
 def test_environment__a_disturbed_measurement_is_not_judged() -> None:
     """Clocks that were held down are no regression of the program."""
     head = measured(disturbances={"throttled": "SW power cap during 3 of 12 launches"})
-    verdict = judged_case(head, found(case(card=scorecard(50.0)))).verdict
-    assert verdict is not None
-    assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
-    assert "SW power cap" in verdict.headline
+    judged = judged_case(head, found(case(card=scorecard(50.0))))
+    assert verdict_on(judged).unjudged is Unjudged.INVALID_MEASUREMENT
+    assert "SW power cap" in headline(judged)
 
 
 def test_environment__versions_inform() -> None:

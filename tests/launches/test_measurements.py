@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ci_score.launches.lines import Launch, not_in_turns, undeclared_warm_up
+from ci_score.launches.lines import Launch, notes_on
 
 
 def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:
     return Launch.model_validate({"schema": 1, "step_ms": step_ms, "warmup_steps": warmup_steps})
+
+
+def notes(code: str, launches: list[Launch]) -> list[str]:
+    """What is said of such launches under that code."""
+    return [note.words for note in notes_on(launches, launches) if note.code == code]
 
 
 USUAL = (100.0, 102.0, 98.0, 101.0, 99.0, 100.0)
@@ -17,7 +22,8 @@ USUAL = (100.0, 102.0, 98.0, 101.0, 99.0, 100.0)
 def test_warm_up__that_was_not_declared_is_said() -> None:
     """A compilation in the first timed step of nearly every launch is no luck."""
     launches = [launch(230.0, *USUAL), launch(250.0, *USUAL), launch(240.0, *USUAL)]
-    assert undeclared_warm_up(launches) == (
+    (words,) = notes("warm_up_not_declared", launches)
+    assert words == (
         "The first timed step of 3 of 3 launches takes 2.4 times as long as usual: more warm-up"
         " steps than declared?"
     )
@@ -44,7 +50,7 @@ def test_warm_up__changes_no_number() -> None:
 )
 def test_warm_up__is_not_seen_everywhere(launches: list[Launch]) -> None:
     """What may be luck, or is declared, is not said."""
-    assert undeclared_warm_up(launches) is None
+    assert notes("warm_up_not_declared", launches) == []
 
 
 def in_order(sides: str) -> list[Launch]:
@@ -65,10 +71,10 @@ def in_order(sides: str) -> list[Launch]:
 @pytest.mark.parametrize(("sides", "told"), [("hhhhbbbb", True), ("bbhh", True), ("hbbhhb", False)])
 def test_turns__that_were_not_taken_are_said(sides: str, told: bool) -> None:
     """Pairs that did not run side by side share no mood of the machine."""
-    assert (not_in_turns(in_order(sides)) is not None) is told
+    assert bool(notes("not_in_turns", in_order(sides))) is told
 
 
 def test_turns__are_not_guessed_where_no_order_was_told() -> None:
     """Lines without an order all have the same one."""
     launches = [one.model_copy(update={"order": 0}) for one in in_order("hhbb")]
-    assert not_in_turns(launches) is None
+    assert notes("not_in_turns", launches) == []

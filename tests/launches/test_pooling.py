@@ -11,26 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.launches.attempts import Attempts, pooled
-from ci_score.model.record import CaseRecord, LaunchNumbers, Record, RunIdentity
-from tests.builders import case, on, profile, record, scorecard
+from ci_score.model.reasons import quoted
+from ci_score.model.record import Judged, LaunchNumbers, Record, RunIdentity
+from ci_score.report.sentences import sentence
+from tests.builders import case, on, profile, scorecard
+from tests.builders.launches import COMMIT, attempt, together
+from tests.builders.scene import FAST, SLOW, Outcome, Scene, pull_request, record_in, tip
 from tests.loopback_github import events
 from tests.loopback_github.events import Event
-from tests.scene import FAST, SLOW, Outcome, Scene, pull_request, record_in, tip
-
-COMMIT = "c" * 40
 
 
-def measured(digest: str, step_ms: float = 100.0, **fields: Any) -> CaseRecord:
+def measured(digest: str, step_ms: float = 100.0, **fields: Any) -> Judged:
     return case(card=scorecard(step_ms, 1e5 / step_ms), measurement=digest, **fields)
 
 
-def attempt(number: int, *cases: CaseRecord, **fields: Any) -> Record:
-    run = RunIdentity(number=7, attempt=number)
-    return record(*cases, **{"commit": COMMIT, "run": run, **fields})
-
-
-def together(now: CaseRecord, *earlier: Record, number: int = 2) -> Attempts:
-    return pooled([now], RunIdentity(number=7, attempt=number), COMMIT, earlier)
+def left_by(number: int, attempts: Attempts) -> Record:
+    """The record of an attempt that was judged together with those before it."""
+    return attempt(number, *map(Judged.of, attempts.cases))
 
 
 def step_ms(attempts: Attempts) -> float:
@@ -41,8 +38,8 @@ def test_pooled__a_new_measurement_becomes_the_mean_of_the_attempts() -> None:
     """One point, of as many attempts as there were, and never the better one."""
     second = together(measured("b", 100.0), attempt(1, measured("a", 130.0)))
     assert step_ms(second) == 115.0
-    assert "measured anew (training)" in second.notices[0]
-    third = together(measured("c", 100.0), attempt(2, *second.cases), number=3)
+    assert "measured anew (training)" in sentence(second.notices[0])
+    third = together(measured("c", 100.0), left_by(2, second), number=3)
     assert step_ms(third) == pytest.approx(110.0)
     assert third.cases[0].earlier_measurements == ("a", "b")
 
@@ -51,13 +48,13 @@ def test_pooled__the_same_measurement_is_no_new_evidence() -> None:
     """Judged as often as one likes, it stays what it was."""
     again = together(measured("a", 130.0), attempt(1, measured("a", 130.0)))
     assert step_ms(again) == 130.0
-    assert "no new evidence" in again.notices[0]
+    assert "no new evidence" in sentence(again.notices[0])
 
 
 def test_pooled__judging_the_last_measurement_again_does_not_forget_the_others() -> None:
     """The third attempt judges the second's measurement: the first one counts on."""
     second = together(measured("b", 100.0), attempt(1, measured("a", 130.0)))
-    third = together(measured("b", 100.0), attempt(2, *second.cases), number=3)
+    third = together(measured("b", 100.0), left_by(2, second), number=3)
     assert step_ms(third) == 115.0
     assert third.cases[0].measurement == "b"
     assert third.cases[0].earlier_measurements == ("a",)
@@ -99,7 +96,7 @@ def test_pooled__metrics_of_one_attempt_only_stay() -> None:
         attempt(1, measured("a", 130.0), commit="d" * 40),
         attempt(1, measured("a", 130.0), run=None),
         attempt(1, case("another")),
-        attempt(1, case(unmeasured="it crashed", measurement="a")),
+        attempt(1, case(unmeasured=quoted("it crashed"), measurement="a")),
         attempt(1, measured("a", 130.0, environment=on("Tesla T4"))),
         attempt(1, measured("a", 130.0, tokens_per_step=2000.0)),
     ],
@@ -116,7 +113,7 @@ def test_pooled__what_was_disturbed_neither_counts_nor_hides_what_came_before() 
     disturbed = on(None).model_copy(update={"disturbances": {"shared": "another process"}})
     second = together(measured("b", 100.0, environment=disturbed), first)
     assert step_ms(second) == 100.0
-    third = together(measured("c", 100.0), attempt(2, *second.cases), first, number=3)
+    third = together(measured("c", 100.0), left_by(2, second), first, number=3)
     assert step_ms(third) == 115.0
 
 
@@ -129,7 +126,7 @@ def test_pooled__the_first_attempt_looks_at_nothing() -> None:
 
     now = measured("a")
     assert pooled([now], RunIdentity(number=7), COMMIT, never()) == Attempts((now,))
-    assert "is judged by itself" in together(now).notices[0]
+    assert "is judged by itself" in sentence(together(now).notices[0])
 
 
 @given(st.lists(st.floats(50.0, 200.0), min_size=2, max_size=6))
@@ -138,7 +135,7 @@ def test_pooled__no_order_of_attempts_is_better(times: list[float]) -> None:
     left: Record | None = None
     for number, time in enumerate(times, start=1):
         done = together(measured(str(number), time), *([left] if left else []), number=number)
-        left = attempt(number, *done.cases)
+        left = left_by(number, done)
     assert left is not None
     assert left.cases[0].scorecard.step_time_ms == pytest.approx(sum(times) / len(times))
 

@@ -9,16 +9,18 @@ import pytest
 
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.files.strict_json import dump
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Judged
 from ci_score.model.verdict import Outcome, Unjudged
 from ci_score.reference.scoring import LACKING_IN_A_PROFILE
+from ci_score.report.headlines import headline
+from ci_score.report.rows import notes
 from ci_score.run.case_files import CaseFile
 from ci_score.run.fork_report import only_numbers
 from ci_score.run.reading import read_cases
 from ci_score.run.story import Job, run
 from tests.builders import profile
-from tests.launches.test_pooling import attempt, together
-from tests.launches.test_void_launches import lines
+from tests.builders.launches import attempt, lines, together
+from tests.builders.verdicts import policy_file, verdict_on
 
 SIDES = {"h": "head", "b": "base"}
 
@@ -40,12 +42,12 @@ def in_order(sides: str, **fields: Any) -> bytes:
     )
 
 
-def case_of(data: bytes, folder: Path, design: str, profiles: bytes | None = None) -> CaseRecord:
+def case_of(data: bytes, folder: Path, design: str, profiles: bytes | None = None) -> Judged:
     files = {"training": [CaseFile("p.json", data=profiles)]} if profiles else {}
     left = run(
         Job(
             read_cases(files, {"training": [CaseFile("m.jsonl", data=data)]}, {}),
-            policy={"rules": "training", "measure": {"design": design}},
+            policy=policy_file(rules="training", measure={"design": design}),
         ),
         baselines=FolderBaselines(folder / "none"),
         publish=lambda _: None,
@@ -61,10 +63,9 @@ def case_of(data: bytes, folder: Path, design: str, profiles: bytes | None = Non
 @pytest.mark.parametrize("sides", ["hhhhhbbbbb", "bbbbbhhhhh"])
 def test_turns__that_were_not_taken_are_not_the_design(sides: str, tmp_path: Path) -> None:
     """Whoever asks for interleaved launches does not get a drift judged as the change."""
-    verdict = case_of(in_order(sides), tmp_path, "interleaved").verdict
-    assert verdict is not None
-    assert verdict.unjudged is Unjudged.NOT_AS_DESIGNED
-    assert "one side ran before the other" in verdict.headline
+    case = case_of(in_order(sides), tmp_path, "interleaved")
+    assert verdict_on(case).unjudged is Unjudged.NOT_AS_DESIGNED
+    assert "one side ran before the other" in headline(case)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_turns__are_else_worth_a_note(
     case = case_of(data, tmp_path, design)
     assert case.verdict is not None
     assert case.verdict.outcome is Outcome.PASS
-    about = [each for each in case.scorecard.notes if "before the other" in each or "order" in each]
+    about = [each for each in notes(case) if "before the other" in each or "order" in each]
     assert [note in each for each in about if note] == ([True] if note else [])
     assert bool(about) is (note is not None)
 
@@ -125,8 +126,8 @@ def test_names__that_fit_no_other_side_are_said() -> None:
         "Of x there are launches of the head and none of the base, and of y the other way round:"
         " is that one case under two names?"
     )
-    assert words in x.notes
-    assert words in y.notes
+    assert words in [note.words for note in x.notes]
+    assert words in [note.words for note in y.notes]
     assert z.notes == ()
 
 
@@ -145,4 +146,4 @@ def test_notes__on_what_a_profile_lacks_are_of_profiles(given: bool, tmp_path: P
     """Whoever only measures did not forget phases and layers."""
     bare = profile(100.0, phases={}, per_layer=(), wall_coverage=0.0).model_dump_json().encode()
     case = case_of(in_order("hbhb"), tmp_path, "history", bare if given else None)
-    assert LACKING_IN_A_PROFILE.isdisjoint(case.scorecard.notes) is not given
+    assert LACKING_IN_A_PROFILE.isdisjoint(note.code for note in case.scorecard.noted) is not given

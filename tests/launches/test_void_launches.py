@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_score.baselines import FolderBaselines
 from ci_score.errors import BadInputError
 from ci_score.launches.lines import read_launches, sound
-from ci_score.model.record import Record
-from ci_score.model.stages import CaseInput
-from ci_score.model.verdict import Outcome, Unjudged, Verdict
-from ci_score.run.case_files import CaseFile
-from ci_score.run.reading import read_cases
-from ci_score.run.story import Job, run
+from ci_score.model.verdict import Outcome, Unjudged
+from ci_score.report.headlines import headline
+from tests.builders.launches import judged, lines, read
 
 VOID: dict[str, dict[str, Any]] = {
     "crashed": {"failed": "CUDA out of memory", "step_ms": []},
@@ -25,12 +20,6 @@ VOID: dict[str, dict[str, Any]] = {
     "throttled": {"disturbances": {"throttled": "SW power cap"}},
     "shared": {"disturbances": {"shared": "another process on the GPU"}},
 }
-
-
-def lines(*rows: dict[str, Any]) -> bytes:
-    return b"".join(
-        json.dumps({"schema": 1, "step_ms": [100.0], **row}).encode() + b"\n" for row in rows
-    )
 
 
 def pairs(
@@ -52,23 +41,6 @@ def pairs(
     )
 
 
-def read(data: bytes) -> CaseInput:
-    (one,) = read_cases({}, {"training": [CaseFile("m.jsonl", data=data)]}, {})
-    return one
-
-
-def judged(data: bytes, tmp_path: Path) -> tuple[Record, Verdict]:
-    record = run(
-        Job((read(data),), policy={"rules": "training"}),
-        baselines=FolderBaselines(tmp_path / "none"),
-        publish=lambda _: None,
-        now=lambda: "2026-01-02T03:04:05Z",
-    )
-    verdict = record.cases[0].verdict
-    assert verdict is not None
-    return record, verdict
-
-
 @pytest.mark.parametrize("kind", VOID)
 @pytest.mark.parametrize("side", ["head", "base"])
 def test_void__of_a_pair_both_sides_go(kind: str, side: str) -> None:
@@ -80,8 +52,8 @@ def test_void__of_a_pair_both_sides_go(kind: str, side: str) -> None:
     assert [one.launch for one in case.base.launches] == numbers
     assert case.problem is None
     (note,) = case.notes
-    assert note.startswith(f"Launch 2 of the {side} is void ({kind}: ")
-    assert note.endswith("its pair does not count.")
+    assert note.words.startswith(f"Launch 2 of the {side} is void ({kind}: ")
+    assert note.words.endswith("its pair does not count.")
 
 
 def test_void__pairs_that_are_left_are_judged(tmp_path: Path) -> None:
@@ -98,23 +70,25 @@ def test_void__a_launch_without_pairs_goes_alone() -> None:
     rows = [{"launch": 0}, {"launch": 1, **VOID["shared"]}, {"launch": 2}]
     case = read(lines(*rows))
     assert [one.launch for one in case.launches] == [0, 2]
-    assert case.notes[0].endswith("it does not count.")
+    assert case.notes[0].words.endswith("it does not count.")
 
 
 def test_void__a_base_that_never_ran_blocks(tmp_path: Path) -> None:
     """A broken build of the base must not turn its gate into a first run."""
     void = {"b0": VOID["crashed"], "b1": VOID["crashed"], "b2": {"failed": "x", "step_ms": []}}
-    _, verdict = judged(pairs(3, void=void), tmp_path)
+    record, verdict = judged(pairs(3, void=void), tmp_path)
     assert verdict.unjudged is Unjudged.CRASHED_RUN
-    assert "no launch of the base was sound: Launch 0 of the base is void" in verdict.headline
+    assert "no launch of the base was sound: Launch 0 of the base is void" in headline(
+        record.cases[0]
+    )
 
 
 def test_void__where_all_bases_are_disturbed_the_policy_decides(tmp_path: Path) -> None:
     """As of the head: what has times may be judged by a policy that says so."""
     data = pairs(6, 130.0, {f"b{number}": VOID["throttled"] for number in range(6)})
-    _, verdict = judged(data, tmp_path)
+    record, verdict = judged(data, tmp_path)
     assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
-    assert "its baseline's measurement was disturbed" in verdict.headline
+    assert "its baseline's measurement was disturbed" in headline(record.cases[0])
     base = read(data).base
     assert base is not None
     assert len(base.launches) == 6
@@ -127,10 +101,10 @@ def test_void__a_head_that_crashes_is_not_judged_by_its_other_launches(
     """Half the launches out of memory, and the other half as fast as ever, is no pass."""
     oom = {"failed": "oom", "step_ms": []}
     void = {f"h{number}": oom for number in range(crashes)}
-    _, verdict = judged(pairs(8, void=void), tmp_path)
+    record, verdict = judged(pairs(8, void=void), tmp_path)
     assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.CRASHED_RUN)
     words = f"{crashes} of 8 launches of the head crashed (oom), 0 of the base"
-    assert words in verdict.headline
+    assert words in headline(record.cases[0])
 
 
 @pytest.mark.parametrize("bases", [1, 2, 3])
@@ -149,21 +123,23 @@ def test_void__a_median_of_0_is_no_time() -> None:
     case = read(pairs(void={**void, "h2": {"step_ms": [0.0, 0.0, 100.0]}}))
     assert [one.launch for one in case.launches] == [0, 1, 3, 4, 5]
     (note,) = case.notes
-    assert "Launch 2 of the head is void (nan: its median step takes 0 ms" in note
+    assert "Launch 2 of the head is void (nan: its median step takes 0 ms" in note.words
 
 
 def test_void__many_are_said_in_few_words() -> None:
     """A hundred broken launches are one story."""
     case = read(pairs(100, void={f"h{number}": VOID["nan"] for number in range(90)}))
     assert len(case.launches) == 10
-    assert case.notes[-1] == "85 more launches are void."
+    assert case.notes[-1].words == "85 more launches are void."
 
 
 def test_void__where_all_heads_crashed_it_is_a_crashed_run(tmp_path: Path) -> None:
     """With the reason of the first; never a pass, and not a regression."""
-    _, verdict = judged(pairs(2, void={"h0": VOID["crashed"], "h1": VOID["crashed"]}), tmp_path)
+    record, verdict = judged(
+        pairs(2, void={"h0": VOID["crashed"], "h1": VOID["crashed"]}), tmp_path
+    )
     assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.CRASHED_RUN)
-    assert "CUDA out of memory" in verdict.headline
+    assert "CUDA out of memory" in headline(record.cases[0])
 
 
 @pytest.mark.parametrize("kind", ["nan", "throttled", "shared"])
@@ -171,9 +147,9 @@ def test_void__where_all_heads_are_disturbed_the_policy_decides(kind: str, tmp_p
     """A laptop that always throttles may say so in its policy; by default nothing is judged."""
     data = pairs(6, 130.0, {f"h{number}": VOID[kind] for number in range(6)})
     assert len(read(data).launches) == 6
-    _, verdict = judged(data, tmp_path)
+    record, verdict = judged(data, tmp_path)
     assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
-    assert f"{kind}: 6 of 6 launches" in verdict.headline
+    assert f"{kind}: 6 of 6 launches" in headline(record.cases[0])
 
 
 def test_void__a_number_that_occurs_again_is_another_pair() -> None:

@@ -11,9 +11,9 @@ A story in a test:
     assert not contract.violations(github.exchanges)
 """
 
-from .exchanges import Exchange, read_log
-from .server import LoopbackGitHub
-from .state import (
+from tests.loopback_github.exchanges import Exchange, read_log
+from tests.loopback_github.server import LoopbackGitHub
+from tests.loopback_github.state import (
     ACTIONS_BOT,
     FORK_PERMISSIONS,
     GATE_PERMISSIONS,

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import faults
-from .server import LOOPBACK, SIGNATURE_SECONDS, LoopbackGitHub
-from .state import State
+from tests.loopback_github import faults
+from tests.loopback_github.server import LOOPBACK, SIGNATURE_SECONDS, LoopbackGitHub
+from tests.loopback_github.state import State
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,8 +12,8 @@ import secrets
 import time
 from urllib.parse import urlencode
 
-from .messages import Reply, Request
-from .state import Artifact, State
+from tests.loopback_github.messages import Reply, Request
+from tests.loopback_github.state import Artifact, State
 
 
 class BlobHost:

@@ -6,12 +6,12 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import history
-from .state import ACTIONS_BOT, commits_of
+from tests.loopback_github import history
+from tests.loopback_github.state import ACTIONS_BOT, commits_of
 
 if TYPE_CHECKING:
-    from .messages import Json
-    from .state import (
+    from tests.loopback_github.messages import Json
+    from tests.loopback_github.state import (
         Account,
         Artifact,
         CheckRun,

@@ -27,7 +27,7 @@ from openapi_core.templating.paths.exceptions import OperationNotFound, PathNotF
 from openapi_core.templating.paths.finders import BasePathFinder
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
-from .exchanges import Exchange
+from tests.loopback_github.exchanges import Exchange
 
 SHARED_FOLDER = "CI_SCORE_SHARED"
 DESCRIPTION = "github-openapi.json.gz"
@@ -125,6 +125,7 @@ class Contract:
         config = Config(path_finder_cls=DescribedPaths, spec_validator_cls=None)
         self._openapi = OpenAPI.from_dict(description, config=config)
         self._paths = DescribedPaths(self._openapi.spec)
+        self._of_requests: dict[tuple[object, ...], list[str]] = {}
 
     def problems(self, exchange: Exchange) -> list[str]:
         """Everything about one exchange that the description does not allow."""
@@ -133,11 +134,14 @@ class Contract:
             found = self._paths.find(request.method, request.host_url + request.path)
         except (PathNotFound, OperationNotFound):
             return ["the description has no such endpoint"]
-        errors = [
-            *self._openapi.iter_request_errors(request),
-            *self._openapi.iter_response_errors(request, response),
-        ]
-        return [_told(error) for error in errors] + _undescribed(exchange, found.operation)
+        # Hundreds of tests ask the same, and no header but this one is described.
+        kind = exchange.request_headers.get("content-type")
+        asked = (exchange.method, exchange.path, exchange.query_string, kind, exchange.request_body)
+        if asked not in self._of_requests:
+            errors = [_told(error) for error in self._openapi.iter_request_errors(request)]
+            self._of_requests[asked] = errors + _undescribed(exchange, found.operation)
+        errors = [_told(error) for error in self._openapi.iter_response_errors(request, response)]
+        return errors + self._of_requests[asked]
 
 
 class DescribedPaths(BasePathFinder):

@@ -12,13 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import bodies
-from .state import WORKFLOW, Commit, PullRequest, Repository, State, WorkflowRun
+from tests.loopback_github import bodies
+from tests.loopback_github.state import (
+    WORKFLOW,
+    Commit,
+    PullRequest,
+    Repository,
+    State,
+    WorkflowRun,
+)
 
 if TYPE_CHECKING:
-    from .bodies import Links
-    from .messages import Json
-    from .server import LoopbackGitHub
+    from tests.loopback_github.bodies import Links
+    from tests.loopback_github.messages import Json
+    from tests.loopback_github.server import LoopbackGitHub
 
 NO_COMMIT = "0" * 40
 JOB = "gate"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .messages import Reply, Request
+from tests.loopback_github.messages import Reply, Request
 
 BODIES = ("request_body", "response_body")
 

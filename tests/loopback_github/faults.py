@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from .messages import Reply, Request, json_reply
+from tests.loopback_github.messages import Reply, Request, json_reply
 
 LIMITS = "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .state import Commit
+    from tests.loopback_github.state import Commit
 
 Graph = Mapping[str, "Commit"]
 

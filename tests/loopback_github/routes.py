@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
 
-from .bodies import Links
-from .endpoints import account, actions, checks, issues, pulls, repositories
-from .endpoints.call import Call
-from .messages import Refusal, Reply, Request, not_found
-from .state import State, Token
+from tests.loopback_github.bodies import Links
+from tests.loopback_github.endpoints import account, actions, checks, issues, pulls, repositories
+from tests.loopback_github.endpoints.call import Call
+from tests.loopback_github.messages import Refusal, Reply, Request, not_found
+from tests.loopback_github.state import State, Token
 
 API_VERSIONS = ("2022-11-28",)
 REPO = "/repos/{owner}/{repo}"

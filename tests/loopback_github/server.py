@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-from .blob import BlobHost
-from .bodies import Links
-from .exchanges import Exchanges
-from .faults import Fault, Hook, Interference, Match
-from .routes import Api
-from .state import State
-from .wire import Listener
+from tests.loopback_github.blob import BlobHost
+from tests.loopback_github.bodies import Links
+from tests.loopback_github.exchanges import Exchanges
+from tests.loopback_github.faults import Fault, Hook, Interference, Match
+from tests.loopback_github.routes import Api
+from tests.loopback_github.state import State
+from tests.loopback_github.wire import Listener
 
 LOOPBACK = "127.0.0.1"
 SIGNATURE_SECONDS = 60.0  # GitHub: "This URL expires after 1 minute"

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from . import history
+from tests.loopback_github import history
 
 START = "2026-01-05T09:00:00Z"
 RETENTION = timedelta(days=90)

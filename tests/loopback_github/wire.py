@@ -11,9 +11,9 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from .exchanges import Exchanges
-from .faults import Delivery, Fault, Interference
-from .messages import Reply, Request
+from tests.loopback_github.exchanges import Exchanges
+from tests.loopback_github.faults import Delivery, Fault, Interference
+from tests.loopback_github.messages import Reply, Request
 
 PIECES = 10  # a slow body comes in so many
 POLL_SECONDS = 0.005  # how soon a server notices that it is to stop: every test waits for it

@@ -424,7 +424,8 @@ def train(told=train):
     {fault}
 """
     write_side(here / "head", 11.0, more)
-    assert ab("--timeout", "0.7") == 3
+    # The others end by themselves, however busy the machine is.
+    assert ab("--timeout", "0.7" if "sleep" in fault else "60") == 3
     said = capsys.readouterr().err
     assert words in said
     assert "pair 3" in said
@@ -486,9 +487,9 @@ def train(told=train):
 def test_trouble__the_time_that_was_given_ends_it(here: Path, capsys: Out) -> None:
     """A launch that the end of the time cuts off is nobody's fault."""
     for side in ("base", "head"):
-        write_side(here / side, 10.0, "import time\ntime.sleep(0.15)")
+        write_side(here / side, 10.0, "import time\ntime.sleep(0.1)")
     begin = time.monotonic()
-    assert ab("--max-minutes", "0.02") == 3
+    assert ab("--max-minutes", "0.01") == 3
     assert time.monotonic() - begin < 8
     said = capsys.readouterr().err
     assert "the time was used up" in said
@@ -668,8 +669,9 @@ def test_profile_once__runs_each_side_after_the_timing(here: Path, capsys: Out) 
 
 def test_progress__lives_on_a_terminal(here: Path) -> None:
     """What runs and for how long, with the running estimate; a line stays for each pair."""
-    for side in ("base", "head"):
-        write_side(here / side, 10.0, "import time\ntime.sleep(0.8 if LAUNCH == 4 else 0)")
+    # One launch takes longer than a tick of the line.
+    write_side(here / "head", 10.0, "import time\ntime.sleep(0.6 if LAUNCH == 4 else 0)")
+    write_side(here / "base", 10.0)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "ci_score", *arguments("--looks", "5")],

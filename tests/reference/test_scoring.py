@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score import Hardware, Profile, Scorecard, compute_scorecard
-from ci_score.compare import changes as comparison
+from ci_score.compare.changes import differences
 from ci_score.errors import BadInputError
 from ci_score.model import metrics
 from ci_score.model.profile import Layer, Phase
@@ -115,8 +115,9 @@ def test_metrics__a_new_row_changes_nothing_in_the_reference(
     monkeypatch.setattr(metrics, "METRICS", (*metrics.METRICS, row))
     head, base = scorecard(200.0, 500.0), scorecard(100.0, 1000.0)
     assert len(find_regressions(head, base)) == 2
-    changes = comparison.compare(case(card=head), case(card=base), metrics.METRICS)
-    assert (changes[-1].metric, changes[-1].severity) == ("ours", None)
+    names = [metric.name for metric in metrics.METRICS]
+    rows = differences(case(card=head), case(card=base), names)
+    assert (rows[-1].metric, rows[-1].severity) == ("ours", None)
 
 
 def test_notes__run_totals_need_more_than_one_step() -> None:

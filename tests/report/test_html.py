@@ -15,8 +15,8 @@ from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
 from ci_score.report.markdown import report_markdown
 from tests.builders import case, on, record, scorecard
-from tests.report.test_report import HOSTILE, demo, hostile, matrix, ungraded
-from tests.showcase import history, large, slow_pull_request
+from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
+from tests.builders.showcase import history, large, slow_pull_request
 
 VOID = {"meta", "input", "br", "link"}
 # HTML lets these end where their parent or their neighbour says so.

@@ -9,9 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ci_score.cli import execute
+from ci_score.model.reasons import quoted
 from ci_score.model.record import Record
 from ci_score.model.verdict import Outcome, Verdict
-from ci_score.report.badge import COLOURS, LABEL_COLOUR, badge_of, badge_svg, shields_endpoint
+from ci_score.report.badges import COLOURS, LABEL_COLOUR, badge_of, badge_svg, shields_endpoint
 from tests.builders import case, profile, record, scorecard
 
 Out = pytest.CaptureFixture[str]
@@ -34,7 +35,7 @@ def judged(*outcomes: Outcome) -> Record:
         case(
             f"case-{number}",
             scorecard(tok_s=26_500.0),
-            verdict=Verdict(outcome=outcome, headline="as it is"),
+            verdict=Verdict(outcome=outcome, decided_by=quoted("as it is")),
         )
         for number, outcome in enumerate(outcomes)
     )

@@ -10,63 +10,22 @@ from typing import Any
 import pytest
 
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
-from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
-from ci_score.compare.measuring import measured_case
-from ci_score.judge.acceptance import Asked, sentences, settle
+from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
-from ci_score.judge.trials import judged_case
-from ci_score.judge.verdict import unjudged
-from ci_score.model.record import BaselineUsed, CaseRecord, Record
-from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput, Comment, Heard
-from ci_score.model.verdict import Change, Outcome, Unjudged
-from ci_score.report import rows, words
+from ci_score.model.conversation import Comment, Heard
+from ci_score.model.reasons import Why
+from ci_score.model.record import Judged
+from ci_score.model.stages import BaselineMissing
+from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
+from ci_score.report import rows
 from ci_score.report.markdown import headline_of, parity_report, report_markdown, worst_first
+from ci_score.report.numbers import delta_at
 from ci_score.report.terminal import parity_text, report_text
-from tests.builders import case, found, on, phase, profile, record, runtime, scorecard
+from tests.builders import case, found, on, record, runtime, scorecard
+from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
+from tests.builders.verdicts import judged_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-HOSTILE = "a|b`c\n@everyone <img src=x> [x](http://evil) #1 **bold** ::error::"
-
-
-def demo() -> Record:
-    base = measured_case(CaseInput(CASE, sample("main.json")), WORKLOAD)
-    head = measured_case(CaseInput(CASE, sample("pull_request.json")), WORKLOAD)
-    used = BaselineUsed(source="main.json", commit=MAIN_COMMIT, created_at="2026-01-05T08:00:00Z")
-    return record(judged_case(head, BaselineFound(base, used)), commit=PULL_REQUEST_COMMIT)
-
-
-def matrix() -> Record:
-    """Every outcome in one report."""
-    base = found(case(environment=on("H100 SXM 80GB", 8)))
-    cards = {
-        "passes": scorecard(99.0, 1010.0),
-        "warns": scorecard(112.0, 893.0),
-        "fails": scorecard(130.0, 769.0),
-    }
-    missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, "accelerator: L4 here, T4 there")
-    return record(
-        *(judged_case(case(name, card), base) for name, card in cards.items()),
-        judged_case(case("unjudged@l4", environment=on("L4")), missing),
-    )
-
-
-def hostile() -> Record:
-    """Names made to break out of the markdown."""
-    nasty = profile(
-        phases={HOSTILE: phase(90.0)},
-        per_layer=[{"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {HOSTILE: 3.0, "\u202emoc": 1.0}}],
-        accelerator=HOSTILE,
-    )
-    head = measured_case(CaseInput("training", nasty), WORKLOAD)
-    slower = measured_case(
-        CaseInput("training", nasty.model_copy(update={"avg_step_ms": 50.0})), WORKLOAD
-    )
-    return record(judged_case(head, found(slower)))
-
-
-def ungraded() -> Record:
-    """A profile that knows next to nothing."""
-    return record(measured_case(CaseInput("training", profile(phases={}, per_layer=())), WORKLOAD))
 
 
 PARITY = compute_parity(
@@ -177,8 +136,10 @@ def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
         },
         "the policy",
     )
-    asked = Asked(frozenset({"llama@h100"}), frozenset(), frozenset({"llama@h100"}))
-    settled = settle(Saying(shown.replace("<reason>", "the fix costs it")), policy, asked)
+    failed = Verdict(outcome=Outcome.FAIL)
+    cases = [case("llama@h100", verdict=failed)]
+    saying = Saying(shown.replace("<reason>", "the fix costs it"))
+    settled = settle(saying, policy.policy, cases, ())
     assert settled.refused == ()
     assert {one.metric for one in settled.granted} == {
         change.metric for change in every if change.outcome is Outcome.FAIL
@@ -204,7 +165,7 @@ def test_fences__are_ready_to_copy() -> None:
 # --- several cases ------------------------------------------------------------------------------
 
 
-def slower(name: str, step_ms: float) -> CaseRecord:
+def slower(name: str, step_ms: float) -> Judged:
     base = found(case(environment=on("L4", 1)))
     card = scorecard(step_ms, 100_000 / step_ms)
     return judged_case(case(name, card, environment=on("L4", 1)), base)
@@ -253,14 +214,15 @@ def test_delta_at__has_the_digits_of_its_table(
     value: float, places: int | None, shown: str
 ) -> None:
     """What the largest change does not show is no digit of the smallest either."""
-    assert words.delta_at(value, places) == shown
+    assert delta_at(value, places) == shown
 
 
 def test_terminal__no_verdict_is_cut() -> None:
     """The longest that a change can say fits into its column."""
     change = Change(
         metric="step_time_ms", base=100.0, head=110.0, delta=0.1, low=0.081, high=0.1234,
-        gated=True, warn_limit=0.03, fail_limit=0.05, outcome=Outcome.WARN, reason="not proven",
+        gated=True, warn_limit=0.03, fail_limit=0.05, outcome=Outcome.WARN,
+        reasons=(Why.UNPROVEN_NEAR_LIMIT(),),
     )  # fmt: skip
     text = report_text(record(case(changes=(change,))))
     assert "+10.0 % (+8.1 to +12.3 %) ⚠️ warning (not proven)" in text
@@ -268,7 +230,8 @@ def test_terminal__no_verdict_is_cut() -> None:
 
 def test_report__several_cases_of_which_some_are_not_judged() -> None:
     """It is said first, as it is of a single case, and once."""
-    missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, "accelerator: L4 here, T4 there")
+    mismatch = Why.MISMATCH(key="accelerator", here="L4", there="T4")
+    missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch)
     made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
     assert headline_of(made) == (
         "Not judged: 1 of 2 cases, x@l4: it was measured on something else than its baselines"
@@ -288,10 +251,12 @@ def test_report__says_what_a_word_means_where_it_is_used() -> None:
 def test_report__without_a_judgement_of_its_own_says_what_would_give_one() -> None:
     """A lost case is named, with what brings it back or lets it go."""
     lost = unjudged(
-        Unjudged.KNOWN_CASE_MISSING, "the case llama was not measured", "The baseline has llama."
+        Unjudged.KNOWN_CASE_MISSING,
+        Why.CASE_MISSING(case="llama"),
+        Why.BASELINE_HAS_CASE(case="llama"),
     )
     told = record(case("other"), unjudged=lost)
     for text in (report_markdown(told), report_text(told)):
-        assert "The baseline has llama." in text
+        assert "The baseline also has the case llama" in text
         assert "What would give a verdict" in text
         assert "missing because" in text

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ci_score.model.record import HistoryPoint, RunIdentity, Trend
-from ci_score.report.trend_issue import issue_markdown, issue_title, worth_an_issue
+from ci_score.report.trend_issues import issue_markdown, issue_title, worth_an_issue
 from tests.builders import profile
+from tests.builders.scene import Outcome, Scene, on_pull_request, pull_request, record_in, tip
 from tests.loopback_github import ACTIONS_BOT, events, faults
 from tests.loopback_github.state import Issue
-from tests.scene import Outcome, Scene, on_pull_request, pull_request, record_in, tip
 
 LEVEL = profile(112.0, tokens_per_step=1000)
 

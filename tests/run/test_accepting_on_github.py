@@ -8,9 +8,7 @@ import pytest
 
 from ci_score.files.strict_json import dump
 from tests.builders import profile
-from tests.loopback_github import ACTIONS_BOT, FORK_PERMISSIONS, events, faults
-from tests.loopback_github.state import Comment, PullRequest
-from tests.scene import (
+from tests.builders.scene import (
     FAST,
     SLOW,
     Outcome,
@@ -22,6 +20,9 @@ from tests.scene import (
     record_in,
     tip,
 )
+from tests.builders.verdicts import why
+from tests.loopback_github import ACTIONS_BOT, FORK_PERMISSIONS, events, faults
+from tests.loopback_github.state import Comment, PullRequest
 
 SLOWER = (
     "ci-score accept training step_time_ms up to 31 % because the new loss needs a second pass\n"
@@ -131,9 +132,8 @@ def test_accepted__up_to_a_bound_and_not_beyond(scene: Scene, slow: PullRequest)
     scene.measure(profile(140.0, tokens_per_step=1000))
     done = on_pull_request(scene, slow)
     assert (done.code, done.outputs["verdict"]) == (1, "fail")
-    assert "accepted only up to 31 %" in " ".join(
-        change.reason or "" for change in record_in(scene).cases[0].changes
-    )
+    changes = record_in(scene).cases[0].changes
+    assert "accepted only up to 31 %" in " ".join(why(change) for change in changes)
 
 
 def test_accepted__only_one_of_two_metrics_is_not_enough(scene: Scene, slow: PullRequest) -> None:

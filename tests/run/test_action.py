@@ -61,7 +61,7 @@ def test_action__has_the_inputs_of_the_code() -> None:
         (name, row["description"], row["default"], row["required"])
         for name, row in read(ACTION)["inputs"].items()
     ]
-    assert written == [(row.name, row.help, row.default, False) for row in INPUTS]
+    assert written == [(row.name, row.help, row.default, False) for row in INPUTS.values()]
 
 
 def test_action__has_the_outputs_of_the_code() -> None:
@@ -76,7 +76,7 @@ def test_action__describes_without_expressions() -> None:
     assert not [row["description"] for row in rows if "${{" in row["description"]]
 
 
-@pytest.mark.parametrize("row", INPUTS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", INPUTS.values(), ids=lambda row: row.name)
 def test_readme__has_every_input(row: Any) -> None:
     """An input's row tells the default and the text of the code."""
     default, text = cells("Inputs", row.name)
@@ -157,7 +157,7 @@ def test_example__gate_runs_whatever_the_measurement_did(path: Path) -> None:
     assert set(gate["permissions"]) == {"contents", "actions", "pull-requests"}
     (ours,) = [step for step in gate["steps"] if step["uses"].startswith(OURS)]
     assert ours["with"]["producer"] == "measure=${{ needs.measure.result }}"
-    assert set(ours["with"]) <= {row.name for row in INPUTS}
+    assert set(ours["with"]) <= {row.name for row in INPUTS.values()}
 
 
 @each_gate

@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 
 from ci_score.files.strict_json import dump
+from ci_score.model.reasons import quoted
 from ci_score.model.record import Record
 from tests.builders import layer, phase, profile
-from tests.loopback_github import (
-    ACTIONS_BOT,
-    FORK_PERMISSIONS,
-    contract,
-    events,
-    faults,
-    zipped,
-)
-from tests.loopback_github.state import PullRequest
-from tests.scene import (
+from tests.builders.scene import (
     FAST,
     REPOSITORY,
     SLOW,
@@ -32,6 +24,15 @@ from tests.scene import (
     record_in,
     tip,
 )
+from tests.loopback_github import (
+    ACTIONS_BOT,
+    FORK_PERMISSIONS,
+    contract,
+    events,
+    faults,
+    zipped,
+)
+from tests.loopback_github.state import PullRequest
 
 Out = pytest.CaptureFixture[str]
 
@@ -594,13 +595,13 @@ def test_baseline__missing_has_a_reason(scene: Scene, why: str) -> None:
         scene.measure(FAST, "profiles/another/profile.json")
     done = on_pull_request(scene, pull)
     reasons = {
-        "first run": ("first run", 0),
+        "first run": ("first_run", 0),
         "expired": ("expired", 0),
-        "new case": ("a new case", 0),
-        "environment": ("the environment of a known case changed", 3),
-        "unusable": ("every candidate unusable", 3),
-        "permission": ("no permission to read baselines", 3),
-        "down": ("API down", 3),
+        "new case": ("new_case", 0),
+        "environment": ("environment_changed", 3),
+        "unusable": ("all_unusable", 3),
+        "permission": ("no_permission", 3),
+        "down": ("api_down", 3),
     }
     judged = record_in(scene).case("training")
     assert judged is not None
@@ -740,6 +741,11 @@ def stranger_s_record(scene: Scene, step_ms: float) -> Record:
     return record_for("d" * 40, profile(step_ms, tokens_per_step=1000), run)
 
 
+def said(words: str) -> dict[str, Any]:
+    """A reason of somebody's own words, as a record holds it."""
+    return quoted(words).model_dump(mode="json")
+
+
 def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -> None:
     """Whatever the fork wrote of itself, its numbers are judged and rendered here."""
     made = scene.state.run(
@@ -748,18 +754,26 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     text = dump(record_for(tip(scene).sha, FAST, made))
     scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
     lie = stranger_s_record(scene, 130.0).model_dump(mode="json")
-    lie["notices"] = ["ALL IS WELL"]
-    lie["cases"][0]["verdict"] = {"outcome": "pass", "headline": "TRUST ME", "reasons": ["VERY"]}
-    lie["cases"][0]["scorecard"] |= {"grade": "A", "notes": ["NICE"], "recommendations": ["MERGE"]}
+    lie["notices"] = [said("ALL IS WELL")]
+    lie["cases"][0]["verdict"] = {
+        "outcome": "pass",
+        "decided_by": said("TRUST ME"),
+        "reasons": [said("VERY")],
+        "remarks": [said("MUCH")],
+    }
+    lie["cases"][0]["scorecard"] |= {
+        "grade": "A",
+        "noted": [{"code": "", "words": "NICE"}],
+        "recommendations": ["MERGE"],
+    }
     pull, event = forked_run(scene, {"ci-score.json": json.dumps(lie).encode()})
     done = scene.act(event)
     assert done.code == 0
     (comment,) = scene.comments(pull)
     assert "❌ 30.0 % slower" in comment
     assert "Measured by the pull request's own code" in comment
-    assert not [
-        word for word in ("TRUST ME", "VERY", "NICE", "MERGE", "ALL IS WELL") if word in comment
-    ]
+    lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL")
+    assert not [word for word in lies if word in comment]
 
 
 @pytest.mark.parametrize("content", UNUSABLE.values(), ids=UNUSABLE)

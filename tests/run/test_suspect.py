@@ -10,14 +10,16 @@ import pytest
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli import execute
-from ci_score.judge.verdict import unjudged
+from ci_score.errors import EXIT_SUSPICIOUS
 from ci_score.model.profile import Profile
+from ci_score.model.reasons import quoted
 from ci_score.model.record import Record
-from ci_score.model.verdict import Outcome, Unjudged, Verdict
-from ci_score.run.triage import EXIT_SUSPICIOUS, for_one_run, suspicion
+from ci_score.model.verdict import Outcome, Unjudged, Verdict, unjudged
+from ci_score.run.suspicion import ForOneRun, exit_code_of, for_one_run
 from tests.builders import case, profile, record
+from tests.builders.scene import FAST, SLOW, Scene, fork_pull_request, pull_request, tip
+from tests.builders.verdicts import policy, policy_file
 from tests.loopback_github import events
-from tests.scene import FAST, SLOW, Scene, fork_pull_request, pull_request, tip
 
 Out = pytest.CaptureFixture[str]
 
@@ -91,7 +93,7 @@ def test_suspect__prints_the_record(here: Path, capsys: Out) -> None:
     """For a program."""
     measured(here, 100.0)
     assert execute(["suspect", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["cases"][0]["verdict"]["unjudged"] == "first run"
+    assert json.loads(capsys.readouterr().out)["cases"][0]["verdict"]["unjudged"] == "first_run"
 
 
 def test_suspect__wrong_use_is_2(here: Path) -> None:
@@ -104,44 +106,47 @@ def of(*verdicts: Verdict) -> Record:
     return record(*(case(f"c{place}", verdict=each) for place, each in enumerate(verdicts)))
 
 
-PASS = Verdict(outcome=Outcome.PASS, headline="")
+PASS = Verdict(outcome=Outcome.PASS)
 
 
 @pytest.mark.parametrize(
     ("verdict", "code"),
     [
-        (Verdict(outcome=Outcome.WARN, headline=""), EXIT_SUSPICIOUS),
-        (Verdict(outcome=Outcome.FAIL, headline=""), EXIT_SUSPICIOUS),
-        (unjudged(Unjudged.CRASHED_RUN, ""), EXIT_SUSPICIOUS),
-        (unjudged(Unjudged.OTHER_WORK, ""), EXIT_SUSPICIOUS),
-        (unjudged(Unjudged.TOO_NOISY, ""), 3),
-        (unjudged(Unjudged.API_DOWN, ""), 3),
-        (unjudged(Unjudged.ENVIRONMENT_CHANGED, ""), 3),
+        (Verdict(outcome=Outcome.WARN), EXIT_SUSPICIOUS),
+        (Verdict(outcome=Outcome.FAIL), EXIT_SUSPICIOUS),
+        (unjudged(Unjudged.CRASHED_RUN, quoted("")), EXIT_SUSPICIOUS),
+        (unjudged(Unjudged.OTHER_WORK, quoted("")), EXIT_SUSPICIOUS),
+        (unjudged(Unjudged.TOO_NOISY, quoted("")), 3),
+        (unjudged(Unjudged.API_DOWN, quoted("")), 3),
+        (unjudged(Unjudged.ENVIRONMENT_CHANGED, quoted("")), 3),
         (PASS, 0),
     ],
 )
 def test_suspicion__of_a_report_is_that_of_its_worst_case(verdict: Verdict, code: int) -> None:
     """Beside a case that passes."""
-    assert suspicion(of(PASS, verdict)) == code
+    assert exit_code_of(of(PASS, verdict)) == code
 
 
 def test_suspicion__the_design_is_taken_out_everywhere() -> None:
     """Also of the tables of cases; all else stays."""
-    table = {
-        "schema": 1,
-        "measure": {"design": "interleaved", "false_fail": 0.01},
-        "case": [{"match": "a", "measure": {"design": "history"}}, {"match": "b"}],
-    }
-    assert for_one_run(table) == {
+    asked = policy_file(
+        measure={"design": "interleaved", "false_fail": 0.01},
+        case=[{"match": "a", "measure": {"design": "history"}}, {"match": "b", "required": True}],
+    )
+    found = for_one_run(asked)
+    assert found is not None
+    assert found.table == {
         "schema": 1,
         "measure": {"false_fail": 0.01},
-        "case": [{"match": "a", "measure": {}}, {"match": "b"}],
+        "case": [{"match": "a", "measure": {}}, {"match": "b", "required": True}],
     }
+    assert found.policy == policy(found.table)
 
 
 def test_suspect__a_store_without_a_policy_has_none(here: Path) -> None:
     """Then the workspace's counts."""
-    assert for_one_run(FolderBaselines(here / "none").policy()) is None
+    assert ForOneRun(FolderBaselines(here / "none")).policy() is None
+    assert for_one_run(None) is None
 
 
 # --- in a job -----------------------------------------------------------------------------------

@@ -20,10 +20,9 @@ from ci_score.traces.damaged_json import CUT_SHORT, mended, up_to_the_last_whole
 from ci_score.traces.engine import device_steps
 from ci_score.traces.formats import FORMATS, nsight, read_profile
 from ci_score.traces.source import UNPACKED_LIMIT, ProfileSource
-from tests.profiler_files import valid_files
-from tests.traces import test_jax_readers as jax
-from tests.traces import test_kineto as kineto
-from tests.traces import test_rocprof as rocm
+from tests.builders.traces import jax, kineto
+from tests.builders.traces import rocprof as rocm
+from tests.builders.traces.valid_files import valid_files
 
 FILES = valid_files()
 

@@ -24,9 +24,9 @@ from ci_score.report.profile import profile_text
 from ci_score.traces.formats import FORMATS, read_profile
 from ci_score.traces.formats.reference import normalised
 from ci_score.traces.source import ProfileSource
-from tests.profiler_files import valid_files
-from tests.traces.test_jax_readers import field
-from tests.traces.test_nsight import TABLES
+from tests.builders.traces.jax import field
+from tests.builders.traces.nsight import TABLES
+from tests.builders.traces.valid_files import valid_files
 
 FILES = valid_files()
 JSON = ("canary", "parity-profile", "apr", "trainer-state", "rocprof", "jax-trace", "kineto",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +15,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces import parallel
 from ci_score.traces.parallel import processes, read_all
 from ci_score.traces.source import ProfileSource
+from tests.builders import PROJECT
 
 
 @pytest.fixture
@@ -29,14 +31,40 @@ def ranks(tmp_path: Path) -> list[ProfileSource]:
     return sources
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes__read_the_same_however_they_begin(
-    ranks: list[ProfileSource], method: str, monkeypatch: pytest.MonkeyPatch
+# The process of a test has threads beside it, and forks no more.
+FORKING = """
+import sys
+from pathlib import Path
+from ci_score.traces import parallel
+from ci_score.traces.source import ProfileSource
+
+assert parallel._start_method() == "fork"
+parallel.WORTH_A_PROCESS = 0
+ranks = [ProfileSource(Path(name).name, path=Path(name)) for name in sys.argv[1:]]
+with parallel.processes(ranks, 2) as pool:
+    assert pool is not None
+    profiles = parallel.read_all(ranks, pool)
+assert profiles == parallel.read_all(ranks)
+assert [profile.rank for profile in profiles] == [0, 1, 2]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of all threads")
+def test_processes__that_are_forked_read_the_same(ranks: list[ProfileSource]) -> None:
+    """In order and equal."""
+    paths = [str(source.path) for source in ranks]
+    command = [sys.executable, "-c", FORKING, *paths]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(PROJECT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_processes__that_begin_anew_read_the_same(
+    ranks: list[ProfileSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In order and equal, whether a process is a fork of this one or begins anew."""
-    if method == "fork" and parallel._start_method() != "fork":
-        pytest.skip("this process has threads")
-    monkeypatch.setattr(parallel, "_start_method", lambda: method)
+    """In order and equal."""
+    monkeypatch.setattr(parallel, "_start_method", lambda: "spawn")
     monkeypatch.setattr(parallel, "WORTH_A_PROCESS", 0)
     with processes(ranks, 2) as pool:
         assert pool is not None

@@ -13,17 +13,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces.formats import trainer_state
 from ci_score.traces.source import ProfileSource
 from tests.builders import shared
-
-END = {"step": 50, "train_loss": 1.2, "train_runtime": 100.0, "total_flos": 1e15}
-STATE: dict[str, Any] = {
-    "epoch": 1.0,
-    "global_step": 50,
-    "is_world_process_zero": True,
-    "log_history": [{"step": 10, "loss": 2.5}, END],
-    "max_steps": 50,
-    "num_input_tokens_seen": 400_000,
-    "total_flos": 1e15,
-}
+from tests.builders.traces.trainer_state import END, STATE
 
 
 def source(content: Any) -> ProfileSource:

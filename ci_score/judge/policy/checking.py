@@ -96,7 +96,7 @@ def _keys_at(place: Iterable[int | str]) -> list[str]:
 
 
 def _reasons(policy: Policy) -> Iterator[Mistake]:
-    known = [reason.name.lower() for reason in Unjudged]
+    known = [reason.value for reason in Unjudged]
     for key in policy.unjudged:
         if key not in known:
             yield ("unjudged", key), "a reason that does not exist", _one_of(known, key)

@@ -253,7 +253,7 @@ class Policy(Table):
         dict[str, Fate],
         Field(
             description="`pass` or `fail` for each reason why there is no judgement.",
-            json_schema_extra={"propertyNames": {"enum": [one.name.lower() for one in Unjudged]}},
+            json_schema_extra={"propertyNames": {"enum": [one.value for one in Unjudged]}},
         ),
     ] = {}
     model: Annotated[Model, Field(description="What is trained.")] = Model()
@@ -277,6 +277,12 @@ class Policy(Table):
         Lax,
         Field(description="What cases must share with a partner; all that match hold."),
     ] = ()
+
+    @property
+    def named_metrics(self) -> tuple[str, ...]:
+        """Every metric with a table, also those for some cases alone: one comparison serves all."""
+        tables = (self.metrics, *(rule.metrics for rule in self.case))
+        return tuple(name for metrics in tables for name in metrics)
 
     def required_among(self, names: Iterable[str]) -> list[str]:
         """The patterns of cases that must be there, and that none of the names matches.

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ci_score.judge.verdict import describe_trend
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
-from ci_score.model.record import CaseRecord, HistoryPoint, Record, Trend
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named, tokens_differ
+from ci_score.model.record import HistoryPoint, Judged, Record, Trend
 from ci_score.model.verdict import Outcome
 from ci_score.report.chart import is_of_run
+from ci_score.report.headlines import describe_trend
 from ci_score.report.html.figures import Tick
 from ci_score.report.html.scale import Scale, around, dots, percent
 
 MOST_COURSES = 3
 SHOWN_COMMIT = 10
-# Batches that are filled up may differ by this much.
-SAME_TOKENS = 0.02
 # Beyond this, hovering finds no single run any more.
 MOST_HOVERS = 240
 
@@ -70,7 +68,7 @@ class Course:
     summary: str
 
 
-def courses(record: Record, case: CaseRecord, history: Sequence[HistoryPoint]) -> list[Course]:
+def courses(record: Record, case: Judged, history: Sequence[HistoryPoint]) -> list[Course]:
     """Of the metric that stands for the case, and of each that fails or has a trend."""
     first = THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME
     others = [
@@ -91,7 +89,7 @@ def courses(record: Record, case: CaseRecord, history: Sequence[HistoryPoint]) -
 
 def _course(
     record: Record,
-    case: CaseRecord,
+    case: Judged,
     history: Sequence[HistoryPoint],
     metric: Metric,
     trends: Sequence[Trend],
@@ -104,7 +102,8 @@ def _course(
     alike = [
         (point, value)
         for point, value in measured
-        if point.environment.mismatch(case.environment) is None and _is_same_work(point, case)
+        if point.environment.mismatch(case.environment) is None
+        and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
     ]
     if not alike:
         return None
@@ -151,12 +150,6 @@ def _drawn(
         elsewhere,
         _summary(metric, values, runs, now),
     )
-
-
-def _is_same_work(point: HistoryPoint, case: CaseRecord) -> bool:
-    """A step of another number of tokens takes another time, so it is not drawn."""
-    mine, theirs = case.tokens_per_step, point.tokens_per_step
-    return not (mine and theirs) or abs(mine / theirs - 1.0) <= SAME_TOKENS
 
 
 def _run(x: str, y: str, source: HistoryPoint | Record, shown: str) -> Run:

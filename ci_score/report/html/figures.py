@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from ci_score.model.explanation import Explanation
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named, metric_of
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Judged
 from ci_score.model.scorecard import Parity, Scorecard
 from ci_score.model.verdict import Change
-from ci_score.report.badge import main_number
+from ci_score.report.badges import main_number
 from ci_score.report.html.scale import UNITS, Scale, around, dots, percent
+from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.rows import PartRow, part_rows
-from ci_score.report.words import common_places, delta_at, milliseconds
 
 # More segments cannot be told apart.
 MOST_SEGMENTS = 8
@@ -186,7 +186,7 @@ class Stack:
     legend: tuple[Legend, ...]
 
 
-def phase_stack(case: CaseRecord) -> Stack | None:
+def phase_stack(case: Judged) -> Stack | None:
     """The phases of the step, on both sides where both were taken apart by phases."""
     sides = _sides(case, "phases")
     if not sides:
@@ -198,13 +198,13 @@ def phase_stack(case: CaseRecord) -> Stack | None:
     return _stack(sides)
 
 
-def device_stack(case: CaseRecord) -> Stack | None:
+def device_stack(case: Judged) -> Stack | None:
     """What the device did, and why it did nothing; None where no profile tells."""
     sides = _sides(case, "device")
     return _stack(sides) if sides else None
 
 
-def _sides(case: CaseRecord, basis: str) -> list[tuple[str, Mapping[str, float]]]:
+def _sides(case: Judged, basis: str) -> list[tuple[str, Mapping[str, float]]]:
     """The step in parts of one kind: of both sides, of this change alone, or not at all."""
     found, timeline = case.explanation, case.timeline
     if found is not None and found.basis == basis:
@@ -345,7 +345,7 @@ class Pairs:
     summary: str
 
 
-def launch_pairs(case: CaseRecord) -> Pairs | None:
+def launch_pairs(case: Judged) -> Pairs | None:
     """The launches of both sides by their number; None where there are no two pairs."""
     change = next(
         (

@@ -18,16 +18,19 @@ from ci_score.files.visible import LONGEST_NAME, plain
 from ci_score.model.explanation import OpChange
 from ci_score.model.metrics import metric_named, three_digits
 from ci_score.model.profile import RankWork
-from ci_score.model.record import CaseRecord, HistoryPoint, Record
+from ci_score.model.record import HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
-from ci_score.report.badge import outcome_of
+from ci_score.report.badges import outcome_of
+from ci_score.report.headlines import cause_words, headline
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
 from ci_score.report.html.scale import UNITS
-from ci_score.report.markdown import headline_of, worst_first
+from ci_score.report.markdown import report_parts, worst_first
+from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
+from ci_score.report.sentences import sentence
 
 LONGEST_TEXT = 1000
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
@@ -83,7 +86,7 @@ class RankLine:
 class CaseView:
     """Everything of a case that a page shows and that has to be worked out."""
 
-    case: CaseRecord
+    case: Judged
     anchor: str
     metrics: Sequence[MetricLine]
     more_metrics: Sequence[MetricLine]
@@ -108,28 +111,22 @@ def report_html(record: Record, title: str = "") -> str:
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
-    headline = headline_of(record)
+    own = record.unjudged
+    of_report = own is not None and record.outcome is own.outcome
     return _page().render(
         record=record,
         title=title,
         outcome=outcome_of(record),
-        headline=_in_two(headline),
+        report_headline=report_parts(record),
         # The report as a whole may have a headline of its own, which speaks of no case.
-        worst=next((c.name for c in cases[:1] if c.verdict and c.verdict.headline == headline), ""),
+        worst=cases[0].name if cases and cases[0].verdict and not of_report else "",
         views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
         policy=_policy(record),
     )
 
 
-def _in_two(headline: str) -> tuple[str, str]:
-    """What changed by how much, and why: the second half of a long sentence is set smaller."""
-    what, _, why = headline.partition(": ")
-    # "Not judged: …" says nothing before the colon.
-    return (what, why) if why and any(sign.isdigit() for sign in what) else (headline, "")
-
-
 def _view(
-    record: Record, case: CaseRecord, history: Sequence[HistoryPoint], allowance: Allowance
+    record: Record, case: Judged, history: Sequence[HistoryPoint], allowance: Allowance
 ) -> CaseView:
     shown = rows.metric_rows(case)
     labels = {row.label for row in shown}
@@ -163,7 +160,7 @@ def _view(
     )
 
 
-def _ranks(case: CaseRecord) -> list[RankLine]:
+def _ranks(case: Judged) -> list[RankLine]:
     """Each rank with a bar of its own work; where waiting is not known, of its whole step."""
     own = [work.step_ms if work.own_ms is None else work.own_ms for work in case.ranks]
     return [
@@ -187,7 +184,7 @@ def _course(course: Course, allowance: Allowance) -> CourseView:
     return CourseView(course, hovers, listed)
 
 
-def _changed_ops(case: CaseRecord) -> list[OpChange]:
+def _changed_ops(case: Judged) -> list[OpChange]:
     """Those that explain something: the others stand with their change among the hotspots."""
     ops = case.explanation.ops if case.explanation else ()
     least = LEAST_SHARE_OF_CHANGE * max((abs(op.delta_ms) for op in ops), default=0.0)
@@ -199,7 +196,7 @@ def _longest(names: Iterable[str]) -> int:
     return min(max(map(len, names), default=0), LONGEST_NAME)
 
 
-def _ops(case: CaseRecord) -> list[OpLine]:
+def _ops(case: Judged) -> list[OpLine]:
     """All ops that the record holds, or the scorecard's hotspots where it holds none."""
     times = case.ops or {name: ms for name, ms, _ in case.scorecard.hotspot_ops}
     total = _total_op_ms(case, times)
@@ -223,7 +220,7 @@ def _ops(case: CaseRecord) -> list[OpLine]:
     return lines
 
 
-def _total_op_ms(case: CaseRecord, times: Mapping[str, float]) -> float:
+def _total_op_ms(case: Judged, times: Mapping[str, float]) -> float:
     """Of all ops, those that the record left out too, as far as the scorecard tells."""
     for _, ms, pct in case.scorecard.hotspot_ops[:1]:
         if pct > 0:
@@ -273,6 +270,11 @@ def _page() -> Template:
     style, script = _asset("style.css"), _asset("script.js")
     environment.globals.update(
         words=words,
+        headline=headline,
+        sentence=sentence,
+        cause_words=cause_words,
+        maybe_delta=maybe_delta,
+        delta_milliseconds=delta_milliseconds,
         rows=rows,
         figures=figures,
         style=Markup(style),  # noqa: S704 - both are files of ours
@@ -290,8 +292,8 @@ def _page() -> Template:
         counted=_counted,
         # Lines that were made visible one by one before.
         lines=lambda value: Markup("\n").join(value.splitlines()),
-        ms=words.milliseconds,
-        delta_ms=words.delta_milliseconds,
+        ms=milliseconds,
+        delta_ms=delta_milliseconds,
         number=three_digits,
     )
     return environment.get_template("page.html.j2")

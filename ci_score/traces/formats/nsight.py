@@ -75,6 +75,8 @@ MOST_THREAD_NAMES = 10_000
 MOST_DEVICES = 1024
 LONGEST_TEXT = 2**24
 _BATCH = 256
+# A writer may be about to finish.
+LOCK_SECONDS = 5.0
 # SQLite may take so many millions of instructions, and more for a big file: about a minute.
 _INSTRUCTIONS = 1_000_000
 _LEAST_BUDGET, _BUDGET_PER_MB = 500, 20
@@ -132,7 +134,9 @@ def _opened(path: Path, name: str) -> Iterator[Database]:
     """The database, if nobody writes to it meanwhile."""
     before = _state(path)
     try:
-        with closing(sqlite3.connect(_address(path), uri=True, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(_address(path), timeout=LOCK_SECONDS, uri=True, isolation_level=None)
+        ) as connection:
             _guard(connection, before[0])
             columns, strangers = _tables(connection)
             yield Database(name, connection, columns, strangers)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import bodies
-from ..messages import Refusal, Reply, json_reply
-from .call import Call
+from tests.loopback_github import bodies
+from tests.loopback_github.endpoints.call import Call
+from tests.loopback_github.messages import Refusal, Reply, json_reply
 
 
 def get_user(call: Call) -> Reply:

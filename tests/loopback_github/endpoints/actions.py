@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import bodies
-from ..messages import Refusal, Reply, json_reply, not_found
-from ..state import Artifact, WorkflowRun
-from .call import Call
+from tests.loopback_github import bodies
+from tests.loopback_github.endpoints.call import Call
+from tests.loopback_github.messages import Refusal, Reply, json_reply, not_found
+from tests.loopback_github.state import Artifact, WorkflowRun
 
 
 def list_artifacts(call: Call) -> Reply:

@@ -6,9 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bodies import Links
-from ..messages import Json, Refusal, Reply, Request, json_reply, not_found, paginate
-from ..state import Repository, State, Token
+from tests.loopback_github.bodies import Links
+from tests.loopback_github.messages import (
+    Json,
+    Refusal,
+    Reply,
+    Request,
+    json_reply,
+    not_found,
+    paginate,
+)
+from tests.loopback_github.state import Repository, State, Token
 
 
 @dataclass(frozen=True)

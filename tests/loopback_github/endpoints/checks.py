@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import bodies
-from ..messages import Json, Reply, invalid_field, json_reply
-from ..state import CheckRun
-from .call import Call
+from tests.loopback_github import bodies
+from tests.loopback_github.endpoints.call import Call
+from tests.loopback_github.messages import Json, Reply, invalid_field, json_reply
+from tests.loopback_github.state import CheckRun
 
 MAX_TEXT = 65_535
 MAX_ANNOTATIONS = 50

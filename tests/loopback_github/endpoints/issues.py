@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import bodies
-from ..messages import Reply, invalid_field, json_reply, not_found
-from ..state import Comment, Issue
-from .call import Call
+from tests.loopback_github import bodies
+from tests.loopback_github.endpoints.call import Call
+from tests.loopback_github.messages import Reply, invalid_field, json_reply, not_found
+from tests.loopback_github.state import Comment, Issue
 
 MAX_BODY = 65_536
 

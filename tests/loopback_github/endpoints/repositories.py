@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import bodies, history
-from ..messages import Refusal, Reply, json_reply, not_found, paginate
-from .call import Call
+from tests.loopback_github import bodies, history
+from tests.loopback_github.endpoints.call import Call
+from tests.loopback_github.messages import Refusal, Reply, json_reply, not_found, paginate
 
 
 def get_repository(call: Call) -> Reply:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from html import escape
 
 from ci_score.files.visible import plain
-from ci_score.judge.verdict import report_outcome
 from ci_score.model.metrics import significant
 from ci_score.model.record import Record
 from ci_score.model.scorecard import Scorecard
@@ -56,7 +56,7 @@ def badge_of(record: Record, label: str = "") -> Badge:
 def outcome_of(record: Record) -> Outcome | None:
     """The report's verdict; None for a scorecard that was not compared with anything."""
     judged = record.unjudged or not record.cases or any(case.verdict for case in record.cases)
-    return report_outcome(record) if judged else None
+    return record.outcome if judged else None
 
 
 def main_number(card: Scorecard) -> str:
@@ -106,3 +106,9 @@ def shields_endpoint(badge: Badge) -> dict[str, object]:
         "color": badge.colour.lstrip("#"),
         "labelColor": LABEL_COLOUR.lstrip("#"),
     }
+
+
+def badge(record: Record, label: str, *, endpoint: bool) -> str:
+    """The badge's file: an SVG, or the JSON that shields.io draws."""
+    found = badge_of(record, label)
+    return json.dumps(shields_endpoint(found), indent=2) + "\n" if endpoint else badge_svg(found)

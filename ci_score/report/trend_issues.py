@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ci_score.files.visible import plain
 from ci_score.model.metrics import metric_named
@@ -20,6 +21,23 @@ _END = (
     "The runs of the branch keep this issue up to date. Close it when it is dealt with; a later"
     " change opens another one."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TrendIssue:
+    """The issue's title and text, and the trends that it tells of."""
+
+    title: str
+    body: str
+    trends: tuple[Trend, ...]
+
+
+def trend_issue(trends: Iterable[Trend], branch: str, title: str) -> TrendIssue | None:
+    """The issue on a branch's trends; None where nothing lasting became worse."""
+    worth = worth_an_issue(trends)
+    if not worth:
+        return None
+    return TrendIssue(issue_title(branch, title), issue_markdown(worth), tuple(worth))
 
 
 def worth_an_issue(trends: Iterable[Trend]) -> list[Trend]:

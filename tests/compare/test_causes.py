@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from ci_score.compare.causes import short_name, with_sentences
+from ci_score.compare import Workload, measured_case
+from ci_score.compare.causes import with_causes
 from ci_score.compare.changes import contributions
-from ci_score.compare.efficiency import Workload
 from ci_score.compare.explanation import explain
-from ci_score.compare.measuring import measured_case
 from ci_score.model.explanation import Explanation
 from ci_score.model.profile import Layer, OpWork, Profile
-from ci_score.model.record import CaseRecord
+from ci_score.model.record import Measured
 from ci_score.model.stages import CaseInput
+from ci_score.report.causes import short_name
+from ci_score.report.headlines import cause_words
+from ci_score.report.sentences import sentence as report_sentence
 from tests.builders import phase
 
 GEMM = "ampere_sgemm_128x64_nn"
@@ -36,7 +38,7 @@ def side(
     layers: dict[int, float] | None = None,
     phases: dict[str, dict[str, OpWork]] | None = None,
     **fields: Any,
-) -> CaseRecord:
+) -> Measured:
     """A step with these ops (kind, launches, ms); its compute is what they take together."""
     ops = ops or {GEMM: ("gemm", 10, 80.0)}
     categories: dict[str, float] = {}
@@ -69,14 +71,19 @@ def side(
     return measured_case(CaseInput("training", profile), Workload())
 
 
-def told(head: CaseRecord, base: CaseRecord) -> Explanation:
+def told(head: Measured, base: Measured) -> Explanation:
     found = explain(head, base)
     assert found is not None
-    return with_sentences(found, head, base, contributions(head, base))
+    return with_causes(found, head, base, contributions(head, base))
 
 
-def sentence(head: CaseRecord, base: CaseRecord) -> str | None:
-    return told(head, base).sentence
+def counts_words(found: Explanation) -> str:
+    assert found.counts_cause is not None
+    return report_sentence(found.counts_cause)
+
+
+def sentence(head: Measured, base: Measured) -> str:
+    return cause_words(told(head, base))
 
 
 # --- compute ------------------------------------------------------------------------------------
@@ -96,10 +103,10 @@ def test_fusion__that_was_lost_is_named_with_its_place_and_launches() -> None:
         layers=dict.fromkeys(range(24), 3.0),
     )
     found = told(head, base)
-    assert found.sentence == (
+    assert cause_words(found) == (
         "a fusion was lost in the backward of layers 0–23: launches 196 → 588 (+17.2 ms)"
     )
-    assert found.counts_sentence == (
+    assert counts_words(found) == (
         "a fusion was lost in the backward of layers 0–23: launches 196 → 588"
     )
 
@@ -220,7 +227,7 @@ def test_communication__in_smaller_pieces() -> None:
     """More launches are part of the reason."""
     base = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 20.0)}, exposed=5.0)
     head = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 96, 40.0)}, exposed=25.0)
-    assert "20.0 ms → 40.0 ms, launches 12 → 96;" in (sentence(head, base) or "")
+    assert "20.0 ms → 40.0 ms, launches 12 → 96;" in sentence(head, base)
 
 
 def test_communication__that_is_hidden_no_more() -> None:
@@ -287,7 +294,7 @@ def test_idle__with_recompiles() -> None:
     """Where the program counts them they are the reason."""
     base = side(idle=5.0).model_copy(update={"metrics": {"recompiles": 0.0}})
     head = side(idle=25.0).model_copy(update={"metrics": {"recompiles": 3.0}})
-    assert "recompiles 0 → 3" in (sentence(head, base) or "")
+    assert "recompiles 0 → 3" in sentence(head, base)
 
 
 def test_two__parts_together_where_neither_is_most_of_it() -> None:
@@ -310,9 +317,9 @@ def test_two__parts_together_where_neither_is_most_of_it() -> None:
     ],
     ids=["the same", "faster", "hardly slower", "other work"],
 )
-def test_sentence__is_not_there_without_a_slowdown(head: CaseRecord, base: CaseRecord) -> None:
+def test_sentence__is_not_there_without_a_slowdown(head: Measured, base: Measured) -> None:
     """No story about what did not happen."""
-    assert sentence(head, base) is None
+    assert sentence(head, base) == ""
 
 
 def test_sentence__is_not_there_where_the_rest_grew() -> None:
@@ -323,13 +330,13 @@ def test_sentence__is_not_there_where_the_rest_grew() -> None:
     found = told(head, base)
     assert found.delta_ms == 35.0
     assert found.parts[-1].delta_ms == 35.0
-    assert found.sentence is None
+    assert found.cause is None
 
 
 # --- phases alone -------------------------------------------------------------------------------
 
 
-def of_phases(step_ms: float, **phases: float) -> CaseRecord:
+def of_phases(step_ms: float, **phases: float) -> Measured:
     profile = Profile(
         steps=3,
         avg_step_ms=step_ms,
@@ -352,8 +359,8 @@ def test_counts__of_one_op() -> None:
     base = side({GEMM: ("gemm", 10, 80.0), ADD: ("elementwise", 50, 1.0)})
     head = side({GEMM: ("gemm", 10, 80.0), ADD: ("elementwise", 100, 1.1)})
     found = told(head, base)
-    assert found.sentence is None
-    assert found.counts_sentence == (
+    assert found.cause is None
+    assert counts_words(found) == (
         "'vectorized_elementwise_kernel' is launched 50 → 100 times a step"
     )
 
@@ -363,7 +370,7 @@ def test_counts__of_one_kind() -> None:
     names = [f"elementwise_{letter}" for letter in "abcde"]
     base = side(dict.fromkeys(names, ("elementwise", 10, 1.0)))
     head = side(dict.fromkeys(names, ("elementwise", 14, 1.0)))
-    assert told(head, base).counts_sentence == "20 more elementwise kernels a step"
+    assert counts_words(told(head, base)) == "20 more elementwise kernels a step"
 
 
 @pytest.mark.parametrize(

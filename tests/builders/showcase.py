@@ -13,7 +13,7 @@ from typing import Literal
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
-from ci_score.compare.measuring import measured_case
+from ci_score.compare import measured_case
 from ci_score.model.environment import Environment
 from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.model.profile import OpWork, Profile, op_totals
@@ -23,6 +23,7 @@ from ci_score.model.stages import CaseInput
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
 from ci_score.run.story import Job, run
 from tests.builders import case, record, scorecard
+from tests.builders.verdicts import policy_file
 
 TOKENS = 8192.0
 MACHINE = Environment(
@@ -79,7 +80,7 @@ def slow_pull_request() -> Record:
         Job(
             cases=(read,),
             workload=WORKLOAD,
-            policy={"schema": 1, "rules": "training"},
+            policy=policy_file(rules="training"),
             commit=PULL_REQUEST_COMMIT,
             run=RunIdentity(number=918),
         ),

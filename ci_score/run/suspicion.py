@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ci_score.baselines import BaselineStore
-from ci_score.judge.policy import PolicyTable
-from ci_score.judge.verdict import EXIT_OK, EXIT_UNJUDGED, verdicts_of
+from ci_score.errors import EXIT_OK, EXIT_SUSPICIOUS, EXIT_UNJUDGED
+from ci_score.judge.policy import PolicyFile, policy_of
 from ci_score.model.environment import Environment
 from ci_score.model.record import HistoryPoint, Record
 from ci_score.model.stages import Baseline
 from ci_score.model.verdict import Outcome, Unjudged
 
-EXIT_SUSPICIOUS = 10
 # What is wrong with the run itself; all other reasons are about what it is compared with.
 _WRONG = frozenset(
     {
@@ -25,9 +25,9 @@ _WRONG = frozenset(
 )
 
 
-def suspicion(record: Record) -> int:
+def exit_code_of(record: Record) -> int:
     """The exit code: something looks wrong, nothing does, or that cannot be told."""
-    verdicts = verdicts_of(record)
+    verdicts = record.verdicts
     if any(
         verdict.outcome in (Outcome.FAIL, Outcome.WARN) or verdict.unjudged in _WRONG
         for verdict in verdicts
@@ -37,15 +37,17 @@ def suspicion(record: Record) -> int:
     return EXIT_OK if told else EXIT_UNJUDGED
 
 
-def for_one_run(table: PolicyTable | None) -> dict[str, Any] | None:
+def for_one_run(file: PolicyFile | None) -> PolicyFile | None:
     """The policy without its demand for another kind of measurement, which may follow."""
-    if table is None:
-        return None
+    return None if file is None else policy_of(_for_one_run(file.table), "the policy")
+
+
+def _for_one_run(table: Mapping[str, Any]) -> dict[str, Any]:
     cases = [_any_design(case) for case in table.get("case", ())]
     return {**_any_design(table), **({"case": cases} if cases else {})}
 
 
-def _any_design(table: PolicyTable) -> dict[str, Any]:
+def _any_design(table: Mapping[str, Any]) -> dict[str, Any]:
     measure = table.get("measure")
     if measure is None:
         return dict(table)
@@ -73,4 +75,5 @@ class ForOneRun:
 
     def policy(self) -> dict[str, Any] | None:
         """The store's, for one run."""
-        return for_one_run(self.store.policy())
+        table = self.store.policy()
+        return None if table is None else _for_one_run(table)

@@ -8,11 +8,11 @@ from typing import Any
 
 from ci_score.model.environment import Environment
 from ci_score.model.profile import Layer, Phase, Profile
-from ci_score.model.record import BaselineUsed, CaseRecord, Record
+from ci_score.model.record import BaselineUsed, Judged, Measured, Record
 from ci_score.model.scorecard import Grade, ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound
 
-PROJECT = Path(__file__).parent.parent
+PROJECT = Path(__file__).parents[2]
 
 
 def shared() -> Path | None:
@@ -52,17 +52,16 @@ def scorecard(step_ms: float = 100.0, tok_s: float = 1000.0, **fields: Any) -> S
     return Scorecard(step_time_ms=step_ms, throughput_tok_s=tok_s, **{**defaults, **fields})
 
 
-def case(name: str = "training", card: Scorecard | None = None, **fields: Any) -> CaseRecord:
-    return CaseRecord(name=name, scorecard=card or scorecard(), **fields)
+def case(name: str = "training", card: Scorecard | None = None, **fields: Any) -> Judged:
+    return Judged(name=name, scorecard=card or scorecard(), **fields)
 
 
-def record(*cases: CaseRecord, created_at: str = "2026-01-02T03:04:05Z", **fields: Any) -> Record:
-    return Record(
-        ci_score_version="0.1.0", created_at=created_at, cases=cases or (case(),), **fields
-    )
+def record(*cases: Measured, created_at: str = "2026-01-02T03:04:05Z", **fields: Any) -> Record:
+    described = Record.describing(cases or (case(),))
+    return described.but(ci_score_version="0.1.0", created_at=created_at, **fields)
 
 
-def found(base: CaseRecord) -> BaselineFound:
+def found(base: Measured) -> BaselineFound:
     return BaselineFound(base, BaselineUsed(source="base.json", commit="b" * 40))
 
 

@@ -12,18 +12,16 @@ from typing import Any
 
 from ci_score.cli import execute
 from ci_score.cli.machine import Machine
-from ci_score.compare.efficiency import Workload
-from ci_score.compare.measuring import measured_case
+from ci_score.compare import Workload, measured_case
 from ci_score.files.strict_json import dump
-from ci_score.judge.trials import judged_case
 from ci_score.model.profile import Profile
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.stages import BaselineMissing, CaseInput
 from ci_score.model.verdict import Unjudged
 from ci_score.run.inputs import INPUTS
-from ci_score.run.story import record_of
 from tests.builders import profile
-from tests.loopback_github import LoopbackGitHub, State, contract, events
+from tests.builders.verdicts import judged_case
+from tests.loopback_github import LoopbackGitHub, State, events
 from tests.loopback_github.events import Event
 from tests.loopback_github.state import (
     WORKFLOW,
@@ -103,7 +101,7 @@ class Scene:
         self.runs += 1
         place = self.folder / f"runner-{self.runs}"
         given = {"github-token": self.token, **{k.replace("_", "-"): v for k, v in inputs.items()}}
-        variables = {row.variable: given.get(row.name, row.default) for row in INPUTS}
+        variables = {row.variable: given.get(row.name, row.default) for row in INPUTS.values()}
         environment = {
             **event.write(place),
             **variables,
@@ -138,7 +136,8 @@ def record_for(sha: str, measured: Profile, made: WorkflowRun, **fields: Any) ->
     case = measured_case(CaseInput(fields.pop("case", "training"), measured), Workload())
     judged = judged_case(case, BaselineMissing(Unjudged.FIRST_RUN))
     identity = RunIdentity(number=made.run_number, attempt=made.run_attempt)
-    return record_of([judged], "2026-01-05T10:00:00Z", commit=sha, run=identity, **fields)
+    described = Record.describing([judged])
+    return described.but(created_at="2026-01-05T10:00:00Z", commit=sha, run=identity, **fields)
 
 
 def read_outputs(path: Path) -> dict[str, str]:
@@ -165,6 +164,9 @@ def only_these(environment: dict[str, str]) -> Iterator[None]:
 
 def contract_violations(github: LoopbackGitHub) -> list[str]:
     """What GitHub's own description says against the exchanges; none where it is not here."""
+    # Its imports take longer than most files of tests.
+    from tests.loopback_github import contract
+
     if contract.description_path() is None:
         return []
     return [str(row) for row in contract.violations(github.exchanges)]

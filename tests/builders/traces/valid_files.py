@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ci_score.traces.formats.reference import normalised
 from tests.builders import profile
-from tests.traces.test_jax_readers import event, planes, space, work
-from tests.traces.test_jax_readers import source as jax_source
-from tests.traces.test_kineto import step
-from tests.traces.test_kineto import text as kineto_text
-from tests.traces.test_kineto import work as kineto_work
-from tests.traces.test_nsight import training
-from tests.traces.test_rocprof import marked
-from tests.traces.test_rocprof import source as rocprof_source
-from tests.traces.test_trainer_state import STATE
-from tests.traces.test_upstream_readers import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
+from tests.builders.traces.jax import event, planes, space, work
+from tests.builders.traces.jax import source as jax_source
+from tests.builders.traces.kineto import step
+from tests.builders.traces.kineto import text as kineto_text
+from tests.builders.traces.kineto import work as kineto_work
+from tests.builders.traces.nsight import training
+from tests.builders.traces.rocprof import marked
+from tests.builders.traces.rocprof import source as rocprof_source
+from tests.builders.traces.trainer_state import STATE
+from tests.builders.traces.upstream import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
 
 
 def kineto() -> bytes:

@@ -1,0 +1,232 @@
+"""The decision: cases beside their baselines × the branch's history × a policy → their verdicts.
+
+A case is first asked whether it can be judged at all (`eligibility`). Then each gated metric is
+weighed (`decision`) by the best `evidence` there is: pairs of launches, the branch's history, an
+exact count, or one number a side. The chance of a false failure is shared by all metrics and cases
+of the report (`error_budget`), budgets and parities need no baseline (`budgets`), and `summary`
+puts a case together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from ci_score.errors import BadInputError
+from ci_score.judge.acceptance import accepted_for
+from ci_score.judge.budgets import with_demands
+from ci_score.judge.decision import caps, weighed
+from ci_score.judge.eligibility import eligible, untold_work
+from ci_score.judge.error_budget import shared_chances
+from ci_score.judge.evidence import findings_of
+from ci_score.judge.gates import refuse_idle_gates
+from ci_score.judge.parity import parity_demands, parity_with_a_case
+from ci_score.judge.policy import CaseRules, Policy, passes, rules_of
+from ci_score.judge.summary import as_far_as_proven, verdict_of
+from ci_score.judge.trial import Finding, Trial
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Measured
+from ci_score.model.scorecard import Parity, Regression
+from ci_score.model.stages import BaselineFound, Compared, Difference
+from ci_score.model.verdict import Acceptance, Change, Outcome, Unjudged, Verdict
+
+
+def decide(
+    cases: Sequence[Compared],
+    branch: tuple[HistoryPoint, ...],
+    policy: Policy,
+    acceptances: Sequence[Acceptance] = (),
+) -> list[Judged]:
+    """Every case with its verdict. Pure: called again for acceptances, or for another policy."""
+    refuse_idle_gates(policy, cases)
+    named = {case.measured.name: case.measured for case in cases}
+    trials = [
+        _trial(case, branch, rules_of(policy, case.measured.name), named, acceptances)
+        for case in cases
+    ]
+    standings = [eligible(trial) for trial in trials]
+    findings = [
+        [] if isinstance(found, Verdict) else findings_of(trial)
+        for trial, found in zip(trials, standings, strict=True)
+    ]
+    chances = shared_chances([_allowed(trial) for trial in trials], findings)
+    return [
+        _unjudged_case(trial, found, policy, named)
+        if isinstance(found, Verdict)
+        else _judged_case(trial, found, policy, named, rows, shares)
+        for trial, found, rows, shares in zip(trials, standings, findings, chances, strict=True)
+    ]
+
+
+# --- what is judged -----------------------------------------------------------------------------
+
+
+def _trial(
+    case: Compared,
+    branch: tuple[HistoryPoint, ...],
+    rules: CaseRules,
+    named: Mapping[str, Measured],
+    acceptances: Sequence[Acceptance],
+) -> Trial:
+    demands = (
+        demand for rule in rules.parities for demand in parity_demands(rule, case.measured, named)
+    )
+    return Trial(
+        case.measured,
+        rules,
+        case.baseline,
+        changes=tuple(_changes(case.differences, rules)),
+        contributions=case.contributions,
+        explanation=case.explanation,
+        history=branch,
+        demands=tuple(demands),
+        accepted=accepted_for(acceptances, case.measured.name),
+    )
+
+
+def _changes(differences: Iterable[Difference], rules: CaseRules) -> Iterator[Change]:
+    """The differences of the metrics that the policy knows, in its order and its direction."""
+    by_name = {row.metric: row for row in differences}
+    for gate in rules.gates:
+        metric, row = gate.metric, by_name.get(gate.metric.name)
+        if row is None:
+            continue
+        known = row.base is not None and row.head is not None and row.not_compared is None
+        delta = metric.delta(row.base or 0.0, row.head or 0.0) if known else None
+        yield Change(
+            metric=metric.name,
+            base=row.base or 0.0,
+            head=row.head or 0.0,
+            delta=delta,
+            severity=row.severity,
+            not_compared=row.not_compared or _why_not(row, delta),
+            higher_is_better=metric.higher_is_better,
+            relative=metric.relative,
+            unit=metric.unit,
+        )
+
+
+def _why_not(row: Difference, delta: float | None) -> Reason | None:
+    """Why there is no change to tell of a metric that a side has measured."""
+    if delta is not None or (row.base is None and row.head is None):
+        return None
+    if row.head is None:
+        return Why.ONLY_IN_BASE()
+    return Why.ONLY_IN_HEAD() if row.base is None else Why.NO_RATIO()
+
+
+def _allowed(trial: Trial) -> float:
+    """The chance of a false failure; a session with several looks spends it over all of them."""
+    of_this_look = max((launch.look_share for launch in trial.case.launches), default=1.0)
+    return trial.rules.measure.false_fail * of_this_look
+
+
+# --- the judged case ----------------------------------------------------------------------------
+
+
+def _unjudged_case(
+    trial: Trial, why: Verdict, policy: Policy, named: Mapping[str, Measured]
+) -> Judged:
+    """A case without judgement.
+
+    A demand that needs no baseline, such as a budget, fails even so, unless the numbers are those
+    of a disturbed machine.
+    """
+    found = trial.baseline if isinstance(trial.baseline, BaselineFound) else None
+    is_measured = trial.case.has_a_time and why.unjudged is not Unjudged.INVALID_MEASUREMENT
+    verdict = with_demands(why, trial) if is_measured else why
+    changes = trial.changes if found else ()
+    return _judged(trial, verdict, policy, named, changes=changes)
+
+
+def _judged_case(
+    trial: Trial,
+    baseline: BaselineFound,
+    policy: Policy,
+    named: Mapping[str, Measured],
+    findings: Sequence[Finding],
+    chances: Sequence[float | None],
+) -> Judged:
+    held_back_by = caps(trial, baseline)
+    judged = {
+        row.change.metric: weighed(row, trial, chance, held_back_by)
+        for row, chance in zip(findings, chances, strict=True)
+    }
+    changes = tuple(judged.get(change.metric, change) for change in trial.changes)
+    regressed = any(
+        change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in changes
+    )
+    verdict = verdict_of(trial, baseline, changes, findings, held_back_by)
+    return _judged(
+        trial,
+        with_demands(verdict, trial),
+        policy,
+        named,
+        changes=changes,
+        contributions=trial.contributions if regressed else (),
+        explanation=as_far_as_proven(trial.explanation, changes),
+    )
+
+
+def _judged(
+    trial: Trial,
+    verdict: Verdict,
+    policy: Policy,
+    named: Mapping[str, Measured],
+    *,
+    changes: tuple[Change, ...],
+    **found: object,
+) -> Judged:
+    verdict = verdict.but(remarks=tuple(_remarks(trial)), may_pass=passes(policy, verdict.unjudged))
+    return Judged.of(
+        trial.case,
+        scorecard=trial.case.scorecard.but(regressions=tuple(_regressions(changes))),
+        parity=_parity(trial, named),
+        baseline=_baseline_used(trial),
+        changes=changes,
+        verdict=verdict,
+        **found,
+    )
+
+
+def _parity(trial: Trial, named: Mapping[str, Measured]) -> Parity | None:
+    """The parity with the partner's file, or with another case of the report."""
+    shown = trial.case.parity
+    for rule in trial.rules.parities if shown is None else ():
+        with suppress(BadInputError):
+            shown = shown or parity_with_a_case(rule, trial.case, named)
+    return shown
+
+
+def _baseline_used(trial: Trial) -> BaselineUsed | None:
+    """Where the baseline came from, and what else is not the same there."""
+    if not isinstance(trial.baseline, BaselineFound):
+        return None
+    there = trial.baseline.case.environment
+    return trial.baseline.used.but(changed_versions=trial.case.environment.versions_since(there))
+
+
+def _regressions(changes: Iterable[Change]) -> Iterator[Regression]:
+    for change in changes:
+        if change.severity is not None and change.delta is not None:
+            yield Regression(metric=change.metric, delta=change.delta, severity=change.severity)
+
+
+# --- what the policy makes worth a remark -------------------------------------------------------
+
+
+def _remarks(trial: Trial) -> Iterator[Reason]:
+    case, rules = trial.case, trial.rules
+    wanted = rules.measure.warmup_steps
+    declared = {one.warmup_steps for one in case.launches if one.warmup_steps is not None}
+    if wanted is not None and declared - {wanted}:
+        # Another warm-up may leave a compilation in the timed steps.
+        yield Why.OTHER_WARM_UP(wanted=wanted, declared=tuple(sorted(declared - {wanted})))
+    both_sides = len({launch.side for launch in case.launches}) > 1
+    if rules.measure.design == "interleaved" and case.took_turns is None and both_sides:
+        yield Why.ORDER_NOT_TOLD()
+    if isinstance(trial.baseline, BaselineFound) and case.has_a_time:
+        untold = untold_work(case, trial.baseline.case, rules)
+        if untold:
+            # A head that says less must not switch off the check by that.
+            yield Why.WORK_NOT_TOLD(signs=tuple(untold))

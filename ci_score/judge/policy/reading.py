@@ -1,0 +1,68 @@
+"""A policy from its file, or from the table that travels with a record."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ci_score.errors import BadInputError
+from ci_score.judge.policy.checking import mistakes_in
+from ci_score.judge.policy.tables import Policy
+from ci_score.model.verdict import HARMLESS, Unjudged
+
+LARGEST_POLICY = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFile:
+    """A policy, parsed once, with the table that it was read from: that travels with the record."""
+
+    table: Mapping[str, Any]
+    policy: Policy = field(compare=False)
+
+
+def read_policy(data: bytes, source: str) -> PolicyFile:
+    """The policy in a TOML file."""
+    return policy_of(_toml_table(data, source), source)
+
+
+def policy_of(table: Mapping[str, Any], source: str) -> PolicyFile:
+    """The policy that a table holds: a file's, or the one that travels with a record."""
+    first, *others = mistakes_in(table, source) or (None,)
+    if first is None:
+        return PolicyFile(table, Policy.model_validate(table))
+    more = f" (and {len(others)} more, see `ci-score policy check`)" if others else ""
+    raise BadInputError(
+        source, field=first.field, found=first.found + more, expected=first.expected
+    )
+
+
+def mistakes_in_file(data: bytes, source: str) -> list[BadInputError]:
+    """Everything that is wrong with a policy file."""
+    return mistakes_in(_toml_table(data, source), source)
+
+
+def _toml_table(data: bytes, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInputError(source, found=f"no TOML ({error})", expected="TOML") from None
+
+
+def passes(policy: Policy, reason: Unjudged | None) -> bool:
+    """Whether a run passes without a judgement; the policy's word counts where it says one."""
+    if reason is None:
+        return False
+    said = policy.unjudged.get(reason.value)
+    return reason in HARMLESS if said is None else said == "pass"
+
+
+def policy_schema() -> dict[str, Any]:
+    """The format as a JSON schema, for editors and other tools."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Policy.model_json_schema(),
+        "title": "ci-score policy",
+    }

@@ -1,0 +1,217 @@
+"""Why something is as it is, as values: a code with the data that its sentence needs.
+
+A reason travels as a value from the first check to the record. Its sentence is made in `report/`,
+where each code has one, and nothing ever reads that sentence back.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, model_validator
+
+from ci_score.model.values import Lax, Value
+
+LONGEST_WORDS = 4000
+Words = Annotated[str, StringConstraints(max_length=LONGEST_WORDS)]
+Datum = bool | int | float | Words | Annotated[tuple[Words | int | float, ...], Lax] | None
+
+# The data of an op that changed, and of the place where most of a change is.
+_OP = "name status was base_ms head_ms base_count head_count more_launches"
+_PLACE = "layers direction phase"
+
+
+class Why(StrEnum):
+    """Every reason there is; behind each code the names of its data.
+
+    Calling a code makes the reason: `Why.TOO_FEW_PAIRS(pairs=3, least=4)`.
+    """
+
+    fields: frozenset[str]
+
+    def __new__(cls, code: str, fields: str = "") -> Why:
+        """A code, and the names of its data in one text."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.fields = frozenset(fields.split())
+        return member
+
+    def __call__(self, **data: Datum | Reason) -> Reason:
+        """The reason with its data; numbers so far apart that a ratio overflows make none."""
+        if any(isinstance(value, float) and not math.isfinite(value) for value in data.values()):
+            raise OverflowError(f"{self.value}: a number of it is not finite")
+        return Reason(code=self, data=data)
+
+    # What an error or a note says in its own words.
+    QUOTED = "quoted", "words"
+
+    # Nothing usable was measured.
+    NO_FILE = "no_file"
+    NO_STEPS = "no_steps"
+    NO_TIME = "no_time"
+    NO_TIME_IN_PROFILE = "no_time_in_profile"
+    NO_NUMBER_TO_COMPARE = "no_number_to_compare"
+    LAUNCH_VOID = "launch_void", "side launch events words"
+    NO_SOUND_LAUNCH = "no_sound_launch", "side launch events words"
+    CRASHES_MORE = "crashes_more", "head head_launches words base"
+    EMPTY_BY_ITS_RUN = "empty_by_its_run"
+    JOB_ENDED = "job_ended", "job result"
+    NOTHING_FOUND = "nothing_found", "where"
+
+    # What was measured cannot be judged.
+    DISTURBED = "disturbed", "event words"
+    BASE_DISTURBED = "base_disturbed", "event words"
+    ALSO_DISTURBED = "also_disturbed", "event words"
+    TOO_FEW_STEPS = "too_few_steps", "wanted short launches shortest"
+    NOT_IN_TURNS = "not_in_turns"
+    TOO_FEW_PAIRS = "too_few_pairs", "pairs least"
+    UNEVEN_TOKENS = "uneven_tokens", "side least most"
+    FEWER_VALID_STEPS = "fewer_valid_steps", "head base"
+    FASTER_AND_SILENT = "faster_and_silent", "signs"
+    FASTER_WITH_OTHER_LOSS = "faster_with_other_loss", "head base"
+    NO_COMMON_TIME = "no_common_time"
+    NOTHING_GATED_IN_COMMON = "nothing_gated_in_common", "metrics"
+
+    # There is nothing to compare with; the data of NO_BASELINE is an `Unjudged`.
+    NO_BASELINE = "no_baseline", "why"
+    MISMATCH = "mismatch", "key here there"
+    MISMATCH_IN = "mismatch_in", "record why"
+    NOTHING_OF_CASE = "nothing_of_case", "record case"
+    NO_SUCH_CASE = "no_such_case", "case"
+    ALL_EXPIRED = "all_expired", "records"
+    NO_RECORD_YET = "no_record_yet"
+    NO_RECORD_IN = "no_record_in", "folder"
+
+    # A number of one metric is not compared.
+    ONLY_IN_BASE = "only_in_base"
+    ONLY_IN_HEAD = "only_in_head"
+    NO_RATIO = "no_ratio"
+    DEVICES_ON_ONE_SIDE = "devices_on_one_side"
+    OTHER_TOKENS = "other_tokens", "head base"
+
+    # What became of a metric.
+    ONE_NUMBER = "one_number"
+    COUNT_VARIES = "count_varies"
+    COUNT = "count"
+    COUNT_FAILS = "count_fails"
+    REFERENCE_LIMIT = "reference_limit", "severity"
+    CONFIRMED = "confirmed"
+    CONFIRMED_AT_LEAST = "confirmed_at_least", "delta"
+    CONFIRMED_WITHIN = "confirmed_within"
+    UNPROVEN_HISTORY = "unproven_history", "runs enough"
+    UNPROVEN_NEAR_LIMIT = "unproven_near_limit"
+    UNPROVEN_NOISE = "unproven_noise", "most_pairs"
+    UNPROVEN_PAIRS = "unproven_pairs", "pairs enough"
+    LEVEL_MOVED = "level_moved", "by_history by_nearest"
+    TOO_NOISY = "too_noisy", "up_to"
+    GATE_NOT_MEASURED = "gate_not_measured"
+    GATE_WITHOUT_RATIO = "gate_without_ratio"
+    ACCEPTED_UP_TO = "accepted_up_to", "bound"
+
+    # Why a change is no more than a warning, and what limits a verdict.
+    NOT_ATTRIBUTABLE = "not_attributable", "commits"
+    COMPARED_PER_TOKEN = "compared_per_token", "head base"
+    OTHER_LOSS = "other_loss", "head base"
+    NOT_QUALIFIED = "not_qualified", "words"
+    QUALIFIED_FOR_MORE = "qualified_for_more", "gate_at"
+    KNOWN_ON_ONE_SIDE = "known_on_one_side", "keys"
+    LAUNCHES_WITHOUT_PARTNER = "launches_without_partner", "alone launches"
+    WOULD_HAVE_SHOWN = "would_have_shown", "share"
+
+    # What the policy makes worth a remark.
+    OTHER_WARM_UP = "other_warm_up", "wanted declared"
+    ORDER_NOT_TOLD = "order_not_told"
+    WORK_NOT_TOLD = "work_not_told", "signs"
+
+    # What holds without a baseline: budgets and parities.
+    BUDGET_NOT_MEASURED = "budget_not_measured", "metric budget"
+    OVER_BUDGET = "over_budget", "metric value budget"
+    UNDER_BUDGET = "under_budget", "metric value budget"
+    PARITY_BROKEN = "parity_broken", "words"
+    PARITY_CASE_MISSING = "parity_case_missing", "partner"
+    PARITY_FILE_MISSING = "parity_file_missing"
+    PARITY_UNUSABLE = "parity_unusable", "partner side why"
+    PARITY_KEY_UNKNOWN = "parity_key_unknown", "partner key side"
+    PARITY_KEY_DIFFERS = "parity_key_differs", "partner key here there"
+    PARITY_TIMED_UNLIKE = "parity_timed_unlike", "partner here there"
+    PARITY_RATE_UNKNOWN = "parity_rate_unknown", "partner side"
+    PARITY_SLOWER = "parity_slower", "partner ratio here_ms there_ms limit"
+    PARITY_COVERS_LITTLE = "parity_covers_little", "partner here there wanted"
+    PARITY_OPS = "parity_ops", "partner ops ratios here_ms there_ms limit by_reference"
+
+    # What holds for a whole report.
+    CASE_MISSING = "case_missing", "case"
+    BASELINE_HAS_CASE = "baseline_has_case", "case"
+    POLICY_WANTS_CASE = "policy_wants_case", "case"
+    MOVED_TOGETHER = "moved_together", "cases share"
+    BASE_UNLIKE_RECORD = "base_unlike_record", "case session_ms record_ms"
+    HEAD_CHECKED_OUT = "head_checked_out"
+    OWN_POLICY = "own_policy", "outcome"
+    OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
+    RESOLVED = "resolved"
+    COMMENTS_NOT_READ = "comments_not_read", "words"
+    EARLIER_NOT_FOUND = "earlier_not_found", "attempt"
+    MEASURED_AGAIN = "measured_again", "attempt cases"
+    JUDGED_AGAIN = "judged_again", "attempt cases"
+    OTHERWISE_BEFORE = "otherwise_before", "case why"
+
+    # Why an acceptance does not count.
+    BY_NO_PERSON = "by_no_person"
+    EDITED = "edited"
+    NOT_UNDERSTOOD = "not_understood"
+    BOUND_NOT_UNDERSTOOD = "bound_not_understood"
+    NO_CASE_HERE = "no_case_here"
+    CASE_NOT_MISSING = "case_not_missing"
+    NO_METRIC_HERE = "no_metric_here"
+    OTHER_UNIT = "other_unit", "units"
+    TOO_MANY_PEOPLE = "too_many_people", "most"
+
+    # What caused a change of the step's time, or of its launches.
+    ALL_KERNELS = "all_kernels", "share"
+    LOST_FUSION = "lost_fusion", f"attention kinds before now {_PLACE}"
+    ONE_OP = "one_op", f"{_OP} {_PLACE}"
+    ONE_KIND = "one_kind", f"kind base_ms head_ms base_count head_count {_PLACE}"
+    COMPUTE_GREW = "compute_grew", _PLACE
+    COMMUNICATION_GREW = (
+        "communication_grew",
+        "base_ms head_ms exposed_base_ms exposed_head_ms base_count head_count",
+    )
+    OVERLAPS_LESS = "overlaps_less", "head_ms exposed_base_ms exposed_head_ms"
+    COPIES_GREW = "copies_grew", f"part_base_ms part_head_ms {_OP}"
+    IDLE_GREW = "idle_grew", "part base_ms head_ms recompiles_base recompiles_head same_work"
+    PHASE_GREW = "phase_grew", f"part {_PLACE}"
+    TWO_PARTS = "two_parts", "parts grew_ms"
+    MORE_OF_OP = "more_of_op", f"name before now {_PLACE}"
+    MORE_OF_KIND = "more_of_kind", f"kind more {_PLACE}"
+
+    # What to try.
+    LARGE_PART = "large_part", "part ms share"
+    MANY_OPTIMIZER_KERNELS = "many_optimizer_kernels", "ms launches"
+
+
+class Reason(Value):
+    """A code with its data. A stranger's record may hold one: then it has just that data, too."""
+
+    code: Annotated[Why, Lax]
+    data: Annotated[dict[str, Datum | Reason], Field(default_factory=dict)]
+
+    @model_validator(mode="after")
+    def _has_its_data(self) -> Reason:
+        if self.data.keys() != self.code.fields:
+            wanted = ", ".join(sorted(self.code.fields)) or "nothing"
+            raise ValueError(f"the data of {self.code.value} is {wanted}")
+        return self
+
+
+class Note(Value):
+    """What whoever found it says in words. The words are shown, and only the code decides."""
+
+    code: str = ""
+    words: str
+
+
+def quoted(words: str) -> Reason:
+    """What an error says, as a reason."""
+    return Why.QUOTED(words=words[:LONGEST_WORDS])

@@ -1,0 +1,283 @@
+"""Causes and advice → sentences: the op, the kind of work, the phase or layers, and the times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ci_score.model.metrics import significant, three_digits
+from ci_score.model.reasons import Why
+from ci_score.report.numbers import listed
+
+LONGEST_NAME = 60
+# Two counts that differ by less than this share are called the same.
+SAME_COUNT = 0.02
+_KINDS = {
+    "gemm": "matrix product",
+    "conv": "convolution",
+    "softmax_loss": "softmax and loss",
+    "comm": "communication",
+    "memcpy": "copy",
+    "memset": "fill",
+    "other": "other",
+    "": "other",
+}
+_IDLE = {
+    "idle, waiting for data": "the device waits for the data loader: {}",
+    "idle, compiling": "something is compiled anew within the steps: {}",
+    "idle, allocating memory": "the device waits while memory is allocated: {}",
+    "idle, after synchronising": (
+        "the host waits for the device before it launches more (a synchronisation): {} idle"
+    ),
+    "idle, waiting for launches": "the host launches work too slowly: the device waits {}",
+}
+# A part of the step -> what it is, and what to do about it.
+_ADVICE = {
+    "exposed communication": (
+        "communication that nothing hides",
+        "overlap it with the backward (bucket sizes, prefetching), or send less",
+    ),
+    "idle, waiting for data": (
+        "waiting for the data loader",
+        "try more workers, prefetching, or data that is prepared beforehand",
+    ),
+    "idle, compiling": (
+        "compiling within the steps",
+        "keep shapes the same, mark dynamic ones, or warm up for longer",
+    ),
+    "idle, allocating memory": (
+        "allocating memory",
+        "keep shapes the same, or let the allocator grow its segments (expandable_segments)",
+    ),
+    "idle, after synchronising": (
+        "a device without work after the host waited for it",
+        "read losses and metrics less often (.item(), .cpu(), printing a tensor)",
+    ),
+    "idle, waiting for launches": (
+        "waiting for the host to launch work",
+        "try CUDA graphs, torch.compile, fused optimizers or larger batches",
+    ),
+    "exposed copies": (
+        "copies that nothing hides",
+        "pin memory and copy asynchronously, or keep the data on the device",
+    ),
+    "idle": (
+        "a device without work",
+        "see in the trace whether it waits for data, for launches or for a synchronisation",
+    ),
+}
+
+
+def short_name(name: str) -> str:
+    """A kernel's name without its types and its namespaces: `vectorized_elementwise_kernel`."""
+    bare = name.removeprefix("void ").partition("<")[0].partition("(")[0].strip()
+    last = bare.rpartition("::")[2] or bare or name
+    return last if len(last) <= LONGEST_NAME else last[: LONGEST_NAME - 1] + "…"
+
+
+def more(value: float) -> str:
+    """`+11.8 ms`, of a part that grew."""
+    return f"+{significant(value, 'ms')}"
+
+
+def _ms(value: float) -> str:
+    return significant(max(value, 0.0), "ms")
+
+
+def _times(base_ms: float, head_ms: float) -> str:
+    return f"{_ms(base_ms)} → {_ms(head_ms)}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else three_digits(value)
+
+
+def _quoted(name: str) -> str:
+    return f"'{name[:LONGEST_NAME]}'"
+
+
+def _kind(kind: str) -> str:
+    return _KINDS.get(kind, kind)
+
+
+def _place(layers: str | None, direction: str | None, phase: str | None) -> str:
+    """` in the backward of layers 0–23`, where that is where it is; else nothing."""
+    if layers:
+        word = "layers" if "–" in layers else "layer"
+        return f" in the {direction} of {word} {layers}"
+    if not phase:
+        return ""
+    if phase.lower() in ("forward", "fwd", "backward", "bwd"):
+        return f" in the {phase.lower()}"
+    return f" in phase {_quoted(phase)}"
+
+
+# --- ops and kinds of work ------------------------------------------------------------------------
+
+
+def _op(
+    name: str,
+    status: str,
+    was: str | None,
+    base_ms: float,
+    head_ms: float,
+    base_count: float | None,
+    head_count: float | None,
+    more_launches: bool | None,
+) -> str:
+    called = f"'{short_name(name)}'"
+    if status == "new":
+        launches = f", {_count(head_count)} launches a step" if head_count else ""
+        return f"{called} is new{launches}"
+    if was and short_name(was) != short_name(name):
+        called += f" (was '{short_name(was)}')"
+    times = _times(base_ms, head_ms)
+    if not base_count or not head_count or more_launches is None:
+        return f"{called} takes {times} a step"
+    if abs(head_count / base_count - 1) <= SAME_COUNT:
+        return f"{called} takes {times} at the same {_count(head_count)} launches"
+    counts = f"{_count(base_count)} → {_count(head_count)}"
+    if more_launches:
+        return f"{called} is launched {counts} times a step"
+    each = _times(base_ms / base_count, head_ms / head_count)
+    return f"{called} takes {each} a launch ({counts} launches)"
+
+
+def _one_op(layers: str | None, direction: str | None, phase: str | None, **op: object) -> str:
+    return _op(**op) + _place(layers, direction, phase)  # type: ignore[arg-type]
+
+
+def _one_kind(
+    kind: str,
+    base_ms: float,
+    head_ms: float,
+    base_count: float | None,
+    head_count: float | None,
+    **place: str | None,
+) -> str:
+    words = f"{_kind(kind)} kernels take {_times(base_ms, head_ms)}"
+    if base_count is not None and head_count is not None:
+        if abs(head_count - base_count) <= SAME_COUNT * base_count:
+            words += f" at the same {_count(head_count)} launches"
+        else:
+            words += f", launches {_count(base_count)} → {_count(head_count)}"
+    return words + _place(**place)
+
+
+def _lost_fusion(
+    attention: str | None, kinds: Sequence[str], before: float, now: float, **place: str | None
+) -> str:
+    words = "a fusion was lost"
+    if attention:
+        work = listed(list(dict.fromkeys(map(_kind, kinds))))
+        name = short_name(attention)
+        words = f"the fused attention '{name}' is gone and {work} kernels do its work"
+    return f"{words}{_place(**place)}: launches {_count(before)} → {_count(now)}"
+
+
+def _more_of_kind(kind: str, more: float, **place: str | None) -> str:
+    return f"{_count(more)} more {_kind(kind)} kernels a step{_place(**place)}"
+
+
+def _more_of_op(name: str, before: float, now: float, **place: str | None) -> str:
+    launched = f"launched {_count(before)} → {_count(now)}"
+    return f"'{short_name(name)}' is {launched} times a step{_place(**place)}"
+
+
+def _all_kernels(share: float) -> str:
+    return (
+        f"every kernel takes about {100 * share:.0f} % longer at the same number of launches, so"
+        " look at the device's clocks and power before the code"
+    )
+
+
+# --- the other parts of a step --------------------------------------------------------------------
+
+
+def _communication(
+    base_ms: float | None,
+    head_ms: float | None,
+    exposed_base_ms: float,
+    exposed_head_ms: float,
+    base_count: float | None,
+    head_count: float | None,
+) -> str:
+    exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
+    if base_ms is None or head_ms is None:
+        return f"communication: {exposed}"
+    words = f"communication takes {_times(base_ms, head_ms)}"
+    if head_count and base_count and head_count != base_count:
+        words += f", launches {_count(base_count)} → {_count(head_count)}"
+    else:
+        words += " at as many launches: slower links, or a rank that the others wait for"
+    return f"{words}; {exposed}"
+
+
+def _overlaps_less(head_ms: float, exposed_base_ms: float, exposed_head_ms: float) -> str:
+    exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
+    return f"communication overlaps less with compute: {exposed}, of {_ms(head_ms)} in all"
+
+
+def _copies(part_base_ms: float, part_head_ms: float, name: str | None, **op: object) -> str:
+    words = f"copies that nothing hides: {_times(part_base_ms, part_head_ms)}"
+    return words if name is None else f"{words}, {_op(name, **op)}"  # type: ignore[arg-type]
+
+
+def _idle(
+    part: str,
+    base_ms: float,
+    head_ms: float,
+    recompiles_base: float | None,
+    recompiles_head: float | None,
+    same_work: bool,
+) -> str:
+    words = _IDLE.get(part, "the device is idle for longer: {}").format(_times(base_ms, head_ms))
+    if recompiles_base is not None and recompiles_head is not None:
+        return f"{words}; recompiles {_count(recompiles_base)} → {_count(recompiles_head)}"
+    return f"{words}, while its work takes as long as before" if same_work else words
+
+
+def _phase(part: str, **place: str | None) -> str:
+    return f"most of it is{_place(**place) or f' in phase {_quoted(part)}'}"
+
+
+def _two_parts(parts: Sequence[str], grew_ms: Sequence[float]) -> str:
+    both = zip(parts, grew_ms, strict=True)
+    return "most of it is " + " and ".join(f"{name} ({more(ms)})" for name, ms in both)
+
+
+CAUSES: dict[Why, str | Callable[..., str]] = {
+    Why.ALL_KERNELS: _all_kernels,
+    Why.LOST_FUSION: _lost_fusion,
+    Why.ONE_OP: _one_op,
+    Why.ONE_KIND: _one_kind,
+    Why.COMPUTE_GREW: lambda **place: f"compute grew{_place(**place)}",
+    Why.COMMUNICATION_GREW: _communication,
+    Why.OVERLAPS_LESS: _overlaps_less,
+    Why.COPIES_GREW: _copies,
+    Why.IDLE_GREW: _idle,
+    Why.PHASE_GREW: _phase,
+    Why.TWO_PARTS: _two_parts,
+    Why.MORE_OF_OP: _more_of_op,
+    Why.MORE_OF_KIND: _more_of_kind,
+}
+
+
+# --- what to try ----------------------------------------------------------------------------------
+
+
+def _large_part(part: str, ms: float, share: float) -> str:
+    what, to_do = _ADVICE[part]
+    return f"{significant(ms, 'ms')} or {100 * share:.0f} % of the step is {what}: {to_do}."
+
+
+def _optimizer(ms: float, launches: float) -> str:
+    return (
+        f"The optimizer takes {significant(ms, 'ms')} in"
+        f" {three_digits(launches)} launches: try its fused or foreach form."
+    )
+
+
+TO_TRY: dict[Why, str | Callable[..., str]] = {
+    Why.LARGE_PART: _large_part,
+    Why.MANY_OPTIMIZER_KERNELS: _optimizer,
+}

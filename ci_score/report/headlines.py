@@ -1,0 +1,167 @@
+"""A verdict's first sentence: the worst change, or why there is no judgement, and the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ci_score.model.explanation import Explanation
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, metric_of, slower_by
+from ci_score.model.reasons import Why
+from ci_score.model.record import Judged, Record, Trend
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict, decisive
+from ci_score.report.causes import more
+from ci_score.report.sentences import accepted_words, change_sentence, sentence
+
+# Beyond this the step's time and its throughput do not tell the same change.
+SAME_SHARE = 0.01
+NOT_JUDGED = "Not judged: "
+TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
+
+
+# What happened, and why where it is known.
+Parts = tuple[str, str]
+
+
+def headline(of: Judged | Verdict) -> str:
+    """The one sentence on a case, or on a verdict that a reason of its own decides."""
+    return joined(_decided(of) if isinstance(of, Verdict) else headline_parts(of))
+
+
+def joined(parts: Parts) -> str:
+    """Both parts as one sentence."""
+    return ": ".join(filter(None, parts))
+
+
+def headline_parts(case: Judged) -> Parts:
+    """What happened to a case, and why."""
+    if case.verdict is None:
+        return "", ""
+    if case.verdict.decided_by is not None:
+        return _decided(case.verdict)
+    worst = decisive(case.changes)
+    if worst is None or worst.outcome is Outcome.PASS:
+        return _passed(case, case.verdict)
+    if worst.outcome is Outcome.INCONCLUSIVE:
+        row = metric_named(worst.metric)
+        words = f"{row.label.lower()} is {change_sentence(worst, metric_of(worst))}"
+        return f"{NOT_JUDGED}{words}", ""
+    said = in_plain_words(worst, case.changes)
+    if not worst.is_statistical:
+        doubt = " (unverified)" if worst.judged_by is JudgedBy.UNVERIFIED else ""
+        return said + doubt, _cause(case, worst)
+    if worst.is_confirmed:
+        return f"{said} (confirmed)", _cause(case, worst)
+    return f"{said} (not proven)", ""
+
+
+def parts_of_report(record: Record, worst: Judged | None, counted: str) -> Parts:
+    """The worst verdict's; `counted` says of how many cases, where there are several."""
+    own = record.unjudged
+    if own is not None and (worst is None or record.outcome is own.outcome):
+        return _decided(own)
+    if worst is None or worst.verdict is None:
+        return "nothing was measured", ""
+    if not counted:
+        return headline_parts(worst)
+    if worst.verdict.outcome is not Outcome.INCONCLUSIVE:
+        return f"{counted} {worst.name}", headline(worst)
+    # That it is not judged is what `counted` says.
+    return f"{counted} {worst.name}: {headline(worst)[len(NOT_JUDGED) :]}", ""
+
+
+def _decided(verdict: Verdict) -> Parts:
+    words = sentence(verdict.decided_by) if verdict.decided_by else ""
+    unjudged = verdict.outcome is Outcome.INCONCLUSIVE
+    return f"{NOT_JUDGED}{words}" if unjudged else words, ""
+
+
+def _cause(case: Judged, worst: Change) -> str:
+    """`the device waits for the data loader`, where most of the change is explained."""
+    found = case.explanation
+    if found is None:
+        return ""
+    if worst.metric not in (STEP_TIME, THROUGHPUT):
+        return sentence(found.counts_cause) if found.counts_cause else ""
+    words = cause_words(found)
+    return f"under the profiler {words}" if words and found.under_profiler else words
+
+
+def cause_words(found: Explanation) -> str:
+    """What caused the change of the step's time, with how much of it that explains."""
+    if found.cause is None:
+        return ""
+    words = sentence(found.cause)
+    # Two parts say how much each of them grew.
+    shows_more = found.cause.code is not Why.TWO_PARTS
+    return f"{words} ({more(found.explained_ms)})" if shows_more else words
+
+
+def _passed(case: Judged, verdict: Verdict) -> Parts:
+    gated = [change for change in case.changes if change.outcome is not None]
+    if not any(change.gated for change in case.changes):
+        times = [one for one in case.changes if one.metric in TIMES and one.delta is not None]
+        told = f": {in_plain_words(times[-1], case.changes)}" if times else ""
+        return f"Nothing is gated by the policy, so this is only reported{told}", ""
+    accepted = next((change for change in gated if change.accepted), None)
+    if accepted is not None and accepted.accepted is not None:
+        return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)
+    visible = verdict.smallest_visible_slowdown
+    if visible is None:
+        return "No regression beyond the limits", ""
+    if not any(change.is_statistical for change in gated):
+        return f"No slowdown beyond {visible * 100:g} % (unverified)", ""
+    faster = next((change for change in gated if _is_surely(change, worse=False)), None)
+    if faster is not None:
+        return f"{in_plain_words(faster, case.changes)} (confirmed)", ""
+    slower = any(_is_surely(change, worse=True) for change in gated)
+    what = "slowdown beyond the limits" if slower else "slowdown"
+    return f"No {what}. Anything above +{max(visible * 100, 0.1):.1f} % would have shown", ""
+
+
+def _is_surely(change: Change, *, worse: bool) -> bool:
+    """Whether the whole interval lies on one side of no change at all."""
+    worsening = metric_named(change.metric).worsening
+    ends = [worsening(end) for end in (change.low, change.high) if end is not None]
+    alike = all(end > 0 if worse else end < 0 for end in ends)
+    return change.metric in TIMES and len(ends) == 2 and alike
+
+
+# --- a change in words ----------------------------------------------------------------------------
+
+
+def in_plain_words(change: Change, changes: Iterable[Change] = ()) -> str:
+    """`25.0 % slower (400 ms → 500 ms a step)`; what is no time is described as it is.
+
+    The step is what people know, so it is named where the change is the throughput's.
+    """
+    if change.metric not in (STEP_TIME, THROUGHPUT) or not change.delta:
+        return describe(change)
+    share = slower_by(change)
+    words = f"{abs(share) * 100:.1f} % {'slower' if share > 0 else 'faster'}"
+    step = next((one for one in (change, *changes) if one.metric == STEP_TIME), None)
+    # Steps of other sizes have other times: then the share is that of a token.
+    if step is None or step.delta is None or abs(step.delta - share) > SAME_SHARE:
+        return words
+    metric = metric_of(step)
+    return f"{words} ({metric.show(step.base)} → {metric.show(step.head)} a step)"
+
+
+def describe(change: Change) -> str:
+    """A change in words: `Step time +25.0 % (400 ms → 500 ms)`."""
+    metric = metric_of(change)
+    delta = metric.show_delta(change.delta) if change.delta is not None else "not compared"
+    values = f"{metric.show_or_dash(change.base)} → {metric.show_or_dash(change.head)}"
+    return f"{metric.label} {delta} ({values})"
+
+
+def describe_trend(trend: Trend) -> str:
+    """A trend in words: `Step time +5.0 % (400 ms → 420 ms) since …, between … and …`."""
+    metric = metric_named(trend.metric)
+    values = f"{metric.show(trend.before)} → {metric.show(trend.after)}"
+    changed = f"{metric.label} {metric.show_delta(trend.delta)} ({values})"
+    old, new = (
+        commit[:12] if commit else "a run" for commit in (trend.last_before, trend.first_after)
+    )
+    if trend.kind == "drift":
+        return f"{changed} in slow steps, from {old} to {new}"
+    return f"{changed} since {trend.created_at[:10]}, between {old} and {new}"

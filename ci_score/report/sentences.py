@@ -1,0 +1,413 @@
+"""Reasons → sentences. Every sentence of a verdict, a cause or a notice is made here.
+
+A row for each code: a text with the names of its data, or a function of them. `tests/report` holds
+that no code is without a row, and that a row asks for just the data that its code has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ci_score.model.metrics import Metric, metric_named
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.verdict import Acceptance, Change, Unjudged
+from ci_score.report.causes import CAUSES, TO_TRY
+from ci_score.report.numbers import milliseconds, plural
+
+Row = str | Callable[..., str]
+
+NAMED_CASES = 5
+SIGNS = {"final_loss": "final loss", "valid_steps": "valid steps"}
+FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
+
+# What `Unjudged` says in one line, where a policy or a table lists it.
+UNJUDGED: dict[Unjudged, str] = {
+    Unjudged.FIRST_RUN: "first run",
+    Unjudged.EXPIRED: "expired",
+    Unjudged.NEW_CASE: "a new case",
+    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
+    Unjudged.ENVIRONMENT_CHANGED: "the environment of a known case changed",
+    Unjudged.NOTHING_MEASURED: "nothing measured",
+    Unjudged.CRASHED_RUN: "crashed run",
+    Unjudged.REQUIRED_CASE_MISSING: "a required case missing",
+    Unjudged.KNOWN_CASE_MISSING: "a known case missing",
+    Unjudged.INVALID_MEASUREMENT: "a disturbed measurement",
+    Unjudged.OTHER_WORK: "not the same work",
+    Unjudged.NOT_AS_DESIGNED: "not measured as the policy demands",
+    Unjudged.TOO_NOISY: "too noisy to tell",
+    Unjudged.NO_PERMISSION: "no permission to read baselines",
+    Unjudged.API_DOWN: "API down",
+    Unjudged.ALL_UNUSABLE: "every candidate unusable",
+}
+_NO_BASELINE = {
+    Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
+    Unjudged.NEW_CASE: "the baselines do not know this case yet",
+    Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
+    Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
+}
+
+
+def sentence(reason: Reason) -> str:
+    """What a reason says; `change_sentence` is for those of a metric's change."""
+    return _said(SENTENCES, reason)
+
+
+def sentences(reasons: Iterable[Reason]) -> list[str]:
+    """Each in its own words."""
+    return [sentence(reason) for reason in reasons]
+
+
+def change_sentence(change: Change, metric: Metric) -> str:
+    """Why a change is what it is: the first reason decides, the others hold it back."""
+    return "; ".join(_of_change(reason, metric) for reason in change.reasons)
+
+
+def _of_change(reason: Reason, metric: Metric) -> str:
+    row = CHANGES.get(reason.code)
+    return _said(SENTENCES, reason) if row is None else _said(CHANGES, reason, metric=metric)
+
+
+def _said(rows: Mapping[Why, Row], reason: Reason, **more: object) -> str:
+    row = rows.get(reason.code, "")
+    data = {
+        name: sentence(value) if isinstance(value, Reason) else value
+        for name, value in reason.data.items()
+    }
+    try:
+        return row.format(**data) if isinstance(row, str) else row(**data, **more)
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+        # A stranger's record may hold a text where a number belongs.
+        return f"a reason that cannot be shown ({reason.code.value})"
+
+
+def accepted_words(accepted: Acceptance) -> str:
+    """`up to 12 % by octocat, because the loss is better`."""
+    limit = f"up to {accepted.shown} " if accepted.shown else ""
+    return f"{limit}by {accepted.by}, because {accepted.reason}"
+
+
+def acceptance_notices(acceptances: Sequence[Acceptance], most_refused: int = 5) -> list[str]:
+    """What was accepted, and what was not although somebody wrote it."""
+    granted = [one for one in acceptances if one.refused is None]
+    refused = [(one, sentence(one.refused)) for one in acceptances if one.refused is not None]
+    said = [f"Accepted: {_subject(one)} {accepted_words(one)}" for one in granted]
+    said += [
+        f"Not accepted, although {one.by} wrote it: {_subject(one)}: {why}."
+        for one, why in refused[:most_refused]
+    ]
+    more = len(refused) - most_refused
+    if more > 0:
+        said.append(
+            f"{more} more comments accept something, and do not count; the record has them."
+        )
+    return said
+
+
+def _subject(one: Acceptance) -> str:
+    return f"{one.case} {one.metric}".strip() or "a sentence"
+
+
+# --- the rows that need more than a text ----------------------------------------------------------
+
+
+def _void(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
+    reasons = "; ".join(f"{event}: {said}" for event, said in zip(events, words, strict=True))
+    return f"Launch {launch} of the {side} is void ({reasons})"
+
+
+def _no_baseline(why: str) -> str:
+    reason = Unjudged(why)
+    return _NO_BASELINE.get(reason, UNJUDGED[reason])
+
+
+def _signs(signs: Sequence[str]) -> str:
+    return " and its ".join(SIGNS.get(sign, sign) for sign in signs)
+
+
+def _shown(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _budget(word: str) -> Callable[..., str]:
+    def said(metric: str, value: float, budget: float) -> str:
+        row = metric_named(metric)
+        return f"{row.label} {row.show(value)} is {word} its budget of {row.show(budget)}"
+
+    return said
+
+
+def _budget_not_measured(metric: str, budget: float) -> str:
+    row = metric_named(metric)
+    return f"{row.label} has a budget of {row.show(budget)}, and no number"
+
+
+def _parity_slower(
+    partner: str, ratio: float, here_ms: float, there_ms: float, limit: float
+) -> str:
+    times = f"{milliseconds(here_ms)} against {milliseconds(there_ms)}"
+    words = f"{ratio:.2f}× the time per 1k tokens ({times})"
+    return f"No parity with {partner}: {words}, {limit:g}× is the limit"
+
+
+def _parity_ops(
+    partner: str,
+    ops: Sequence[str],
+    ratios: Sequence[float],
+    here_ms: Sequence[float],
+    there_ms: Sequence[float],
+    limit: float,
+    by_reference: bool,
+) -> str:
+    words = ", ".join(
+        f"{op} {ratio:.2f}× ({milliseconds(here)} against {milliseconds(there)})"
+        for op, ratio, here, there in zip(ops, ratios, here_ms, there_ms, strict=True)
+    )
+    basis = " (reference parity)" if by_reference else ""
+    return f"No parity with {partner}: {words}, {limit:g}× is the limit{basis}"
+
+
+def _moved_together(cases: int, share: float) -> str:
+    return (
+        f"All {cases} cases moved together (by about {abs(share) * 100:.1f} %"
+        f" {'slower' if share > 0 else 'faster'}): look for a"
+        " shared cause, the machine or a common dependency, before any one of them."
+    )
+
+
+def _cases(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:NAMED_CASES])
+    more = len(names) - NAMED_CASES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _unproven_history(runs: int, enough: int) -> str:
+    few = f"{runs} runs are too few to be sure ({enough} are not), and " if runs < enough else ""
+    return f"{_UNPROVEN}; {few}interleaved launches of head and base would tell"
+
+
+def small_share(value: float) -> str:
+    """A share of time: `3.2 %`."""
+    return f"{value * 100:.1f} %" if value >= 0.001 else "below 0.1 %"
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+_UNPROVEN = "not proven: it may be noise"
+_MEANINGLESS = "the parity with {partner} means nothing: "
+_OTHER_WORK = "it did not do the same work ({})"
+
+SENTENCES: dict[Why, Row] = {
+    Why.QUOTED: "{words}",
+    # Nothing usable was measured.
+    Why.NO_FILE: "no file was found for it",
+    Why.NO_STEPS: "its measurements hold no step",
+    Why.NO_TIME: "no time was measured",
+    Why.NO_TIME_IN_PROFILE: "the profile holds no time",
+    Why.NO_NUMBER_TO_COMPARE: "no step time and no throughput was measured",
+    Why.LAUNCH_VOID: _void,
+    Why.NO_SOUND_LAUNCH: lambda side, **void: (
+        f"no launch of the {side} was sound: {_void(side, **void)}"
+    ),
+    Why.CRASHES_MORE: (
+        "{head} of {head_launches} launches of the head crashed ({words}), {base} of the base"
+    ),
+    Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
+    Why.JOB_ENDED: "the job {job} ended with {result}",
+    Why.NOTHING_FOUND: "nothing was found at {where}",
+    # What was measured cannot be judged.
+    Why.DISTURBED: "the measurement was disturbed ({event}: {words})",
+    Why.BASE_DISTURBED: "its baseline's measurement was disturbed ({event}: {words})",
+    Why.ALSO_DISTURBED: "{event}: {words}",
+    Why.TOO_FEW_STEPS: (
+        "the policy asks for {wanted} timed steps a launch, and {short} of {launches}"
+        " launches have fewer (the shortest {shortest})"
+    ),
+    Why.NOT_IN_TURNS: (
+        "the policy asks for interleaved launches of both sides, and one side ran before the other"
+    ),
+    Why.TOO_FEW_PAIRS: lambda pairs, least: (
+        "the policy asks for interleaved launches of both sides, and there are"
+        f" {pairs or 'no'} complete pairs of at least {least}"
+    ),
+    Why.UNEVEN_TOKENS: (
+        "the launches of the {side} did not do the same work: {least:.0f} to {most:.0f}"
+        " tokens a step"
+    ),
+    Why.FEWER_VALID_STEPS: _OTHER_WORK.format("{head:g} valid steps here, {base:g} there"),
+    Why.FASTER_AND_SILENT: lambda signs: _OTHER_WORK.format(
+        f"it is faster, and no longer tells its {_signs(signs)}"
+    ),
+    Why.FASTER_WITH_OTHER_LOSS: _OTHER_WORK.format(
+        "it is faster, and its final loss is {head:.4g} instead of {base:.4g}"
+    ),
+    Why.NO_COMMON_TIME: "neither step time nor throughput is known on both sides",
+    Why.NOTHING_GATED_IN_COMMON: lambda metrics: (
+        f"nothing that the policy gates is known on both sides ({', '.join(metrics)})"
+    ),
+    # There is nothing to compare with.
+    Why.NO_BASELINE: _no_baseline,
+    Why.MISMATCH: "{key}: {here} here, {there} there",
+    Why.MISMATCH_IN: "{record}: {why}",
+    Why.NOTHING_OF_CASE: "{record}: measured nothing of {case}",
+    Why.NO_SUCH_CASE: "no record has a case {case!r}",
+    Why.ALL_EXPIRED: "{records} records, all expired",
+    Why.NO_RECORD_YET: "the branch has left no record yet",
+    Why.NO_RECORD_IN: "no record in {folder}",
+    # A number of one metric is not compared.
+    Why.ONLY_IN_BASE: "measured by the baseline alone",
+    Why.ONLY_IN_HEAD: "measured here alone",
+    Why.NO_RATIO: "there is no ratio to 0 or less",
+    Why.DEVICES_ON_ONE_SIDE: "only one side knows how many devices it ran on",
+    Why.OTHER_TOKENS: "{head:g} tokens a step here, {base:g} there",
+    # What became of a metric; the others need the metric and stand in CHANGES.
+    Why.ONE_NUMBER: "unverified: one number a side",
+    Why.COUNT_VARIES: "it varies between the launches of one side, and too few pairs tell",
+    Why.COUNT: "a count",
+    Why.COUNT_FAILS: "a count, which does not vary from run to run",
+    Why.REFERENCE_LIMIT: "{severity}",
+    Why.CONFIRMED: "confirmed",
+    Why.CONFIRMED_WITHIN: "confirmed, within the limit that fails",
+    Why.UNPROVEN_HISTORY: _unproven_history,
+    Why.UNPROVEN_NEAR_LIMIT: (
+        f"{_UNPROVEN}; it is so near the limit that no number of pairs would prove it"
+    ),
+    Why.UNPROVEN_NOISE: (
+        f"{_UNPROVEN}; this machine is too noisy to prove it with {{most_pairs}} pairs"
+    ),
+    Why.UNPROVEN_PAIRS: (f"{_UNPROVEN}; {{enough}} pairs would prove it, {{pairs}} were measured"),
+    Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
+    Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
+    Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
+    # Why a change is no more than a warning, and what limits a verdict.
+    Why.NOT_ATTRIBUTABLE: lambda commits: (
+        f"not attributable: the baseline is {plural(commits, 'commit')} before the tested base"
+    ),
+    Why.COMPARED_PER_TOKEN: "{head:g} tokens a step here, {base:g} there: compared per token",
+    Why.OTHER_LOSS: (
+        "the final loss is {head:.4g} here and {base:.4g} there: is it the same work?"
+    ),
+    Why.NOT_QUALIFIED: lambda words: (
+        f"only reported: the machine is not qualified ({words or 'nothing says that it is'})"
+    ),
+    Why.QUALIFIED_FOR_MORE: (
+        "only reported: the machine can gate at {gate_at:.0%}, and not at less"
+    ),
+    Why.KNOWN_ON_ONE_SIDE: lambda keys: (
+        f"only one side says its {', '.join(keys)}: taken as the same"
+    ),
+    Why.LAUNCHES_WITHOUT_PARTNER: (
+        "{alone} of {launches} launches have no partner on the other side, and do not count"
+    ),
+    Why.WOULD_HAVE_SHOWN: lambda share: (
+        f"the smallest slowdown that would have shown here is {small_share(share)}"
+    ),
+    # What the policy makes worth a remark.
+    Why.OTHER_WARM_UP: lambda wanted, declared: (
+        f"The policy asks for {wanted} warm-up steps a launch; launches here declare"
+        f" {' and '.join(map(str, declared))}."
+    ),
+    Why.ORDER_NOT_TOLD: (
+        "The policy asks for interleaved launches; the order in which these ran is not told"
+        " (`order`)."
+    ),
+    Why.WORK_NOT_TOLD: lambda signs: (
+        f"The baseline tells its {_signs(signs)}, and this run does not: whether both"
+        " did the same work is not known."
+    ),
+    # What holds without a baseline.
+    Why.BUDGET_NOT_MEASURED: _budget_not_measured,
+    Why.OVER_BUDGET: _budget("over"),
+    Why.UNDER_BUDGET: _budget("under"),
+    Why.PARITY_BROKEN: "the parity cannot be computed ({words})",
+    Why.PARITY_CASE_MISSING: (
+        "the parity with {partner} has no partner: that case was not measured"
+    ),
+    Why.PARITY_FILE_MISSING: (
+        "the parity has no partner: the input `parity` names no file for it that can be read"
+    ),
+    Why.PARITY_UNUSABLE: _MEANINGLESS + "{side} is not usable ({why})",
+    Why.PARITY_KEY_UNKNOWN: lambda partner, key, side: (
+        f"{_MEANINGLESS.format(partner=partner)}the {key.replace('_', ' ')} of {side} is not known"
+    ),
+    Why.PARITY_KEY_DIFFERS: lambda partner, key, here, there: (
+        f"{_MEANINGLESS.format(partner=partner)}{key.replace('_', ' ')} {_shown(here)} here,"
+        f" {_shown(there)} there"
+    ),
+    Why.PARITY_TIMED_UNLIKE: _MEANINGLESS + "timed {here} here, {there} there",
+    Why.PARITY_RATE_UNKNOWN: (
+        "the parity with {partner} needs tokens per second, which {side} does not tell"
+    ),
+    Why.PARITY_SLOWER: _parity_slower,
+    Why.PARITY_COVERS_LITTLE: (
+        "the parity with {partner} compares ops of {here:.0%} and {there:.0%} of the op time,"
+        " {wanted:.0%} is demanded"
+    ),
+    Why.PARITY_OPS: _parity_ops,
+    # What holds for a whole report.
+    Why.CASE_MISSING: "the case {case} was not measured",
+    Why.BASELINE_HAS_CASE: "The baseline also has the case {case}, which was not measured.",
+    Why.POLICY_WANTS_CASE: "The policy requires the case {case}, which was not measured.",
+    Why.MOVED_TOGETHER: _moved_together,
+    Why.BASE_UNLIKE_RECORD: (
+        "{case}: the base of this session takes {session_ms:.4g} ms a step, the branch's record"
+        " {record_ms:.4g} ms. Was it the right checkout?"
+    ),
+    Why.HEAD_CHECKED_OUT: (
+        "The workspace holds the pull request's head and not its test merge: it is compared with"
+        " the commit where it left the base."
+    ),
+    Why.OWN_POLICY: (
+        "The policy was changed here. The default branch's policy judges; under its own the"
+        " verdict would be {outcome}."
+    ),
+    Why.OWN_POLICY_UNUSABLE: (
+        "The policy was changed here. The default branch's policy judges; its own cannot be used"
+        " ({words})."
+    ),
+    Why.RESOLVED: "What an earlier run reported here is resolved.",
+    Why.COMMENTS_NOT_READ: ("Not every comment was read, so an acceptance may be missing: {words}"),
+    Why.EARLIER_NOT_FOUND: (
+        "This is attempt {attempt}. What the attempts before it measured was not found, so it is"
+        " judged by itself."
+    ),
+    Why.MEASURED_AGAIN: lambda attempt, cases: (
+        f"Attempt {attempt} measured anew ({_cases(cases)}): it is judged together"
+        " with what the attempts before it measured, and replaces none of them."
+    ),
+    Why.JUDGED_AGAIN: lambda attempt, cases: (
+        f"Attempt {attempt} judges a measurement again that an earlier attempt has"
+        f" judged ({_cases(cases)}): that is no new evidence."
+    ),
+    Why.OTHERWISE_BEFORE: (
+        "{case} was measured otherwise by an earlier attempt ({why}), which is not comparable with"
+        " this one."
+    ),
+    # Why an acceptance does not count.
+    Why.BY_NO_PERSON: "a bot or an app wrote it, and only people accept a regression",
+    Why.EDITED: "the comment was edited, and GitHub does not say by whom; write a new one",
+    Why.NOT_UNDERSTOOD: f"it is not understood; write `{FORM}`",
+    Why.BOUND_NOT_UNDERSTOOD: (
+        "the bound is not understood; write `12 %`, `5 points`, `80 GB`, `450 ms` or `3`"
+    ),
+    Why.NO_CASE_HERE: "there is no such case here",
+    Why.CASE_NOT_MISSING: "the case is not missing",
+    Why.NO_METRIC_HERE: "there is no such metric",
+    Why.OTHER_UNIT: lambda units: (
+        f"its bound is written as {' or '.join(f'12 {unit}'.rstrip() for unit in units)}"
+    ),
+    Why.TOO_MANY_PEOPLE: ("more than {most} people accept something, and not all can be asked for"),
+    **CAUSES,
+    **TO_TRY,
+}
+
+CHANGES: dict[Why, Callable[..., str]] = {
+    Why.CONFIRMED_AT_LEAST: lambda delta, metric: f"confirmed: at least {metric.show_delta(delta)}",
+    Why.LEVEL_MOVED: lambda by_history, by_nearest, metric: (
+        f"{metric.show_delta(by_history)} against the branch's history,"
+        f" {metric.show_delta(by_nearest)} against its nearest baseline: the branch's level may"
+        " just have moved"
+    ),
+    Why.TOO_NOISY: lambda up_to, metric: (
+        f"too noisy: up to {metric.show_delta(up_to)} could hide in it"
+    ),
+}

@@ -1,0 +1,80 @@
+"""One run in a job: what it was asked to do, for which event, and how it reaches the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ci_score.errors import WrongUseError
+from ci_score.files.disk import read_bytes
+from ci_score.files.strict_json import parse
+from ci_score.github import Api, Event, PullConversation, read_event
+from ci_score.model.gate import Gate
+from ci_score.model.record import Record
+from ci_score.run.settings import Settings
+
+LARGEST_EVENT = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a run needs of its surroundings; `reading` shows that files are being read."""
+
+    environment: Mapping[str, str]
+    sleep: Callable[[float], None]
+    now: Callable[[], str]
+    say: Callable[[str], None]
+    command: Callable[[str], None]
+    show: Callable[[Record], None]
+    reading: AbstractContextManager[object]
+
+    @property
+    def is_job(self) -> bool:
+        """Whether this is a GitHub Actions job."""
+        return self.environment.get("GITHUB_ACTIONS") == "true"
+
+    def path(self, name: str) -> Path | None:
+        """A file that the runner names in a variable."""
+        return Path(self.environment[name]) if self.environment.get(name) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything that a run in a job needs, built once."""
+
+    settings: Settings
+    world: World
+    event: Event
+    api: Api
+    conversation: PullConversation | None
+
+    @classmethod
+    def of(cls, settings: Settings, world: World) -> Run:
+        """The run that the job's environment describes."""
+        environment = world.environment
+        event = read_event(environment, _payload(environment), settings.baseline_branch)
+        url = environment.get("GITHUB_API_URL") or "https://api.github.com"
+        api = Api(url, settings.token, sleep=world.sleep)
+        pull = event.pull
+        # Where people talk about what is measured: the pull request, also while it is queued.
+        talk = PullConversation(api, event.repository, pull.number) if pull else None
+        return cls(settings, world, event, api, talk)
+
+    @property
+    def gate(self) -> Gate:
+        """What becomes of a verdict: a branch that is merged already is only reported on."""
+        reports_only = not self.event.gates and not self.settings.fail_on_branch
+        return Gate(self.settings.fail_on, self.settings.on_inconclusive, reports_only)
+
+
+def _payload(environment: Mapping[str, str]) -> Any:
+    path = environment.get("GITHUB_EVENT_PATH", "")
+    if not path:
+        raise WrongUseError("GITHUB_EVENT_PATH is not set: is this a GitHub Actions job?")
+    payload = parse(read_bytes(path, LARGEST_EVENT), "the event")
+    if not isinstance(payload, dict):
+        raise WrongUseError("the event holds no object")
+    return payload

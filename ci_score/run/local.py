@@ -1,0 +1,90 @@
+"""A run where it is asked for: in a GitHub job the Action, elsewhere with a folder of records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ci_score.baselines import FolderBaselines
+from ci_score.errors import WrongUseError
+from ci_score.files.strict_json import dump
+from ci_score.judge import exit_code
+from ci_score.model.gate import Gate
+from ci_score.model.record import RECORD_FILE, Record
+from ci_score.run.context import World
+from ci_score.run.job import checked_out, job_of_files
+from ci_score.run.publishing import PAGE_FILE, REPORT_FILE, write_files, write_page
+from ci_score.run.settings import Settings
+from ci_score.run.story import run
+from ci_score.run.suspicion import ForOneRun, for_one_run
+
+
+def run_as_asked(settings: Settings, world: World) -> int:
+    """The whole job, in a GitHub job or on a machine without one; returns the exit code."""
+    if world.is_job:
+        from ci_score.run.action import run_action
+
+        return run_action(settings, world)
+    return _run_here(settings, world)
+
+
+def triage(settings: Settings, world: World) -> Record:
+    """The verdict on one measurement, published nowhere: an A/B may follow."""
+    if world.is_job:
+        from ci_score.run.action import triage_in_job
+
+        return triage_in_job(settings, world)
+    return _triage_here(settings, world)
+
+
+def _run_here(settings: Settings, world: World) -> int:
+    """One run; it is compared with the one before, or with the records that the user names."""
+    store = _store(settings)
+    with world.reading:
+        job = replace(
+            job_of_files(settings),
+            commit=checked_out(settings.workspace),
+            run=store.next_run(),
+            tracked=True,
+        )
+        record = run(
+            job,
+            baselines=store,
+            publish=lambda record: write_files(record, settings),
+            now=world.now,
+        )
+    if settings.baseline is None and record.cases:
+        store.save(record, dump(record))
+    unwritten = write_page(record, settings)
+    world.show(record)
+    folder = settings.output_dir
+    world.say(
+        f"written: {', '.join(str(folder / n) for n in (RECORD_FILE, REPORT_FILE, PAGE_FILE))}"
+    )
+    if unwritten:
+        world.say(unwritten)
+    return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))
+
+
+def _triage_here(settings: Settings, world: World) -> Record:
+    """The verdict on one run, published nowhere."""
+    store = _store(settings)
+    with world.reading:
+        job = job_of_files(settings)
+        return run(
+            replace(
+                job,
+                policy=for_one_run(job.policy),
+                commit=checked_out(settings.workspace),
+                tracked=True,
+            ),
+            baselines=ForOneRun(store),
+            publish=lambda _record: None,
+            now=world.now,
+        )
+
+
+def _store(settings: Settings) -> FolderBaselines:
+    if settings.profile_artifact:
+        raise WrongUseError("profile-artifact reads this run's artifacts: it needs a GitHub job")
+    folder = settings.baseline or settings.output_dir / "baselines"
+    return FolderBaselines(folder, must_exist=settings.baseline is not None)

@@ -1,0 +1,58 @@
+"""Cases judged by themselves, and what a report says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ci_score.compare import compared
+from ci_score.judge import decide
+from ci_score.judge.policy import Policy, PolicyFile, policy_of
+from ci_score.model.metrics import metric_of
+from ci_score.model.record import Judged, Measured
+from ci_score.model.stages import Baseline
+from ci_score.model.verdict import Change, Verdict
+from ci_score.report.headlines import describe
+from ci_score.report.rows import reasons as shown_reasons
+from ci_score.report.sentences import change_sentence
+
+NO_POLICY = Policy()
+
+
+def policy_file(**table: Any) -> PolicyFile:
+    """A policy as its file holds it."""
+    return policy_of({"schema": 1, **table}, "the policy")
+
+
+def policy(table: Mapping[str, Any] | None = None, /, **keys: Any) -> Policy:
+    return policy_file(**{**(table or {}), **keys}).policy
+
+
+def judged_case(case: Measured, baseline: Baseline, rules: Policy = NO_POLICY) -> Judged:
+    """One case by itself, without a history."""
+    (judged,) = decide([compared(case, baseline, rules.metrics)], (), rules)
+    return judged
+
+
+def verdict_on(judged: Judged) -> Verdict:
+    assert judged.verdict is not None
+    return judged.verdict
+
+
+def reasons(judged: Judged) -> list[str]:
+    """What the report says beside the numbers."""
+    return shown_reasons(judged)
+
+
+def why(change: Change) -> str:
+    """Why a change is what it is, in words."""
+    return change_sentence(change, metric_of(change))
+
+
+def change_lines(judged: Judged) -> list[str]:
+    """Each gated change that is worth a word, with its reason."""
+    return [
+        f"{describe(change)}: {why(change)}"
+        for change in judged.changes
+        if change.outcome is not None and change.reasons
+    ]

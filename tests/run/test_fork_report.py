@@ -1,0 +1,394 @@
+"""What a record keeps of a case, and what of a stranger's case is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ci_score.baselines import FolderBaselines, read_record
+from ci_score.files.strict_json import dump
+from ci_score.model.conversation import Nobody
+from ci_score.model.environment import Environment
+from ci_score.model.explanation import (
+    Contribution,
+    Explanation,
+    OpChange,
+    OpDetail,
+    Part,
+    Timeline,
+)
+from ci_score.model.profile import OpWork, RankWork
+from ci_score.model.reasons import Note, Why, quoted
+from ci_score.model.record import (
+    BaselineUsed,
+    Judged,
+    LaunchNumbers,
+    Measured,
+    Record,
+    RunIdentity,
+)
+from ci_score.model.scorecard import (
+    LayerSummary,
+    Parity,
+    ParityGap,
+    ParityProfile,
+    Regression,
+    Scorecard,
+    Severity,
+)
+from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
+from ci_score.run.fork_report import judged_anew, only_numbers
+from tests.builders import case, record
+
+# The author's own words, and the names that must stay for a reader to know what a number is of.
+WORDS, NAME = "WORDS", "NAME"
+
+REASON = Why.MISMATCH_IN(
+    record=f"{WORDS} record", why=Why.MISMATCH(key=f"{WORDS} key", here=1.5, there=f"{WORDS} there")
+)
+WORK = OpWork(count=12.0, ms=12.5)
+ACCEPTED = Acceptance(
+    case=f"{WORDS} case",
+    metric=f"{WORDS} metric",
+    kind="points",
+    bound=0.75,
+    shown=f"{WORDS} shown",
+    reason=f"{WORDS} reason",
+    by=f"{WORDS} by",
+    url=f"{WORDS} url",
+    refused=REASON,
+)
+CHANGE = Change(
+    metric=f"{WORDS} metric",
+    base=101.0,
+    head=102.0,
+    delta=0.01,
+    severity=Severity.WARNING,
+    not_compared=REASON,
+    gated=True,
+    warn_limit=0.02,
+    fail_limit=0.03,
+    low=0.004,
+    high=0.05,
+    judged_by=JudgedBy.PAIRED,
+    samples=7,
+    outcome=Outcome.WARN,
+    reasons=(REASON, Why.CONFIRMED_AT_LEAST(delta=0.006)),
+    higher_is_better=True,
+    relative=True,
+    unit=f"{WORDS} unit",
+    accepted=ACCEPTED,
+)
+EXPLANATION = Explanation(
+    basis="device",
+    under_profiler=True,
+    base_step_ms=103.0,
+    head_step_ms=104.0,
+    parts=(Part(name=f"{WORDS} part", base_ms=105.0, head_ms=106.0),),
+    categories=(Part(name=f"{WORDS} category", base_ms=107.0, head_ms=108.0),),
+    ops=(
+        OpChange(
+            name=f"{WORDS} op",
+            kind=f"{WORDS} kind",
+            status="renamed",
+            was=f"{WORDS} was",
+            base_ms=109.0,
+            head_ms=110.0,
+            base_count=111.0,
+            head_count=112.0,
+            by_count_ms=113.0,
+            by_time_ms=114.0,
+        ),
+    ),
+    cause=REASON,
+    explained_ms=115.0,
+    counts_cause=REASON,
+)
+CARD = Scorecard(
+    grade="B",
+    efficiency=0.45,
+    bottleneck="compute",
+    throughput_tok_s=201.0,
+    step_time_ms=202.0,
+    forward_backward_ratio=2.5,
+    wall_coverage=0.95,
+    per_layer_summary=(
+        LayerSummary(
+            layer=3, fwd_ms=203.0, bwd_ms=204.0, ratio=2.25, top_op=f"{NAME} top", top_op_pct=55.0
+        ),
+    ),
+    hotspot_ops=((f"{NAME} hotspot", 205.0, 65.0),),
+    regressions=(Regression(metric=f"{WORDS} metric", delta=0.07, severity=Severity.CRITICAL),),
+    recommendations=(f"{WORDS} recommendation",),
+    noted=(Note(code=f"{WORDS} code", words=f"{WORDS} note"),),
+    ungraded_reason=f"{WORDS} ungraded",
+    bottleneck_known=False,
+    job_throughput_tok_s=206.0,
+    accelerator=f"{NAME} card",
+    accelerator_count=8,
+    mfu=0.35,
+    mfu_basis=f"{WORDS} basis",
+    hfu=0.36,
+)
+FULL = Judged(
+    name=f"{NAME}-of-the-case",
+    environment=Environment(
+        accelerator=f"{NAME} accelerator",
+        accelerator_count=9,
+        precision=f"{NAME} precision",
+        timing="unprofiled",
+        versions={f"{WORDS} package": f"{WORDS} version"},
+        disturbances={"throttled": f"{WORDS} throttled", f"{WORDS} event": f"{WORDS} of it"},
+        gate_at=0.08,
+        not_qualified=f"{WORDS} not qualified",
+    ),
+    unmeasured=Why.NO_SOUND_LAUNCH(
+        side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
+    ),
+    crashed=True,
+    scorecard=CARD,
+    metrics={f"{NAME} metric": 301.0},
+    launches=(
+        LaunchNumbers(
+            side="base",
+            launch=5,
+            look_share=0.5,
+            values={f"{NAME} metric": 302.0},
+            warmup_steps=6,
+            timed_steps=10,
+        ),
+    ),
+    took_turns=True,
+    measurement=f"{WORDS} digest",
+    earlier_measurements=(f"{WORDS} earlier",),
+    tokens_per_step=303.0,
+    phases={f"{NAME} phase": 304.0},
+    ops={f"{NAME} op": 305.0},
+    ops_left_out=11,
+    op_details={
+        f"{NAME} op": OpDetail(
+            kind=f"{NAME} kind", count=13.0, order=14, phases={f"{NAME} phase": WORK}
+        )
+    },
+    categories={f"{NAME} kind": WORK},
+    timeline=Timeline(basis="phases", step_ms=306.0, parts={f"{NAME} part": 307.0}),
+    advice=(Why.LARGE_PART(part=f"{WORDS} part", ms=308.0, share=0.37),),
+    ranks=(
+        RankWork(
+            rank=15,
+            step_ms=309.0,
+            own_ms=310.0,
+            exposed_communication_ms=311.0,
+            peak_memory_gb=312.0,
+        ),
+    ),
+    parity=Parity(
+        apr_runtime=f"{WORDS} ours",
+        baseline_runtime=f"{WORDS} theirs",
+        throughput_ratio=1.01,
+        launch_ratio=1.02,
+        top_gaps=(ParityGap(op=f"{NAME} op", apr_ms=313.0, baseline_ms=314.0, ratio=1.03),),
+        parity_achieved=True,
+        notes=(f"{WORDS} note",),
+        compared_ops=16,
+        apr_share_compared=0.61,
+        baseline_share_compared=0.62,
+        step_time_ratio=1.04,
+        throughput_inferred=True,
+        unjudged_reason=f"{WORDS} unjudged",
+    ),
+    partner=ParityProfile(
+        runtime=f"{WORDS} partner",
+        throughput_tok_s=315.0,
+        step_time_ms=316.0,
+        kernel_launches_per_step=17,
+        ops={f"{NAME} op": 317.0},
+    ),
+    baseline=BaselineUsed(
+        source=f"{WORDS} source",
+        commit=f"{WORDS} commit",
+        run=RunIdentity(number=18, attempt=2, id=19),
+        created_at=f"{WORDS} time",
+        commits_away=20,
+        skipped=(f"{WORDS} skipped",),
+        changed_versions=(f"{WORDS} changed",),
+    ),
+    changes=(CHANGE,),
+    contributions=(Contribution(kind="op", name=f"{WORDS} op", base_ms=318.0, head_ms=319.0),),
+    explanation=EXPLANATION,
+    verdict=Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        decided_by=REASON,
+        reasons=(REASON, quoted(f"{WORDS} quoted")),
+        remarks=(Why.OTHER_WARM_UP(wanted=21, declared=(22, 23)),),
+        unjudged=Unjudged.TOO_NOISY,
+        may_pass=True,
+        smallest_visible_slowdown=0.09,
+    ),
+)
+
+# Names, by where they stand; the keys of tables are among them.
+NAMES = {
+    "name",
+    "environment.accelerator",
+    "environment.precision",
+    "scorecard.per_layer_summary.top_op",
+    "scorecard.hotspot_ops",
+    "scorecard.accelerator",
+    "metrics{}",
+    "launches.values{}",
+    "phases{}",
+    "ops{}",
+    "op_details{}",
+    "op_details.kind",
+    "op_details.phases{}",
+    "categories{}",
+    "timeline.parts{}",
+    "parity.top_gaps.op",
+    "partner.ops{}",
+}
+# What one of a few words says; none of them is the author's.
+ONE_OF_A_FEW = {
+    "environment.timing",
+    "environment.disturbances{}",
+    "scorecard.grade",
+    "scorecard.bottleneck",
+    "launches.side",
+    "timeline.basis",
+}
+# What is said here in our own words, in place of the author's.
+OURS = {
+    "environment.disturbances",
+    "unmeasured.code",
+    "scorecard.ungraded_reason",
+    "scorecard.mfu_basis",
+    "parity.apr_runtime",
+    "parity.baseline_runtime",
+    "parity.unjudged_reason",
+    "partner.runtime",
+}
+# Numbers that are not measured: our own verdicts and advice take their place, and whether a
+# stranger's machine may gate is not the stranger's to say.
+NOT_MEASURED = {
+    "environment.gate_at",
+    "unmeasured.data.launch",
+    "scorecard.regressions.delta",
+    "advice.data.ms",
+    "advice.data.share",
+}
+
+
+def unset(value: object, path: str = "case") -> Iterator[str]:
+    """Every field below that has its default, or holds nothing."""
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            own = getattr(value, name)
+            default = field.get_default(call_default_factory=True, validated_data={})
+            empty = own is None or own in ((), {}, "")
+            # Some reasons have no data, and it is not the field that decides that.
+            if empty or (not field.is_required() and own == default):
+                yield f"{path}.{name}"
+            else:
+                yield from unset(own, f"{path}.{name}")
+    elif isinstance(value, Mapping):
+        for key, own in value.items():
+            yield from unset(own, f"{path}[{key}]")
+    elif isinstance(value, tuple):
+        for place, own in enumerate(value):
+            yield from unset(own, f"{path}[{place}]")
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every text, number and truth value with where it stands; keys of tables stand at `{}`."""
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from leaves(getattr(value, name), f"{path}.{name}".lstrip("."))
+    elif isinstance(value, Mapping):
+        is_data = path.endswith(".data")
+        for key, own in value.items():
+            if not is_data:
+                yield f"{path}{{}}", key
+            yield from leaves(own, f"{path}.{key}" if is_data else path)
+    elif isinstance(value, tuple):
+        for own in value:
+            yield from leaves(own, path)
+    elif value is not None:
+        yield path, value
+
+
+def texts(value: Any) -> list[tuple[str, str]]:
+    return [(path, own) for path, own in leaves(value) if isinstance(own, str)]
+
+
+def numbers(value: Any) -> list[tuple[str, bool | int | float]]:
+    return [(path, own) for path, own in leaves(value) if not isinstance(own, str)]
+
+
+def test_full__has_every_field_set() -> None:
+    """A new field fails here until it is set above, and so is part of what the others prove."""
+    assert list(unset(FULL)) == []
+
+
+def test_record__keeps_every_field_of_a_case() -> None:
+    """What the next run reads is what this run has found."""
+    described = Record.describing([FULL])
+    read = read_record(dump(described).encode(), "r.json")
+    assert read == described
+    assert read.cases == (FULL,)
+    assert list(leaves(read.cases[0])) == list(leaves(FULL))
+
+
+def test_only_numbers__keeps_every_number() -> None:
+    """A number that was measured is judged here as it is there, in the same place."""
+    measured = Measured(**{name: getattr(FULL, name) for name in Measured.model_fields})
+    wanted = [(path, own) for path, own in numbers(measured) if path not in NOT_MEASURED]
+    assert numbers(only_numbers(FULL)) == wanted
+    assert {path for path, _ in numbers(measured)} >= NOT_MEASURED
+
+
+def test_only_numbers__keeps_no_words() -> None:
+    """Of all texts only names stay, and one word of a few."""
+    left = texts(only_numbers(FULL))
+    assert [(path, text) for path, text in left if WORDS in text] == []
+    assert {path for path, _ in left} == NAMES | ONE_OF_A_FEW | OURS
+    assert {path for path, text in left if NAME in text} == NAMES
+
+
+def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
+    """A text of the full case is a word of the author's, a name, or one word of a few."""
+    own_words = [text for _, text in texts(FULL) if WORDS in text]
+    assert len(own_words) > 50
+    measured = Measured(**{name: getattr(FULL, name) for name in Measured.model_fields})
+    rest = [path for path, text in texts(measured) if not (WORDS in text or NAME in text)]
+    codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
+    assert set(rest) == ONE_OF_A_FEW | codes
+
+
+def test_only_numbers__has_no_verdict() -> None:
+    """What a stranger has judged is not asked for."""
+    assert type(only_numbers(FULL)) is Measured
+
+
+class OfBranch(FolderBaselines):
+    """A folder whose newest record brings the policy, as on GitHub."""
+
+    def policy(self) -> dict[str, Any] | None:
+        """The rules that the newest record was judged by."""
+        return self.newest_policy()
+
+
+def test_judged_anew__compares_a_metric_of_a_table_of_cases(tmp_path: Path) -> None:
+    """Each metric that our policy names for the case is judged, wherever the policy names it."""
+    rule = {"exact": True, "direction": "lower", "gate": True, "fail": 0.1}
+    of_branch = record(
+        case(metrics={"syncs": 1.0}),
+        policy={"schema": 1, "case": [{"match": "training", "metrics": {"syncs": rule}}]},
+    )
+    (tmp_path / "r.json").write_text(dump(of_branch), encoding="utf-8")
+    strange = record(case(metrics={"syncs": 2.0}))
+    done = judged_anew(strange, OfBranch(tmp_path), Nobody(), "2026-01-02T03:04:05Z")
+    outcomes = {change.metric: change.outcome for change in done.cases[0].changes}
+    assert outcomes["syncs"] is Outcome.FAIL

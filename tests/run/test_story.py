@@ -1,0 +1,219 @@
+"""What a run asks for once, however often it judges."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ci_score.baselines import ArtifactBaselines
+from ci_score.compare import Workload, measured_case
+from ci_score.judge.policy import PolicyFile, policy_of, read_policy
+from ci_score.model.conversation import Comment, Heard
+from ci_score.model.environment import Environment
+from ci_score.model.profile import Profile
+from ci_score.model.reasons import Why
+from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record, RunIdentity
+from ci_score.model.stages import Baseline, BaselineFound, CaseInput
+from ci_score.model.verdict import Outcome
+from ci_score.run.case_files import CaseFile
+from ci_score.run.reading import read_cases
+from ci_score.run.story import Job, run
+from tests.builders import profile
+from tests.builders.launches import COMMIT, lines
+from tests.builders.scene import FAST, SLOW, Scene, on_pull_request, pull_request, record_in, tip
+
+THEIRS: dict[str, Any] = {"schema": 1, "rules": "reference"}
+SAME = b"schema = 1\nrules = 'reference'\n"
+OTHER = b"schema = 1\nrules = 'reference'\n[metrics.step_time_ms]\ngate = false\n"
+THE_BASELINE_S = "the baseline's policy"
+
+
+@dataclass
+class Counting:
+    """A branch that has measured each case faster, and counts what it is asked for."""
+
+    rules: dict[str, Any] | None
+    looked_up: list[str] = field(default_factory=list)
+    asked_for_rules: int = 0
+
+    def find(self, case: str, environment: Environment) -> Baseline:
+        """Each case, a third faster."""
+        self.looked_up.append(case)
+        there = measured_case(CaseInput(case, profile(100.0, tokens_per_step=1000)), Workload())
+        return BaselineFound(there.but(environment=environment), BaselineUsed(source="the branch"))
+
+    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
+        """Nothing before it."""
+        return ()
+
+    def known_cases(self) -> frozenset[str]:
+        """Those of the run."""
+        return frozenset({"plain", "timed"})
+
+    def policy(self) -> dict[str, Any] | None:
+        """The branch's, if it has one."""
+        self.asked_for_rules += 1
+        return self.rules
+
+
+@dataclass
+class Accepting:
+    """Somebody who may, and who accepts all that became slower."""
+
+    sentences: str = "\n".join(
+        f"ci-score accept {name} {metric} up to 60 % because the new loss needs a second pass"
+        for name in ("plain", "timed")
+        for metric in ("step_time_ms", "throughput_tok_s")
+    )
+
+    def listen(self) -> Heard:
+        """One comment."""
+        return Heard((Comment("octocat", self.sentences),))
+
+    def why_not(self, login: str) -> str | None:
+        """They may."""
+        return None
+
+
+class Silent(Accepting):
+    """The same pull request, before anybody has said something."""
+
+    def listen(self) -> Heard:
+        """Nothing was said."""
+        return Heard()
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whose policy was parsed, in order, whichever module asked for it."""
+    sources: list[str] = []
+
+    def counting(table: Mapping[str, Any], source: str) -> PolicyFile:
+        sources.append(source)
+        return policy_of(table, source)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ci_score") and vars(module).get("policy_of") is policy_of:
+            monkeypatch.setattr(module, "policy_of", counting)
+    return sources
+
+
+def cases() -> tuple[CaseInput, ...]:
+    """One of a profile alone, and one with a session of both sides and a profile of the head."""
+    text = profile(140.0, tokens_per_step=1000).model_dump_json().encode()
+    session = lines(
+        *(
+            {
+                "side": side,
+                "launch": number,
+                "order": 2 * number + place,
+                "step_ms": [ms + number / 10],
+                "tokens_per_step": 1000,
+            }
+            for number in range(6)
+            for place, (side, ms) in enumerate((("base", 120.0), ("head", 150.0)))
+        )
+    )
+    files = [CaseFile("p.json", data=text)]
+    timed = {"timed": [CaseFile("m.jsonl", data=session)]}
+    return (
+        *read_cases({"plain": files}, None, {}),
+        *read_cases({"timed": files}, timed, {}),
+    )
+
+
+def left_by(store: Counting, own: PolicyFile | None, *, accepted: bool, **fields: Any) -> Record:
+    published: list[Record] = []
+    job = Job(cases(), policy=own, commit=COMMIT, run=RunIdentity(number=7), **fields)
+    record = run(
+        job,
+        baselines=store,
+        publish=published.append,
+        now=lambda: "2026-01-02T03:04:05Z",
+        conversation=Accepting() if accepted else Silent(),
+    )
+    assert published == [record]
+    return record
+
+
+@pytest.mark.parametrize("accepted", [False, True], ids=["", "accepted"])
+@pytest.mark.parametrize(
+    ("theirs", "own", "differs"),
+    [
+        (None, None, False),
+        (None, SAME, False),
+        (THEIRS, None, False),
+        (THEIRS, SAME, False),
+        (THEIRS, OTHER, True),
+    ],
+    ids=["no policy", "its own", "the branch's", "the same", "another"],
+)
+def test_run__looks_up_each_case_and_parses_each_policy_once(
+    parsed: list[str],
+    theirs: dict[str, Any] | None,
+    own: bytes | None,
+    *,
+    differs: bool,
+    accepted: bool,
+) -> None:
+    """Also where it judges again, for what was accepted and under the change's own policy."""
+    store = Counting(theirs)
+    file = read_policy(own, "own.toml") if own else None
+    record = left_by(store, file, accepted=accepted)
+    assert store.looked_up == ["plain", "timed"]
+    assert store.asked_for_rules == 1
+    assert parsed == [*(["own.toml"] if own else []), *([THE_BASELINE_S] if theirs else [])]
+    # That it did judge so often, and needed the branch's record for the session's base.
+    assert record.outcome is (Outcome.PASS if accepted else Outcome.FAIL)
+    assert len(record.acceptances) == (4 if accepted else 0)
+    codes = [notice.code for notice in record.notices]
+    assert codes.count(Why.OWN_POLICY) == differs
+    assert codes.count(Why.BASE_UNLIKE_RECORD) == 1
+    assert of(record, "timed").explanation is not None
+
+
+def of(record: Record, name: str) -> Judged:
+    found = record.case(name)
+    assert found is not None
+    return found
+
+
+def test_run__of_the_branch_itself_asks_for_no_other_policy(parsed: list[str]) -> None:
+    """Its own file is in force."""
+    store = Counting(THEIRS)
+    left_by(store, read_policy(OTHER, "own.toml"), accepted=False, tracked=True)
+    assert (store.looked_up, store.asked_for_rules) == (["plain", "timed"], 0)
+    assert parsed == ["own.toml"]
+
+
+@pytest.mark.parametrize("measured", [FAST, SLOW], ids=["as fast", "slower"])
+def test_job__looks_up_each_case_and_parses_each_policy_once(
+    scene: Scene, parsed: list[str], monkeypatch: pytest.MonkeyPatch, measured: Profile
+) -> None:
+    """The whole Action on a pull request that changes the policy, and of which one was accepted."""
+    looked_up: list[str] = []
+    find = ArtifactBaselines.find
+
+    def counting(store: ArtifactBaselines, case: str, environment: Environment) -> Baseline:
+        looked_up.append(case)
+        return find(store, case, environment)
+
+    monkeypatch.setattr(ArtifactBaselines, "find", counting)
+    scene.repository.collaborators["maintainer"] = "write"
+    scene.leave_record(tip(scene), FAST, policy=THEIRS)
+    scene.measure(measured)
+    (scene.workspace / "policy.toml").write_bytes(OTHER)
+    pull = pull_request(scene)
+    for metric in ("step_time_ms", "throughput_tok_s"):
+        words = f"ci-score accept training {metric} up to 60 % because it is worth it"
+        scene.state.comment(scene.repository, pull.number, words, author="maintainer")
+    assert on_pull_request(scene, pull, config="policy.toml").code == 0
+    assert looked_up == ["training"]
+    assert sorted(parsed) == ["policy.toml", THE_BASELINE_S]
+    record = record_in(scene)
+    assert len(record.acceptances) == (2 if measured is SLOW else 0)
+    assert [notice.code for notice in record.notices].count(Why.OWN_POLICY) == 1
