@@ -56,18 +56,19 @@ def lazy_door(package: str, **modules: tuple[str, ...]) -> Callable[[str], Any]:
     return get
 
 
-__getattr__ = lazy_door(
-    __name__,
-    model__profile=("Profile",),
-    model__scorecard=("Hardware", "Parity", "ParityProfile", "Scorecard"),
-    reference=(
-        "compute_parity",
-        "compute_scorecard",
-        "parity_markdown",
-        "scorecard_markdown",
-    ),
-    traces=("ProfileSource", "read_profile"),
-)
+if not TYPE_CHECKING:
+    __getattr__ = lazy_door(
+        __name__,
+        model__profile=("Profile",),
+        model__scorecard=("Hardware", "Parity", "ParityProfile", "Scorecard"),
+        reference=(
+            "compute_parity",
+            "compute_scorecard",
+            "parity_markdown",
+            "scorecard_markdown",
+        ),
+        traces=("ProfileSource", "read_profile"),
+    )
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
     CiScoreError                exit 3: could not judge, or ci-score itself broke
     ├── WrongUseError           exit 2: an option, a file or a setting is wrong
     │   └── BadInputError       a stranger's file: which, where, what was found and expected
+    │       └── NoSuchFileError it is not there
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
@@ -40,6 +41,13 @@ class BadInputError(WrongUseError):
         self.expected = expected
         place = f"{source}: {field}" if field else source
         super().__init__(f"{place}: found {found}, expected {expected}")
+
+
+class NoSuchFileError(BadInputError):
+    """A file that is not there."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source, found="no such file", expected="a file")
 
 
 class GitHubError(CiScoreError):

@@ -122,7 +122,7 @@ def _pool(
 def _explain_missing(results: list[Profile | Problem], sources: list[ProfileSource]) -> None:
     """A file that exists here but not on the workers: the reader cannot know that."""
     for result, source in zip(results, sources, strict=True):
-        missing = isinstance(result, Problem) and result.found == "no such file"
+        missing = isinstance(result, Problem) and result.is_missing
         if missing and source.path is not None and source.path.exists():
             raise BadInputError(
                 source.name,

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ci_score.errors import WrongUseError
 from ci_score.files.strict_json import dump
 from ci_score.model.accelerators import (
     Accelerator,
@@ -16,7 +15,7 @@ from ci_score.model.accelerators import (
     find_accelerator,
     find_preset,
     presets,
-    suggestions,
+    unknown,
 )
 from ci_score.report import table
 
@@ -66,12 +65,7 @@ def _chosen(name: str | None) -> tuple[tuple[Accelerator, ...], tuple[Preset, ..
         return (), (preset,)
     accelerator = find_accelerator(name)
     if accelerator is None:
-        close = suggestions(name)
-        hint = f" Close to it: {', '.join(close)}." if close else ""
-        raise WrongUseError(
-            f"no accelerator is called {name[:80]!r}, or it could be several.{hint}"
-            " `ci-score hardware` lists all."
-        )
+        raise unknown(name)
     return (accelerator,), ()
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ci_score.compare.measuring import base_of_launches as base_of_launches
     from ci_score.compare.measuring import measured_case as measured_case
     from ci_score.compare.measuring import with_its_base as with_its_base
-
-__getattr__ = lazy_door(
-    __name__,
-    changes=("compared",),
-    efficiency=("Workload",),
-    measuring=("base_of_launches", "measured_case", "with_its_base"),
-)
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        changes=("compared",),
+        efficiency=("Workload",),
+        measuring=("base_of_launches", "measured_case", "with_its_base"),
+    )

@@ -23,7 +23,7 @@ from ci_score.compare.explanation import (
     op_changes,
 )
 from ci_score.model.explanation import Contribution, Explanation, OpChange, Part
-from ci_score.model.metrics import tokens_differ
+from ci_score.model.metrics import counts_agree, tokens_differ
 from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
@@ -31,7 +31,6 @@ from ci_score.model.sums import plain_sum
 # What must be explained, and from where on a change is one.
 LEAST_EXPLAINED = 0.5
 LEAST_SHARE_OF_STEP = 0.01
-SAME_COUNT = 0.02
 # All ops slower alike: by how much, how alike, and how much of the compute they must be.
 UNIFORM_FROM, UNIFORM_WITHIN, UNIFORM_SHARE, UNIFORM_OPS = 0.02, 0.3, 0.8, 4
 # A lost fusion leaves more launches, of which none takes longer than the fused one did.
@@ -146,7 +145,7 @@ def _uniform(scene: _Scene) -> _Cause | None:
         if change.base_ms > 0
         and change.base_count
         and change.head_count
-        and abs(change.head_count / change.base_count - 1) <= SAME_COUNT
+        and counts_agree(change.base_count, change.head_count)
     ]
     total = plain_sum(change.base_ms for change in _compute_ops(scene))
     if len(alike) < UNIFORM_OPS or len({change.kind for _, change in alike}) < 2:

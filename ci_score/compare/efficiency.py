@@ -15,7 +15,7 @@ from ci_score.model.accelerators import (
     Preset,
     find_accelerator,
     find_preset,
-    suggestions,
+    unknown,
 )
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note
@@ -157,12 +157,7 @@ def _measured_on(profile: Profile) -> Accelerator | None:
 def _named_accelerator(name: str) -> Accelerator:
     found = find_accelerator(name)
     if found is None:
-        close = suggestions(name)
-        hint = f" Did you mean {', '.join(close)}?" if close else ""
-        raise WrongUseError(
-            f"no accelerator is called {name[:80]!r}.{hint} `ci-score hardware` lists all; or give"
-            " the peak bandwidth yourself."
-        )
+        raise unknown(name, "; or give the peak bandwidth yourself")
     return found
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ci_score.errors import BadInputError, WrongUseError
+from ci_score.errors import BadInputError, NoSuchFileError, WrongUseError
 from ci_score.files.archives import too_large, unpacked
 
 STANDARD_INPUT = "-"
@@ -39,7 +39,7 @@ def read_bytes(name: str, limit: int = PROFILE_LIMIT) -> bytes:
         with path.open("rb") as stream:
             return unpacked(_read_limited(stream, source, limit), source, limit)
     except FileNotFoundError:
-        raise BadInputError(source, found="no such file", expected="a file") from None
+        raise NoSuchFileError(source) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInputError(

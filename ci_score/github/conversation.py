@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ci_score.errors import GitHubError, NotThereError
 from ci_score.github.api import Api, as_expected
-from ci_score.model.conversation import Comment, Heard
+from ci_score.model.conversation import Comment, Comments
 
 # Twenty requests of the forty that a run may make.
 MOST_COMMENTS = 2000
@@ -51,14 +51,14 @@ class PullConversation:
             self._listed = rows[:MOST_COMMENTS]
         return self._listed
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """What everybody said; what cannot be read accepts nothing."""
         try:
             heard = tuple(row.comment for row in self.comments())
         except GitHubError as error:
-            return Heard(trouble=str(error))
+            return Comments(trouble=str(error))
         trouble = f"of over {MOST_COMMENTS} comments the first were read" if self.is_cut else None
-        return Heard(heard, trouble)
+        return Comments(heard, trouble)
 
     def why_not(self, login: str) -> str | None:
         """Why that person may not accept anything; None for whoever may write."""

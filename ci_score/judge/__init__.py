@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ci_score.judge.noise import Evidence as Evidence
     from ci_score.judge.noise import paired as paired
     from ci_score.judge.trend import trends as trends
-
-__getattr__ = lazy_door(
-    __name__,
-    acceptance=("settle",),
-    deciding=("decide",),
-    exit_codes=("exit_code",),
-    injection=("slowed", "unchanged"),
-    noise=("LEAST_PAIRS", "MOST_PAIRS", "SURE", "Evidence", "paired"),
-    trend=("trends",),
-)
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        acceptance=("settle",),
+        deciding=("decide",),
+        exit_codes=("exit_code",),
+        injection=("slowed", "unchanged"),
+        noise=("LEAST_PAIRS", "MOST_PAIRS", "SURE", "Evidence", "paired"),
+        trend=("trends",),
+    )

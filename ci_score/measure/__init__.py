@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from ci_score.measure.recorder import Recorder as Recorder
     from ci_score.measure.schedule import LOOKS as LOOKS
     from ci_score.measure.schedule import Side as Side
-
-__getattr__ = lazy_door(
-    __name__,
-    ab=("Session", "share_in_words"),
-    bench=("Request",),
-    comparison=("Comparison", "ComparisonRequest"),
-    environment=("this_machine",),
-    qualify=("Qualification", "Qualifier"),
-    recorder=("Recorder",),
-    schedule=("LOOKS", "Side"),
-)
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        ab=("Session", "share_in_words"),
+        bench=("Request",),
+        comparison=("Comparison", "ComparisonRequest"),
+        environment=("this_machine",),
+        qualify=("Qualification", "Qualifier"),
+        recorder=("Recorder",),
+        schedule=("LOOKS", "Side"),
+    )

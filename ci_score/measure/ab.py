@@ -263,7 +263,7 @@ class Runner:
     def _keep(self, head: Launch, base: Launch) -> None:
         session = self.session
         share = {"look_share": self._share(len(session.pairs) + 1)}
-        whole = head.model_copy(update=share), base.model_copy(update=share)
+        whole = head.but(**share), base.but(**share)
         session.pairs.append(whole)
         with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
             stream.write("".join(map(line_of, whole)))
@@ -325,7 +325,7 @@ class Runner:
             update["tokens_per_step"] = plan.tokens_per_step
         if plan.planted and launch.planted is None:
             update["planted"] = 0.0
-        whole = launch.model_copy(update=update)
+        whole = launch.but(**update)
         if not whole.timed_ms or whole.typical_ms <= 0:
             return Done(done.order, None, _no_times(whole) + tail_of(done.order.log))
         session.timed_from = session.timed_from or done.timed_from

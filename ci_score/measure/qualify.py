@@ -201,7 +201,7 @@ def _planted(launch: Launch, share: float) -> Launch:
     if launch.planted:
         return launch
     longer = tuple(ms * (1 + share) for ms in launch.step_ms)
-    return launch.model_copy(update={"step_ms": longer})
+    return launch.but(step_ms=longer)
 
 
 # --- whether it holds ---------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ci_score.errors import WrongUseError
+
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
@@ -137,3 +139,13 @@ def _words(name: str) -> list[str]:
     """Lower-case words in their order, a size and its unit as one: `80 GB` and `80GiB` → `80gb`."""
     plain = name.casefold().replace("(r)", " ").replace("(tm)", " ").replace("_", " ")
     return _WORD.findall(_SIZE.sub(r"\1gb", plain))
+
+
+def unknown(name: str, otherwise: str = "") -> WrongUseError:
+    """The error about a name that no row has, or that several could have."""
+    close = suggestions(name)
+    hint = f" Did you mean {', '.join(close)}?" if close else ""
+    return WrongUseError(
+        f"no accelerator is called {name[:80]!r}, or it could be several.{hint}"
+        f" `ci-score hardware` lists all{otherwise}."
+    )

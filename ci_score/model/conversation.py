@@ -22,7 +22,7 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Comments:
     """The comments of a pull request, the oldest first; `trouble` says why some are missing."""
 
     comments: tuple[Comment, ...] = ()
@@ -32,7 +32,7 @@ class Heard:
 class Conversation(Protocol):
     """Who can be asked: a pull request on GitHub is handed in as this."""
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """Everything that was said."""
         ...
 
@@ -44,9 +44,9 @@ class Conversation(Protocol):
 class Nobody:
     """Where nobody can be asked."""
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """Nothing was said."""
-        return Heard()
+        return Comments()
 
     def why_not(self, login: str) -> str | None:
         """Nobody may."""

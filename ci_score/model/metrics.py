@@ -282,6 +282,15 @@ def tokens_differ(here: float | None, there: float | None) -> bool:
     return bool(here and there and abs(here / there - 1) > SAME_TOKENS)
 
 
+# Two counts of launches that differ by a smaller share are called the same.
+SAME_COUNT = 0.02
+
+
+def counts_agree(base: float, head: float) -> bool:
+    """Whether an op is launched as often as before."""
+    return abs(head - base) <= SAME_COUNT * base
+
+
 def _first(said: bool | None, otherwise: bool) -> bool:
     return otherwise if said is None else said
 

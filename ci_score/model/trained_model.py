@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from ci_score.model.values import Value
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4"]
 
 
-class Table(BaseModel):
+class Table(Value):
     """A table of the file: unknown keys are refused."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True
-    )
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
 
 class Model(Table):

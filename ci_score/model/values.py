@@ -39,4 +39,6 @@ class Value(BaseModel):
         unknown = fields.keys() - type(self).model_fields.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
-        return type(self)(**{**dict(self), **fields})
+        rows = type(self).model_fields
+        values = {**dict(self), **fields}
+        return type(self)(**{rows[name].alias or name: value for name, value in values.items()})

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ci_score.reference.scoring import compute_scorecard as compute_scorecard
     from ci_score.reference.scoring import find_regressions as find_regressions
     from ci_score.reference.scoring import grade_of as grade_of
-
-__getattr__ = lazy_door(
-    __name__,
-    markdown=("parity_markdown", "scorecard_markdown"),
-    parity=("ACHIEVED_UP_TO", "ParitySide", "compute_parity", "kind_of", "side_of"),
-    scoring=("LACKING_IN_A_PROFILE", "compute_scorecard", "find_regressions", "grade_of"),
-)
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        markdown=("parity_markdown", "scorecard_markdown"),
+        parity=("ACHIEVED_UP_TO", "ParitySide", "compute_parity", "kind_of", "side_of"),
+        scoring=("LACKING_IN_A_PROFILE", "compute_scorecard", "find_regressions", "grade_of"),
+    )

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import some_of
 from ci_score.model.profile import Profile, op_totals
 from ci_score.model.scorecard import Parity, ParityGap, ParityProfile
 from ci_score.model.sums import plain_sum
 
 ACHIEVED_UP_TO = 1.10
 TOP_GAPS = 5
-NAMED_OPS = 5
 # The compared ops must be at least this share of the time of all ops, on both sides.
 LEAST_COVERED = 0.50
 # Less device time than this outside the steps is usual where a capture starts and ends.
@@ -125,7 +125,7 @@ def _side(side: ParityProfile, *, by_kind: bool) -> ParitySide:
     whole = side if isinstance(side, ParitySide) else ParitySide(**dict(side))
     if not by_kind or whole.by_kind:
         return whole
-    return whole.model_copy(update={"ops": _by_kind(whole.ops), "by_kind": True})
+    return whole.but(ops=_by_kind(whole.ops), by_kind=True)
 
 
 def _by_kind(ops: Mapping[str, float]) -> dict[str, float]:
@@ -220,8 +220,7 @@ def _unmatched(side: ParitySide, other: ParitySide, compared: int) -> Iterable[s
         if side.ops[op] > 0 and not other.ops.get(op) and not (side.by_kind and op == UNKNOWN_KIND)
     ]
     if alone and compared:
-        more = f" and {len(alone) - NAMED_OPS} more" if len(alone) > NAMED_OPS else ""
-        yield f"Only {side.runtime} has {', '.join(alone[:NAMED_OPS])}{more}."
+        yield f"Only {side.runtime} has {some_of(alone)}."
     if unknown > 0:
         share = unknown / plain_sum(side.ops.values())
         yield (

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ci_score.report.terminal import table as table
     from ci_score.report.terminal import verdict_line as verdict_line
     from ci_score.report.trend_issues import trend_issue as trend_issue
-
-__getattr__ = lazy_door(
-    __name__,
-    badges=("badge",),
-    headlines=("headline",),
-    markdown=("headline_of", "worst_first"),
-    profile=("profile_text",),
-    rendering=("render", "render_parity"),
-    sentences=("UNJUDGED", "change_sentence"),
-    terminal=("table", "verdict_line"),
-    trend_issues=("trend_issue",),
-)
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        badges=("badge",),
+        headlines=("headline",),
+        markdown=("headline_of", "worst_first"),
+        profile=("profile_text",),
+        rendering=("render", "render_parity"),
+        sentences=("UNJUDGED", "change_sentence"),
+        terminal=("table", "verdict_line"),
+        trend_issues=("trend_issue",),
+    )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ci_score.model.metrics import significant, three_digits
+from ci_score.model.lists import listed
+from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
-from ci_score.report.numbers import listed
 
 LONGEST_NAME = 60
-# Two counts that differ by less than this share are called the same.
-SAME_COUNT = 0.02
 _KINDS = {
     "gemm": "matrix product",
     "conv": "convolution",
@@ -133,7 +131,7 @@ def _op(
     times = _times(base_ms, head_ms)
     if not base_count or not head_count or more_launches is None:
         return f"{called} takes {times} a step"
-    if abs(head_count / base_count - 1) <= SAME_COUNT:
+    if counts_agree(base_count, head_count):
         return f"{called} takes {times} at the same {_count(head_count)} launches"
     counts = f"{_count(base_count)} → {_count(head_count)}"
     if more_launches:
@@ -156,7 +154,7 @@ def _one_kind(
 ) -> str:
     words = f"{_kind(kind)} kernels take {_times(base_ms, head_ms)}"
     if base_count is not None and head_count is not None:
-        if abs(head_count - base_count) <= SAME_COUNT * base_count:
+        if counts_agree(base_count, head_count):
             words += f" at the same {_count(head_count)} launches"
         else:
             words += f", launches {_count(base_count)} → {_count(head_count)}"

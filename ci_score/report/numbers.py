@@ -1,9 +1,9 @@
-"""Numbers and lists as people read them: `375 ms`, `+11.8 ms`, `3 commits`, `a, b and c`."""
+"""Numbers as people read them: `375 ms`, `+11.8 ms`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from ci_score.model.metrics import MINUS, significant
@@ -47,13 +47,3 @@ def delta_at(value: float | None, places: int | None) -> str:
     if not any(digit in shown for digit in "123456789"):
         return shown
     return ("+" if value >= 0 else MINUS) + shown
-
-
-def plural(count: int, word: str) -> str:
-    """`1 commit`, `3 commits`"""
-    return f"{count} {word}{'s' if count != 1 else ''}"
-
-
-def listed(words: Sequence[str]) -> str:
-    """`a, b and c`"""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ci_score.model.lists import plural, some_of
 from ci_score.model.metrics import Metric, metric_named
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.causes import CAUSES, TO_TRY
-from ci_score.report.numbers import milliseconds, plural
+from ci_score.report.numbers import milliseconds
 
 Row = str | Callable[..., str]
 
-NAMED_CASES = 5
 SIGNS = {"final_loss": "final loss", "valid_steps": "valid steps"}
 FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 
@@ -172,12 +172,6 @@ def _moved_together(cases: int, share: float) -> str:
         f" {'slower' if share > 0 else 'faster'}): look for a"
         " shared cause, the machine or a common dependency, before any one of them."
     )
-
-
-def _cases(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:NAMED_CASES])
-    more = len(names) - NAMED_CASES
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _unproven_history(runs: int, enough: int) -> str:
@@ -371,12 +365,12 @@ SENTENCES: dict[Why, Row] = {
         " judged by itself."
     ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
-        f"Attempt {attempt} measured anew ({_cases(cases)}): it is judged together"
+        f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"
         " with what the attempts before it measured, and replaces none of them."
     ),
     Why.JUDGED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} judges a measurement again that an earlier attempt has"
-        f" judged ({_cases(cases)}): that is no new evidence."
+        f" judged ({some_of(cases)}): that is no new evidence."
     ),
     Why.OTHERWISE_BEFORE: (
         "{case} was measured otherwise by an earlier attempt ({why}), which is not comparable with"

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import OpChange
+from ci_score.model.lists import plural, some_of
 from ci_score.model.metrics import metric_of, significant
 from ci_score.model.reasons import Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.scorecard import Bottleneck, Parity, Scorecard
 from ci_score.model.verdict import Change, Outcome
-from ci_score.report.numbers import milliseconds, plural
+from ci_score.report.numbers import milliseconds
 from ci_score.report.sentences import sentence, sentences
 
 SHOWN_VERSIONS = 4
@@ -148,8 +149,7 @@ def other_versions(baseline: BaselineUsed) -> list[str]:
     changed = baseline.changed_versions
     if not changed:
         return []
-    more = f" and {len(changed) - SHOWN_VERSIONS} more" if len(changed) > SHOWN_VERSIONS else ""
-    return ["other versions: " + ", ".join(changed[:SHOWN_VERSIONS]) + more]
+    return [f"other versions: {some_of(changed, SHOWN_VERSIONS)}"]
 
 
 def compared_with(baseline: BaselineUsed) -> str:

@@ -1,8 +1,8 @@
 """The story of a run: settings → case files → reading → story → publishing.
 
 `run_as_asked` is the whole job: the Action for its event, or the same on a machine without GitHub.
-`triage` tells whether one run looks wrong. `run` is the story that all of them tell, with every
-collaborator an argument.
+`suspicious_run` judges one run alone, and `exit_code_of` says whether it looks wrong. `run` is the
+story that all of them tell, with every collaborator an argument.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from ci_score.run.inputs import INPUTS as INPUTS
     from ci_score.run.job import job_of_files as job_of_files
     from ci_score.run.local import run_as_asked as run_as_asked
-    from ci_score.run.local import triage as triage
+    from ci_score.run.local import suspicious_run as suspicious_run
     from ci_score.run.reading import read_side as read_side
     from ci_score.run.settings import Settings as Settings
     from ci_score.run.settings import settings_of as settings_of
     from ci_score.run.story import Job as Job
     from ci_score.run.story import run as run
-    from ci_score.run.suspicion import exit_code_of as exit_code_of
-
-__getattr__ = lazy_door(
-    __name__,
-    case_files=("sources_in",),
-    context=("World",),
-    inputs=("INPUTS",),
-    job=("job_of_files",),
-    local=("run_as_asked", "triage"),
-    reading=("read_side",),
-    settings=("Settings", "settings_of"),
-    story=("Job", "run"),
-    suspicion=("exit_code_of",),
-)
+    from ci_score.run.triage import exit_code_of as exit_code_of
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        case_files=("sources_in",),
+        context=("World",),
+        inputs=("INPUTS",),
+        job=("job_of_files",),
+        local=("run_as_asked", "suspicious_run"),
+        reading=("read_side",),
+        settings=("Settings", "settings_of"),
+        story=("Job", "run"),
+        triage=("exit_code_of",),
+    )

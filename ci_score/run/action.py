@@ -22,7 +22,7 @@ from ci_score.run.job import Profiles, checked_out, job_of, profiles_in_workspac
 from ci_score.run.publishing import post_comment, publish
 from ci_score.run.settings import Settings
 from ci_score.run.story import Job, run
-from ci_score.run.suspicion import ForOneRun, for_one_run
+from ci_score.run.triage import ForOneRun, for_one_run
 
 # A request each; the newest usable one has what the others measured.
 MOST_EARLIER = 4

@@ -15,7 +15,7 @@ from ci_score.run.job import checked_out, job_of_files
 from ci_score.run.publishing import PAGE_FILE, REPORT_FILE, write_files, write_page
 from ci_score.run.settings import Settings
 from ci_score.run.story import run
-from ci_score.run.suspicion import ForOneRun, for_one_run
+from ci_score.run.triage import ForOneRun, for_one_run
 
 
 def run_as_asked(settings: Settings, world: World) -> int:
@@ -27,7 +27,7 @@ def run_as_asked(settings: Settings, world: World) -> int:
     return _run_here(settings, world)
 
 
-def triage(settings: Settings, world: World) -> Record:
+def suspicious_run(settings: Settings, world: World) -> Record:
     """The verdict on one measurement, published nowhere: an A/B may follow."""
     if world.is_job:
         from ci_score.run.action import triage_in_job

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -21,6 +21,7 @@ from ci_score.launches import (
     took_turns,
 )
 from ci_score.model.environment import Environment
+from ci_score.model.lists import some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.scorecard import ParityProfile
@@ -36,8 +37,6 @@ from ci_score.traces import (
     read_all,
     read_profile,
 )
-
-NAMED_STRAYS = 5
 
 
 def read_cases(
@@ -85,15 +84,10 @@ def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[Note, ...]]
     if not heads or not bases:
         return {}
     words = (
-        f"Of {_listed(heads)} there are launches of the head and none of the base, and of"
-        f" {_listed(bases)} the other way round: is that one case under two names?"
+        f"Of {some_of(sorted(heads))} there are launches of the head and none of the base, and of"
+        f" {some_of(sorted(bases))} the other way round: is that one case under two names?"
     )
     return dict.fromkeys((*heads, *bases), (Note(code="sides_in_two_cases", words=words),))
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(sorted(names)[:NAMED_STRAYS])
-    return f"{shown} and {len(names) - NAMED_STRAYS} more" if len(names) > NAMED_STRAYS else shown
 
 
 def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
@@ -213,15 +207,25 @@ def _timed(
     if head is None or base is None:
         return case
     own = sidecar.applied_to(base_profile) if base_files else _same_machine(profiled.profile)
-    # The other side of the same session, on the same machine.
-    other = CaseInput(
+    environment = _environment_of(base, sidecar, judged.base_disturbances)
+    return replace(case, base=_other_side(name, base, own, environment, bool(base_files)))
+
+
+def _other_side(
+    name: str,
+    base: SideLaunches,
+    profile: Profile,
+    environment: Environment | None,
+    has_profile: bool,
+) -> CaseInput:
+    """The base of the same session, on the same machine."""
+    return CaseInput(
         name,
-        base.applied_to(own),
+        base.applied_to(profile),
         launches=base.numbers(),
-        has_profile=bool(base_files),
-        environment=_environment_of(base, sidecar, judged.base_disturbances),
+        has_profile=has_profile,
+        environment=environment,
     )
-    return replace(case, base=other)
 
 
 def _files_of(measured: _Launches | None) -> list[CaseFile]:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ci_score.traces.parallel import read_all as read_all
     from ci_score.traces.source import UNPACKED_LIMIT as UNPACKED_LIMIT
     from ci_score.traces.source import ProfileSource as ProfileSource
-
-__getattr__ = lazy_door(
-    __name__,
-    formats=("FORMATS", "can_lie_beside", "read_profile"),
-    formats__log_text=("outer_keys",),
-    formats__reference=("normalised",),
-    merge=("profile_of",),
-    parallel=("Problem", "processes", "read_all"),
-    source=("UNPACKED_LIMIT", "ProfileSource"),
-)
+else:
+    __getattr__ = lazy_door(
+        __name__,
+        formats=("FORMATS", "can_lie_beside", "read_profile"),
+        formats__log_text=("outer_keys",),
+        formats__reference=("normalised",),
+        merge=("profile_of",),
+        parallel=("Problem", "processes", "read_all"),
+        source=("UNPACKED_LIMIT", "ProfileSource"),
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import cpu_count, get_context
 from pathlib import Path
 
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, NoSuchFileError
 from ci_score.model.profile import Profile
 from ci_score.traces.formats import read_profile
 from ci_score.traces.source import GZIP_MAGIC, ProfileSource
@@ -31,6 +31,7 @@ class Problem:
     field: str
     found: str
     expected: str
+    is_missing: bool = False
 
     def error(self) -> BadInputError:
         """The exception that it was."""
@@ -44,7 +45,8 @@ def read_one(source: ProfileSource) -> Profile | Problem:
     try:
         return read_profile(source)
     except BadInputError as error:
-        return Problem(error.source, error.field, error.found, error.expected)
+        is_missing = isinstance(error, NoSuchFileError)
+        return Problem(error.source, error.field, error.found, error.expected, is_missing)
 
 
 def read_all(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, NoSuchFileError
 
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -117,7 +117,7 @@ class ProfileSource:
                 raise BadInputError(self.name, found="a folder", expected="a file")
             return self.path.open("rb")
         except FileNotFoundError:
-            raise BadInputError(self.name, found="no such file", expected="a file") from None
+            raise NoSuchFileError(self.name) from None
         except OSError as error:
             raise BadInputError(
                 self.name, found=f"a file that cannot be read ({error.strerror})", expected="a file"

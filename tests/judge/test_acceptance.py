@@ -23,7 +23,7 @@ from ci_score.judge.acceptance import (
 )
 from ci_score.judge.deciding import decide
 from ci_score.judge.policy import Policy
-from ci_score.model.conversation import Comment, Heard
+from ci_score.model.conversation import Comment, Comments
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, LaunchNumbers, Measured
 from ci_score.model.verdict import Acceptance, Outcome, Verdict
@@ -197,9 +197,9 @@ class Said:
     trouble: str | None = None
     asked: list[str] = field(default_factory=list)
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """The comments."""
-        return Heard(tuple(self.comments), self.trouble)
+        return Comments(tuple(self.comments), self.trouble)
 
     def why_not(self, login: str) -> str | None:
         """By the table, and counted."""

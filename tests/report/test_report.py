@@ -12,7 +12,7 @@ import pytest
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
-from ci_score.model.conversation import Comment, Heard
+from ci_score.model.conversation import Comment, Comments
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged
 from ci_score.model.stages import BaselineMissing
@@ -87,9 +87,9 @@ class Saying:
     def __init__(self, body: str) -> None:
         self.body = body
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """The comment."""
-        return Heard((Comment("octo", self.body),))
+        return Comments((Comment("octo", self.body),))
 
     def why_not(self, login: str) -> str | None:
         """Everybody may."""

@@ -12,7 +12,7 @@ import pytest
 from ci_score.baselines import ArtifactBaselines
 from ci_score.compare import Workload, measured_case
 from ci_score.judge.policy import PolicyFile, policy_of, read_policy
-from ci_score.model.conversation import Comment, Heard
+from ci_score.model.conversation import Comment, Comments
 from ci_score.model.environment import Environment
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Why
@@ -70,9 +70,9 @@ class Accepting:
         for metric in ("step_time_ms", "throughput_tok_s")
     )
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """One comment."""
-        return Heard((Comment("octocat", self.sentences),))
+        return Comments((Comment("octocat", self.sentences),))
 
     def why_not(self, login: str) -> str | None:
         """They may."""
@@ -82,9 +82,9 @@ class Accepting:
 class Silent(Accepting):
     """The same pull request, before anybody has said something."""
 
-    def listen(self) -> Heard:
+    def listen(self) -> Comments:
         """Nothing was said."""
-        return Heard()
+        return Comments()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from ci_score.model.profile import Profile
 from ci_score.model.reasons import quoted
 from ci_score.model.record import Record
 from ci_score.model.verdict import Outcome, Unjudged, Verdict, unjudged
-from ci_score.run.suspicion import ForOneRun, exit_code_of, for_one_run
+from ci_score.run.triage import ForOneRun, exit_code_of, for_one_run
 from tests.builders import case, profile, record
 from tests.builders.scene import FAST, SLOW, Scene, fork_pull_request, pull_request, tip
 from tests.builders.verdicts import policy, policy_file

@@ -164,13 +164,13 @@ def _described_differently(
 
 def _limits(policy: Policy) -> Iterator[Mistake]:
     """Limits that contradict each other, once the defaults and the cases' overrides are in."""
-    general = policy.model_copy(update={"case": ()})
+    general = policy.but(case=())
     said = set()
     for gate in _contradicting(general, ""):
         said.add((gate.metric.name, gate.contradiction))
         yield ("metrics", gate.metric.name), *_words(gate)
     for number, table in enumerate(policy.case):
-        alone = general.model_copy(update={"case": (table,)})
+        alone = general.but(case=(table,))
         # Of a case that is named in full it is known which other tables it meets.
         whole = [name for name in table.match if not _WILD.search(name)]
         rows = [*_contradicting(alone, table.match[0])]

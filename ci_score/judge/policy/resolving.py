@@ -104,7 +104,7 @@ def resolved(policy: Policy, case: str) -> CaseRules:
     return CaseRules(
         policy.rules,
         measure,
-        environment.model_copy(update={"match": match}),
+        environment.but(match=match),
         model,
         tuple(_gates(policy.rules, named)),
         budgets,
@@ -116,7 +116,7 @@ def _over(under: T, over: T | None) -> T:
     """The keys that `over` gives in place of those of `under`."""
     if over is None:
         return under
-    return under.model_copy(update={key: getattr(over, key) for key in over.model_fields_set})
+    return under.but(**{key: getattr(over, key) for key in over.model_fields_set})
 
 
 def _gates(rules: Rules, named: Mapping[str, MetricRule]) -> Iterator[GateRule]:

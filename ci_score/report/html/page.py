@@ -35,7 +35,6 @@ from ci_score.report.sentences import sentence
 LONGEST_TEXT = 1000
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
-LEAST_SHARE_OF_CHANGE = 0.01
 # Rows cost about so many bytes beside their names.
 RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES, RANK_BYTES = 66, 120, 60, 145, 70, 240
 # And what is drawn, so many a point of a course and a bar of a layer.
@@ -153,7 +152,7 @@ def _view(
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,
         layers=allowance.take(layers, LAYER_BYTES + _longest(layer.top_op for layer in layers)),
-        changed_ops=_changed_ops(case),
+        changed_ops=rows.changed_ops(case.explanation) if case.explanation else (),
         ranks=allowance.take(_ranks(case), RANK_BYTES),
         pairs=pairs,
         listed_pairs=allowance.take(pairs.pairs, PAIR_BYTES) if pairs else (),
@@ -182,13 +181,6 @@ def _course(course: Course, allowance: Allowance) -> CourseView:
     listed = allowance.take(course.runs[::-1], RUN_BYTES)
     hovers = allowance.take(course.runs, HOVER_BYTES) if len(course.runs) <= MOST_HOVERS else ()
     return CourseView(course, hovers, listed)
-
-
-def _changed_ops(case: Judged) -> list[OpChange]:
-    """Those that explain something: the others stand with their change among the hotspots."""
-    ops = case.explanation.ops if case.explanation else ()
-    least = LEAST_SHARE_OF_CHANGE * max((abs(op.delta_ms) for op in ops), default=0.0)
-    return [op for op in ops if abs(op.delta_ms) >= least]
 
 
 def _longest(names: Iterable[str]) -> int:
