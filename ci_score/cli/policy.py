@@ -200,7 +200,7 @@ def _facts(name: str, rules: CaseRules, policy: Policy) -> Iterator[str]:
         if gate is not None:
             word = "at least" if gate.metric.higher_is_better else "at most"
             yield f"Budget: {gate.metric.label} {word} {gate.metric.show(budget)}"
-    yield f"Comparable with the same {_listed(rules.environment.match)}"
+    yield f"Comparable with the same {_listed(rules.match)}"
     yield f"Not judged if {_listed(rules.environment.reject)}"
     yield from _measuring(rules)
     for parity in rules.parities:
@@ -261,7 +261,7 @@ def _listed(words: Iterable[str]) -> str:
 def _as_json(rules: CaseRules) -> dict[str, Any]:
     return {
         "measure": rules.measure.model_dump(),
-        "environment": rules.environment.model_dump(warnings=False),
+        "environment": {**rules.environment.model_dump(), "match": rules.match},
         "model": rules.model.model_dump(exclude_none=True),
         "metrics": {
             gate.metric.name: {

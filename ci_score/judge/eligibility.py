@@ -103,7 +103,7 @@ def _tokens_of_launches(case: Measured, side: str) -> list[float]:
 
 def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
     case, rules = trial.case, trial.rules
-    mismatch = case.environment.mismatch(baseline.case.environment, rules.environment.match)
+    mismatch = case.environment.mismatch(baseline.case.environment, rules.match)
     if mismatch is not None:
         why = Unjudged.ENVIRONMENT_CHANGED
         skipped = (Why.QUOTED(words=words) for words in baseline.used.skipped)

@@ -99,7 +99,7 @@ def comparable_points(
         point
         for point in history
         if point.case == case.name
-        and case.environment.mismatch(point.environment, rules.environment.match) is None
+        and case.environment.mismatch(point.environment, rules.match) is None
         and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
         and not point.environment.disturbances.keys() & set(rules.environment.reject)
     ]

@@ -48,9 +48,7 @@ def _unjudged(changes: Sequence[Change]) -> Unjudged:
 
 
 def _unknown_keys(trial: Trial, baseline: BaselineFound) -> Iterator[Reason]:
-    keys = trial.case.environment.unknown_beside(
-        baseline.case.environment, trial.rules.environment.match
-    )
+    keys = trial.case.environment.unknown_beside(baseline.case.environment, trial.rules.match)
     if keys:
         yield Why.KNOWN_ON_ONE_SIDE(keys=tuple(keys))
 

@@ -120,12 +120,15 @@ def _beside_its_base(
         return own, None
     if not proves:
         return recorded, None
+    # Where the policy allows a record of another machine, its times tell nothing of this session.
+    if case.environment.mismatch(recorded.case.environment) is not None:
+        return own, None
     return _with_a_profile(own, case, recorded.case), _doubt(own.case, recorded.case)
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:
     """What a baseline has to share: a key that the policy does not name fits anything."""
-    keys = rules_of(policy, case.name).environment.match
+    keys = rules_of(policy, case.name).match
     return case.environment.but(**{key: None for key in MATCHING if key not in keys})
 
 

@@ -167,7 +167,7 @@ def test_case__later_tables_win_key_by_key() -> None:
 def test_environment__time_under_a_profiler_must_match_in_any_case() -> None:
     """Leaving out what must match does not make two kinds of time one."""
     rules = rules_of(read('[environment]\nmatch = ["accelerator"]'), "x")
-    assert list(rules.environment.match) == ["accelerator", "timing"]
+    assert list(rules.match) == ["accelerator", "timing"]
 
 
 def test_parity__a_star_in_the_partner_is_the_one_in_match() -> None:

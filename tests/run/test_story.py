@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -37,6 +37,7 @@ class Counting:
     """A branch that has measured each case faster, and counts what it is asked for."""
 
     rules: dict[str, Any] | None
+    accelerator: str | None = None
     looked_up: list[str] = field(default_factory=list)
     asked_for_rules: int = 0
 
@@ -44,7 +45,8 @@ class Counting:
         """Each case, a third faster."""
         self.looked_up.append(case)
         there = measured_case(CaseInput(case, profile(100.0, tokens_per_step=1000)), Workload())
-        return BaselineFound(there.but(environment=environment), BaselineUsed(source="the branch"))
+        where = environment.but(accelerator=self.accelerator)
+        return BaselineFound(there.but(environment=where), BaselineUsed(source="the branch"))
 
     def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
         """Nothing before it."""
@@ -126,9 +128,16 @@ def cases() -> tuple[CaseInput, ...]:
     )
 
 
-def left_by(store: Counting, own: PolicyFile | None, *, accepted: bool, **fields: Any) -> Record:
+def left_by(
+    store: Counting,
+    own: PolicyFile | None,
+    *,
+    accepted: bool,
+    read: tuple[CaseInput, ...] | None = None,
+    **fields: Any,
+) -> Record:
     published: list[Record] = []
-    job = Job(cases(), policy=own, commit=COMMIT, run=RunIdentity(number=7), **fields)
+    job = Job(read or cases(), policy=own, commit=COMMIT, run=RunIdentity(number=7), **fields)
     record = run(
         job,
         baselines=store,
@@ -174,6 +183,19 @@ def test_run__looks_up_each_case_and_parses_each_policy_once(
     assert codes.count(Why.OWN_POLICY) == differs
     assert codes.count(Why.BASE_UNLIKE_RECORD) == 1
     assert of(record, "timed").explanation is not None
+
+
+@pytest.mark.parametrize(("branch_s", "is_like"), [("NVIDIA L4", True), ("Tesla T4", False)])
+def test_run__a_record_of_another_machine_says_nothing_of_a_session(
+    branch_s: str, *, is_like: bool
+) -> None:
+    """A policy may allow such a record, which neither doubts a session's base nor explains it."""
+    store = Counting({**THEIRS, "environment": {"match": ["precision"]}}, branch_s)
+    read = [replace(one, environment=Environment(accelerator="NVIDIA L4")) for one in cases()]
+    record = left_by(store, None, accepted=False, read=tuple(read))
+    doubted = Why.BASE_UNLIKE_RECORD in [notice.code for notice in record.notices]
+    assert doubted is is_like
+    assert (of(record, "timed").explanation is not None) is is_like
 
 
 def of(record: Record, name: str) -> Judged:

@@ -56,10 +56,7 @@ _IN_ORDER = "a warn that comes before fail: give both where one of them is a def
 
 @dataclass(frozen=True, slots=True)
 class CaseRules:
-    """Everything that the policy says about one case.
-
-    What must match has `timing` in it: a time under a profiler is another number.
-    """
+    """Everything that the policy says about one case."""
 
     rules: Rules
     measure: Measure
@@ -68,6 +65,11 @@ class CaseRules:
     gates: tuple[GateRule, ...]
     budgets: Mapping[str, float]
     parities: tuple[ParityRule, ...] = ()
+
+    @property
+    def match(self) -> tuple[str, ...]:
+        """What must be the same on both sides; a time under a profiler is another number."""
+        return (*self.environment.match, "timing")
 
     def gate(self, metric: str) -> GateRule | None:
         """The rule of that metric, where it has one."""
@@ -100,11 +102,10 @@ def resolved(policy: Policy, case: str) -> CaseRules:
         budgets |= rule.budgets
         for name, metric in rule.metrics.items():
             named[name] = _over(named.get(name, MetricRule()), metric)
-    match = (*environment.match, "timing")
     return CaseRules(
         policy.rules,
         measure,
-        environment.but(match=match),
+        environment,
         model,
         tuple(_gates(policy.rules, named)),
         budgets,
