@@ -8,18 +8,18 @@ from contextlib import suppress
 
 
 def main() -> None:
-    """Runs the command line; whatever breaks on the way, the exit code is never 1 by accident."""
+    """Runs the command line. If anything breaks, it exits with 3, because 1 means a regression."""
     code = 3
     try:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
-                # A terminal of another encoding shows a mark, and does not lose the verdict.
+                # A terminal with another encoding shows `?` instead of losing the verdict.
                 stream.reconfigure(errors="replace")
         from ci_score.cli import execute
 
         code = execute(sys.argv[1:])
         sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001 - a broken installation is no regression
+    except BaseException as error:  # noqa: BLE001 - a broken installation must not look like a regression
         _complain(error)
     _let_go_of_closed_streams()
     sys.exit(code)
@@ -31,7 +31,7 @@ def _complain(error: BaseException) -> None:
 
 
 def _let_go_of_closed_streams() -> None:
-    """The interpreter flushes once more at its exit, and would make a failure its own exit code."""
+    """Keeps the interpreter's last flush from failing, which would replace our exit code."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
             continue

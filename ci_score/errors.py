@@ -2,25 +2,25 @@
 
     CiScoreError                exit 3: could not judge, or ci-score itself broke
     ├── WrongUseError           exit 2: an option, a file or a setting is wrong
-    │   └── BadInputError       a stranger's file: which, where, what was found and expected
+    │   └── BadInputError       a stranger's file: which one, where, what was found and expected
     │       └── NoSuchFileError it is not there
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
         └── GitHubDownError     limits, faults and broken answers, after bounded retries
 
-Exit 1 belongs to a regression beyond a failing limit alone and is never the fate of an error.
+Only a regression beyond a failing limit exits with 1; an error never does.
 """
 
 from __future__ import annotations
 
 EXIT_OK, EXIT_REGRESSION, EXIT_WRONG_USE, EXIT_UNJUDGED = 0, 1, 2, 3
-# Of `ci-score suspect` alone: one run looks wrong.
+# Only `ci-score suspect`: one run looks wrong.
 EXIT_SUSPICIOUS = 10
 
 
 class CiScoreError(Exception):
-    """What went wrong, in words for the person who has to mend it."""
+    """What went wrong, in words for the person who has to fix it."""
 
     exit_code = EXIT_UNJUDGED
 
@@ -32,7 +32,7 @@ class WrongUseError(CiScoreError):
 
 
 class BadInputError(WrongUseError):
-    """A file that cannot be used, with the place in it that is to blame."""
+    """A file that cannot be used, with the place of the mistake."""
 
     def __init__(self, source: str, *, found: str, expected: str, field: str = "") -> None:
         self.source = source
@@ -51,22 +51,22 @@ class NoSuchFileError(BadInputError):
 
 
 class GitHubError(CiScoreError):
-    """What the API answered, in our words; never with a token or a signed address in it."""
+    """What the API answered, in our words; they never contain a token or a signed address."""
 
 
 class NoPermissionError(GitHubError):
-    """The token does not suffice; the message says what to add to `permissions:`."""
+    """The token lacks a right; the message says what to add to `permissions:`."""
 
 
 class NotThereError(GitHubError):
-    """What was asked for does not exist, or does not any more."""
+    """What was asked for does not exist, or no longer exists."""
 
 
 class GitHubDownError(GitHubError):
     """The API could not answer.
 
-    `maybe_done` where a write may have had its effect all the same, `of_the_store` where it was not
-    the API but the store of artifacts.
+    `maybe_done` is set where a write may have succeeded all the same, and `of_the_store` where not
+    the API failed but the store of artifacts.
     """
 
     def __init__(

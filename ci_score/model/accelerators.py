@@ -20,7 +20,7 @@ from ci_score.errors import WrongUseError
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """The peaks of one device: what a process sees as one device, so one die of an MI250X.
+    """The peaks of what a process sees as one device, which is one die of an MI250X.
 
     Bandwidth and memory are the vendor's decimal figures; `flops` is dense FLOP/s by dtype.
     """
@@ -35,7 +35,7 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The reference's hardware: its bytes per token hold only where the user names it."""
+    """A preset of the reference. Its bytes per token apply only where the user names it."""
 
     name: str
     bandwidth_gb_s: float
@@ -73,12 +73,12 @@ def _accelerator(row: dict[str, Any]) -> Accelerator:
 
 # --- the lookup ---------------------------------------------------------------------------------
 
-# Words that say who made or sells it, and nothing about which one it is.
+# Words that name the vendor or brand, and do not tell one device from another.
 _BRAND_WORDS = frozenset(
     ("nvidia", "tesla", "geforce", "amd", "instinct", "intel", "habana", "google", "cloud", "gpu")
 )
-# Drivers keep up to 9 % for themselves, or turn what vendors call GB and build as GiB into true
-# GB, which is 7 % more.
+# Drivers keep up to 9 % for themselves. Others report true GB, which is up to 7 % more, because
+# vendors say GB and build GiB.
 _MEMORY_TOLERANCE = 0.10
 _LONGEST_NAME = 120
 _SIZE = re.compile(r"\b(\d+)\s*(?:gib|gb|g)\b")
@@ -88,8 +88,8 @@ _WORD = re.compile(r"\w+")
 def find_accelerator(name: str, memory_gb: float | None = None) -> Accelerator | None:
     """The row that a row's name or a driver's string means, or None where that is not certain.
 
-    `memory_gb` is what the device reports. It settles a name that several rows share, and a
-    device with another memory than its name says is a part of a card: no row.
+    `memory_gb` is what the device reports. It decides between rows that share a name. A device with
+    another memory than its name says is a part of a card, and finds no row.
     """
     for row in accelerators():
         if row.name.casefold() == name.casefold():
@@ -101,12 +101,12 @@ def find_accelerator(name: str, memory_gb: float | None = None) -> Accelerator |
 
 
 def find_preset(name: str) -> Preset | None:
-    """The preset of exactly this name: "GB10" is the device, which brings no bytes."""
+    """The preset of exactly this name; "GB10" alone is the device, which has no bytes per token."""
     return next((preset for preset in presets() if preset.name == name), None)
 
 
 def suggestions(name: str) -> list[str]:
-    """Up to five names for an error message: the rows that share the name, or else close ones."""
+    """Up to five names for an error message: rows that share the name, or else similar names."""
     if len(name) > _LONGEST_NAME:
         return []
     if shared := [row.name for row in _rows_called(name)]:
@@ -118,7 +118,7 @@ def suggestions(name: str) -> list[str]:
 
 
 def _rows_called(name: str) -> list[Accelerator]:
-    """The rows that have a pattern in the name, and account for all of its other words."""
+    """The rows with a pattern whose words are in the name, and that know all of its other words."""
     if len(name) > _LONGEST_NAME:
         return []
     words = frozenset(_words(name))

@@ -1,4 +1,4 @@
-"""What people say in a pull request, and who may be believed; GitHub is handed in as this."""
+"""The comments of a pull request, and who may accept a regression there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """What somebody said in a pull request.
+    """A comment in a pull request.
 
-    `is_insider` is what GitHub's listing says of the author: a hint whom to ask first, no right.
+    `is_insider` is what GitHub's listing says about the author. It only decides whom to ask about
+    first, and gives no right.
     """
 
     author: str
@@ -30,24 +31,24 @@ class Comments:
 
 
 class Conversation(Protocol):
-    """Who can be asked: a pull request on GitHub is handed in as this."""
+    """What a run needs of a pull request on GitHub."""
 
     def listen(self) -> Comments:
-        """Everything that was said."""
+        """All comments."""
         ...
 
     def why_not(self, login: str) -> str | None:
-        """Why that person may not accept anything, in words; None where they may."""
+        """Why that person may not accept a regression, in words; None if they may."""
         ...
 
 
 class Nobody:
-    """Where nobody can be asked."""
+    """The conversation of a run that belongs to no pull request."""
 
     def listen(self) -> Comments:
-        """Nothing was said."""
+        """No comments."""
         return Comments()
 
     def why_not(self, login: str) -> str | None:
-        """Nobody may."""
+        """Without a pull request nobody may accept anything."""
         return "there is no pull request"

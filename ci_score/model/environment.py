@@ -18,10 +18,11 @@ Disturbance = Literal["throttled", "shared", "crashed", "nan"]
 class Environment(Value):
     """Where and how something was measured.
 
-    The first four decide whether two measurements can be compared; None is not known and matches
-    anything. `versions` inform: they may be the very subject of a change. `disturbances` make a
-    measurement worthless: what happened -> in which words. `gate_at` is the smallest limit that
-    the machine was qualified for, and `not_qualified` says why it was for none.
+    The first four decide whether two measurements can be compared; None means not known, and
+    matches anything. `versions` only inform, because a change may be about a version itself.
+    `disturbances` make a measurement worthless: what happened -> a description. `gate_at` is the
+    smallest limit that the machine is qualified for; `not_qualified` says why it is not qualified
+    for any.
     """
 
     accelerator: str | None = None
@@ -34,7 +35,7 @@ class Environment(Value):
     not_qualified: ShortText | None = None
 
     def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> Reason | None:
-        """The key that differs with both its values, or None where the two can be compared."""
+        """The first key that differs, with both values; None where the two can be compared."""
         for key in keys:
             here, there = getattr(self, key), getattr(other, key)
             if here is not None and there is not None and here != there:
@@ -42,7 +43,7 @@ class Environment(Value):
         return None
 
     def versions_since(self, base: Environment) -> tuple[str, ...]:
-        """What is of another version than in `base`, as `torch 2.8 → 2.9`; nothing is judged."""
+        """What has another version than in `base`, as `torch 2.8 → 2.9`; it changes no verdict."""
         if not self.versions or not base.versions:
             return ()
         names = sorted(self.versions.keys() | base.versions.keys())

@@ -1,4 +1,4 @@
-"""A step taken apart, and what two of them differ by."""
+"""A step divided into parts, and how the parts of two steps differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
 
 
 class Contribution(Value):
-    """A phase, op or layer whose time changed: part of where a slowdown went."""
+    """A phase, op or layer whose time changed, and so a place of the slowdown."""
 
     kind: Literal["phase", "op", "layer"]
     name: str
@@ -25,10 +25,10 @@ class Contribution(Value):
 
 
 class Timeline(Value):
-    """A step taken apart: no moment is in two parts, and what they leave is the rest.
+    """A step divided into parts that do not overlap; the time that no part covers is the rest.
 
-    `device` is what the device did, and why it did nothing; where that is not known, the step's
-    `phases` stand in.
+    The basis `device` divides it by what the device did, and by why it was idle. Where that is not
+    known, the basis is the step's `phases`.
     """
 
     basis: Literal["device", "phases"]
@@ -37,12 +37,12 @@ class Timeline(Value):
 
     @property
     def rest_ms(self) -> float:
-        """What no part explains; below zero where the work of two steps overlaps."""
+        """The time that no part covers; below zero where the work of two steps overlaps."""
         return self.step_ms - plain_sum(self.parts.values())
 
 
 class OpDetail(Value):
-    """What is known of an op beside its time: `order` counts the ops as a step first runs them."""
+    """What is known about an op beside its time; `order` is its place by its first run."""
 
     kind: str = ""
     count: NotNegative | None = None
@@ -64,10 +64,10 @@ class Part(Value):
 
 
 class OpChange(Value):
-    """An op whose time changed: by more launches, and by the time of each.
+    """An op whose time changed, through its number of launches and through the time of each.
 
-    `name` is the head's, or the base's where the op is gone; `was` the base's of a renamed one.
-    `by_count_ms` + `by_time_ms` is the change; where launches were not counted, both are None.
+    `name` is the head's, or the base's where the op is gone. `was` is the base's name of a renamed
+    op. `by_count_ms` + `by_time_ms` is the change; both are None where launches were not counted.
     """
 
     name: str
@@ -88,11 +88,11 @@ class OpChange(Value):
 
 
 class Explanation(Value):
-    """Why the step time is another: its parts sum to the change, the rest included.
+    """Why the step time changed. The changes of the parts, with the rest, sum to the whole change.
 
-    `categories` sum to the change of the part `compute`. `under_profiler` where the numbers that
-    are judged were measured without one, so that these times are others. A cause is there only
-    where it explains most of a change that is proven; `counts_cause` is that of the launches.
+    `categories` sum to the change of the part `compute`. `under_profiler` is set where the judged
+    numbers were measured without a profiler, so that these times differ from them. `cause` is there
+    only where it explains most of the change; `counts_cause` is the cause of more launches.
     """
 
     basis: Literal["device", "phases"]

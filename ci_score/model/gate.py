@@ -1,4 +1,4 @@
-"""What becomes of a verdict: which outcomes block a merge."""
+"""Which outcomes of a verdict block a merge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FailOn(StrEnum):
 
 
 class OnInconclusive(StrEnum):
-    """What becomes of a run that could not be judged; `auto` looks at the reason."""
+    """What happens to a run that could not be judged; `auto` decides by the reason."""
 
     AUTO = "auto"
     FAIL = "fail"
@@ -27,7 +27,7 @@ class OnInconclusive(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What becomes of a verdict: `reports_only` on a branch that is merged already."""
+    """How a verdict becomes an exit code; `reports_only` where the change is merged already."""
 
     fail_on: FailOn = FailOn.CRITICAL
     on_inconclusive: OnInconclusive = OnInconclusive.AUTO

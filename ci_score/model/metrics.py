@@ -1,4 +1,4 @@
-"""Every metric once: its name, how it is printed, and from where on a change is a regression."""
+"""Every metric, one row each: its name, how it is printed, and its limits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ MINUS = "\u2212"
 
 
 class Kind(Enum):
-    """What a change of a metric means.
+    """Whether two runs of the same program may differ in a metric.
 
-    Two runs of the same program differ in a NOISY one, never in an EXACT one, so the latter needs
-    no statistics.
+    They differ in a NOISY metric, and never in an EXACT one, which therefore needs no statistics.
     """
 
     NOISY = auto()
@@ -30,7 +29,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From where on a worsening is worth a warning, and from where on it fails."""
+    """The worsening beyond which a metric warns, and the one beyond which it fails."""
 
     warn: float
     fail: float | None
@@ -38,11 +37,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. The limits are on the delta, in the direction that is worse.
+    """One metric. The limits are on the delta, in the direction that is worse.
 
-    `card_value` stands in the rows of the reference model, which is frozen; `reference` and
-    `training` are the limits under the rules of that name, None where it is not gated by default.
-    `unit` is what a policy says of a metric of its own.
+    Only the reference model's metrics have a `card_value`; that model is frozen. `reference` and
+    `training` are the limits under the rules of that name, or None if not gated by default. `unit`
+    comes from the policy, for a metric of the team's own.
     """
 
     name: str
@@ -64,9 +63,9 @@ class Metric:
         return case.metrics.get(self.name)
 
     def delta(self, base: float, head: float) -> float | None:
-        """Head's change against base, or None where it has no ratio, as from 0.
+        """Head's change against base; None where there is no ratio, as with a base of 0.
 
-        The reference calls a 0 of its own metrics not measured, also of the absolute one.
+        In the reference's own metrics a 0 means not measured, also in the absolute one.
         """
         if not self.relative:
             is_missing = self.card_value is not None and (base <= 0 or head <= 0)
@@ -78,7 +77,7 @@ class Metric:
         return -delta if self.higher_is_better else delta
 
     def score(self, value: float) -> float:
-        """The value on the scale on which evidence is gathered: more is worse, ratios add up."""
+        """The value on the scale of the statistics: more is worse, ratios become differences."""
         scaled = math.log(value) if self.relative else value
         return -scaled if self.higher_is_better else scaled
 
@@ -94,7 +93,7 @@ class Metric:
         return -math.log1p(-min(limit, 0.999)) if self.higher_is_better else math.log1p(limit)
 
     def delta_of_score(self, difference: float) -> float:
-        """A difference of scores as the delta that people read, in the metric's own direction."""
+        """A difference of scores as a delta for people, in the metric's own direction."""
         if not self.relative:
             return -difference if self.higher_is_better else difference
         return math.expm1(min(-difference if self.higher_is_better else difference, 700.0))
@@ -105,7 +104,7 @@ class Metric:
         scale: Literal["relative", "absolute"] | None,
         exact: bool | None,
     ) -> Metric:
-        """The row with what a policy says of its direction, its scale and its certainty."""
+        """The metric with the direction, scale and kind that a policy gives it."""
         return replace(
             self,
             higher_is_better=direction == "higher" if direction else self.higher_is_better,
@@ -114,7 +113,7 @@ class Metric:
         )
 
     def show_or_dash(self, value: float | None) -> str:
-        """The value, or a dash where nothing was measured."""
+        """The value, or a dash if it was not measured."""
         return self.show(value) if value else "–"
 
     @property
@@ -123,7 +122,7 @@ class Metric:
         return not self.relative and self.show is _percent
 
     def show_delta(self, delta: float) -> str:
-        """The change in the metric's own way: per cent, or points for an absolute share."""
+        """The change as text: in per cent, in points (of a share), or in the metric's unit."""
         if not self.relative and not self.in_points:
             shown = self.show(abs(delta))
             return f"{'+' if delta >= 0 else MINUS}{shown}"
@@ -137,7 +136,7 @@ class Metric:
 
 
 def significant(value: float, unit: str) -> str:
-    """A number with the three digits that mean something: `1.62 k tok/s`, `375 ms`, `0.0120 ms`."""
+    """A number with three significant digits: `1.62 k tok/s`, `375 ms`, `0.0120 ms`."""
     prefix = ""
     if unit != "ms":
         for factor, name in ((1e9, "G "), (1e6, "M "), (1e3, "k ")):
@@ -148,7 +147,7 @@ def significant(value: float, unit: str) -> str:
 
 
 def three_digits(value: float) -> str:
-    """`1.01`, `10.0`, `375`: as many decimals as mean something."""
+    """A number with three significant digits: `1.01`, `10.0`, `375`."""
     if value == 0:
         return "0"
     if value < 0.001 or value >= 1e9:
@@ -250,12 +249,12 @@ REFERENCE_METRICS = tuple(row for row in METRICS if row.card_value is not None)
 
 
 def find_metric(name: str) -> Metric | None:
-    """The row of that name, where there is one."""
+    """The row of that name, if there is one."""
     return next((row for row in METRICS if row.name == name), None)
 
 
 def metric_of(change: Change) -> Metric:
-    """The row of a change, with what the policy in force said of its direction, scale and unit."""
+    """The row of a change, with the direction, scale and unit that the policy in force gave it."""
     row = find_metric(change.metric) or user_metric(change.metric, None, None, change.unit)
     return replace(
         row,
@@ -265,9 +264,9 @@ def metric_of(change: Change) -> Metric:
 
 
 def slower_by(change: Change) -> float:
-    """The share of time that a step or a token takes more; below zero where it is faster."""
+    """How much more time a step or a token takes, as a share; below zero if it is faster."""
     delta = change.delta or 0.0
-    # A throughput of nearly nothing is infinitely slow.
+    # A throughput near 0 would divide by 0.
     return delta if change.metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
 
 
@@ -275,9 +274,9 @@ SAME_TOKENS = 0.02
 
 
 def tokens_differ(here: float | None, there: float | None) -> bool:
-    """Whether two steps are of so many more or fewer tokens that their times say nothing.
+    """Whether two steps differ so much in their tokens that their times cannot be compared.
 
-    Batches that are filled up may differ by a little. What is not known differs from nothing.
+    Batches that are filled up may differ a little. An unknown number counts as equal.
     """
     return bool(here and there and abs(here / there - 1) > SAME_TOKENS)
 
@@ -291,12 +290,12 @@ def counts_agree(base: float, head: float) -> bool:
     return abs(head - base) <= SAME_COUNT * base
 
 
-def _first(said: bool | None, otherwise: bool) -> bool:
-    return otherwise if said is None else said
+def _first(given: bool | None, otherwise: bool) -> bool:
+    return otherwise if given is None else given
 
 
 def metric_named(name: str) -> Metric:
-    """The row of that name; a metric of the user's own is shown as a bare number."""
+    """The row of that name; a metric of the user's own is printed without a unit."""
     return find_metric(name) or user_metric(name, None, None, None)
 
 
@@ -306,7 +305,7 @@ def user_metric(
     scale: Literal["relative", "absolute"] | None,
     unit: str | None,
 ) -> Metric:
-    """A metric that only the user's measurements and policy know."""
+    """A metric of the user's own, which only their measurements and policy know."""
     return Metric(
         name,
         name,

@@ -37,7 +37,7 @@ def op_totals(layers: Iterable[Layer]) -> dict[str, float]:
 
 
 class OpWork(Value):
-    """How often an op runs in a step, where that was counted, and how long all of that takes."""
+    """How often an op runs in a step, if that was counted, and how long all its runs take."""
 
     count: NotNegative | None = None
     ms: Milliseconds
@@ -47,7 +47,7 @@ MOST_RANKS = 256
 
 
 class RankWork(Value):
-    """One rank's part in a step of a job: in synchronous training most of the rest is waiting."""
+    """One rank's part in a step. In synchronous training most of its other time is waiting."""
 
     rank: Count
     step_ms: Milliseconds
@@ -60,9 +60,9 @@ class Profile(Value):
     """What a profiler measured of a training step.
 
     The first block is the reference's. All times are of one step and count attributed events only;
-    sums over everything that was captured stand in `capture`. What is None, empty or 0 was not
-    measured, `sources` says of each derived number where it comes from, and `unusable` why a
-    measurement is none.
+    `capture` has the sums over everything that was captured. None, an empty value or 0 means not
+    measured. `sources` says where each derived number comes from, and `unusable` why a measurement
+    cannot be used.
     """
 
     steps: Count = 0
@@ -75,7 +75,7 @@ class Profile(Value):
     tokens_per_step: NotNegative | None = None
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
-    # What the device reports, which settles a name that cards of several sizes share.
+    # As the device reports it; this decides between cards of several sizes with one name.
     accelerator_memory_gb: NotNegative | None = None
     peak_bandwidth_gb_s: NotNegative | None = None
 
@@ -89,14 +89,13 @@ class Profile(Value):
     exposed_communication_ms: Milliseconds | None = None
     ops: dict[str, Milliseconds] = {}
     op_categories: dict[str, Milliseconds] = {}
-    # In the order in which a step first runs them: an op that has another name now still has its
-    # neighbours.
+    # In the order in which a step first runs them: a renamed op is recognised by its neighbours.
     op_counts: dict[str, NotNegative] = {}
     op_kinds: dict[str, str] = {}
     phase_ops: dict[str, dict[str, OpWork]] = {}
-    # Why the device did nothing, as far as the host's part of a trace tells: cause -> ms a step.
+    # Why the device was idle, as far as the host's part of a trace shows it: cause -> ms per step.
     idle_causes: dict[str, Milliseconds] = {}
-    # The step as the profiler saw it, where measurements have put an unprofiled one in its place.
+    # The step time under the profiler, where a measurement without one has replaced it.
     profiled_step_ms: Milliseconds | None = None
     throughput_tok_s: NotNegative | None = None
     world_size: DeviceCount | None = None
@@ -111,7 +110,7 @@ class Profile(Value):
 
     @property
     def measured_something(self) -> bool:
-        """Whether there is any number here that a verdict could rest on."""
+        """Whether the profile has a time above 0, so that a verdict is possible."""
         times = (
             self.avg_step_ms,
             self.throughput_tok_s or 0.0,

@@ -1,7 +1,7 @@
-"""Why something is as it is, as values: a code with the data that its sentence needs.
+"""Reasons as values: a code with the data that its sentence needs.
 
-A reason travels as a value from the first check to the record. Its sentence is made in `report/`,
-where each code has one, and nothing ever reads that sentence back.
+A reason is made where something is decided, and stays a value until the record. `report/` makes its
+sentence; each code has one there. No code reads such a sentence, so it can be reworded freely.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Why(StrEnum):
         return member
 
     def __call__(self, **data: Datum | Reason) -> Reason:
-        """The reason with its data; numbers so far apart that a ratio overflows make none."""
+        """The reason with its data; OverflowError where a ratio of numbers has overflowed."""
         if any(isinstance(value, float) and not math.isfinite(value) for value in data.values()):
             raise OverflowError(f"{self.value}: a number of it is not finite")
         return Reason(code=self, data=data)
 
-    # What an error or a note says in its own words.
+    # The words of an error or a note.
     QUOTED = "quoted", "words"
 
     # Nothing usable was measured.
@@ -74,7 +74,7 @@ class Why(StrEnum):
     NO_COMMON_TIME = "no_common_time"
     NOTHING_GATED_IN_COMMON = "nothing_gated_in_common", "metrics"
 
-    # There is nothing to compare with; the data of NO_BASELINE is an `Unjudged`.
+    # There is no baseline; the data of NO_BASELINE is an `Unjudged`.
     NO_BASELINE = "no_baseline", "why"
     MISMATCH = "mismatch", "key here there"
     MISMATCH_IN = "mismatch_in", "record why"
@@ -84,14 +84,14 @@ class Why(StrEnum):
     NO_RECORD_YET = "no_record_yet"
     NO_RECORD_IN = "no_record_in", "folder"
 
-    # A number of one metric is not compared.
+    # The two numbers of a metric cannot be compared.
     ONLY_IN_BASE = "only_in_base"
     ONLY_IN_HEAD = "only_in_head"
     NO_RATIO = "no_ratio"
     DEVICES_ON_ONE_SIDE = "devices_on_one_side"
     OTHER_TOKENS = "other_tokens", "head base"
 
-    # What became of a metric.
+    # Why a metric has its outcome.
     ONE_NUMBER = "one_number"
     COUNT_VARIES = "count_varies"
     COUNT = "count"
@@ -110,7 +110,7 @@ class Why(StrEnum):
     GATE_WITHOUT_RATIO = "gate_without_ratio"
     ACCEPTED_UP_TO = "accepted_up_to", "bound"
 
-    # Why a change is no more than a warning, and what limits a verdict.
+    # Why a change warns at most, and what limits a verdict.
     NOT_ATTRIBUTABLE = "not_attributable", "commits"
     COMPARED_PER_TOKEN = "compared_per_token", "head base"
     OTHER_LOSS = "other_loss", "head base"
@@ -192,7 +192,7 @@ class Why(StrEnum):
 
 
 class Reason(Value):
-    """A code with its data. A stranger's record may hold one: then it has just that data, too."""
+    """A code with its data. One from a stranger's record must have exactly that data, too."""
 
     code: Annotated[Why, Lax]
     data: Annotated[dict[str, Datum | Reason], Field(default_factory=dict)]
@@ -206,12 +206,12 @@ class Reason(Value):
 
 
 class Note(Value):
-    """What whoever found it says in words. The words are shown, and only the code decides."""
+    """Something that is worth knowing, in words. The words are shown; only the code decides."""
 
     code: str = ""
     words: str
 
 
 def quoted(words: str) -> Reason:
-    """What an error says, as a reason."""
+    """The words of an error as a reason."""
     return Why.QUOTED(words=words[:LONGEST_WORDS])

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and the next run's baseline."""
+"""The record that a run leaves, which is the next run's baseline, and the values in it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ MOST_ACCEPTANCES = 64
 
 
 def case_name(text: str) -> str:
-    """A folder's or artifact's name as that of a case: what is not allowed becomes a hyphen."""
+    """A case's name, made of a folder's or an artifact's; hyphens replace what is not allowed."""
     return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
 
 
 class RunIdentity(Value):
-    """Which run left a record. A re-run of the same number has a later attempt.
+    """Which run left a record. A re-run has the same number and a later attempt.
 
-    By its id a run's artifacts are found.
+    The API finds a run's artifacts by its `id`.
     """
 
     number: Count
@@ -56,7 +56,7 @@ class RunIdentity(Value):
 class BaselineUsed(Value):
     """Where the baseline of a case came from; `commits_away` counts from the tested base.
 
-    `changed_versions` says what else is not the same on the two sides, as `torch 2.8 → 2.9`.
+    `changed_versions` lists versions that differ between the two sides, as `torch 2.8 → 2.9`.
     """
 
     source: str
@@ -69,10 +69,10 @@ class BaselineUsed(Value):
 
 
 class LaunchNumbers(Value):
-    """What one process launch measured: its typical step, and whatever else it said.
+    """What one process launch measured: its typical step, and its other metrics.
 
-    A session that looks at its pairs several times spends the chance of error over the looks:
-    `look_share` is the part that the look at this launch's pair may spend.
+    A session that looks at its pairs several times divides the chance of error among the looks.
+    `look_share` is the part for the look at this launch's pair.
     """
 
     side: Literal["head", "base"] = "head"
@@ -84,7 +84,7 @@ class LaunchNumbers(Value):
 
 
 class Measured(Value):
-    """A case with its numbers, and with what can explain them; not compared with anything yet."""
+    """A case with its numbers and what can explain them, before any comparison."""
 
     name: CaseName
     environment: Environment = Environment()
@@ -93,7 +93,7 @@ class Measured(Value):
     scorecard: Scorecard
     metrics: dict[ShortText, float] = {}
     launches: Annotated[tuple[LaunchNumbers, ...], Lax, Field(max_length=MOST_LAUNCHES)] = ()
-    # Whether the sides of its launches ran by turns, where their order is known.
+    # Whether the two sides ran in turns, if their order is known.
     took_turns: bool | None = None
     measurement: ShortText | None = None
     earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
@@ -111,7 +111,7 @@ class Measured(Value):
 
     @property
     def has_a_time(self) -> bool:
-        """Whether there is a number here that a comparison could rest on."""
+        """Whether there is a step time or a throughput to compare."""
         card = self.scorecard
         return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
 
@@ -124,7 +124,7 @@ class Measured(Value):
     def pairs_of(self, metric: str) -> list[tuple[float, float]]:
         """Head and base of each pair that measured the metric on both sides.
 
-        A number that occurs again is another session's, whose pairs count as well.
+        If a pair's number occurs again, it comes from another session, whose pairs count as well.
         """
         head, base = self._by_number("head"), self._by_number("base")
         return [
@@ -135,17 +135,17 @@ class Measured(Value):
         ]
 
     def _by_number(self, side: str) -> dict[int, list[LaunchNumbers]]:
-        found: dict[int, list[LaunchNumbers]] = {}
+        by_number: dict[int, list[LaunchNumbers]] = {}
         for launch in self.launches:
             if launch.side == side:
-                found.setdefault(launch.launch, []).append(launch)
-        return found
+                by_number.setdefault(launch.launch, []).append(launch)
+        return by_number
 
 
 class Judged(Measured):
-    """A measured case with what it was compared with, what changed, and the verdict on it.
+    """A measured case with its baseline, what changed, and the verdict.
 
-    A record keeps it in this form, so that the next run reads back every field.
+    The record holds this type, so the next run reads back every field.
     """
 
     baseline: BaselineUsed | None = None
@@ -156,7 +156,7 @@ class Judged(Measured):
 
     @classmethod
     def of(cls, measured: Measured, **judgement: object) -> Judged:
-        """The measured case with what was found of it; without, it is only described."""
+        """The measured case with the judgement on it; without one it is only described."""
         own = {name: getattr(measured, name) for name in Measured.model_fields}
         return cls(**{**own, **judgement})
 
@@ -176,20 +176,20 @@ class HistoryPoint(Value):
     outcome: Annotated[Outcome | None, Lax] = None
 
     def number(self, metric: str) -> float | None:
-        """What was measured of a metric; 0 of a time is nothing measured."""
+        """The metric's number; a time of 0 means that it was not measured."""
         own = {"step_time_ms": self.step_time_ms, "throughput_tok_s": self.throughput_tok_s}
         return (own[metric] or None) if metric in own else self.metrics.get(metric)
 
 
 class Trend(Value):
-    """A lasting change of the tracked branch's own level: told, and never a verdict on a run.
+    """A lasting change of the tracked branch's level. It is shown, and never decides a verdict.
 
-    A shift happened after `last_before` and up to `first_after`, the last commit surely on the old
-    level and the first surely on the new one; `between` are those of the history that stand
-    between them, not measured or not told apart by the noise. A drift crept in, beside all shifts,
-    between the anchor (the median of the oldest runs, up to `last_before`) and the newest runs (up
-    to `first_after`). `created_at` and `run` are those of `first_after`; `delta` is relative where
-    the metric is, and `worse` says whether it is in the direction that is worse.
+    A shift happened after `last_before`, the last commit surely on the old level, and up to
+    `first_after`, the first surely on the new one. `between` has the commits of the history between
+    those two that were not measured, or that the noise cannot assign. A drift is the slow change
+    that is left when all shifts are taken out, from the anchor (the median of the oldest runs, up
+    to `last_before`) to the newest runs (up to `first_after`). `created_at` and `run` are those of
+    `first_after`. `delta` is relative if the metric is; `worse` says whether it got worse.
     """
 
     case: CaseName
@@ -209,7 +209,7 @@ class Trend(Value):
 
 
 class Record(Value):
-    """What a run leaves behind, and the next run's baseline."""
+    """What a run leaves behind; it is the next run's baseline."""
 
     schema_version: Literal[3] = 3
     ci_score_version: str
@@ -234,7 +234,7 @@ class Record(Value):
 
     @classmethod
     def describing(cls, cases: Iterable[Measured]) -> Record:
-        """The record of cases as they are, with whatever verdicts they have, of no run."""
+        """A record of these cases, with the verdicts that they have, and without a run."""
         judged = [case if isinstance(case, Judged) else Judged.of(case) for case in cases]
         return cls(ci_score_version=__version__, created_at="", cases=judged)
 
@@ -244,12 +244,12 @@ class Record(Value):
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Every verdict of the report: of its cases, and of the report itself where it has one."""
+        """Every verdict of the report: those of its cases, and the report's own if there is one."""
         own = [self.unjudged] if self.unjudged else []
         return own + [case.verdict for case in self.cases if case.verdict]
 
     @property
     def outcome(self) -> Outcome:
-        """The report's verdict is its worst case's; a report without any measured nothing."""
+        """The worst outcome of all verdicts; inconclusive without any, as nothing was measured."""
         outcomes = [verdict.outcome for verdict in self.verdicts]
         return Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE

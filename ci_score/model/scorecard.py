@@ -1,4 +1,4 @@
-"""The scorecard and the parity of the reference model. Fields that are ours say so."""
+"""The scorecard and the parity of the reference model, with fields that we add."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ci_score.model.values import Count, DeviceCount, Lax, Milliseconds, NotNega
 class Hardware:
     """The roofline: what the memory can deliver, and what a token needs of it.
 
-    None where it is not known: then there is no efficiency, and the scorecard is not graded.
+    A value that is not known is None. Then there is no efficiency, and the scorecard is not graded.
     """
 
     peak_bw_gb_s: float | None = None
@@ -28,14 +28,14 @@ Bottleneck = Literal["transfer", "launch", "compute", "memory_bw"]
 
 
 class Severity(StrEnum):
-    """How bad the reference finds a regression."""
+    """How severe a regression is, by the reference's limits."""
 
     WARNING = "warning"
     CRITICAL = "critical"
 
 
 class LayerSummary(Value):
-    """One layer, as the scorecard tells it."""
+    """One layer in the scorecard."""
 
     layer: Count
     fwd_ms: Milliseconds
@@ -46,7 +46,7 @@ class LayerSummary(Value):
 
 
 class Regression(Value):
-    """A metric beyond the reference's limit; its row says whether the delta is relative."""
+    """A metric beyond the reference's limit; the delta is relative if the metric is."""
 
     metric: str
     delta: float
@@ -132,5 +132,5 @@ class Parity(Value):
 
     @property
     def judged(self) -> bool:
-        """Whether enough was compared: the reference calls an empty parity achieved."""
+        """Whether enough was compared; the reference itself counts an empty parity as achieved."""
         return self.compared_ops > 0 and self.unjudged_reason is None

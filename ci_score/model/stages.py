@@ -1,4 +1,4 @@
-"""What one stage of a run hands to the next, and never reaches a file."""
+"""What one stage of a run hands to the next. None of it is written to a file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ci_score.model.verdict import Unjudged
 
 @dataclass(frozen=True, slots=True)
 class CaseInput:
-    """What was read of a case; `problem` or `crashed` says why nothing of it is usable.
+    """What was read of a case; `problem` or `crashed` says why it cannot be used.
 
-    Without `has_profile` there are measurements alone, and nothing is amiss in what no profile
-    tells.
+    Where `has_profile` is false there are only measurements. Then the scorecard does not complain
+    about what only a profile has.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class OpenedUpload:
-    """The bytes of an upload's record, and the run that left it; that run was checked."""
+    """The bytes of an upload's record, and the run that left it, which was checked."""
 
     data: bytes
     run: RunIdentity
@@ -58,7 +58,7 @@ class OpenedUpload:
 
 @dataclass(frozen=True, slots=True)
 class BaselineFound:
-    """A case of an earlier run that this one can be compared with."""
+    """The baseline of a case: an earlier run of it that can be compared with this one."""
 
     case: Measured
     used: BaselineUsed
@@ -66,7 +66,7 @@ class BaselineFound:
 
 @dataclass(frozen=True, slots=True)
 class BaselineMissing:
-    """No such case, and why: a first run is a normal state, a poisoned store is not."""
+    """There is no baseline, and why. A first run is normal; a store of unusable records is not."""
 
     reason: Unjudged
     detail: Reason | None = None
@@ -74,9 +74,11 @@ class BaselineMissing:
 
     @property
     def reasons(self) -> list[Reason]:
-        """Why there is none, and each record that was looked at; said once each."""
-        found = [*filter(None, (self.detail,)), *map(quoted, self.skipped)]
-        return [reason for place, reason in enumerate(found) if reason not in found[:place]]
+        """Why there is no baseline, and why each record was skipped, without repetitions."""
+        all_of_them = [*filter(None, (self.detail,)), *map(quoted, self.skipped)]
+        return [
+            reason for place, reason in enumerate(all_of_them) if reason not in all_of_them[:place]
+        ]
 
 
 Baseline = BaselineFound | BaselineMissing
@@ -86,8 +88,8 @@ Baseline = BaselineFound | BaselineMissing
 class Difference:
     """A metric's number on both sides; None where a side did not measure it.
 
-    Nothing is said yet about which way is worse: that is the policy's. `severity` is the
-    reference's, and `not_compared` says why the two numbers do not mean the same.
+    Which way is worse is left open, because the policy decides that. `severity` is the reference's;
+    `not_compared` says why the two numbers cannot be compared.
     """
 
     metric: str
@@ -99,10 +101,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A measured case beside its baseline: what differs, where, and what explains it.
+    """A measured case and its baseline: what differs, where, and what explains it.
 
-    The differences are there for every metric that a policy names, and nothing here depends on
-    limits, so it is made once and judged as often as there are policies and acceptances.
+    It has a difference for every metric that a policy names, and depends on no limits. So it is
+    made once, and judged again for each policy and for acceptances.
     """
 
     measured: Measured

@@ -1,7 +1,7 @@
-"""Sums as the reference adds: in the order given, from 0.0, in a plain loop.
+"""Sums as the reference computes them: from 0.0, in the given order, in a plain loop.
 
-`sum()` compensates since Python 3.12, and `fsum` and `fmean` round differently: each would change
-what the reference computes.
+`sum()` compensates for rounding since Python 3.12, and `fsum` and `fmean` round differently. Each
+of them would change the reference's bits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 def plain_sum(values: Iterable[float]) -> float:
-    """The sum that the reference would have."""
+    """The sum, rounded as the reference rounds it."""
     total = 0.0
     for value in values:
         total += value

@@ -1,7 +1,7 @@
-"""What all values have in common: frozen, strict and finite.
+"""The base of all values, which are frozen, strict and finite.
 
-Strict means: `"3"`, `1.5` for a count, `true` and `null` are refused, a missing field takes its
-default, an unknown field is ignored.
+Strict means that `"3"`, `1.5` for a count, `true` and `null` are refused. A missing field takes its
+default, and an unknown field is ignored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Milliseconds = Annotated[float, Field(ge=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 DeviceCount = Annotated[int, Field(ge=1, le=10**6)]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
-# Sorted as text and part of a file's name, so it has exactly one form.
+# It is sorted as text and part of a file's name, so it may have only this one form.
 Timestamp = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")]
 CaseName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@._+-]{1,64}$")]
 
-# JSON knows lists and texts, Python code has tuples and enums: such a field takes either, and what
-# is inside it stays strict.
+# JSON has lists and texts where Python code has tuples and enums. A lax field takes either; the
+# values inside it stay strict.
 Lax = Strict(False)
 
 
@@ -30,12 +30,12 @@ ShortText = Annotated[str, StringConstraints(max_length=200)]
 
 
 class Value(BaseModel):
-    """What every value has in common."""
+    """The base of every value."""
 
     model_config = STRICT
 
     def but(self, **fields: object) -> Self:
-        """A copy with other values in some fields; they are validated like all others."""
+        """A copy with other values in some fields, which are validated as always."""
         unknown = fields.keys() - type(self).model_fields.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")

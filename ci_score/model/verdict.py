@@ -1,4 +1,4 @@
-"""What became of a metric, and of a case."""
+"""The outcome of a metric and the verdict on a case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ci_score.model.values import Count, Lax, NotNegative, ShortText, Value
 
 
 class Outcome(StrEnum):
-    """A verdict in one word; `worst` orders them."""
+    """A verdict in one word, from the best to the worst."""
 
     PASS = "pass"
     WARN = "warn"
@@ -21,12 +21,12 @@ class Outcome(StrEnum):
 
     @staticmethod
     def worst(outcomes: list[Outcome]) -> Outcome:
-        """The one that decides for all of them."""
+        """The worst of them, which decides for all."""
         return max(outcomes, key=list(Outcome).index)
 
 
 class Unjudged(StrEnum):
-    """Why there is no judgement. The policy says of each whether it blocks."""
+    """Why there is no judgement. The policy decides for each of them whether it blocks."""
 
     FIRST_RUN = "first_run"
     EXPIRED = "expired"
@@ -46,15 +46,16 @@ class Unjudged(StrEnum):
     ALL_UNUSABLE = "all_unusable"
 
 
-# A healthy project has runs like these: there is nothing yet to compare with. All others block.
+# These happen in a healthy project, mostly because there is nothing to compare with yet. All others
+# block.
 HARMLESS = frozenset(
     {
         Unjudged.FIRST_RUN,
         Unjudged.EXPIRED,
         Unjudged.NEW_CASE,
         Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE,
-        # Something was measured, and what could hide in it is said; blocking every noisy run would
-        # only get the check switched off.
+        # It was measured, and the report says what the noise could hide. Teams would switch off a
+        # check that blocks every noisy run.
         Unjudged.TOO_NOISY,
     }
 )
@@ -64,8 +65,8 @@ class Verdict(Value):
     """The judgement of a case, or of a report as a whole.
 
     `decided_by` is the reason that decides; without one the worst change does. `may_pass` says
-    whether the policy lets this `unjudged` reason pass, and `remarks` what the policy makes worth
-    saying.
+    whether the policy lets this `unjudged` reason pass. `remarks` are reasons that do not decide,
+    and that the policy makes worth mentioning.
     """
 
     outcome: Annotated[Outcome, Lax]
@@ -78,7 +79,7 @@ class Verdict(Value):
 
 
 def unjudged(why: Unjudged, decided_by: Reason, *details: Reason) -> Verdict:
-    """No judgement, and why: neither a regression nor a pass."""
+    """A verdict without a judgement, and why; it is neither a regression nor a pass."""
     return Verdict(
         outcome=Outcome.INCONCLUSIVE,
         decided_by=decided_by,
@@ -89,10 +90,10 @@ def unjudged(why: Unjudged, decided_by: Reason, *details: Reason) -> Verdict:
 
 
 class Acceptance(Value):
-    """One sentence of a comment: which worsening is accepted, up to where, by whom and why.
+    """One sentence of a comment: which worsening is accepted, up to which bound, by whom and why.
 
-    The bound is a worsening (`12 %` or `5 points`, as a fraction) or the number itself (`80 GB`);
-    `refused` says why the sentence does not count.
+    The bound is a worsening (`12 %` or `5 points`, as a fraction) or the number itself (`80 GB`).
+    `refused` says why the sentence does not count; None if it counts.
     """
 
     case: ShortText
@@ -106,12 +107,12 @@ class Acceptance(Value):
     refused: Reason | None = None
 
     def allows(self, value: float) -> bool:
-        """Whether the number itself was accepted; a worsening says nothing of an absolute limit."""
+        """Whether the number itself is accepted; a bound on the worsening covers no budget."""
         return self.kind == "value" and value <= self.bound
 
 
 class JudgedBy(StrEnum):
-    """What a metric's change was judged by."""
+    """The evidence that a metric's change was judged by."""
 
     PAIRED = "pairs"
     HISTORY = "history"
@@ -122,8 +123,8 @@ class JudgedBy(StrEnum):
 class Change(Value):
     """A metric on both sides; `delta` is None where a side was not measured.
 
-    `low` and `high` are the delta's 95 % interval, `outcome` what the policy makes of it, `reasons`
-    why, and `accepted` what somebody with write access said of it.
+    `low` and `high` are the delta's 95 % interval. `outcome` is the policy's, and `reasons` says
+    why. `accepted` is the acceptance by somebody with write access.
     """
 
     metric: str
@@ -148,12 +149,12 @@ class Change(Value):
 
     @property
     def is_statistical(self) -> bool:
-        """Whether it was judged by pairs or a history, so that it has an interval."""
+        """Whether it was judged by pairs or by a history, and so has an interval."""
         return self.judged_by in (JudgedBy.PAIRED, JudgedBy.HISTORY)
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether what became of it is proven."""
+        """Whether its outcome is proven."""
         return bool(self.reasons) and self.reasons[0].code in _CONFIRMED
 
 
@@ -161,7 +162,7 @@ _CONFIRMED = (Why.CONFIRMED, Why.CONFIRMED_AT_LEAST, Why.CONFIRMED_WITHIN)
 
 
 def decisive(changes: Sequence[Change]) -> Change | None:
-    """The worst gated change; of equally bad ones the step time, which is what people feel."""
+    """The worst gated change; of equally bad ones the step time, which people notice."""
     gated = [change for change in changes if change.outcome is not None]
     order = list(Outcome)
     return max(
