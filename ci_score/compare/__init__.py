@@ -1,7 +1,8 @@
-"""What was measured × its baseline → what changed, where the time went and what caused it.
+"""A measured case and its baseline → what changed, where the time went and what caused it.
 
-`measured_case` makes a case's numbers of what was read, `compared` puts them beside a baseline.
-Both know no limits and no direction: those are the policy's, and the judge's.
+`measured_case` computes a case's numbers from what was read; `compared` compares them with a
+baseline. Neither knows a limit or which way is worse: the policy has those, and the judge uses
+them.
 """
 
 from __future__ import annotations

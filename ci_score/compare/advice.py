@@ -1,6 +1,6 @@
-"""A step taken apart → what to try, where a part of it that work need not take is large.
+"""The parts of a step → what to try, if a part that could be avoided is large.
 
-The reference's recommendations know phases and layers alone. These rest on what the device did.
+The reference's recommendations only know phases and layers. These rest on what the device did.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ci_score.model.profile import OpWork
 from ci_score.model.reasons import Reason, Why
 
 MOST_ADVICE = 3
-# An optimizer that launches so many kernels a step runs once for each parameter.
+# With so many kernels per step, the optimizer runs once for each parameter.
 UNFUSED_OPTIMIZER, OPTIMIZER_SHARE = 100, 0.05
-# From which share of the step on a part of it is worth a word.
+# The share of the step beyond which a part is worth advice.
 WORTH_A_WORD = {
     COMMUNICATION: 0.20,
     IDLE_WORDS["data"]: 0.10,
@@ -29,14 +29,16 @@ WORTH_A_WORD = {
 
 
 def advice_on(timeline: Timeline | None, categories: Mapping[str, OpWork]) -> tuple[Reason, ...]:
-    """What to try, the largest part first; nothing without a device's timeline."""
+    """What to try, the largest part first; empty without a device's timeline."""
     if timeline is None or timeline.basis != "device":
         return ()
-    found = sorted(_found(timeline, categories), key=lambda row: -row[0])
-    return tuple(reason for _, reason in found[:MOST_ADVICE])
+    rows = sorted(_large_parts(timeline, categories), key=lambda row: -row[0])
+    return tuple(reason for _, reason in rows[:MOST_ADVICE])
 
 
-def _found(timeline: Timeline, categories: Mapping[str, OpWork]) -> Iterator[tuple[float, Reason]]:
+def _large_parts(
+    timeline: Timeline, categories: Mapping[str, OpWork]
+) -> Iterator[tuple[float, Reason]]:
     for part, share in WORTH_A_WORD.items():
         ms = timeline.parts.get(part, 0.0)
         if ms > share * timeline.step_ms:

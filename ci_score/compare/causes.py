@@ -1,7 +1,7 @@
-"""Explanation → the cause that a reviewer can act on, as a value; its sentence is the report's.
+"""Explanation → the cause that a reviewer can act on, as a reason; the report makes its sentence.
 
-A rule speaks where its cause holds at least half of what is to be explained. They are asked from
-the most specific to the least, within the part of the step that grew most.
+The rules look at the part of the step that grew most, the most specific rule first. The first one
+wins whose cause explains at least half of the change.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
 
-# What must be explained, and from where on a change is one.
+# The share of a change that a cause must explain, and the least change that needs a cause.
 LEAST_EXPLAINED = 0.5
 LEAST_SHARE_OF_STEP = 0.01
-# All ops slower alike: by how much, how alike, and how much of the compute they must be.
+# All ops slower alike: by how much at least, how alike, what share of compute, and how many ops.
 UNIFORM_FROM, UNIFORM_WITHIN, UNIFORM_SHARE, UNIFORM_OPS = 0.02, 0.3, 0.8, 4
-# A lost fusion leaves more launches, of which none takes longer than the fused one did.
+# After a lost fusion there are more launches, each about as long as the fused one at most.
 FUSION_LAUNCHES, FUSION_TIME = 1.5, 1.2
 NAMED_KINDS = 3
 
@@ -48,7 +48,7 @@ _HOST_SIDE = (IDLE, IDLE_OTHER, IDLE_WORDS["launching"])
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """What a rule found, and how much of the change it explains."""
+    """A cause, and how many milliseconds or launches of the change it explains."""
 
     reason: Reason
     amount: float
@@ -56,32 +56,32 @@ class _Cause:
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What the rules look at; `need` is what a cause must explain at least."""
+    """What the rules look at; `need` is the least that a cause must explain, in milliseconds."""
 
     head: Measured
     base: Measured
-    found: Explanation
+    explanation: Explanation
     ops: Sequence[OpChange]
     places: Sequence[Contribution]
     need: float
 
     def part(self, name: str) -> Part:
-        """A part of the step by its name; of no time where neither side has it."""
+        """A part of the step by its name, with times of 0 if neither side has it."""
         nothing = Part(name=name, base_ms=0.0, head_ms=0.0)
-        return next((part for part in self.found.parts if part.name == name), nothing)
+        return next((part for part in self.explanation.parts if part.name == name), nothing)
 
 
 def with_causes(
-    found: Explanation, head: Measured, base: Measured, places: Sequence[Contribution]
+    explanation: Explanation, head: Measured, base: Measured, places: Sequence[Contribution]
 ) -> Explanation:
-    """The explanation with what caused the change, as far as anything explains most of it."""
-    # The time of a step of another size needs no cause.
+    """The explanation with the cause of the change, if one cause explains most of it."""
+    # Another number of tokens explains the change of time by itself.
     if tokens_differ(head.tokens_per_step, base.tokens_per_step):
-        return found
-    need = LEAST_EXPLAINED * found.delta_ms
-    scene = _Scene(head, base, found, op_changes(head, base), places, need)
+        return explanation
+    need = LEAST_EXPLAINED * explanation.delta_ms
+    scene = _Scene(head, base, explanation, op_changes(head, base), places, need)
     cause, launched = _cause_of_time(scene), _cause_of_counts(scene)
-    return found.but(
+    return explanation.but(
         cause=cause.reason if cause else None,
         explained_ms=cause.amount if cause else 0.0,
         counts_cause=launched.reason if launched else None,
@@ -92,10 +92,10 @@ def with_causes(
 
 
 def _cause_of_time(scene: _Scene) -> _Cause | None:
-    delta = scene.found.delta_ms
-    if delta <= LEAST_SHARE_OF_STEP * scene.found.base_step_ms:
+    delta = scene.explanation.delta_ms
+    if delta <= LEAST_SHARE_OF_STEP * scene.explanation.base_step_ms:
         return None
-    grown = [part for part in scene.found.parts if part.name != REST and part.delta_ms > 0]
+    grown = [part for part in scene.explanation.parts if part.name != REST and part.delta_ms > 0]
     grown.sort(key=lambda part: -part.delta_ms)
     if not grown:
         return None
@@ -109,7 +109,7 @@ def _cause_of_time(scene: _Scene) -> _Cause | None:
 def _rules_for(scene: _Scene, part: Part) -> Iterator[Callable[[_Scene], _Cause | None]]:
     if part.delta_ms < scene.need:
         return
-    if scene.found.basis == "phases":
+    if scene.explanation.basis == "phases":
         yield _one_op
         yield from (lambda _: _of_phase(scene, part),)
         return
@@ -121,7 +121,7 @@ def _rules_for(scene: _Scene, part: Part) -> Iterator[Callable[[_Scene], _Cause 
 
 
 def _of_two(scene: _Scene, grown: Sequence[Part]) -> _Cause | None:
-    """Two parts together, where neither of them is most of it."""
+    """Two parts together, if neither alone explains half of the change."""
     both = grown[:2]
     total = plain_sum(part.delta_ms for part in both)
     if len(both) < 2 or grown[0].delta_ms >= scene.need or total < scene.need:
@@ -138,7 +138,7 @@ def _compute_ops(scene: _Scene) -> list[OpChange]:
 
 
 def _uniform(scene: _Scene) -> _Cause | None:
-    """The same kernels as often as before, and each of them slower by about the same."""
+    """The same kernels run as often as before, and each is slower by about the same share."""
     alike = [
         (change.head_ms / change.head_count / (change.base_ms / change.base_count) - 1, change)
         for change in _compute_ops(scene)
@@ -175,7 +175,7 @@ def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
 
 
 def _lost_fusion(scene: _Scene) -> _Cause | None:
-    """Kernels are gone, more and smaller ones do their work."""
+    """Kernels are gone, and a larger number of smaller ones does their work."""
     lost, gained = _swapped(scene)
     fewer = -plain_sum(_count_delta(change) for change in lost)
     more = plain_sum(_count_delta(change) for change in gained)
@@ -197,7 +197,7 @@ def _lost_fusion(scene: _Scene) -> _Cause | None:
 
 
 def _swapped(scene: _Scene) -> tuple[list[OpChange], list[OpChange]]:
-    """The ops that went, or run less than half as often, and those that came."""
+    """The ops that are gone or run less than half as often, and those that came in their place."""
     counted = [
         change
         for change in _compute_ops(scene)
@@ -205,7 +205,7 @@ def _swapped(scene: _Scene) -> tuple[list[OpChange], list[OpChange]]:
     ]
     lost = [each for each in counted if (each.head_count or 0.0) < (each.base_count or 0.0) / 2]
     kinds = {each.kind for each in lost}
-    # What attention is made of without its own kernel are products and softmax, too.
+    # Without its own kernel, attention also runs matrix products and a softmax.
     any_kind = "attention" in kinds
     gained = [
         each
@@ -220,11 +220,11 @@ def _one_op(scene: _Scene) -> _Cause | None:
     slower = max(scene.ops, key=lambda change: (change.delta_ms, change.name), default=None)
     if slower is None or slower.delta_ms <= 0:
         return None
-    reason = Why.ONE_OP(**_told_of(slower), **_place(scene, [slower]))
+    reason = Why.ONE_OP(**_data_of(slower), **_place(scene, [slower]))
     return _Cause(reason, slower.delta_ms)
 
 
-def _told_of(change: OpChange | None) -> dict[str, Datum]:
+def _data_of(change: OpChange | None) -> dict[str, Datum]:
     """An op that changed, as the data of a reason."""
     by = (change.by_count_ms, change.by_time_ms) if change else (None, None)
     return {
@@ -235,13 +235,13 @@ def _told_of(change: OpChange | None) -> dict[str, Datum]:
         "head_ms": change.head_ms if change else None,
         "base_count": change.base_count if change else None,
         "head_count": change.head_count if change else None,
-        # Whether it grew by more launches, and not by the time of each; None where not counted.
+        # Whether more launches, rather than longer ones, account for it; None if not counted.
         "more_launches": None if by[0] is None or by[1] is None else by[0] >= by[1],
     }
 
 
 def _one_kind(scene: _Scene) -> _Cause | None:
-    rows = [row for row in scene.found.categories if row.name != OVERLAP]
+    rows = [row for row in scene.explanation.categories if row.name != OVERLAP]
     grown = max(rows, key=lambda row: row.delta_ms, default=None)
     if grown is None or grown.delta_ms <= 0:
         return None
@@ -262,7 +262,7 @@ def _one_kind(scene: _Scene) -> _Cause | None:
 
 
 def _more_compute(scene: _Scene) -> _Cause | None:
-    """No kind of kernel stands out: the place may."""
+    """No kind of kernel stands out, but a place does."""
     place = _place(scene, ())
     if not any(place.values()):
         return None
@@ -296,8 +296,8 @@ def _communication(scene: _Scene, part: Part) -> _Cause:
 def _copies(scene: _Scene, part: Part) -> _Cause:
     copies = [change for change in scene.ops if change.kind in ("memcpy", "memset")]
     most = max(copies, key=lambda change: (change.delta_ms, change.name), default=None)
-    told = _told_of(most if most is not None and most.delta_ms > 0 else None)
-    reason = Why.COPIES_GREW(part_base_ms=part.base_ms, part_head_ms=part.head_ms, **told)
+    op = _data_of(most if most is not None and most.delta_ms > 0 else None)
+    reason = Why.COPIES_GREW(part_base_ms=part.base_ms, part_head_ms=part.head_ms, **op)
     return _Cause(reason, part.delta_ms)
 
 
@@ -324,7 +324,7 @@ def _of_phase(scene: _Scene, part: Part) -> _Cause:
 
 
 def _cause_of_counts(scene: _Scene) -> _Cause | None:
-    """Where more launches come from, where most of them are of one origin."""
+    """The cause of more launches, if one cause accounts for at least half of them."""
     counted = [change for change in scene.ops if change.head_count is not None]
     more = plain_sum(_count_delta(change) for change in counted)
     if more <= 0:
@@ -362,10 +362,10 @@ def _count_delta(change: OpChange) -> float:
 
 
 def _place(scene: _Scene, ops: Iterable[OpChange]) -> dict[str, Datum]:
-    """The layers and their direction, or the phase, in which most of it is; else nothing."""
+    """The layers and their direction, or the phase, that hold most of the change; else Nones."""
     phase = _phase_of_ops(scene, list(ops)) or _grown_place(scene, "phase")
     numbers, _, direction = (_grown_place(scene, "layer") or "").partition(" ")
-    # Layers are known by their direction: what grew in another phase did not grow in them.
+    # The times of layers are forward or backward; ops that grew in another phase are not in them.
     elsewhere = phase is not None and not _DIRECTIONS.get(direction, _FORWARD).search(phase)
     if numbers and not elsewhere:
         return {"layers": numbers, "direction": direction, "phase": None}
@@ -384,7 +384,7 @@ def _grown_place(scene: _Scene, kind: str) -> str | None:
 
 
 def _phase_of_ops(scene: _Scene, ops: Sequence[OpChange]) -> str | None:
-    """The phase in which these ops grew, where four fifths of it are in one."""
+    """The phase that holds at least four fifths of the growth of these ops."""
     grown: dict[str, float] = {}
     for side, sign in ((scene.head, 1.0), (scene.base, -1.0)):
         for change in ops:
@@ -400,7 +400,7 @@ def _phase_of_ops(scene: _Scene, ops: Sequence[OpChange]) -> str | None:
 
 
 def _kinds(ops: Iterable[OpChange]) -> tuple[str, ...]:
-    """The kinds of some ops, those of most time first."""
+    """The kinds of some ops, the kind with the most time first."""
     times: dict[str, float] = {}
     for change in ops:
         kind = change.kind or "other"

@@ -1,4 +1,4 @@
-"""A measured case × its baseline → what differs, and which phase, op and layer it comes from."""
+"""A measured case and its baseline → what differs, and in which phase, op and layer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Kind = Literal["phase", "op", "layer"]
 
 
 def compared(head: Measured, baseline: Baseline, names: Iterable[str] = ()) -> Compared:
-    """The case beside its baseline: every metric we know and those `names` of a policy's own."""
+    """The case beside its baseline, with every known metric and those that `names` adds."""
     if not isinstance(baseline, BaselineFound) or not head.has_a_time:
         return Compared(head, baseline)
     base = baseline.case
@@ -40,45 +40,46 @@ def compared(head: Measured, baseline: Baseline, names: Iterable[str] = ()) -> C
         with overflow_is_bad_input(f"case {head.name}"):
             known = dict.fromkeys((*(metric.name for metric in METRICS), *names))
             rows, places = differences(head, base, known), contributions(head, base)
-            found = explain(head, base)
-            if found is not None:
-                found = with_causes(found, head, base, places)
+            explanation = explain(head, base)
+            if explanation is not None:
+                explanation = with_causes(explanation, head, base, places)
     except BadInputError as error:
         return Compared(head.but(unmeasured=quoted(str(error))), baseline)
-    return Compared(head, baseline, rows, places, found)
+    return Compared(head, baseline, rows, places, explanation)
 
 
 def differences(head: Measured, base: Measured, names: Iterable[str]) -> tuple[Difference, ...]:
-    """Each of these metrics that either side knows, with the reference's severity.
+    """A difference for each of these metrics that either side has, with the reference's severity.
 
-    The reference's metrics are there in any case. A metric whose two numbers do not mean the same
-    is not compared: per-device throughput where only one side knows its devices, step time where
-    the step is of another size.
+    The reference's own metrics are always there. Some are not compared because their two numbers do
+    not mean the same: throughput per device if only one side knows its number of devices, and step
+    time if the steps differ in size.
     """
-    found = find_regressions(head.scorecard, base.scorecard)
-    severities = {regression.metric: regression.severity for regression in found}
-    blind = _incomparable(head, base)
+    regressions = find_regressions(head.scorecard, base.scorecard)
+    severities = {regression.metric: regression.severity for regression in regressions}
+    not_compared = _incomparable(head, base)
     rows = []
     for metric in map(metric_named, names):
         before, now = metric.value(base), metric.value(head)
         if before is None and now is None and metric.card_value is None:
             continue
-        known = before is not None and now is not None and metric.name not in blind
+        known = before is not None and now is not None and metric.name not in not_compared
         severity = severities.get(metric.name) if known else None
-        rows.append(Difference(metric.name, before, now, severity, blind.get(metric.name)))
+        why_not = not_compared.get(metric.name)
+        rows.append(Difference(metric.name, before, now, severity, why_not))
     return tuple(rows)
 
 
 def _incomparable(head: Measured, base: Measured) -> dict[str, Reason]:
     counts = (head.environment.accelerator_count, base.environment.accelerator_count)
     tokens = (head.tokens_per_step, base.tokens_per_step)
-    blind = {}
+    reasons = {}
     if (counts[0] is None) != (counts[1] is None):
-        blind[THROUGHPUT] = Why.DEVICES_ON_ONE_SIDE()
+        reasons[THROUGHPUT] = Why.DEVICES_ON_ONE_SIDE()
     if tokens_differ(*tokens):
         why = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1])
-        blind |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), why)
-    return blind
+        reasons |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), why)
+    return reasons
 
 
 def contributions(head: Measured, base: Measured) -> tuple[Contribution, ...]:
@@ -96,7 +97,7 @@ def contributions(head: Measured, base: Measured) -> tuple[Contribution, ...]:
 
 
 def _comparable_ops(head: Measured, base: Measured) -> tuple[dict[str, float], ...]:
-    """The ops of both sides; one that a side dropped as too small was not of no time."""
+    """The ops of each side; if a side dropped small ops, only those that both sides kept."""
     if not head.ops_left_out and not base.ops_left_out:
         return head.ops, base.ops
     both = head.ops.keys() & base.ops.keys()
@@ -106,7 +107,7 @@ def _comparable_ops(head: Measured, base: Measured) -> tuple[dict[str, float], .
 def _by_name(
     kind: Kind, head: Mapping[str, float], base: Mapping[str, float]
 ) -> Iterable[Contribution]:
-    """Every name of either side; where a side has none at all, nothing can be said."""
+    """A row for every name of either side; no rows if a side has no names at all."""
     if not head or not base:
         return
     for name in sorted({*head, *base}):
@@ -125,7 +126,7 @@ def _layer_times(case: Measured, direction: Literal["fwd_ms", "bwd_ms"]) -> dict
 def _layer_ranges(
     direction: str, head: Mapping[int, float], base: Mapping[int, float]
 ) -> Iterable[Contribution]:
-    """Neighbouring layers that changed the same way, as one: `0–23 backward`."""
+    """Neighbouring layers that changed the same way, as one range: `0–23 backward`."""
     changed = [
         (number, base[number], head[number])
         for number in sorted(base.keys() & head.keys())

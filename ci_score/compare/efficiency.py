@@ -1,7 +1,7 @@
-"""What the user said and what the profile knows → throughput per device, roofline and MFU.
+"""What the user gave and what the profile has → throughput per device, roofline and MFU.
 
-An explicit value wins over the profile's own. Nothing is guessed: what is not known stays None,
-and the scorecard says so.
+An explicit value wins over the profile's own. Nothing is guessed: an unknown value stays None, and
+the scorecard says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the user says about a run, where the profile does not or is wrong."""
+    """What the user says about a run, because the profile lacks it or has it wrong."""
 
     throughput_tok_s: float | None = None
     tokens_per_step: float | None = None
@@ -42,7 +42,7 @@ class Workload:
     recomputed_flops_per_token: float | None = None
 
     def with_model(self, model: Model) -> Workload:
-        """What the policy knows of the model, where the user said nothing."""
+        """The workload with the policy's model filled in; the user's own values win."""
         return replace(
             self,
             flops_per_token=_first(self.flops_per_token, flops_per_token(model)),
@@ -54,10 +54,10 @@ class Workload:
 
 
 def flops_per_token(model: Model) -> float | None:
-    """The work of a token, forward and backward: 6 for each active parameter, and attention.
+    """The work of a token, forward and backward: 6 FLOPs per active parameter, and attention.
 
-    Attention's share grows with the sequence: 12 · layers · hidden · sequence, without the halving
-    that a causal mask allows, as MFU is usually quoted.
+    Attention grows with the sequence: 12 · layers · hidden · sequence. The halving that a causal
+    mask allows is left out, as MFU is usually quoted without it.
     """
     if model.flops_per_token is not None:
         return model.flops_per_token
@@ -69,7 +69,7 @@ def flops_per_token(model: Model) -> float | None:
 
 
 def training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
-    """The scorecard of a run: fed with one device's throughput, with the job's beside it."""
+    """The scorecard of a run, computed from one device's throughput, with the job's beside it."""
     if workload.bytes_per_token is not None and workload.bytes_per_step is not None:
         raise WrongUseError("give the bytes of a token or of a step, not both")
     with overflow_is_bad_input("profile"):
@@ -114,7 +114,7 @@ def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
     return card.but(
         noted=tuple(noted),
         job_throughput_tok_s=job or None,
-        # What it ran on is the profile's to say: `hardware` may name the roofline of another.
+        # The profile knows what it ran on; `hardware` may name another device's roofline.
         accelerator=_accelerator_name(profile, measured_on, named, preset),
         accelerator_count=count,
         mfu=mfu,
@@ -124,7 +124,7 @@ def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
 
 
 def _hfu(mfu: float | None, workload: Workload) -> float | None:
-    """Hardware FLOP/s utilisation: what is computed a second time keeps the device busy, too."""
+    """Hardware FLOP/s utilisation: MFU with the work that is computed a second time."""
     again, once = workload.recomputed_flops_per_token, workload.flops_per_token
     if mfu is None or again is None or not once:
         return None
@@ -148,17 +148,17 @@ def _first(*values: float | None) -> float | None:
 
 
 def _measured_on(profile: Profile) -> Accelerator | None:
-    """The row of the device that the profile names, which may also tell its memory."""
+    """The row of the device that the profile names; the device's memory helps to find it."""
     if not profile.accelerator:
         return None
     return find_accelerator(profile.accelerator, profile.accelerator_memory_gb)
 
 
 def _named_accelerator(name: str) -> Accelerator:
-    found = find_accelerator(name)
-    if found is None:
+    accelerator = find_accelerator(name)
+    if accelerator is None:
         raise unknown(name, "; or give the peak bandwidth yourself")
-    return found
+    return accelerator
 
 
 def _tokens_per_step(profile: Profile, workload: Workload) -> float | None:
@@ -166,7 +166,7 @@ def _tokens_per_step(profile: Profile, workload: Workload) -> float | None:
 
 
 def _job_throughput(profile: Profile, workload: Workload) -> float:
-    """Tokens per second of the whole job; 0 where it is not known, as in the reference."""
+    """Tokens per second of the whole job; 0 if not known, as in the reference."""
     given = _first(workload.throughput_tok_s, profile.throughput_tok_s)
     if given is not None:
         return given
@@ -179,9 +179,9 @@ def _job_throughput(profile: Profile, workload: Workload) -> float:
 def _bytes_per_token_of_a_step(
     profile: Profile, workload: Workload, job_tok_s: float
 ) -> float | None:
-    """Training reads its weights once a step, so the bytes of a step are shared by its tokens.
+    """The bytes of a step, shared by its tokens, because training reads its weights once per step.
 
-    The bytes are one device's, so the tokens are too.
+    The bytes are those of one device, so they are divided by one device's tokens.
     """
     if workload.bytes_per_step is None:
         return None
@@ -195,7 +195,7 @@ def _bytes_per_token_of_a_step(
 def _mfu(
     device_tok_s: float, accelerator: Accelerator | None, workload: Workload
 ) -> tuple[float | None, str | None]:
-    """Model FLOP/s utilisation and what it rests on, or None and what is missing."""
+    """Model FLOP/s utilisation and its basis in words; or None, and what is missing."""
     if workload.flops_per_token is None:
         return None, None
     if device_tok_s <= 0:

@@ -1,8 +1,8 @@
-"""Profile → a step taken apart; two of them → why the step time is another.
+"""Profile → the parts of its step; the parts of two steps → why the step time changed.
 
-The split is exclusive: its parts sum to the step, so the changes of the parts sum to the change of
-the step, and what nothing explains stands beside them as the rest. Inside compute it goes on by
-category and op: more launches, or more time for each.
+The parts do not overlap, and with the rest they sum to the step. So the changes of the parts sum to
+the change of the step. Compute is divided further by category and by op, and the change of an op
+into more launches and more time for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ci_score.model.sums import plain_sum
 
 COMPUTE, COMMUNICATION, COPIES = "compute", "exposed communication", "exposed copies"
 IDLE, IDLE_OTHER = "idle", "idle, other causes"
-# What readers call the causes -> what people do.
+# The readers' codes for why the device is idle -> the names of the parts.
 IDLE_WORDS = {
     "data": "idle, waiting for data",
     "compilation": "idle, compiling",
@@ -31,17 +31,17 @@ OVERLAP = "less what overlaps"
 NOT_COMPUTE = frozenset({"comm", "memcpy", "memset"})
 
 SHOWN_OPS = 12
-# What a record holds of a step has its bounds; phases beyond are in the rest.
+# Bounds for the record; the rest includes the phases beyond them.
 KEPT_PHASES, LONGEST_NAME = 32, 200
-# Phases that sum to more are totals of a run, and no parts of a step.
+# If the phases sum to more than this many steps, they are totals of a run and not parts of a step.
 MOST_OF_A_STEP = 1.5
-# An op that only one side has was perhaps dropped as too small by the other: what takes so many
-# times the least that was kept would have been kept.
+# An op that only one side has may have been dropped by the other as too small. One that takes this
+# many times the least kept op would have been kept.
 SURELY_KEPT = 10.0
 SAME_COUNT, LIKE_COUNT = 0.1, 2.0
 
 _DIGITS = re.compile(r"\d+")
-# What comes in angle brackets is the tile, the type or the layout; of these kinds it is the op.
+# Angle brackets hold the tile, the type or the layout; for these kinds they tell which op it is.
 _TOLD_BY_TEMPLATE = frozenset({"elementwise", "copy", "reduce", "other", ""})
 
 
@@ -49,7 +49,7 @@ _TOLD_BY_TEMPLATE = frozenset({"elementwise", "copy", "reduce", "other", ""})
 
 
 def timeline_of(profile: Profile) -> Timeline | None:
-    """The step by what the device did, else by its phases; None where neither is known."""
+    """The step divided by what the device did, or by its phases; None if neither is known."""
     step_ms = profile.profiled_step_ms or profile.avg_step_ms
     if profile.unusable is not None or step_ms <= 0:
         return None
@@ -85,7 +85,7 @@ def _device_parts(
 
 
 def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
-    """Of these ops what is known beside their time."""
+    """What is known about these ops beside their time."""
     order = {name: place for place, name in enumerate(profile.op_counts)}
     details = {
         name: OpDetail(
@@ -102,7 +102,7 @@ def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
 
 
 def categories_of(profile: Profile) -> dict[str, OpWork]:
-    """The time of each category, and where ops were counted, how many there were."""
+    """The time of each category, and its number of launches if they were counted."""
     counts: dict[str, float] = {}
     for name, count in profile.op_counts.items():
         kind = profile.op_kinds.get(name, "")
@@ -116,7 +116,7 @@ def categories_of(profile: Profile) -> dict[str, OpWork]:
 
 
 def explain(head: Measured, base: Measured) -> Explanation | None:
-    """What the step's change is made of; None where the two were not taken apart alike."""
+    """What the change of the step consists of; None if the two steps were divided differently."""
     now, before = head.timeline, base.timeline
     if now is None or before is None or now.basis != before.basis:
         return None
@@ -132,7 +132,7 @@ def explain(head: Measured, base: Measured) -> Explanation | None:
 
 
 def _parts(head: Timeline, base: Timeline) -> tuple[Part, ...]:
-    """Every part of either side and the rest; idle as one where one side knows no causes."""
+    """Every part of either side, and the rest; idle is one part if a side has no causes for it."""
     now, before = head.parts, base.parts
     if IDLE in now or IDLE in before:
         now, before = _with_idle_as_one(now), _with_idle_as_one(before)
@@ -160,7 +160,7 @@ def _of_names(head: Mapping[str, float], base: Mapping[str, float]) -> tuple[Par
 
 
 def _categories(head: Measured, base: Measured) -> tuple[Part, ...]:
-    """The kinds of compute; kernels that run at once are counted twice, which the last row ends."""
+    """The kinds of compute; the last row subtracts what kernels that run at once count twice."""
     now, before = head.timeline, base.timeline
     if now is None or before is None or COMPUTE not in now.parts or COMPUTE not in before.parts:
         return ()
@@ -211,10 +211,10 @@ def op_changes(head: Measured, base: Measured) -> list[OpChange]:
     changes = [_changed(now[name], before[name]) for name in both]
     new = [op for name, op in now.items() if name not in both]
     gone = [op for name, op in before.items() if name not in both]
-    for mine, theirs in _renamed(new, gone, _slots(now, both), _slots(before, both)):
-        changes.append(_changed(mine, theirs))
-        new.remove(mine)
-        gone.remove(theirs)
+    for head_op, base_op in _renamed(new, gone, _slots(now, both), _slots(before, both)):
+        changes.append(_changed(head_op, base_op))
+        new.remove(head_op)
+        gone.remove(base_op)
     changes += [_alone(op, "new") for op in new if _was_not_dropped(op, base)]
     changes += [_alone(op, "gone") for op in gone if _was_not_dropped(op, head)]
     return sorted(changes, key=lambda change: (change.name, change.status))
@@ -228,12 +228,12 @@ def _ops(case: Measured) -> dict[str, _Op]:
 
 
 def _was_not_dropped(op: _Op, other: Measured) -> bool:
-    """Whether it is certain that the other side did not have the op."""
+    """Whether the other side certainly did not have the op."""
     return not other.ops_left_out or op.ms > SURELY_KEPT * min(other.ops.values())
 
 
 def _changed(head: _Op, base: _Op) -> OpChange:
-    """More launches at the time that each took, and more time for each of those there are now."""
+    """The change as more launches at the old time each, and more time for each launch of now."""
     counts = (base.detail.count, head.detail.count)
     by_count = None
     if counts[0] and counts[1]:
@@ -254,7 +254,7 @@ def _changed(head: _Op, base: _Op) -> OpChange:
 
 
 def _alone(op: _Op, status: str) -> OpChange:
-    """All of its time came, or went, with its launches."""
+    """An op that only one side has: its launches account for all of its time."""
     is_new = status == "new"
     count = op.detail.count
     return OpChange(
@@ -270,12 +270,12 @@ def _alone(op: _Op, status: str) -> OpChange:
     )
 
 
-# Between which ops that both sides have an op runs first: None at either end.
+# The two ops, common to both sides, between which an op first runs; None at either end.
 Slot = tuple[str | None, str | None]
 
 
 def _slots(ops: Mapping[str, _Op], both: Iterable[str]) -> dict[str, Slot]:
-    """The place of each op that only one side has among those that both have."""
+    """For each op that only one side has, its place among those that both have."""
     shared = frozenset(both)
     ordered = sorted(
         (op for op in ops.values() if op.detail.order is not None),
@@ -295,27 +295,30 @@ def _slots(ops: Mapping[str, _Op], both: Iterable[str]) -> dict[str, Slot]:
 
 
 def _renamed(
-    new: Sequence[_Op], gone: Sequence[_Op], heads: Mapping[str, Slot], bases: Mapping[str, Slot]
+    new: Sequence[_Op],
+    gone: Sequence[_Op],
+    head_slots: Mapping[str, Slot],
+    base_slots: Mapping[str, Slot],
 ) -> list[tuple[_Op, _Op]]:
-    """New ops with the gone ones whose work they do; each once, those of one stem first.
+    """New ops, each with the one that is gone and whose work it does; those of one stem first.
 
-    A kernel's name tells its tile and its types: another shape is another name. Where the names
-    have nothing in common, an op that alone fills the place of one other does its work.
+    A kernel's name holds its tile and its types, so another shape gives another name. If the names
+    have nothing in common, an op does the work of another if each alone fills the same place.
     """
     alike = [
-        (abs((mine.detail.count or 0.0) - (his.detail.count or 0.0)), mine.name, his.name)
-        for mine in new
-        for his in gone
-        if _same_stem(mine, his)
+        (abs((head.detail.count or 0.0) - (base.detail.count or 0.0)), head.name, base.name)
+        for head in new
+        for base in gone
+        if _same_stem(head, base)
     ]
-    pairs = _each_once([(mine, his) for _, mine, his in sorted(alike)])
+    pairs = _each_once([(head, base) for _, head, base in sorted(alike)])
     rest = [op for op in new if op.name not in pairs]
     others = [op for op in gone if op.name not in pairs.values()]
-    for slot in sorted(set(heads.values()), key=str):
-        mine_here = [op for op in rest if heads.get(op.name) == slot]
-        his_here = [op for op in others if bases.get(op.name) == slot]
-        if len(mine_here) == len(his_here) == 1 and _same_work(mine_here[0], his_here[0]):
-            pairs[mine_here[0].name] = his_here[0].name
+    for slot in sorted(set(head_slots.values()), key=str):
+        head_ops = [op for op in rest if head_slots.get(op.name) == slot]
+        base_ops = [op for op in others if base_slots.get(op.name) == slot]
+        if len(head_ops) == len(base_ops) == 1 and _same_work(head_ops[0], base_ops[0]):
+            pairs[head_ops[0].name] = base_ops[0].name
     by_name = {op.name: op for op in gone}
     return [(op, by_name[pairs[op.name]]) for op in new if op.name in pairs]
 
@@ -323,30 +326,30 @@ def _renamed(
 def _each_once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     chosen: dict[str, str] = {}
     taken: set[str] = set()
-    for mine, his in pairs:
-        if mine not in chosen and his not in taken:
-            chosen[mine] = his
-            taken.add(his)
+    for head, base in pairs:
+        if head not in chosen and base not in taken:
+            chosen[head] = base
+            taken.add(base)
     return chosen
 
 
-def _same_stem(mine: _Op, his: _Op) -> bool:
-    kind = mine.detail.kind
-    if kind != his.detail.kind or stem(mine.name, kind) != stem(his.name, kind):
+def _same_stem(head: _Op, base: _Op) -> bool:
+    kind = head.detail.kind
+    if kind != base.detail.kind or stem(head.name, kind) != stem(base.name, kind):
         return False
-    counts = sorted((mine.detail.count or 0.0, his.detail.count or 0.0))
+    counts = sorted((head.detail.count or 0.0, base.detail.count or 0.0))
     return not counts[0] or counts[1] <= LIKE_COUNT * counts[0]
 
 
-def _same_work(mine: _Op, his: _Op) -> bool:
-    counts = (mine.detail.count, his.detail.count)
-    if mine.detail.kind != his.detail.kind or not mine.detail.kind:
+def _same_work(head: _Op, base: _Op) -> bool:
+    counts = (head.detail.count, base.detail.count)
+    if head.detail.kind != base.detail.kind or not head.detail.kind:
         return False
     return bool(counts[0] and counts[1] and abs(counts[0] / counts[1] - 1) <= SAME_COUNT)
 
 
 def stem(name: str, kind: str = "") -> str:
-    """A kernel's name without its numbers, and without its template's arguments where they vary."""
+    """A kernel's name without its numbers, and without template arguments that vary."""
     if kind not in _TOLD_BY_TEMPLATE:
         name = name.partition("<")[0]
     return _DIGITS.sub("#", name)

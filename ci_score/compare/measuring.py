@@ -1,4 +1,4 @@
-"""What was read of a case × what is known of its work → its numbers, not yet compared."""
+"""What was read of a case, and what is known about its work → its numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
 
 KEPT_OPS = 64
 OWN_BASE = "the base side of the same measurements"
-# A kernel template may be longer; a name of megabytes would be the record.
+# Longer than the names of kernel templates; a name of megabytes would fill the record.
 LONGEST_NAME = 1000
 
 
@@ -31,7 +31,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
     profile = case.profile
     card = training_scorecard(profile, workload)
     card = card.but(noted=_noted(card, case))
-    # Counts are of the whole step, so are the times beside them.
+    # Counts are of the whole step, so the times beside them must be too.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
     ops = of_layers or profile.ops
     kept = _largest(ops)
@@ -62,7 +62,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
 
 
 def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
-    """What is to be said beside the numbers; without a profile nobody misses what one tells."""
+    """The notes; without a profile, those on what only a profile has are left out."""
     of_card = [
         note for note in card.noted if case.has_profile or note.code not in LACKING_IN_A_PROFILE
     ]
@@ -79,7 +79,7 @@ def _why_empty(case: CaseInput) -> Reason | None:
 
 
 def _measured_or_problem(case: CaseInput, workload: Workload) -> Measured:
-    """Numbers that no scorecard can be made of are a problem of their case, not of the run."""
+    """The case; numbers that overflow are a problem of their case, and do not end the run."""
     try:
         with overflow_is_bad_input(f"case {case.name}"):
             return measured_case(case, workload)
@@ -90,7 +90,7 @@ def _measured_or_problem(case: CaseInput, workload: Workload) -> Measured:
 
 
 def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, BaselineFound | None]:
-    """The case, and the base side of the same session: no history can be as comparable."""
+    """The case, and the base side of the same session, the most comparable baseline there is."""
     case = _measured_or_problem(read, workload)
     if read.base is None:
         return case, None
@@ -101,7 +101,7 @@ def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, Baseli
 
 
 def base_of_launches(case: Measured) -> BaselineFound | None:
-    """The base side of a record's own launches, where they have both sides."""
+    """The base side of a record's own launches, if they have both sides."""
     base = [launch for launch in case.launches if launch.side == "base"]
     if not base:
         return None
@@ -114,14 +114,14 @@ def base_of_launches(case: Measured) -> BaselineFound | None:
         hotspot_ops=(),
         regressions=(),
     )
-    found = Measured(
+    base_side = Measured(
         name=case.name,
         environment=case.environment,
         scorecard=card,
         metrics=numbers,
         tokens_per_step=case.tokens_per_step,
     )
-    return BaselineFound(found, BaselineUsed(source=OWN_BASE))
+    return BaselineFound(base_side, BaselineUsed(source=OWN_BASE))
 
 
 def _kept_side(side: ParityProfile) -> ParityProfile:
@@ -131,13 +131,13 @@ def _kept_side(side: ParityProfile) -> ParityProfile:
 
 
 def _environment(case: CaseInput, card: Scorecard, workload: Workload) -> Environment:
-    """What the measurement says of itself; the profile and the user fill what it leaves open."""
-    said = case.environment or Environment()
-    return said.but(
-        accelerator=card.accelerator or said.accelerator,
-        accelerator_count=card.accelerator_count or said.accelerator_count,
-        # What was measured is known better than what the policy expects.
-        precision=said.precision or workload.precision,
+    """The measurement's own environment; the profile and the user add what it lacks."""
+    own = case.environment or Environment()
+    return own.but(
+        accelerator=card.accelerator or own.accelerator,
+        accelerator_count=card.accelerator_count or own.accelerator_count,
+        # The measurement knows its precision better than the policy, which only expects one.
+        precision=own.precision or workload.precision,
         timing=_timing(case),
     )
 
@@ -175,7 +175,7 @@ def _metrics(
 
 
 def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None:
-    """A time under a profiler is another number than one without: they are not compared."""
+    """How it was timed. A profiler makes steps longer, so only like times are compared."""
     if case.launches:
         return "unprofiled"
     return "under a profiler" if case.profile.avg_step_ms > 0 else None

@@ -1,8 +1,8 @@
 """Measurement lines and environment.json → the launches of a case, pooled over a run's attempts.
 
-Measurements are unprofiled step times, one JSON object a process launch: they judge, and profiles
-explain. A launch that is void counts for nothing, and what a re-run measured is added to what the
-attempts before it did.
+Measurements are step times without a profiler, one JSON object per process launch. They are judged,
+and profiles explain them. A void launch does not count. The launches of a re-run are added to those
+of the attempts before it.
 """
 
 from ci_score.launches.attempts import as_one, pooled

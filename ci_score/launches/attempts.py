@@ -1,8 +1,8 @@
-"""A re-run: what the attempts of a run measured counts together, and only where it is new.
+"""A re-run: the attempts of a run are judged together, as far as each measured something new.
 
-Whoever runs a job again until it passes rolls dice. So no attempt replaces another one: pairs of
-launches are added to those that are there, single numbers become their mean, and a measurement
-that was judged before is no new evidence, however often it is judged.
+Running a job again until it passes by luck must not work. So no attempt replaces another one: pairs
+of launches are added to the earlier ones, single numbers become the mean of the attempts, and a
+measurement that was judged before adds no evidence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers, Measured, Record
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The cases as all attempts together measured them, and what the report says of that."""
+    """The cases as all attempts together measured them, and notices about that for the report."""
 
     cases: tuple[Measured, ...]
     notices: tuple[Reason, ...] = ()
@@ -30,7 +30,7 @@ def pooled(
     commit: str | None,
     earlier: Iterable[Record],
 ) -> Attempts:
-    """The cases of this attempt with what `earlier` attempts, the newest first, have measured."""
+    """The cases of this attempt, with the measurements of `earlier` attempts, the newest first."""
     if run is None or run.attempt < 2:
         return Attempts(tuple(cases))
     records = _Lazily(
@@ -43,8 +43,8 @@ def pooled(
     )
     together, notices = [], _Notices(run.attempt)
     for case in cases:
-        found = _newest_usable(case, records)
-        together.append(case if found is None else _joined(case, found, notices))
+        before = _newest_usable(case, records)
+        together.append(case if before is None else _joined(case, before, notices))
     if records.is_empty:
         notices.nothing_found = True
     return Attempts(tuple(together), tuple(notices.reasons()))
@@ -52,7 +52,7 @@ def pooled(
 
 @dataclass(slots=True)
 class _Notices:
-    """Which case was treated how."""
+    """How each case was treated."""
 
     attempt: int
     nothing_found: bool = False
@@ -71,7 +71,7 @@ class _Notices:
 
 
 class _Lazily:
-    """Records that cost a request each, read as far as somebody looks."""
+    """Records that are fetched only when they are looked at, because each costs a request."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._waiting = iter(records)
@@ -89,11 +89,11 @@ class _Lazily:
 
 
 def _newest_usable(case: Measured, records: Iterable[Record]) -> Measured | None:
-    """What an attempt before this one has measured; one that was disturbed has measured nothing."""
+    """The case in the newest earlier attempt that was not disturbed."""
     if not _is_usable(case):
         return None
     candidates = (record.case(case.name) for record in records)
-    return next((found for found in candidates if found and _is_usable(found)), None)
+    return next((earlier for earlier in candidates if earlier and _is_usable(earlier)), None)
 
 
 def _is_usable(case: Measured) -> bool:
@@ -110,7 +110,7 @@ def _joined(case: Measured, earlier: Measured, notices: _Notices) -> Measured:
     seen = (*earlier.earlier_measurements, earlier.measurement or "")
     if case.measurement in seen:
         notices.same += (case.name,)
-        # Attempts before that one may have measured more than what is judged again.
+        # That attempt may hold the numbers of attempts before it, too.
         return _with_numbers_of(earlier, case) if earlier.earlier_measurements else case
     new = _not_yet_seen(case.launches, earlier.launches)
     if case.launches and not new:
@@ -127,7 +127,7 @@ def _joined(case: Measured, earlier: Measured, notices: _Notices) -> Measured:
 
 
 def _took_turns(case: Measured, earlier: Measured) -> bool | None:
-    """Pairs that did not run side by side do not become such by adding others."""
+    """Whether all pairs ran in turns; None if that is not known of one of the two attempts."""
     both = (case.took_turns, earlier.took_turns)
     return False if False in both else None if None in both else True
 
@@ -135,12 +135,13 @@ def _took_turns(case: Measured, earlier: Measured) -> bool | None:
 def _not_yet_seen(
     launches: Sequence[LaunchNumbers], seen: Sequence[LaunchNumbers]
 ) -> list[LaunchNumbers]:
-    """Those that no earlier attempt has judged: a file that was written again is not measured anew.
+    """The launches that no earlier attempt has judged.
 
-    Times to the nanosecond do not happen twice.
+    They are compared by their numbers, because a file may be written again without a new
+    measurement. Exact times do not happen twice.
     """
     known = {_content(one) for one in seen}
-    # One number may happen to be the same; both sides of a pair do not.
+    # One side may have the same number by chance; both sides of a pair do not.
     anew = {one.launch for one in launches if _content(one) not in known}
     return [one for one in launches if one.launch in anew]
 
@@ -152,7 +153,7 @@ def _content(launch: LaunchNumbers) -> tuple[object, ...]:
 def _renumbered(
     launches: Sequence[LaunchNumbers], taken: Sequence[LaunchNumbers]
 ) -> Iterator[LaunchNumbers]:
-    """Behind the launches that are there; a pair keeps one number on both sides."""
+    """The launches with numbers behind the taken ones; a pair keeps one number on both sides."""
     first = 1 + max((one.launch for one in taken), default=-1)
     for place, number in enumerate(sorted({one.launch for one in launches})):
         for one in launches:
@@ -161,10 +162,10 @@ def _renumbered(
 
 
 def _with_means(case: Measured, earlier: Measured, weight: int) -> Measured:
-    """Each number as the mean of the attempts; of pairs the median of all launches."""
+    """Each number as the mean of the attempts; with pairs, the median of all launches."""
 
-    def mean(mine: float, theirs: float) -> float:
-        return (mine + theirs * weight) / (1 + weight)
+    def mean(new: float, old: float) -> float:
+        return (new + old * weight) / (1 + weight)
 
     card, before = case.scorecard, earlier.scorecard
     numbers = {
@@ -188,7 +189,7 @@ def _with_means(case: Measured, earlier: Measured, weight: int) -> Measured:
 
 
 def _with_numbers_of(earlier: Measured, case: Measured) -> Measured:
-    """The case with the numbers that several attempts before it have in common."""
+    """The case with the numbers that the attempts before it have together."""
     numbers = {name: getattr(earlier.scorecard, name) for name in (STEP_TIME, THROUGHPUT)}
     return case.but(
         scorecard=case.scorecard.but(**numbers),
@@ -201,10 +202,11 @@ def _with_numbers_of(earlier: Measured, case: Measured) -> Measured:
 
 
 def as_one(name: str, values: Sequence[float]) -> float:
-    """What several launches or attempts measured of a metric, in one number.
+    """One number for what several launches or attempts measured of a metric.
 
-    A launch that skipped its steps is not made good by others that did theirs, and one that needed
-    more memory, or another recompilation, is the one that counts.
+    For `valid_steps` it is the least, because other launches do not make up for one that skipped
+    steps. For an exact count it is the most: the launch that needed more memory, or one more
+    recompilation, counts. For all others it is the median.
     """
     if name == "valid_steps":
         return min(values)

@@ -1,7 +1,7 @@
-"""environment.json: what a measurement says of where it ran, and of what disturbed it.
+"""environment.json: where a measurement ran, and what disturbed it.
 
-`ci-score env` and `ci-score ab` write it, or a user's own script; it is read as strictly as any
-other stranger's file. Whatever else it holds, such as every device's clocks, is for people.
+`ci-score env` and `ci-score ab` write it, or a user's own script. It is read as strictly as any
+other file from outside. Its other keys, such as the clocks of every device, are for people.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ MOST_VERSIONS = 64
 
 
 class _Git(Value):
-    """What was checked out; `changed` where files were edited since: yes, or what tells how."""
+    """What was checked out; `changed` says that files were edited since, or how."""
 
     commit: ShortText | None = None
     changed: bool | ShortText | None = None
 
 
 class _Cpu(Value):
-    """The host's side of a step."""
+    """The host's processor."""
 
     name: ShortText | None = None
     governor: ShortText | None = None
 
 
 class _EnvironmentFile(Value):
-    """The keys that decide, invalidate or inform."""
+    """The keys that decide what is compared, that invalidate a measurement, or that inform."""
 
-    # A whole number: true is equal to 1, and no version.
+    # An int and not a Literal, because `true` equals 1.
     schema_: Annotated[int, Field(alias="schema", ge=1, le=1)]
     accelerator: ShortText | None = None
     accelerator_count: DeviceCount | None = None
@@ -55,7 +55,7 @@ class _EnvironmentFile(Value):
     git: _Git = _Git()
 
     def environment(self) -> Environment:
-        """What comparisons need of it; the commit is the run's own business."""
+        """What comparisons need; the commit is left out, because the run knows its own."""
         informing = {
             "system": self.system,
             "cpu": self.cpu.name,
@@ -77,7 +77,7 @@ class _EnvironmentFile(Value):
 
 
 def read_environment(data: bytes, source: str) -> Environment | None:
-    """The environment that a file tells; None where it is another tool's of the same name."""
+    """The environment in a file; None where another tool wrote a file of that name."""
     if len(data) > LARGEST:
         raise BadInputError(source, found=f"{len(data)} bytes", expected=f"at most {LARGEST}")
     try:
@@ -89,37 +89,37 @@ def read_environment(data: bytes, source: str) -> Environment | None:
     return validate(_EnvironmentFile, value, source).environment()
 
 
-def joined(found: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[Note]]:
-    """One environment of those of several nodes or inputs, and where they disagree.
+def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[Note]]:
+    """One environment of those of several nodes or files, with notes where they disagree.
 
-    The first that says something is believed; what disturbed one of them disturbed the case.
+    For each key the first one that has it counts. What disturbed one of them disturbed the case.
     """
     versions: dict[str, str] = {}
     disturbances: dict[str, str] = {}
-    for _, each in found:
+    for _, each in named:
         versions = each.versions | versions
         disturbances = each.disturbances | disturbances
     notes = []
     known: dict[str, object] = {}
     for key in MATCHING:
-        said = [(name, value) for name, each in found if (value := getattr(each, key)) is not None]
-        values = list(dict.fromkeys(value for _, value in said))
+        given = [(name, value) for name, each in named if (value := getattr(each, key)) is not None]
+        values = list(dict.fromkeys(value for _, value in given))
         if values:
             known[key] = values[0]
         if len(values) > 1:
-            disagree = f"{_names(said)} disagree on the {key}: {_listed(values)}."
+            disagree = f"{_names(given)} disagree on the {key}: {_listed(values)}."
             notes.append(Note(code="environments_disagree", words=disagree))
-    # The machine that can gate least decides for all of them.
-    limits = [each.gate_at for _, each in found if each.gate_at is not None]
-    words = next((each.not_qualified for _, each in found if each.not_qualified), None)
+    # The machine with the coarsest limit decides for all of them.
+    limits = [each.gate_at for _, each in named if each.gate_at is not None]
+    words = next((each.not_qualified for _, each in named if each.not_qualified), None)
     known |= {"gate_at": max(limits, default=None) if words is None else None}
     return Environment.model_validate(
         {**known, "versions": versions, "disturbances": disturbances, "not_qualified": words}
     ), notes
 
 
-def _names(said: Iterable[tuple[str, object]]) -> str:
-    return _listed([name for name, _ in said][:4])
+def _names(given: Iterable[tuple[str, object]]) -> str:
+    return _listed([name for name, _ in given][:4])
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -1,4 +1,4 @@
-"""Measurements: unprofiled step times, one JSON object a process launch. They judge."""
+"""Measurements: step times without a profiler, one JSON object per process launch."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegativ
 Side = Literal["head", "base"]
 SIDES: tuple[Side, ...] = ("head", "base")
 MOST_LINES = 100_000
-# By luck a first step is among the slowest tenth of three launches once in a thousand times.
+# By luck the first step of each of three launches is among its slowest tenth once in 1,000 times.
 WARM_UP_FROM = 1.1
 LEAST_LAUNCHES = 3
 SYSTEMATIC = 0.9
 NAMED_VOID = 5
-# One crash more than the base's may be the machine's.
+# The machine may cause one crash more than the base has.
 CLEARLY_MORE = 2
-# Thirty years; the sum of what is longer need not be a number.
+# Thirty years. The sum of longer steps could overflow.
 LONGEST_STEP_MS = 1e12
 StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
@@ -47,24 +47,24 @@ class Launch(Value):
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
     final_loss: float | None = None
-    # Of `ci-score qualify`: by how much its steps were made longer, 0 for its unchanged ones.
+    # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
     planted: NotNegative | None = None
-    # Of `ci-score ab`: the part of the chance of error that the look at this pair may spend.
+    # From `ci-score ab`: the part of the chance of error for the look at this pair.
     look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    # Why the launch itself says that it measured nothing.
+    # Why the launch measured nothing, in its own words.
     failed: ShortText | None = None
-    # What happened while it ran -> in which words; steps that are null count as `nan`.
+    # What happened while it ran -> a description; steps that are null count as `nan`.
     disturbances: Annotated[dict[Disturbance, ShortText], Field(default_factory=dict)]
     metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
     versions: Annotated[dict[ShortText, ShortText], Field(max_length=32, default_factory=dict)]
 
     @property
     def void(self) -> dict[Disturbance, str]:
-        """Why nothing can rest on this launch, nor on its pair; empty where it is sound."""
-        found: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
+        """Why this launch and its pair cannot be used; empty where it is sound."""
+        reasons: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
         if not self.failed and self.timed_ms and self.typical_ms == 0:
-            found["nan"] = "its median step takes 0 ms, which is no time"
-        return {**found, **self.disturbances}
+            reasons["nan"] = "its median step takes 0 ms, which is no time"
+        return {**reasons, **self.disturbances}
 
     @property
     def timed_ms(self) -> tuple[float, ...]:
@@ -73,13 +73,13 @@ class Launch(Value):
 
     @property
     def typical_ms(self) -> float:
-        """The launch in one number: its median step, which a compile or a hiccup does not move."""
+        """The launch as one number: its median step, which a single slow step does not change."""
         return statistics.median(self.timed_ms)
 
     def numbers(self, tokens: float | None = None) -> LaunchNumbers:
-        """The launch as one number a metric; its throughput is the whole job's.
+        """One number per metric; the throughput is the whole job's.
 
-        `tokens` are those of a step where the launch itself tells none.
+        `tokens` is used as the tokens of a step if the launch does not have them.
         """
         tokens = self.tokens_per_step or tokens
         known: dict[str, float | None] = {
@@ -108,23 +108,23 @@ class SideLaunches:
     launches: tuple[Launch, ...]
 
     def numbers(self) -> tuple[LaunchNumbers, ...]:
-        """What each launch measured: launches are the unit of evidence."""
+        """What each launch measured; each launch is one piece of evidence."""
         tokens = self.tokens_per_step
         return tuple(launch.numbers(tokens) for launch in self.launches)
 
     @property
     def tokens_per_step(self) -> float | None:
-        """What those launches say that tell it; whether they agree is the judge's to ask."""
-        told = [one.tokens_per_step for one in self.launches if one.tokens_per_step]
-        return statistics.median(told) if told else None
+        """The median of the launches that have it; the judge checks whether they agree."""
+        tokens = [one.tokens_per_step for one in self.launches if one.tokens_per_step]
+        return statistics.median(tokens) if tokens else None
 
     @property
     def versions(self) -> dict[str, str]:
-        """What this side ran with: each side's process tells its own."""
+        """The versions that this side ran with; each side's process reports its own."""
         return {name: each for launch in self.launches for name, each in launch.versions.items()}
 
     def applied_to(self, profile: Profile) -> Profile:
-        """The profile with the measured numbers in place of those taken under the profiler."""
+        """The profile with the measured numbers in place of those under the profiler."""
         tokens = self.tokens_per_step
         memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
         return profile.but(
@@ -133,13 +133,13 @@ class SideLaunches:
             peak_memory_gb=max(memory, default=profile.peak_memory_gb),
             steps=sum(len(launch.timed_ms) for launch in self.launches),
             tokens_per_step=tokens if tokens is not None else _tokens_of(profile),
-            # Its own is that of the profiled run; the measured one follows from the tokens.
+            # The profile's throughput is of the profiled run; the tokens give the measured one.
             throughput_tok_s=None,
         )
 
 
 def _tokens_of(profile: Profile) -> float | None:
-    """The tokens of a step, which a throughput and a step time tell as well."""
+    """The tokens of a step, computed from throughput and step time if need be."""
     if profile.tokens_per_step is not None or not profile.throughput_tok_s:
         return profile.tokens_per_step
     return profile.throughput_tok_s * profile.avg_step_ms / 1000.0 or None
@@ -147,11 +147,11 @@ def _tokens_of(profile: Profile) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class SoundLaunches:
-    """What can be judged of a session, and what was void in it.
+    """The launches of a session that can be judged, and what was void in it.
 
-    The disturbances of a side where all its launches were void and some have times: then the
-    policy decides. `crashed` where a side has none, or where the head crashes and the base does
-    not.
+    `disturbances` and `base_disturbances` are set if all launches of that side are void and some
+    have times: then the policy decides. `crashed` is set if a side has no time at all, or if the
+    head crashes clearly more often than the base.
     """
 
     launches: Sequence[Launch]
@@ -162,7 +162,7 @@ class SoundLaunches:
 
 
 def sound(launches: Sequence[Launch]) -> SoundLaunches:
-    """The launches without those that are void; of a pair, both sides go."""
+    """The launches without the void ones; of a pair with a void launch, both sides go."""
     void = [launch for launch in launches if launch.void]
     if not void:
         return SoundLaunches(launches)
@@ -194,12 +194,12 @@ def sound(launches: Sequence[Launch]) -> SoundLaunches:
 
 
 def _has_a_time(launch: Launch) -> bool:
-    """Whether the policy may still judge it, whatever disturbed it."""
+    """Whether it has a time that the policy may still accept, whatever disturbed it."""
     return bool(launch.timed_ms) and launch.typical_ms > 0 and "crashed" not in launch.void
 
 
 def _without_any_time(launches: Sequence[Launch]) -> Reason | None:
-    """That a side never ran; without its base, a session would pass as the first of its kind."""
+    """A side has no time at all. Without its base, a session would look like a first run."""
     for side in SIDES:
         own = [launch for launch in launches if launch.side == side]
         if own and not any(_has_a_time(launch) for launch in own):
@@ -211,7 +211,7 @@ def _without_any_time(launches: Sequence[Launch]) -> Reason | None:
 
 
 def _crashes_more(launches: Sequence[Launch]) -> Reason | None:
-    """That the head crashes where the base does not: the pairs that are left would hide it."""
+    """The head crashes clearly more often than the base; the remaining pairs would hide that."""
     own = {side: [launch for launch in launches if launch.side == side] for side in SIDES}
     crashed = {
         side: [launch.void["crashed"] for launch in rows if "crashed" in launch.void]
@@ -226,21 +226,21 @@ def _crashes_more(launches: Sequence[Launch]) -> Reason | None:
 
 
 def _disturbances(launches: Sequence[Launch], side: Side) -> dict[str, str]:
-    """What happened to a side of which nothing is sound."""
+    """What happened to a side whose launches are all void; else nothing."""
     own = [launch for launch in launches if launch.side == side]
     if not all(launch.void for launch in own):
         return {}
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for launch in own:
         for what, words in launch.void.items():
-            found.setdefault(what, []).append(words)
+            by_kind.setdefault(what, []).append(words)
     return {
-        what: f"{len(words)} of {len(own)} launches: {words[0]}" for what, words in found.items()
+        what: f"{len(words)} of {len(own)} launches: {words[0]}" for what, words in by_kind.items()
     }
 
 
 def _pair_of_each(launches: Sequence[Launch]) -> dict[int, tuple[int, int]]:
-    """A pair's number and, where it occurs again because another session is here, which of them."""
+    """The pair of each launch: its number, and a count, as another session has the same numbers."""
     seen: dict[tuple[str, int], int] = {}
     pairs = {}
     for launch in sorted(launches, key=lambda launch: launch.order):
@@ -256,19 +256,19 @@ def _words(launch: Launch) -> str:
 
 
 def took_turns(launches: Iterable[Launch]) -> bool | None:
-    """Whether the sides ran by turns; None where the launches do not tell their order."""
+    """Whether the sides ran in turns; None if the launches do not have their order."""
     orders: dict[Side, list[int]] = {"head": [], "base": []}
     for launch in launches:
         orders[launch.side].append(launch.order)
     head, base = orders["head"], orders["base"]
-    told = len({*head, *base}) == len(head) + len(base)
-    if len(head) < 2 or len(base) < 2 or not told:
+    is_known = len({*head, *base}) == len(head) + len(base)
+    if len(head) < 2 or len(base) < 2 or not is_known:
         return None
     return max(head) > min(base) and max(base) > min(head)
 
 
 def notes_on(launches: Sequence[Launch], judged: Sequence[Launch]) -> list[Note]:
-    """What of a session should be known; `judged` are the launches of it that are sound."""
+    """Notes on a session; `judged` are its sound launches."""
     return [
         *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
         *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
@@ -278,7 +278,7 @@ def notes_on(launches: Sequence[Launch], judged: Sequence[Launch]) -> list[Note]
 
 
 def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:
-    """That the first timed steps look like warm-up: it is declared, so this is said and no more."""
+    """The first timed steps look like warm-up. As the user declares it, this is only a note."""
     factors = [_first_step_factor(launch.timed_ms) for launch in launches if launch.timed_ms]
     slow = [factor for factor in factors if factor > WARM_UP_FROM]
     if len(slow) >= LEAST_LAUNCHES and len(slow) >= SYSTEMATIC * len(factors):
@@ -290,7 +290,7 @@ def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:
 
 
 def _not_in_turns(launches: Iterable[Launch]) -> Iterator[str]:
-    """That all launches of one side ran before the other's: then drift is judged as the change."""
+    """One side ran before the other, so that a drift would be judged as the change."""
     if took_turns(launches) is False:
         yield (
             "One side ran before the other, and not in turns: whatever drifted meanwhile looks"
@@ -299,7 +299,7 @@ def _not_in_turns(launches: Iterable[Launch]) -> Iterator[str]:
 
 
 def _untold_tokens(launches: Iterable[Launch]) -> Iterator[str]:
-    """That some launches of a side do not say their tokens, where others do."""
+    """Some launches of a side do not have their tokens, and others do."""
     for side, measured in by_side(launches).items():
         tokens, rows = measured.tokens_per_step, measured.launches
         silent = sum(not launch.tokens_per_step for launch in rows)
@@ -311,7 +311,7 @@ def _untold_tokens(launches: Iterable[Launch]) -> Iterator[str]:
 
 
 def _other_steps(launches: Iterable[Launch]) -> Iterator[str]:
-    """That one side warmed up or was timed for more steps than the other."""
+    """One side has more warm-up steps or timed steps than the other."""
     sides = by_side(launches)
     if len(sides) < 2:
         return
@@ -332,16 +332,17 @@ def _range(counts: Sequence[int]) -> str:
 
 
 def _first_step_factor(steps: tuple[float, ...]) -> float:
-    """How many times as long as usual the first step takes; 0 unless hardly any takes longer."""
+    """The first step in times of the median; 0 unless it is among the slowest tenth."""
     usual = statistics.median(steps)
     longer = sum(step > steps[0] for step in steps)
     return steps[0] / usual if usual > 0 and longer < len(steps) / 10 else 0.0
 
 
 def read_launches(data: bytes, source: str, *, planted: bool = False) -> list[Launch]:
-    """The launches of a file of JSON lines; a last line that was cut short by a kill is dropped.
+    """The launches in a file of JSON lines. A last line that a kill has cut short is dropped.
 
-    Those of a qualification are no measurement of a change: they are `planted`.
+    Launches of `ci-score qualify` are `planted`. They are refused unless asked for, because they do
+    not measure a change.
     """
     if data.count(b"\n") > MOST_LINES:
         raise BadInputError(source, found=f"over {MOST_LINES} lines", expected="a line a launch")
@@ -396,7 +397,7 @@ def _value(line: bytes, source: str) -> Any:
     except BadInputError:
         if _NOT_A_NUMBER.search(line) is None:
             raise
-        # The parser's own words would not say what to write instead.
+        # The parser's own message would not say what to write instead.
         raise BadInputError(
             source,
             found="NaN or Infinity, which is not JSON",
@@ -405,14 +406,14 @@ def _value(line: bytes, source: str) -> Any:
 
 
 def _without_gaps(value: Any) -> Any:
-    """A step that is null is no number: NaN, which JSON cannot tell."""
+    """The value without steps that are null, which stand for NaN; they become a disturbance."""
     steps = value.get("step_ms") if isinstance(value, dict) else None
     if not isinstance(steps, list) or None not in steps:
         return value
-    said = value.get("disturbances")
+    known = value.get("disturbances")
     words = f"{steps.count(None)} of {len(steps)} steps are no number"
     return {
         **value,
         "step_ms": [step for step in steps if step is not None],
-        "disturbances": {"nan": words, **(said if isinstance(said, dict) else {})},
+        "disturbances": {"nan": words, **(known if isinstance(known, dict) else {})},
     }
