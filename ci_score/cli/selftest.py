@@ -40,7 +40,7 @@ INPUTS_HERE = (
 LARGEST_SLOWDOWN = 2.0
 CLOSE_ENOUGH = 0.001
 # A limit of just the planted size is exceeded, whichever way its ratio is rounded.
-HAIR = 1e-9
+JUST_BEYOND = 1e-9
 WHEN = "2000-01-01T00:00:00Z"
 
 
@@ -149,7 +149,7 @@ class _Gate:
 
     def _slower(self, number: int, slowdown: float) -> Record:
         cases: list[CaseInput] = [*self.job.cases]
-        cases[number] = slowed(cases[number], slowdown + HAIR)
+        cases[number] = slowed(cases[number], slowdown + JUST_BEYOND)
         return _judged(replace(self.job, cases=tuple(cases)), self.store)
 
     def _blocks(self, record: Record, number: int) -> bool:

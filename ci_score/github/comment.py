@@ -35,8 +35,8 @@ class Marker:
 
     def is_older_than(self, other: Marker) -> bool:
         """Whether the other's run came later."""
-        mine, theirs = self.run, other.run
-        return (mine.number, mine.attempt) < (theirs.number, theirs.attempt)
+        own, others = self.run, other.run
+        return (own.number, own.attempt) < (others.number, others.attempt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,17 +44,17 @@ def decide(
         _trial(case, branch, rules_of(policy, case.measured.name), named, acceptances)
         for case in cases
     ]
-    standings = [eligible(trial) for trial in trials]
+    eligibilities = [eligible(trial) for trial in trials]
     findings = [
         [] if isinstance(found, Verdict) else findings_of(trial)
-        for trial, found in zip(trials, standings, strict=True)
+        for trial, found in zip(trials, eligibilities, strict=True)
     ]
     chances = shared_chances([_allowed(trial) for trial in trials], findings)
     return [
         _unjudged_case(trial, found, policy, named)
         if isinstance(found, Verdict)
         else _judged_case(trial, found, policy, named, rows, shares)
-        for trial, found, rows, shares in zip(trials, standings, findings, chances, strict=True)
+        for trial, found, rows, shares in zip(trials, eligibilities, findings, chances, strict=True)
     ]
 
 

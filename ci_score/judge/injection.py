@@ -50,9 +50,9 @@ def unchanged(case: CaseInput) -> CaseInput:
 
 def _average_worsening(pairs: list[tuple[LaunchNumbers, LaunchNumbers]]) -> float:
     ratios = [
-        math.log(mine.values[STEP_TIME] / theirs.values[STEP_TIME])
-        for mine, theirs in pairs
-        if mine.values.get(STEP_TIME, 0.0) > 0 and theirs.values.get(STEP_TIME, 0.0) > 0
+        math.log(head.values[STEP_TIME] / base.values[STEP_TIME])
+        for head, base in pairs
+        if head.values.get(STEP_TIME, 0.0) > 0 and base.values.get(STEP_TIME, 0.0) > 0
     ]
     return statistics.fmean(ratios) if ratios else 0.0
 

@@ -179,7 +179,7 @@ def _chance_of_same_signs(pairs: int) -> float:
 
 def paired(head: Sequence[float], base: Sequence[float]) -> PairedEvidence | None:
     """Scores of head and base of the same pairs; None where they are too few to say anything."""
-    differences = [mine - theirs for mine, theirs in zip(head, base, strict=True)]
+    differences = [here - there for here, there in zip(head, base, strict=True)]
     count = len(differences)
     if count < LEAST_PAIRS or not all(map(math.isfinite, differences)):
         return None

@@ -88,25 +88,25 @@ def compute_parity(ours: ParityProfile, theirs: ParityProfile) -> Parity:
     """The reference's parity of two runtimes, with our notes where it compares little."""
     with overflow_is_bad_input("parity"):
         by_kind = any(isinstance(side, ParitySide) and side.by_kind for side in (ours, theirs))
-        mine, other = _side(ours, by_kind=by_kind), _side(theirs, by_kind=by_kind)
-        gaps = _gaps(mine, other)
-        shares = (_share(mine, gaps), _share(other, gaps))
+        us, them = _side(ours, by_kind=by_kind), _side(theirs, by_kind=by_kind)
+        gaps = _gaps(us, them)
+        shares = (_share(us, gaps), _share(them, gaps))
         return Parity(
-            apr_runtime=mine.runtime,
-            baseline_runtime=other.runtime,
-            throughput_ratio=_ratio(other.throughput_tok_s, mine.throughput_tok_s),
+            apr_runtime=us.runtime,
+            baseline_runtime=them.runtime,
+            throughput_ratio=_ratio(them.throughput_tok_s, us.throughput_tok_s),
             launch_ratio=_ratio(
-                float(mine.kernel_launches_per_step), float(other.kernel_launches_per_step)
+                float(us.kernel_launches_per_step), float(them.kernel_launches_per_step)
             ),
             top_gaps=gaps[:TOP_GAPS],
             parity_achieved=all(gap.ratio <= ACHIEVED_UP_TO for gap in gaps),
-            notes=tuple(_notes((mine, other), shares, len(gaps))),
+            notes=tuple(_notes((us, them), shares, len(gaps))),
             compared_ops=len(gaps),
             apr_share_compared=shares[0],
             baseline_share_compared=shares[1],
-            step_time_ratio=_ratio(mine.step_time_ms, other.step_time_ms),
-            throughput_inferred=mine.throughput_inferred or other.throughput_inferred,
-            unjudged_reason=_why_unjudged((mine, other), shares, len(gaps)),
+            step_time_ratio=_ratio(us.step_time_ms, them.step_time_ms),
+            throughput_inferred=us.throughput_inferred or them.throughput_inferred,
+            unjudged_reason=_why_unjudged((us, them), shares, len(gaps)),
         )
 
 
