@@ -148,7 +148,7 @@ class Why(StrEnum):
     MOVED_TOGETHER = "moved_together", "cases share"
     BASE_UNLIKE_RECORD = "base_unlike_record", "case session_ms record_ms"
     HEAD_CHECKED_OUT = "head_checked_out"
-    OWN_POLICY = "own_policy", "outcome"
+    OWN_POLICY = "own_policy", "outcome not_tried"
     OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
     RESOLVED = "resolved"
     COMMENTS_NOT_READ = "comments_not_read", "words"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ci_score.model.lists import plural, some_of
+from ci_score.model.lists import listed, plural, some_of
 from ci_score.model.metrics import Metric, metric_named
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
@@ -172,6 +172,10 @@ def _moved_together(cases: int, share: float) -> str:
         f" {'slower' if share > 0 else 'faster'}): look for a"
         " shared cause, the machine or a common dependency, before any one of them."
     )
+
+
+def _not_tried(parts: Sequence[str]) -> str:
+    return f" (not tried: its {listed(parts)})" if parts else ""
 
 
 def _unproven_history(runs: int, enough: int) -> str:
@@ -350,9 +354,9 @@ SENTENCES: dict[Why, Row] = {
         "The workspace holds the pull request's head and not its test merge: it is compared with"
         " the commit where it left the base."
     ),
-    Why.OWN_POLICY: (
+    Why.OWN_POLICY: lambda outcome, not_tried: (
         "The policy was changed here. The default branch's policy judges; under its own the"
-        " verdict would be {outcome}."
+        f" verdict would be {outcome}{_not_tried(not_tried)}."
     ),
     Why.OWN_POLICY_UNUSABLE: (
         "The policy was changed here. The default branch's policy judges; its own cannot be used"

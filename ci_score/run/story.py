@@ -80,7 +80,7 @@ def run(
     job = replace(job, notices=(*job.notices, *notices, *doubts))
     record = judged_record(job, stage, in_force, baselines, conversation, now())
     if own is not None and own.policy != policy:
-        notice = _under_its_own(job, stage, own.policy, baselines)
+        notice = _under_its_own(job, stage, own.policy, policy, baselines)
         record = record.but(notices=(*record.notices, notice))
     publish(record)
     return record
@@ -220,17 +220,28 @@ def _judge(
 
 
 def _under_its_own(
-    job: Job, stage: Sequence[Compared], policy: Policy, baselines: BaselineStore
+    job: Job, stage: Sequence[Compared], own: Policy, in_force: Policy, baselines: BaselineStore
 ) -> Reason:
     """A change cannot loosen its own gate; what its own rules would say is said beside."""
     try:
-        own = _judge(job, stage, policy, baselines, _NOBODY)
+        judgement = _judge(job, stage, own, baselines, _NOBODY)
     except WrongUseError as error:
         return Why.OWN_POLICY_UNUSABLE(words=str(error))
-    verdicts = [case.verdict for case in own.cases] + [own.unjudged]
+    verdicts = [case.verdict for case in judgement.cases] + [judgement.unjudged]
     outcomes = [verdict.outcome for verdict in verdicts if verdict]
     outcome = Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE
-    return Why.OWN_POLICY(outcome=outcome.value)
+    names = [case.measured.name for case in stage]
+    return Why.OWN_POLICY(outcome=outcome.value, not_tried=_not_tried(names, own, in_force))
+
+
+def _not_tried(names: Sequence[str], own: Policy, in_force: Policy) -> tuple[str, ...]:
+    """What of its own policy decides before anything is judged, and so was not tried."""
+    rules = [(rules_of(own, name), rules_of(in_force, name)) for name in names]
+    parts = {
+        "[model]": any(one.model != other.model for one, other in rules),
+        "environment.match": any(one.match != other.match for one, other in rules),
+    }
+    return tuple(part for part, differs in parts.items() if differs)
 
 
 # --- over all cases -----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ LISTS: Mapping[str, tuple[str | float, ...]] = {
     "keys": ("accelerator",),
     "kinds": ("gemm", "norm"),
     "metrics": ("mfu",),
+    "not_tried": ("[model]", "environment.match"),
     "ops": ("gemm",),
     "parts": ("forward", "idle"),
     "ratios": (1.5,),

@@ -25,6 +25,7 @@ from ci_score.run.story import Job, run
 from tests.builders import profile
 from tests.builders.launches import COMMIT, lines
 from tests.builders.scene import FAST, SLOW, Scene, on_pull_request, pull_request, record_in, tip
+from tests.builders.verdicts import policy_file
 
 THEIRS: dict[str, Any] = {"schema": 1, "rules": "reference"}
 SAME = b"schema = 1\nrules = 'reference'\n"
@@ -239,3 +240,22 @@ def test_job__looks_up_each_case_and_parses_each_policy_once(
     record = record_in(scene)
     assert len(record.acceptances) == (2 if measured is SLOW else 0)
     assert [notice.code for notice in record.notices].count(Why.OWN_POLICY) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "not_tried"),
+    [
+        ({"metrics": {"step_time_ms": {"fail": 0.6}}}, ()),
+        ({"model": {"parameters": 1e9}}, ("[model]",)),
+        ({"environment": {"match": ["accelerator"]}}, ("environment.match",)),
+    ],
+    ids=["limits", "model", "match"],
+)
+def test_run__says_what_of_its_own_policy_was_not_tried(
+    table: dict[str, Any], not_tried: tuple[str, ...]
+) -> None:
+    """What decides how a case is measured, or which baseline is found, is the base's alone."""
+    store = Counting(rules={"schema": 1, "rules": "training"})
+    record = left_by(store, policy_file(rules="training", **table), accepted=False)
+    (notice,) = (one for one in record.notices if one.code is Why.OWN_POLICY)
+    assert notice.data["not_tried"] == not_tried
