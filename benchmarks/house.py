@@ -46,7 +46,7 @@ DECIDES = "ci_score.judge.decide"
 FIRST_RULES = frozenset(
     {
         "judge.budgets",
-        "judge.deciding",
+        "judge.verdicts",
         "judge.decision",
         "judge.eligibility",
         "judge.error_budget",

@@ -13,7 +13,6 @@ from ci_score import lazy_door
 
 if TYPE_CHECKING:
     from ci_score.judge.acceptance import settle as settle
-    from ci_score.judge.deciding import decide as decide
     from ci_score.judge.exit_codes import exit_code as exit_code
     from ci_score.judge.injection import slowed as slowed
     from ci_score.judge.injection import unchanged as unchanged
@@ -23,11 +22,12 @@ if TYPE_CHECKING:
     from ci_score.judge.noise import Evidence as Evidence
     from ci_score.judge.noise import paired as paired
     from ci_score.judge.trend import trends as trends
+    from ci_score.judge.verdicts import decide as decide
 else:
     __getattr__ = lazy_door(
         __name__,
         acceptance=("settle",),
-        deciding=("decide",),
+        verdicts=("decide",),
         exit_codes=("exit_code",),
         injection=("slowed", "unchanged"),
         noise=("LEAST_PAIRS", "MOST_PAIRS", "SURE", "Evidence", "paired"),

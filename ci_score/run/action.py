@@ -67,7 +67,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         commit=event.sha,
         run=event.run,
         tracked=event.kind is Kind.TRACKED_BRANCH,
-        gates=event.gates,
+        may_lose_cases=not event.gates,
         notices=(Why.HEAD_CHECKED_OUT(),) if on_head else (),
     )
     return job, _baselines(

@@ -1,4 +1,4 @@
-"""The story of a run: read → score → find the baseline → compare → judge → publish.
+"""The story of a run: read → measure → find the baseline → compare → judge → report → publish.
 
 Every collaborator is an argument. Nothing here touches the network, the clock or the environment.
 """
@@ -37,7 +37,7 @@ class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
     `policy` is the workspace's file; `tracked` where the run is the baseline branch's own, and
-    `gates` where a known case may not be lost.
+    `may_lose_cases` where a known case may disappear without blocking.
     """
 
     cases: tuple[CaseInput, ...]
@@ -48,10 +48,9 @@ class Job:
     unjudged: Verdict | None = None
     notices: tuple[Reason, ...] = ()
     tracked: bool = False
-    gates: bool = True
+    may_lose_cases: bool = False
 
 
-NO_POLICY = PolicyFile({}, Policy())
 _NOBODY = Nobody()
 
 
@@ -64,26 +63,49 @@ def run(
     conversation: Conversation = _NOBODY,
     earlier: Iterable[Record] = (),
 ) -> Record:
-    """One run, from what was read to a published record whose verdict is the exit code."""
-    table = None if job.tracked else baselines.policy()
-    of_base = None if table is None else policy_of(table, "the baseline's policy")
-    in_force = of_base or job.policy
-    policy = (in_force or NO_POLICY).policy
-    own = (job.policy or NO_POLICY) if of_base else None
-    cases, notices = _measured(job, policy, earlier)
-    beside = [_beside_its_base(case, base, baselines, policy) for case, base in cases]
-    names = (*policy.named_metrics, *(own.policy.named_metrics if own else ()))
-    stage = [
-        compared(case, base, names) for (case, _), (base, _) in zip(cases, beside, strict=True)
-    ]
-    doubts = [doubt for _, doubt in beside if doubt is not None]
-    job = replace(job, notices=(*job.notices, *notices, *doubts))
-    record = judged_record(job, stage, in_force, baselines, conversation, now())
-    if own is not None and own.policy != policy:
-        notice = _under_its_own(job, stage, own.policy, policy, baselines)
+    """One run, from what was read to a published record; the gate makes its exit code of that."""
+    policies = _Policies.of(job, baselines)
+    measured, notices = _measured(job, policies.in_force, earlier)
+    cases = []
+    for case, session_base in measured:
+        baseline, doubt = _baseline_of(case, session_base, baselines, policies.in_force)
+        cases.append(compared(case, baseline, policies.named_metrics))
+        notices += doubt
+    job = replace(job, notices=(*job.notices, *notices))
+    record = judged_record(job, cases, policies.file, baselines, conversation, now())
+    if policies.own not in (None, policies.in_force):
+        notice = _under_its_own(job, cases, policies, baselines)
         record = record.but(notices=(*record.notices, notice))
     publish(record)
     return record
+
+
+@dataclass(frozen=True, slots=True)
+class _Policies:
+    """The policy that judges, each parsed once; `own` is the change's, where the base's judges."""
+
+    file: PolicyFile | None
+    own: Policy | None
+
+    @classmethod
+    def of(cls, job: Job, baselines: BaselineStore) -> _Policies:
+        """The base's policy where there is one: a change cannot loosen its own gate."""
+        table = None if job.tracked else baselines.policy()
+        if table is None:
+            return cls(job.policy, None)
+        own = job.policy.policy if job.policy else Policy()
+        return cls(policy_of(table, "the baseline's policy"), own)
+
+    @property
+    def in_force(self) -> Policy:
+        """The rules that decide; without any file the defaults."""
+        return self.file.policy if self.file else Policy()
+
+    @property
+    def named_metrics(self) -> list[str]:
+        """Every metric that either policy names, so that one comparison serves both."""
+        own = self.own.named_metrics if self.own else ()
+        return [*self.in_force.named_metrics, *own]
 
 
 # --- measured, and beside its base ----------------------------------------------------------------
@@ -91,39 +113,40 @@ def run(
 
 def _measured(
     job: Job, policy: Policy, earlier: Iterable[Record]
-) -> tuple[list[tuple[Measured, BaselineFound | None]], tuple[Reason, ...]]:
+) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
     """Each case with the base side of its own session, and what other attempts add to it."""
     cases = [
         with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
         for read in job.cases
     ]
     attempts = pooled([case for case, _ in cases], job.run, job.commit, earlier)
-    return [
+    pooled_cases = [
         (case, base_of_launches(case) if base and case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
-    ], attempts.notices
+    ]
+    return pooled_cases, list(attempts.notices)
 
 
-def _beside_its_base(
-    case: Measured, own: BaselineFound | None, baselines: BaselineStore, policy: Policy
-) -> tuple[Baseline, Reason | None]:
+def _baseline_of(
+    case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
+) -> tuple[Baseline, list[Reason]]:
     """The base side of the same session where it can prove anything, else the branch's record.
 
     Few pairs are one number a side: then the base should not be the change's own choice. With the
     session's base comes a question where it is unlike what the branch has measured.
     """
     recorded = baselines.find(case.name, _matching(case, policy))
-    if own is None:
-        return recorded, None
-    proves = len(case.pairs_of(STEP_TIME)) >= LEAST_PAIRS
+    if session_base is None:
+        return recorded, []
     if not isinstance(recorded, BaselineFound):
-        return own, None
-    if not proves:
-        return recorded, None
+        return session_base, []
+    if len(case.pairs_of(STEP_TIME)) < LEAST_PAIRS:
+        return recorded, []
     # Where the policy allows a record of another machine, its times tell nothing of this session.
     if case.environment.mismatch(recorded.case.environment) is not None:
-        return own, None
-    return _with_a_profile(own, case, recorded.case), _doubt(own.case, recorded.case)
+        return session_base, []
+    explained = _with_a_profile(session_base, case, recorded.case)
+    return explained, _doubts(session_base.case, recorded.case)
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:
@@ -132,19 +155,21 @@ def _matching(case: Measured, policy: Policy) -> Environment:
     return case.environment.but(**{key: None for key in MATCHING if key not in keys})
 
 
-def _doubt(base: Measured, recorded: Measured) -> Reason | None:
+def _doubts(base: Measured, recorded: Measured) -> list[Reason]:
     """That the session's base is not what the branch has measured: was it the right checkout?"""
     session_ms, record_ms = base.scorecard.step_time_ms, recorded.scorecard.step_time_ms
     if not session_ms or not record_ms or abs(session_ms / record_ms - 1) <= DOUBTFUL_BASE:
-        return None
-    return Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)
+        return []
+    return [Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)]
 
 
-def _with_a_profile(own: BaselineFound, head: Measured, recorded: Measured) -> BaselineFound:
+def _with_a_profile(
+    session_base: BaselineFound, head: Measured, recorded: Measured
+) -> BaselineFound:
     """A session measures its base without a profile: the branch's own record explains it."""
-    if own.case.timeline is not None or head.timeline is None:
-        return own
-    explained = own.case.but(
+    if session_base.case.timeline is not None or head.timeline is None:
+        return session_base
+    explained = session_base.case.but(
         phases=recorded.phases,
         ops=recorded.ops,
         ops_left_out=recorded.ops_left_out,
@@ -152,7 +177,7 @@ def _with_a_profile(own: BaselineFound, head: Measured, recorded: Measured) -> B
         categories=recorded.categories,
         timeline=recorded.timeline,
     )
-    return replace(own, case=explained)
+    return replace(session_base, case=explained)
 
 
 # --- judged -------------------------------------------------------------------------------------
@@ -163,7 +188,6 @@ class _Judgement:
     """What a policy makes of the cases, and of those that are missing."""
 
     cases: list[Judged]
-    lost: Mapping[str, Unjudged]
     unjudged: Verdict | None
     acceptances: tuple[Acceptance, ...]
     notices: tuple[Reason, ...]
@@ -171,67 +195,69 @@ class _Judgement:
 
 def judged_record(
     job: Job,
-    stage: Sequence[Compared],
-    policy: PolicyFile | None,
+    cases: Sequence[Compared],
+    file: PolicyFile | None,
     baselines: BaselineStore,
     conversation: Conversation,
     created_at: str,
 ) -> Record:
     """The record of cases that stand beside their baselines, judged by a policy."""
-    rules = (policy or NO_POLICY).policy
-    judgement = _judge(job, stage, rules, baselines, conversation)
+    policy = file.policy if file else Policy()
+    judgement = _judge(job, cases, policy, baselines, conversation)
     history = _history(job, judgement.cases, baselines, created_at)
     return Record(
         ci_score_version=__version__,
         created_at=created_at,
         commit=job.commit,
         run=job.run,
-        rules=rules.rules,
-        policy=dict(policy.table) if policy else None,
+        rules=policy.rules,
+        policy=dict(file.table) if file else None,
         cases=judgement.cases,
         unjudged=judgement.unjudged,
         notices=(*job.notices, *judgement.notices, *_moving_together(judgement.cases)),
         acceptances=judgement.acceptances,
         history=history,
-        trends=trends(judgement.cases, rules, history),
+        trends=trends(judgement.cases, policy, history),
     )
 
 
 def _judge(
     job: Job,
-    stage: Sequence[Compared],
+    cases: Sequence[Compared],
     policy: Policy,
     baselines: BaselineStore,
     conversation: Conversation,
 ) -> _Judgement:
-    branch = baselines.history(1)
-    cases = decide(stage, branch, policy)
-    lost = _lost_cases(policy, cases, baselines)
-    settled = settle(conversation, policy, cases, lost)
+    branch = baselines.history(most_records=1)
+    judged = decide(cases, branch, policy)
+    lost = _lost_cases(policy, judged, baselines)
+    settled = settle(conversation, policy, judged, lost)
     if settled.granted:
-        cases = decide(stage, branch, policy, settled.granted)
+        judged = decide(cases, branch, policy, settled.granted)
         lost = {name: why for name, why in lost.items() if not settled.accepts_loss_of(name)}
     trouble = (Why.COMMENTS_NOT_READ(words=settled.trouble),) if settled.trouble else ()
     told = () if _blocks(lost, job) else tuple(_told_of(lost))
     verdict = job.unjudged or _verdict_on(lost, job)
     if verdict is not None:
         verdict = verdict.but(may_pass=passes(policy, verdict.unjudged))
-    return _Judgement(cases, lost, verdict, settled.all, (*trouble, *told))
+    return _Judgement(judged, verdict, settled.all, (*trouble, *told))
 
 
 def _under_its_own(
-    job: Job, stage: Sequence[Compared], own: Policy, in_force: Policy, baselines: BaselineStore
+    job: Job, cases: Sequence[Compared], policies: _Policies, baselines: BaselineStore
 ) -> Reason:
-    """A change cannot loosen its own gate; what its own rules would say is said beside."""
+    """What the change's own policy would say; it may gate what no case measures."""
+    own = policies.own or Policy()
     try:
-        judgement = _judge(job, stage, own, baselines, _NOBODY)
+        judgement = _judge(job, cases, own, baselines, _NOBODY)
     except WrongUseError as error:
         return Why.OWN_POLICY_UNUSABLE(words=str(error))
     verdicts = [case.verdict for case in judgement.cases] + [judgement.unjudged]
     outcomes = [verdict.outcome for verdict in verdicts if verdict]
     outcome = Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE
-    names = [case.measured.name for case in stage]
-    return Why.OWN_POLICY(outcome=outcome.value, not_tried=_not_tried(names, own, in_force))
+    names = [case.measured.name for case in cases]
+    not_tried = _not_tried(names, own, policies.in_force)
+    return Why.OWN_POLICY(outcome=outcome.value, not_tried=not_tried)
 
 
 def _not_tried(names: Sequence[str], own: Policy, in_force: Policy) -> tuple[str, ...]:
@@ -265,7 +291,9 @@ def _blocks(lost: Mapping[str, Unjudged], job: Job) -> bool:
 
     The branch itself may lose one that it has known: that is how a case ends.
     """
-    return Unjudged.REQUIRED_CASE_MISSING in lost.values() or (bool(lost) and job.gates)
+    return Unjudged.REQUIRED_CASE_MISSING in lost.values() or (
+        bool(lost) and not job.may_lose_cases
+    )
 
 
 def _verdict_on(lost: Mapping[str, Unjudged], job: Job) -> Verdict | None:
@@ -307,7 +335,7 @@ def _history(
 ) -> tuple[HistoryPoint, ...]:
     """On the tracked branch the history goes on; elsewhere it is what the baseline remembers."""
     if not job.tracked:
-        return baselines.history(1)
+        return baselines.history(most_records=1)
     points = tuple(
         HistoryPoint(
             case=case.name,
@@ -324,4 +352,4 @@ def _history(
         for case in judged
         if case.has_a_time
     )
-    return join_histories(baselines.history(HISTORIES_JOINED), points)
+    return join_histories(baselines.history(most_records=HISTORIES_JOINED), points)

@@ -43,13 +43,11 @@ ROOMS: tuple[Room, ...] = (
         _knows(
             "run",
             "report",
-            "github",
             "measure",
             "judge",
             "judge.policy",
             "baselines",
             "compare",
-            "launches",
             "traces",
             "reference",
             "model",
@@ -73,18 +71,17 @@ ROOMS: tuple[Room, ...] = (
             "model",
             "files",
         ),
-        touches=_knows("os"),
     ),
     Room(
         "github",
         "HTTP below (`api`), verbs of our domain above; errors are translated here",
         _knows("model", "files"),
-        touches=_knows("requests", "time", "os"),
+        touches=_knows("requests", "time"),
     ),
     Room(
         "measure",
         "beside the accelerator, knows no GitHub: launches, A/B sessions, the machine",
-        _knows("judge", "launches", "model", "files"),
+        _knows("judge", "launches", "files"),
         touches=_knows("os", "sys", "time", "datetime", "random", "subprocess"),
     ),
     Room(
@@ -95,7 +92,7 @@ ROOMS: tuple[Room, ...] = (
     Room(
         "judge",
         "eligibility → evidence → decision; noise, trend, acceptance, parity's budgets",
-        _knows("judge.policy", "reference", "model", "files"),
+        _knows("judge.policy", "reference", "model"),
     ),
     Room(
         "judge.policy",
@@ -111,7 +108,6 @@ ROOMS: tuple[Room, ...] = (
         "baselines",
         "where a baseline comes from: artifacts or a folder; records read and written",
         _knows("model", "files"),
-        touches=_knows("os"),
     ),
     Room(
         "launches",
@@ -122,7 +118,6 @@ ROOMS: tuple[Room, ...] = (
         "traces",
         "files of a profiler → Profile: one file a format, one engine, ranks merged",
         _knows("model", "files"),
-        touches=_knows("os"),
     ),
     Room("reference", "frozen: scoring, parity, their markdown", _knows("model", "files")),
     Room("model", "the values that travel, the facts, the shipped schemas", is_open=True),

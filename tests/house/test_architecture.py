@@ -45,6 +45,19 @@ def test_architecture__arrows_go_one_way(path: Path) -> None:
     assert found - {room.name, "errors", "__init__"} <= room.knows
 
 
+def test_architecture__the_plan_allows_no_more_than_is_used() -> None:
+    """An arrow that nobody needs would let in the next import unnoticed."""
+    knows: dict[str, set[str]] = {room.name: set() for room in ROOMS}
+    touches: dict[str, set[str]] = {room.name: set() for room in ROOMS}
+    for path in FILES:
+        room = room_of(module_of(path))
+        knows[room] |= {room_of(module) for module, _ in filter(None, map(ours, imports(path)))}
+        touches[room] |= {one.module.split(".")[0] for one in imports(path)}
+    for room in ROOMS:
+        assert room.knows <= knows[room.name], room.name
+        assert room.touches <= touches[room.name], room.name
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_architecture__a_room_touches_what_the_plan_says(path: Path) -> None:
     """The model, the judgement and the texts know no network, no environment, no clock."""

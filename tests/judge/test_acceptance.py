@@ -21,8 +21,8 @@ from ci_score.judge.acceptance import (
     sentences,
     settle,
 )
-from ci_score.judge.deciding import decide
 from ci_score.judge.policy import Policy
+from ci_score.judge.verdicts import decide
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, LaunchNumbers, Measured

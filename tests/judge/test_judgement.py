@@ -15,12 +15,12 @@ from pydantic import ValidationError
 
 from ci_score.compare import compared
 from ci_score.judge.budgets import with_demands
-from ci_score.judge.deciding import decide
 from ci_score.judge.error_budget import shared_chances
 from ci_score.judge.evidence import comparable_points
 from ci_score.judge.noise import Evidence
 from ci_score.judge.policy import GateRule, rules_of
 from ci_score.judge.trial import Demand, Finding, Trial
+from ci_score.judge.verdicts import decide
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import Contribution
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named

@@ -1,10 +1,12 @@
-"""The decision: cases beside their baselines × the branch's history × a policy → their verdicts.
+"""The verdict of each case of a report: cases beside their baselines × history × policy.
 
-A case is first asked whether it can be judged at all (`eligibility`). Then each gated metric is
-weighed (`decision`) by the best `evidence` there is: pairs of launches, the branch's history, an
-exact count, or one number a side. The chance of a false failure is shared by all metrics and cases
-of the report (`error_budget`), budgets and parities need no baseline (`budgets`), and `summary`
-puts a case together.
+- A *trial* is a case with everything that its verdict rests on.
+- `eligibility` asks first whether it can be judged at all, and against what.
+- A *finding* is a metric's change with its limits and the best `evidence` on it: pairs of launches,
+  the branch's history, an exact count, or one number a side.
+- `error_budget` shares the chance of a false failure among all findings of the report.
+- `decision` says what becomes of each finding, and `caps` what keeps it from failing.
+- `budgets` and `parity` demand what needs no baseline; `summary` puts the case's verdict together.
 """
 
 from __future__ import annotations
@@ -37,24 +39,29 @@ def decide(
     policy: Policy,
     acceptances: Sequence[Acceptance] = (),
 ) -> list[Judged]:
-    """Every case with its verdict. Pure: called again for acceptances, or for another policy."""
+    """Every case with its verdict.
+
+    Pure, so it is called again for acceptances and for another policy. It refuses a policy that
+    gates what no case measures, with WrongUseError.
+    """
     refuse_idle_gates(policy, cases)
     named = {case.measured.name: case.measured for case in cases}
     trials = [
         _trial(case, branch, rules_of(policy, case.measured.name), named, acceptances)
         for case in cases
     ]
-    eligibilities = [eligible(trial) for trial in trials]
+    # What each case is judged against, or the verdict that it cannot be judged.
+    against = [eligible(trial) for trial in trials]
     findings = [
-        [] if isinstance(found, Verdict) else findings_of(trial)
-        for trial, found in zip(trials, eligibilities, strict=True)
+        [] if isinstance(base, Verdict) else findings_of(trial)
+        for trial, base in zip(trials, against, strict=True)
     ]
     chances = shared_chances([_allowed(trial) for trial in trials], findings)
     return [
-        _unjudged_case(trial, found, policy, named)
-        if isinstance(found, Verdict)
-        else _judged_case(trial, found, policy, named, rows, shares)
-        for trial, found, rows, shares in zip(trials, eligibilities, findings, chances, strict=True)
+        _unjudged_case(trial, base, policy, named)
+        if isinstance(base, Verdict)
+        else _judged_case(trial, base, policy, named, rows, shares)
+        for trial, base, rows, shares in zip(trials, against, findings, chances, strict=True)
     ]
 
 
@@ -116,7 +123,7 @@ def _why_not(row: Difference, delta: float | None) -> Reason | None:
 
 
 def _allowed(trial: Trial) -> float:
-    """The chance of a false failure; a session with several looks spends it over all of them."""
+    """The chance of a false failure; an A/B session that was judged on the way shares it out."""
     of_this_look = max((launch.look_share for launch in trial.case.launches), default=1.0)
     return trial.rules.measure.false_fail * of_this_look
 
@@ -148,11 +155,11 @@ def _judged_case(
     chances: Sequence[float | None],
 ) -> Judged:
     held_back_by = caps(trial, baseline)
-    judged = {
+    weighed_by_metric = {
         row.change.metric: weighed(row, trial, chance, held_back_by)
         for row, chance in zip(findings, chances, strict=True)
     }
-    changes = tuple(judged.get(change.metric, change) for change in trial.changes)
+    changes = tuple(weighed_by_metric.get(change.metric, change) for change in trial.changes)
     regressed = any(
         change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in changes
     )
@@ -175,7 +182,7 @@ def _judged(
     named: Mapping[str, Measured],
     *,
     changes: tuple[Change, ...],
-    **found: object,
+    **more: object,
 ) -> Judged:
     verdict = verdict.but(remarks=tuple(_remarks(trial)), may_pass=passes(policy, verdict.unjudged))
     return Judged.of(
@@ -185,7 +192,7 @@ def _judged(
         baseline=_baseline_used(trial),
         changes=changes,
         verdict=verdict,
-        **found,
+        **more,
     )
 
 
