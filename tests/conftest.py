@@ -12,17 +12,13 @@ from hypothesis import settings
 from tests.builders.scene import REPOSITORY, TOKEN, Scene, contract_violations
 from tests.loopback_github import LoopbackGitHub, State
 
-# On a runner every `ci-score run` would be the Action's; a test says so where it wants that.
+# On a runner every `ci-score run` would act as the Action; a test that wants this sets them itself.
 for variable in [name for name in os.environ if name.startswith(("GITHUB_", "INPUT_"))]:
     del os.environ[variable]
 
-# On a runner every `ci-score run` would be the Action's; a test says so where it wants that.
-for variable in [name for name in os.environ if name.startswith(("GITHUB_", "INPUT_"))]:
-    del os.environ[variable]
-
-# Timing belongs into benchmarks: a slow machine must not fail a test.
+# Only benchmarks measure time: a slow machine must not fail a test.
 settings.register_profile("suite", deadline=None, max_examples=60)
-# Half a minute of damaged files, other ones each time: `.ci/run` asks for it.
+# More examples, and other ones each time; `.ci/run` uses this profile for damaged files.
 settings.register_profile(
     "long", settings.get_profile("suite"), max_examples=400, derandomize=False
 )

@@ -1,4 +1,4 @@
-"""The command line: one file a command, loaded when it is used; exit codes are decided here."""
+"""The command line: one file per command, loaded on use. Exit codes are decided here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
     """Imports a command's module only when that command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which a newcomer needs them."""
+        """The commands, in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -59,8 +59,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Performance review of ML training in pull requests.
 
-    Reads what a profiler wrote, computes a scorecard, compares it with a baseline and says what
-    became slower, where, and how sure that is.
+    Reads a profiler's files, computes a scorecard, compares it with a baseline and says what became
+    slower, where, and how sure that is.
 
     \b
     Examples:
@@ -71,15 +71,15 @@ def cli() -> None:
     \b
     Exit codes:
       0  pass or warning
-      1  a regression beyond a limit on which the policy fails
+      1  a regression beyond a limit, which the policy fails
       2  wrong use or a bad file
       3  could not judge, or ci-score broke
-      10 one run looks wrong, of `suspect` alone
+      10 one run looks wrong (only `suspect`)
     """
 
 
 def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
-    """Runs a command and returns its exit code; click's own would call an abort a regression."""
+    """Runs a command and returns its exit code. An abort is 3; with click it would be 1."""
     try:
         result = cli.main(
             list(arguments),
@@ -96,15 +96,15 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
             error.show()
         return EXIT_WRONG_USE
     except (click.Abort, KeyboardInterrupt):
-        say("ci-score: interrupted, nothing was judged")
+        say("ci-score: interrupted, so nothing was judged")
         return EXIT_BROKE
     except SystemExit as stop:
-        # click leaves so after completing a word, and with 1 where our output's reader is gone.
+        # click exits after completing a word, and exits with 1 if the reader of our output is gone.
         return EXIT_BROKE if stop.code else 0
-    except OSError as error:  # our own files are guarded: this is standard output that is full
-        say(f"ci-score: the machine refuses ({error}), nothing was judged")
+    except OSError as error:  # such as a full disk behind standard output; files have own errors
+        say(f"ci-score: the machine refuses ({error}), so nothing was judged")
         return EXIT_BROKE
-    except Exception as error:  # noqa: BLE001 - whatever broke, it is no regression
+    except Exception as error:  # noqa: BLE001 - a crash must not look like a regression
         for line in _crash_report(error):
             say(line)
         return EXIT_BROKE

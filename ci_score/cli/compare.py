@@ -30,12 +30,12 @@ from ci_score.report import render
 )
 @options.gate_options
 @options.output_options
-def command(record: str, baseline: str, config: Path | None, **said: Any) -> int:
+def command(record: str, baseline: str, config: Path | None, **values: Any) -> int:
     """Judge RECORD against BASELINE.
 
-    RECORD is a ci-score.json (which `ci-score run` leaves) or a bare scorecard (which `ci-score
-    score --json` prints). BASELINE is one too, or a folder of records, of which each case takes
-    the newest that fits. One of them may be - for standard input.
+    RECORD is a ci-score.json (from `ci-score run`) or a bare scorecard (from `ci-score score
+    --json`). BASELINE is one too, or a folder of records, where each case takes the newest that
+    fits. One of them may be -, for standard input.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def command(record: str, baseline: str, config: Path | None, **said: Any) -> int
       ci-score compare ci-score.json baselines/ --config .github/ci-score.toml
     """
     options.only_one_stdin(record, baseline)
-    output, gate = options.output_of(said), options.gate_of(said)
+    output, gate = options.output_of(values), options.gate_of(values)
     head = _read(record)
     if not head.cases:
         source = display_name(record)
@@ -55,7 +55,7 @@ def command(record: str, baseline: str, config: Path | None, **said: Any) -> int
     store = _store(baseline, head)
     file = _policy(config, store)
     policy = file.policy if file else Policy()
-    # Pairs tell of the base that was measured beside them, and not of the one that is asked for.
+    # The launches of its own base are left out, because the user asks to compare with another one.
     cases = [
         compared(
             case.but(launches=_of_head(case)),
@@ -92,5 +92,5 @@ def _store(name: str, head: Record) -> FolderBaselines:
     path = Path(name)
     if name != STANDARD_INPUT and path.is_dir():
         return FolderBaselines(path, asking=head)
-    # A file that was named is there and readable, or the call is wrong.
+    # A file that the user named must exist and be readable; reading it raises otherwise.
     return FolderBaselines.of_records([(display_name(name), _read(name))], asking=head)

@@ -26,7 +26,7 @@ CASE = "llm-1b@l4"
 MAIN_COMMIT = "1f0c2a9be6d1f5a64e4a7a4f5c0a3d2b8e9f7061"
 PULL_REQUEST_COMMIT = "9a41d7e0c35b82f4ad6671c0de94f3b2a5087c1e"
 MAIN_TIME = "2026-01-05T08:00:00Z"
-# What one device moves in a step of the sample: weights, gradients, optimizer state, activations.
+# The bytes that one device moves in a step: weights, gradients, optimizer state, activations.
 WORKLOAD = Workload(bytes_per_step=58e9)
 
 
@@ -42,8 +42,8 @@ WORKLOAD = Workload(bytes_per_step=58e9)
 def command(output_dir: Path, as_json: bool) -> None:
     """Run the main job on sample data: record a default branch, then review a pull request.
 
-    The sample pull request loses a fusion in the backward pass. Nothing is sent anywhere, and the
-    demo exits 0 although the check of such a pull request would fail.
+    The sample pull request loses a fusion in the backward pass. Nothing is sent anywhere. The demo
+    exits with 0, although the check of such a pull request would fail.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def command(output_dir: Path, as_json: bool) -> None:
     )
     record = run(
         job("pull_request.json", PULL_REQUEST_COMMIT),
-        # The record itself and not its folder, where a user may have put others.
+        # The record itself and not its folder, because a user may have put others there.
         baselines=FolderBaselines(kept[0]),
         publish=lambda record: _publish(record, output_dir),
         now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -79,7 +79,7 @@ def command(output_dir: Path, as_json: bool) -> None:
 
 
 def job(name: str, commit: str) -> Job:
-    """The job that a sample stands for."""
+    """The job of judging a sample."""
     case = CaseInput(CASE, sample(name))
     return Job(cases=(case,), workload=WORKLOAD, commit=commit)
 

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def input_options(command: F) -> F:
-    """One option an input, which a container's INPUT_ variable sets as well."""
+    """One option per input; a container's INPUT_ variable sets it as well."""
     for row in reversed(INPUTS.values()):
         default = "GITHUB_TOKEN" if row.is_token else row.default
         command = click.option(
@@ -40,10 +40,10 @@ def input_options(command: F) -> F:
 def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     """Do the whole job: read, score, find the baseline, compare, judge, publish.
 
-    In a GitHub Actions job it is the Action: inputs come as INPUT_ variables, baselines from the
-    default branch's artifacts, and the report goes to the pull request and the job's summary.
-    Elsewhere the baselines are a folder (--baseline, or ci-score/baselines), nothing is sent, and
-    each run is compared with the one before.
+    In a GitHub Actions job this is the Action: inputs come as INPUT_ variables, baselines come from
+    the default branch's artifacts, and the report goes to the pull request and the job's summary.
+    Elsewhere a folder holds the baselines (--baseline, or ci-score/baselines), nothing is sent, and
+    each run is compared with the one before it.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
 
 
 def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool) -> World:
-    """What this machine, or the job on it, gives to a run."""
+    """What a run needs from this machine, or from the job on it."""
     return World(
         environment=os.environ,
         sleep=machine.sleep,
@@ -76,11 +76,11 @@ def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool) -
 
 
 def settings_here(values: Mapping[str, str | None]) -> Settings:
-    """The settings that the options or a container's variables spell, in the workspace."""
+    """The settings from the options or a container's variables, for the workspace."""
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
     return settings_of(inputs, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
 
 
 def now() -> str:
-    """The time in the one form that records have."""
+    """The time, in the form that records need."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

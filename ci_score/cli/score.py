@@ -38,11 +38,11 @@ from ci_score.traces import read_profile
 )
 @options.gate_options
 @options.output_options
-def command(profile: str, baseline: str | None, case_name: str | None, **said: Any) -> int:
+def command(profile: str, baseline: str | None, case_name: str | None, **values: Any) -> int:
     """Score one PROFILE (a file, or - for standard input).
 
-    Without a baseline it describes and exits 0. With one it judges: exit 1 is a regression that
-    --fail-on asks to fail on, exit 3 a comparison that nothing was measured for.
+    Without a baseline it describes the profile and exits with 0. With one it judges: it exits with
+    1 on a regression that --fail-on names, and with 3 if there was nothing to compare.
 
     \b
     Examples:
@@ -52,15 +52,15 @@ def command(profile: str, baseline: str | None, case_name: str | None, **said: A
       zcat profile.json.gz | ci-score score - --baseline main.json
     """
     options.only_one_stdin(profile, baseline)
-    output, gate = options.output_of(said), options.gate_of(said)
+    output, gate = options.output_of(values), options.gate_of(values)
     source = options.source_of(profile)
     with progress("reading", quiet=output.as_json):
         read = read_profile(source)
-    case = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(said))
+    case = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(values))
     if baseline is not None:
         used = BaselineUsed(source=display_name(baseline))
-        found = BaselineFound(_case_of(baseline, case_name), used)
-        (case,) = decide([compared(case, found)], (), Policy())
+        base = BaselineFound(_case_of(baseline, case_name), used)
+        (case,) = decide([compared(case, base)], (), Policy())
     record = Record.describing([case])
     style = output.style
     output.write(dump(case.scorecard) if output.as_json else render(record, style))
@@ -71,11 +71,11 @@ def _case_of(name: str, case_name: str | None) -> Judged:
     record = read_record(read_bytes(name, LOCAL_RECORD_LIMIT), display_name(name))
     if case_name is None and len(record.cases) == 1:
         return record.cases[0]
-    found = record.case(case_name or DEFAULT_CASE)
-    if found is None:
-        known = ", ".join(case.name for case in record.cases) or "none"
+    case = record.case(case_name or DEFAULT_CASE)
+    if case is None:
+        known = ", ".join(each.name for each in record.cases) or "none"
         raise WrongUseError(
             f"{name} has no case {case_name or DEFAULT_CASE!r} (it has: {known});"
             " name one with --case"
         )
-    return found
+    return case

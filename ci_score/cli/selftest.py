@@ -1,4 +1,4 @@
-"""`ci-score selftest`: a slowdown is planted in the user's own files; the gate has to find it."""
+"""`ci-score selftest`: plants a slowdown in the user's own files, which the gate has to block."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INPUTS_HERE = (
 )
 LARGEST_SLOWDOWN = 2.0
 CLOSE_ENOUGH = 0.001
-# A limit of just the planted size is exceeded, whichever way its ratio is rounded.
+# Added to the slowdown, so that it exceeds a limit of the same size however the ratio is rounded.
 JUST_BEYOND = 1e-9
 WHEN = "2000-01-01T00:00:00Z"
 
@@ -62,7 +62,7 @@ def _inputs(command: F) -> F:
     "--baseline",
     metavar="PATH",
     default="",
-    help="Records whose history counts as the branch's, where the policy judges by it.",
+    help="Records whose history counts as the branch's, if the policy judges by history.",
 )
 @click.option(
     "--slowdown",
@@ -76,11 +76,11 @@ def _inputs(command: F) -> F:
 def command(slowdown: float, as_json: bool, **values: str | None) -> int:
     """Plant a slowdown in your own files, and show whether your policy blocks it.
 
-    The same files as of `ci-score run` are judged twice a case: as they are, which has to pass, and
-    with every time of the case longer, which has to fail. Where both sides were measured, what they
-    differ by on average is taken out first, so that only the machine's noise is left. Nothing is
-    written. Exit 0 is a gate that works; 3 one that would let the slowdown pass, or that would
-    block unchanged files, with what to change.
+    It judges the files of `ci-score run` twice for each case. Unchanged, they have to pass. With
+    every time of the case longer, they have to fail. If both sides were measured, it first takes
+    out their average difference, so that only the machine's noise is left. Nothing is written.
+    Exit 0: the gate works. Exit 3: it would let the slowdown pass, or would block unchanged files;
+    the output says what to change.
 
     \b
     Examples:
@@ -105,7 +105,7 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """The user's gate, with their own files as what the branch has measured."""
+    """The user's gate, with their own files as the branch's baseline."""
 
     job: Job
     store: FolderBaselines
@@ -113,17 +113,17 @@ class _Gate:
 
     @classmethod
     def of(cls, job: Job, settings: Settings) -> _Gate:
-        """The gate that judges these files with a baseline that is no other than they."""
+        """The gate that judges these files, with these same files as the baseline."""
         job = replace(job, cases=tuple(unchanged(case) for case in job.cases), tracked=False)
         alone = replace(job, cases=tuple(replace(case, base=None) for case in job.cases))
-        before = _judged(alone, FolderBaselines.of_records([], _NOBODY))
+        before = _judged(alone, FolderBaselines.of_records([], _NO_CASES))
         if settings.baseline is not None:
             past = FolderBaselines(settings.baseline, must_exist=True).history(1)
             before = before.but(history=past)
-        return cls(job, FolderBaselines.of_records([("these files", before)], _NOBODY), settings)
+        return cls(job, FolderBaselines.of_records([("these files", before)], _NO_CASES), settings)
 
     def tested(self, slowdown: float) -> _Result:
-        """What becomes of the unchanged files, and of each case that is slower."""
+        """The verdicts on the unchanged files, and on each case with the slowdown."""
         record = _judged(self.job, self.store)
         cases = [
             self._planted(number, slowdown, untouched)
@@ -162,7 +162,7 @@ class _Gate:
         return fails and self.code(record) == EXIT_REGRESSION
 
     def _blocks_from(self, number: int) -> float | None:
-        """The smallest slowdown that is blocked, up to a threefold step."""
+        """The smallest slowdown that the gate blocks; None if it blocks not even the largest."""
         passes, fails = 0.0, LARGEST_SLOWDOWN
         if not self._blocks(self._slower(number, fails), number):
             return None
@@ -175,19 +175,19 @@ class _Gate:
         return fails
 
 
-_NOBODY = Record.describing(())
+_NO_CASES = Record.describing(())
 
 
 def _judged(job: Job, store: FolderBaselines) -> Record:
     return run(job, baselines=store, publish=lambda _: None, now=lambda: WHEN)
 
 
-# --- what is said -------------------------------------------------------------------------------
+# --- the output -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Planted:
-    """A case as it is and slower, and what its gate made of both."""
+    """A case unchanged and slower, with the verdicts on both."""
 
     untouched: Judged
     slower: Judged
@@ -216,8 +216,8 @@ class _Result:
             "cases": [
                 {
                     "name": case.slower.name,
-                    "unchanged": _said(case.untouched),
-                    "planted": _said(case.slower),
+                    "unchanged": _verdict_of(case.untouched),
+                    "planted": _verdict_of(case.slower),
                     "blocked": case.blocked,
                     "blocks_from": case.blocks_from,
                     "advice": case.advice,
@@ -256,11 +256,11 @@ def _percent(share: float) -> str:
 
 def _from(slowdown: float | None) -> str:
     if slowdown is None:
-        return "; this gate blocks no slowdown at all"
+        return "; this gate does not block any slowdown"
     return f"; this gate blocks from about {_percent(slowdown)} on"
 
 
-def _said(case: Judged) -> dict[str, str] | None:
+def _verdict_of(case: Judged) -> dict[str, str] | None:
     verdict = case.verdict
     return {"outcome": verdict.outcome.value, "headline": headline(case)} if verdict else None
 
@@ -268,16 +268,16 @@ def _said(case: Judged) -> dict[str, str] | None:
 def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -> Iterator[str]:
     """Why the slowdown is not blocked, and what would change that."""
     if settings.fail_on is FailOn.NEVER:
-        yield "fail-on: never blocks nothing; leave it away"
+        yield "fail-on: never lets everything pass; leave it out"
         return
     times = [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
     gated = [change for change in times if change.gated and change.delta is not None]
     if not case.has_a_time:
-        yield "nothing was measured of it: see above"
+        yield "it was not measured: see above"
     elif not times:
         yield "it could not be compared: see above"
     elif not any(change.gated for change in times):
-        yield "the policy gates neither throughput nor step time: take `gate = false` away"
+        yield "the policy gates neither throughput nor step time: remove `gate = false`"
     for change in gated:
         metric = metric_of(change)
         if change.fail_limit is None:
@@ -296,8 +296,8 @@ def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -
 
 def _unverified(record: Record) -> str:
     words = (
-        "one number a side cannot be told from noise, so it warns at most: measure head and base in"
+        "one number per side could be noise, so it warns at most: measure head and base in"
         f" turns, {LEAST_PAIRS} pairs or more (`ci-score ab` does), or give the branch"
         f" 12 runs of history (--baseline)"
     )
-    return words if record.rules == "training" else f"{words}; or leave `design` away"
+    return words if record.rules == "training" else f"{words}; or leave `design` out"

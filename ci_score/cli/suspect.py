@@ -18,16 +18,16 @@ from ci_score.run import exit_code_of, suspicious_run
 @click.option("--json", "as_json", is_flag=True, help="Print the record instead of the report.")
 @click.pass_obj
 def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
-    """Say whether one run looks wrong, so that the A/B measurement is worth its time.
+    """Say whether one run looks wrong, so that an A/B measurement is worth its time.
 
-    It takes what `ci-score run` takes and publishes nothing: no comment, no record, no output. A
-    policy's demand for interleaved pairs is left to that measurement.
+    It takes the options of `ci-score run` and publishes nothing: no comment, no record, no output.
+    It ignores the policy's `design`, which the A/B measurement then meets.
 
     \b
     Exit codes:
       10  it looks wrong: slower than a limit, crashed, other work, or a case is missing
-       0  it does not
-       3  that cannot be told: no baseline, another machine, too noisy, nothing measured
+       0  it looks right
+       3  it cannot be decided: no baseline, another machine, too noisy, nothing measured
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What is trained, as a policy's `[model]` table says it: the work of a token is for MFU."""
+"""What is trained, as a policy's `[model]` table says it. MFU needs the work of a token."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ class Table(Value):
 
 
 class Model(Table):
-    """What is trained: MFU needs the work of a token."""
+    """What is trained: with it the work of a token is known, which MFU needs."""
 
     parameters: Annotated[
-        float | None, Field(gt=0, description="All parameters: 6 FLOPs for each and token.")
+        float | None, Field(gt=0, description="All parameters: 6 FLOPs per parameter and token.")
     ] = None
     active_parameters: Annotated[
-        float | None, Field(gt=0, description="Those that a token meets, in a mixture of experts.")
+        float | None,
+        Field(gt=0, description="The parameters that one token uses, in a mixture of experts."),
     ] = None
     layers: Annotated[
         int | None,
@@ -33,11 +34,15 @@ class Model(Table):
     hidden: Annotated[int | None, Field(ge=1, description="The model's width.")] = None
     sequence: Annotated[int | None, Field(ge=1, description="Tokens in a sequence.")] = None
     precision: Annotated[
-        Precision | None, Field(description="Which of the accelerator's peaks MFU is a share of.")
+        Precision | None, Field(description="Which peak of the accelerator MFU is a share of.")
     ] = None
     flops_per_token: Annotated[
         float | None,
-        Field(gt=0, description="The work of a token, instead of what follows from the rest."),
+        Field(
+            gt=0,
+            description="The work of a token, instead of the number that follows from the other"
+            " keys.",
+        ),
     ] = None
     recomputed_flops_per_token: Annotated[
         float | None,

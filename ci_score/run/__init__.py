@@ -1,8 +1,8 @@
 """The story of a run: settings → case files → reading → story → publishing.
 
 `run_as_asked` is the whole job: the Action for its event, or the same on a machine without GitHub.
-`suspicious_run` judges one run alone, and `exit_code_of` says whether it looks wrong. `run` is the
-story that all of them tell, with every collaborator an argument.
+`suspicious_run` judges one run alone, and `exit_code_of` says whether it looks wrong. All of them
+call `run`, which takes everything that it works with as an argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Action: one run for its event. What it does not do itself is handed in."""
+"""The Action: one run for its event. What it needs from outside comes with the `World`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ci_score.run.settings import Settings
 from ci_score.run.story import Job, run
 from ci_score.run.triage import ForOneRun, for_one_run
 
-# A request each; the newest usable one has what the others measured.
+# Each costs a request, and the newest usable one also holds what those before it measured.
 MOST_EARLIER = 4
 
 
 def run_action(settings: Settings, world: World) -> int:
-    """In a job: read, score, compare, judge and publish, or post another run's report."""
+    """In a job: read, score, compare, judge and publish; or post the report of another run."""
     context = Run.of(settings, world)
     if context.event.producer is not None:
         return _post_for(context, context.event.producer)
@@ -57,9 +57,9 @@ def triage_in_job(settings: Settings, world: World) -> Record:
 
 
 def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
-    """What this run measured, and what that is compared with."""
+    """What this run measured, and the baselines to compare it with."""
     settings, event = context.settings, context.event
-    # Whether the workspace has the pull request's head instead of the test merge.
+    # With the pull request's head in the workspace, the base differs from that of the test merge.
     head = event.pull.head_sha if event.pull else None
     on_head = head is not None and checked_out(settings.workspace) == head != event.sha
     job = replace(
@@ -76,7 +76,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
 
 
 def _earlier_attempts(context: Run) -> Iterator[Record]:
-    """What the attempts before this one of the same run have left; only a re-run asks for it."""
+    """The records of the attempts before this one of the same run; only a re-run reads them."""
     api, event, name = context.api, context.event, context.settings.baseline_artifact
     name = name if event.kind is Kind.TRACKED_BRANCH else f"{name}-pr"
     try:
@@ -86,33 +86,33 @@ def _earlier_attempts(context: Run) -> Iterator[Record]:
                 data = artifacts.record_in(api, event.repository, upload)
                 yield read_record(data, "the record of an earlier attempt")
     except GitHubError:
-        return  # the report says that nothing was found
+        return  # the report then says that no earlier record was found
 
 
 # --- what was measured --------------------------------------------------------------------------
 
 
 def _profiles(context: Run) -> Profiles:
-    """The files in the workspace, or those of this run's artifacts where an input names them."""
+    """The files in the workspace, or those in this run's artifacts if an input names them."""
     pattern, event = context.settings.profile_artifact, context.event
     if not pattern:
         return profiles_in_workspace(context.settings)
-    found: CaseFiles = {}
+    files_of: CaseFiles = {}
     try:
         for name, members in artifacts.profile_artifacts(
             context.api, event.repository, event.run_id, pattern
         ):
             for case, files in files_of_artifact(members, _case_of(name, pattern)).items():
-                found.setdefault(case, []).extend(files)
+                files_of.setdefault(case, []).extend(files)
     except BadInputError as error:
         return Profiles({}, unjudged(Unjudged.NOTHING_MEASURED, quoted(str(error))))
     except GitHubError as error:
         return Profiles({}, unjudged(Unjudged.API_DOWN, quoted(str(error))))
-    return Profiles(found)
+    return Profiles(files_of)
 
 
 def _case_of(name: str, pattern: str) -> str | None:
-    """`profile-llama` by the pattern `profile-*` is the case llama; a plain name names no case."""
+    """With the pattern `profile-*`, `profile-llama` is the case llama; a plain name gives none."""
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     return None if fixed == pattern else case_name(name.removeprefix(fixed))
 
@@ -141,10 +141,10 @@ def _baselines(context: Run, event: Event, line: Callable[[], Iterator[str]]) ->
 
 
 def _post_for(context: Run, producer: ProducerRun) -> int:
-    """A workflow_run: the report of a run that could not post it. It never fails a check."""
+    """For a workflow_run: posts the report of a run that could not. It never fails a check."""
     try:
-        for said in _posted(context, producer):
-            context.world.say(said)
+        for line in _posted(context, producer):
+            context.world.say(line)
     except (GitHubError, BadInputError) as error:
         context.world.say(f"nothing posted: {error}")
     return EXIT_OK
@@ -160,18 +160,18 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
         yield f"nothing to post: the run left no artifact {name}"
         return
     record = read_record(data, f"the record of run {producer.run.number}")
-    found = commits.pulls_of_producer(context.api, event.repository, producer)
-    if not found:
+    pulls = commits.pulls_of_producer(context.api, event.repository, producer)
+    if not pulls:
         yield "nothing to post: no open pull request has its head"
-    for pull in found:
+    for pull in pulls:
         yield _post(context, producer, pull, record)
 
 
-def _post(context: Run, producer: ProducerRun, found: commits.FoundPull, record: Record) -> str:
+def _post(context: Run, producer: ProducerRun, target: commits.FoundPull, record: Record) -> str:
     api = context.api
     subject = replace(
         context.event,
-        pull=found.pull,
+        pull=target.pull,
         run=producer.run,
         run_id=producer.id,
         workflow=producer.workflow,
@@ -180,10 +180,10 @@ def _post(context: Run, producer: ProducerRun, found: commits.FoundPull, record:
     baselines = _baselines(
         context, subject, lambda: commits.line_of_merge(api, subject, record.commit)
     )
-    conversation = PullConversation(api, subject.repository, found.pull.number)
+    conversation = PullConversation(api, subject.repository, target.pull.number)
     judged = judged_anew(record, baselines, conversation, context.world.now())
     judged = judged.but(run=producer.run, commit=producer.head_sha)
-    of_whom = " of a fork" if found.pull.from_fork else ""
+    of_whom = " of a fork" if target.pull.from_fork else ""
     where = f"run {producer.run.number}{of_whom}"
     posting = replace(context, event=subject, conversation=conversation)
     written = post_comment(judged, posting, measured_by=where)

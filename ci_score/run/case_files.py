@@ -1,4 +1,4 @@
-"""Which files belong to which case: `name=glob` lines, folders, and the members of artifacts."""
+"""Which files belong to which case, by `name=glob` lines, folders, and members of artifacts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "harness"})
 
 @dataclass(frozen=True, slots=True)
 class CaseSource:
-    """One line of an input: where to look, and what the case is called if the line says so."""
+    """One line of an input: where to look, and the case's name if the line gives it."""
 
     pattern: str
     name: str | None = None
@@ -31,10 +31,10 @@ class CaseSource:
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """A file of a case, not read yet: in the workspace, or a member of an artifact.
+    """A file of a case that is not read yet: in the workspace, or a member of an artifact.
 
-    `named` where the user has named this very file, and not a folder or glob that it is in;
-    `environment` is the environment.json beside it, or the nearest one above it in that folder, and
+    `named` says that the user named this very file, and not a folder or glob with it.
+    `environment` is the environment.json beside it, or the nearest one above it in that folder.
     `profiles` are those of each side that `ci-score ab` left beside its measurements.
     """
 
@@ -47,13 +47,13 @@ class CaseFile:
     profiles: Mapping[str, tuple[CaseFile, ...]] = field(default_factory=dict)
 
     def source(self) -> ProfileSource:
-        """For a reader of profiles; BadInputError where it must not be read."""
+        """The file for a reader of profiles; BadInputError if it must not be read."""
         if self.problem:
             raise BadInputError(self.name, found=self.problem, expected="a file of the workspace")
         return ProfileSource(self.name, self.path, self.data)
 
     def read(self) -> bytes:
-        """All of it, for what is small."""
+        """All of its bytes; for small files only."""
         return self.source().whole()
 
 
@@ -61,7 +61,7 @@ CaseFiles = dict[str, list[CaseFile]]
 
 
 def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:
-    """The lines of an input; a name that no case may have is an error."""
+    """The lines of an input; WrongUseError if a case has a name that is not allowed."""
     sources = []
     for line in filter(None, map(str.strip, text.splitlines())):
         named = _NAMED.fullmatch(line)
@@ -81,24 +81,24 @@ def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:
 def find_files(
     sources: Iterable[CaseSource], workspace: Path, is_input: Callable[[str], bool] | None = None
 ) -> CaseFiles:
-    """The files of each case; a named case without any is there too, with none.
+    """The files of each case. A case that a line names is there even if it has no files.
 
-    Of folders and globs only the files that `is_input` knows by their name are taken: by default
-    those that can be a profile.
+    From folders and globs it takes only the files whose names `is_input` accepts; by default those
+    that can be a profile.
     """
-    found: CaseFiles = {}
+    files_of: CaseFiles = {}
     for source in sources:
         if source.name is not None:
-            found.setdefault(source.name, [])
+            files_of.setdefault(source.name, [])
         for path in _matches(source.pattern, workspace, is_input or _is_profile):
             named = path.is_file() and _GLOB.search(source.pattern) is None
             for case, file in _files_of(path, source.name, workspace, is_input or _is_profile):
-                found.setdefault(case, []).append(replace(file, named=named))
-    if sum(map(len, found.values())) > MOST_FILES:
+                files_of.setdefault(case, []).append(replace(file, named=named))
+    if sum(map(len, files_of.values())) > MOST_FILES:
         raise WrongUseError(f"more than {MOST_FILES} files; name fewer of them")
-    if len(found) > MOST_CASES:
-        raise WrongUseError(f"{len(found)} cases, at most {MOST_CASES} are judged in one report")
-    return found
+    if len(files_of) > MOST_CASES:
+        raise WrongUseError(f"{len(files_of)} cases, at most {MOST_CASES} are judged in one report")
+    return files_of
 
 
 def find_measurements(sources: Iterable[CaseSource], workspace: Path) -> CaseFiles:
@@ -124,21 +124,21 @@ def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFil
 
 
 def is_measurement(name: str) -> bool:
-    """Whether a file of a folder can hold measurements."""
+    """Whether a file in a folder can hold measurements, by its name."""
     return name.endswith(".jsonl") and not name.startswith(".")
 
 
 def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) -> CaseFiles:
-    """The members of one artifact: one case if it has a name, else one a top folder."""
-    found: CaseFiles = {case: []} if case else {}
+    """The members of one artifact: all of the named case, else one case per top folder."""
+    files_of: CaseFiles = {case: []} if case else {}
     whole = dict(members)
     for name, data in whole.items():
         parts = PurePosixPath(name).parts
         if parts and _is_profile(parts[-1]):
             folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
             file = CaseFile(name, data=data, environment=_environment_among(whole, name))
-            found.setdefault(case or folder, []).append(file)
-    return found
+            files_of.setdefault(case or folder, []).append(file)
+    return files_of
 
 
 def _environment_among(members: Mapping[str, bytes], name: str) -> CaseFile | None:
@@ -150,7 +150,7 @@ def _environment_among(members: Mapping[str, bytes], name: str) -> CaseFile | No
 
 
 def has_no_name(case: str) -> bool:
-    """Whether it is of files that no folder, artifact or user has given a name."""
+    """Whether neither a folder nor an artifact nor the user has named the case."""
     return case == DEFAULT_CASE
 
 
@@ -166,7 +166,7 @@ def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> 
     try:
         return sorted(path for path in workspace.glob(pattern) if is_input(path.name))
     except (ValueError, NotImplementedError) as error:
-        raise WrongUseError(f"{pattern}: this is no pattern ({error})") from None
+        raise WrongUseError(f"{pattern}: this is not a pattern ({error})") from None
 
 
 def _inside(path: Path, workspace: Path) -> Path:
@@ -193,7 +193,7 @@ def _files_of(
 
 
 def _is_kept_by_a_session(file: Path, top: Path) -> bool:
-    """Whether it lies in a folder of `ci-score ab` below the one that was asked for."""
+    """Whether it is in a folder that `ci-score ab` keeps, below the one that was named."""
     folders = file.relative_to(top).parts[:-1]
     return any(
         name in SESSION_FOLDERS and (top.joinpath(*folders[:depth]) / SESSION_FILE).is_file()
@@ -206,7 +206,7 @@ def _case_file(path: Path, workspace: Path, top: Path) -> CaseFile:
 
 
 def _environment_beside(path: Path, workspace: Path, top: Path) -> CaseFile | None:
-    """The nearest one from the file's own folder up to the one that the user has named."""
+    """The nearest environment.json, from the file's folder up to the one that the user named."""
     for folder in path.parents:
         beside = folder / ENVIRONMENT_FILE
         if beside.is_symlink() or beside.is_file():
@@ -217,7 +217,7 @@ def _environment_beside(path: Path, workspace: Path, top: Path) -> CaseFile | No
 
 
 def _file_in(workspace: Path, path: Path) -> CaseFile:
-    # A file's name may be any bytes, a record is UTF-8.
+    # A file's name may be any bytes, and a record is UTF-8.
     name = str(path.relative_to(workspace)).encode(errors="backslashreplace").decode()
 
     problem = ""
@@ -230,17 +230,16 @@ def _file_in(workspace: Path, path: Path) -> CaseFile:
 
 
 def _is_profile(name: str) -> bool:
-    """Whether a file of a folder can be a profile: what other tools leave beside it cannot."""
+    """Whether a file in a folder can be a profile, by its name."""
     return not name.startswith(".") and name != ENVIRONMENT_FILE and not name.endswith(".jsonl")
 
 
 def sources_in(folder: Path) -> list[ProfileSource]:
-    """The files of a folder that can be profiles; they have to be of one case."""
-    found = find_files([CaseSource(".")], folder)
-    if len(found) > 1:
-        raise WrongUseError(
-            f"{folder} holds the cases {', '.join(sorted(found)[:5])}: convert one folder at a time"
-        )
-    if not found:
+    """The files in a folder that can be profiles; they must belong to one case."""
+    files_of = find_files([CaseSource(".")], folder)
+    if len(files_of) > 1:
+        cases = ", ".join(sorted(files_of)[:5])
+        raise WrongUseError(f"{folder} holds the cases {cases}: convert one folder at a time")
+    if not files_of:
         raise WrongUseError(f"{folder}: the folder holds no file that can be a profile")
-    return [file.source() for file in next(iter(found.values()))]
+    return [file.source() for file in next(iter(files_of.values()))]

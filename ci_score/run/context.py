@@ -1,4 +1,4 @@
-"""One run in a job: what it was asked to do, for which event, and how it reaches the outside."""
+"""One run in a job: its settings, its event, and its access to the outside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_EVENT = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a run needs of its surroundings; `reading` shows that files are being read."""
+    """What a run needs from its surroundings; `reading` shows progress while files are read."""
 
     environment: Mapping[str, str]
     sleep: Callable[[float], None]
@@ -59,13 +59,13 @@ class Run:
         url = environment.get("GITHUB_API_URL") or "https://api.github.com"
         api = Api(url, settings.token, sleep=world.sleep)
         pull = event.pull
-        # Where people talk about what is measured: the pull request, also while it is queued.
+        # A run in the merge queue has a pull request too; its comments may accept a regression.
         talk = PullConversation(api, event.repository, pull.number) if pull else None
         return cls(settings, world, event, api, talk)
 
     @property
     def gate(self) -> Gate:
-        """What becomes of a verdict: a branch that is merged already is only reported on."""
+        """The gate; on a branch, whose changes are merged already, it only reports."""
         reports_only = not self.event.gates and not self.settings.fail_on_branch
         return Gate(self.settings.fail_on, self.settings.on_inconclusive, reports_only)
 
@@ -76,5 +76,5 @@ def _payload(environment: Mapping[str, str]) -> Any:
         raise WrongUseError("GITHUB_EVENT_PATH is not set: is this a GitHub Actions job?")
     payload = parse(read_bytes(path, LARGEST_EVENT), "the event")
     if not isinstance(payload, dict):
-        raise WrongUseError("the event holds no object")
+        raise WrongUseError("the event is not a JSON object")
     return payload

@@ -1,8 +1,7 @@
-"""A fork's run may not write a comment: this posts it, from the record's numbers alone.
+"""The report on a fork's run, which may not write a comment, from the numbers of its record.
 
-The record comes from a stranger's code. Its words, grades and verdicts are dropped; its numbers
-were validated when it was read, and are scored, compared and judged here, by the policy of the
-default branch.
+A stranger's code wrote the record. Its words, grades and verdicts are dropped. Its numbers were
+validated when it was read; they are compared and judged here, by the default branch's policy.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _EVENTS = frozenset(get_args(Disturbance))
 def judged_anew(
     record: Record, baselines: BaselineStore, conversation: Conversation, created_at: str
 ) -> Record:
-    """The stranger's numbers, with our verdict."""
+    """The record with only the stranger's numbers, and our verdict on them."""
     table = baselines.policy()
     policy = None if table is None else policy_of(table, "the baseline's policy")
     names = policy.policy.named_metrics if policy else ()
@@ -40,10 +39,10 @@ def judged_anew(
 
 
 def only_numbers(case: Measured) -> Measured:
-    """The case without anything that its author could have written in words.
+    """The case without any words that its author could have written.
 
-    Everything that was measured comes along, so that no number can be forgotten: only what is
-    named here is replaced. What stays in letters are names, of ops, phases and metrics.
+    It keeps everything that was measured and replaces only the fields that are named here, so that
+    no number can be forgotten. The only text that stays are names: of ops, phases and metrics.
     """
     own = Measured(**{name: getattr(case, name) for name in Measured.model_fields})
     return own.but(
@@ -59,7 +58,7 @@ def only_numbers(case: Measured) -> Measured:
 
 
 def _bare_environment(environment: Environment) -> Environment:
-    """What must match stays; whether the machine may gate is not the fork's to say."""
+    """What must match stays. A fork may not decide whether its machine can gate."""
     return environment.but(
         versions={},
         disturbances={

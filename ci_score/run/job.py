@@ -1,4 +1,4 @@
-"""What there is to judge: the files that the inputs name, and which commit lies beside them."""
+"""The job: the cases in the files that the inputs name, and the commit that is checked out."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Profiles:
 
 
 def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
-    """What there is to judge: a producer that failed has measured nothing, whatever it left."""
+    """The job. If the producer failed, nothing was measured, whatever files it left."""
     policy = _policy(settings.config)
     if settings.producer is not None and settings.producer.failed:
         ended = Why.JOB_ENDED(job=settings.producer.name, result=settings.producer.result)
         return Job((), policy=policy, unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
-    found, workspace = profiles(), settings.workspace
+    profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     cases = read_cases(
-        found.files,
+        profiled.files,
         find_measurements(asked, workspace) if asked else None,
         find_files(settings.parity, workspace),
         frozenset(source.name for source in asked if source.name),
     )
-    problem = found.problem
+    problem = profiled.problem
     if not cases and problem is None:
         looked = [source.pattern for source in (*settings.profiles, *asked)]
         where = settings.profile_artifact or ", ".join(looked) or "no profiles"
@@ -60,7 +60,7 @@ def profiles_in_workspace(settings: Settings) -> Profiles:
 
 
 def _policy(path: Path | None) -> PolicyFile | None:
-    """The workspace's rules, where it has a file of them."""
+    """The workspace's policy, if it has one."""
     return read_policy(read_bytes(str(path), LARGEST_POLICY), path.name) if path else None
 
 

@@ -1,4 +1,4 @@
-"""A run where it is asked for: in a GitHub job the Action, elsewhere with a folder of records."""
+"""A run for its surroundings: in a GitHub job the Action, elsewhere with a folder of records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def suspicious_run(settings: Settings, world: World) -> Record:
 
 
 def _run_here(settings: Settings, world: World) -> int:
-    """One run; it is compared with the one before, or with the records that the user names."""
+    """One run, compared with the one before it, or with the records that the user names."""
     store = _store(settings)
     with world.reading:
         job = replace(
@@ -85,6 +85,6 @@ def _triage_here(settings: Settings, world: World) -> Record:
 
 def _store(settings: Settings) -> FolderBaselines:
     if settings.profile_artifact:
-        raise WrongUseError("profile-artifact reads this run's artifacts: it needs a GitHub job")
+        raise WrongUseError("profile-artifact reads this run's artifacts, so it needs a GitHub job")
     folder = settings.baseline or settings.output_dir / "baselines"
     return FolderBaselines(folder, must_exist=settings.baseline is not None)

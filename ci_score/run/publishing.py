@@ -1,4 +1,4 @@
-"""Record → files, comment, check run, summary, outputs: all of it before anything fails."""
+"""Record → files, comment, check run, summary, outputs. A failing check comes after all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ci_score.run.context import Run
 from ci_score.run.settings import CommentWhen, Settings
 
 REPORT_FILE, PAGE_FILE = "report.md", "report.html"
-# The marker's line and what GitHub may count differently.
+# Room for the marker's line, and for characters that GitHub may count differently.
 COMMENT_MARGIN = 600
 
 
@@ -38,35 +38,36 @@ def write_files(record: Record, settings: Settings) -> None:
 
 
 def write_page(record: Record, settings: Settings) -> str:
-    """The report for a browser, beside the record; a notice where it cannot be, and no error.
+    """Writes the report for a browser beside the record; returns a notice if that fails.
 
-    Nobody's merge waits for a picture, so nothing that goes wrong here may decide about one.
+    It never raises: a page that cannot be drawn must not block a merge.
     """
     path = settings.output_dir / PAGE_FILE
     try:
         _write_over(path, render(record, "html", settings.title))
         give_to_owner_of(settings.workspace, (path,))
-    except Exception as error:  # noqa: BLE001 - whatever broke, the verdict stands
+    except Exception as error:  # noqa: BLE001 - the verdict stands, whatever broke
         return f"{PAGE_FILE} was not written: {type(error).__name__}: {str(error)[:200]}"
     return ""
 
 
 def _write_over(path: Path, text: str) -> None:
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        # Root would write through a stranger's link, and wait for the reader of a pipe.
+        # As root we would write through a stranger's link, or wait for the reader of a pipe.
         path.unlink()
     write_atomically(path, text)
 
 
 def publish(record: Record, context: Run) -> None:
-    """Everything a workflow sees of the run; what fails here is said, and changes no verdict."""
+    """Everything that a workflow sees of the run. A failure here is a notice; the verdict stays."""
     settings, world = context.settings, context.world
     unwritten = _write_or_say(record, settings)
     written = post_comment(record, context)
     check = _check_run(record, context)
-    drawn = "" if unwritten else write_page(record, settings)
-    told = _issue(record, context)
-    notices = [notice for notice in (unwritten, drawn, written.notice, check, told) if notice]
+    page = "" if unwritten else write_page(record, settings)
+    issue_notice = _issue(record, context)
+    results = (unwritten, page, written.notice, check, issue_notice)
+    notices = [notice for notice in results if notice]
     for notice in notices:
         world.say(notice)
     if summary := world.path("GITHUB_STEP_SUMMARY"):
@@ -88,13 +89,13 @@ def _write_or_say(record: Record, settings: Settings) -> str:
 
 
 def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comment.Written:
-    """The pull request's comment, where there is a pull request and the user wants one."""
+    """Posts the comment, if there is a pull request and the user wants one."""
     settings, event = context.settings, context.event
     if context.conversation is None or settings.comment is CommentWhen.NEVER:
         return comment.Written()
     wanted = is_wanted(record, settings.comment)
     if not wanted:
-        # An old comment that tells of a problem must not outlive it.
+        # A comment about a problem that is solved must be updated.
         record = record.but(notices=(Why.RESOLVED(), *record.notices))
     body = render(
         record,
@@ -112,7 +113,7 @@ def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comm
 
 
 def is_wanted(record: Record, when: CommentWhen) -> bool:
-    """Whether there is something that the user wants to be told of."""
+    """Whether the record has something that the user wants a comment about."""
     if when is CommentWhen.ALWAYS:
         return True
     if record.outcome is not Outcome.PASS:
@@ -121,7 +122,7 @@ def is_wanted(record: Record, when: CommentWhen) -> bool:
 
 
 def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str, str]:
-    """The outputs; those of one case are the worst case's."""
+    """The outputs; an output about one case has the worst case's value."""
     worst = worst_first(record)[0] if record.cases else None
     card = worst.scorecard if worst else None
     graded = card is not None and card.graded
@@ -171,7 +172,7 @@ def _parity_output(record: Record) -> str:
 
 
 def _changed(case: Judged) -> bool:
-    """Beyond a limit either way: also an improvement is news."""
+    """Whether a gated metric changed beyond its limit, for better or worse."""
     return any(
         change.delta is not None
         and change.gated
@@ -197,30 +198,30 @@ def _check_run(record: Record, context: Run) -> str:
 
 
 def _issue(record: Record, context: Run) -> str:
-    """The branch's lasting changes for the worse, where the team wants an issue on them."""
+    """Opens or updates the issue on lasting changes for the worse, if the team wants one."""
     settings, event = context.settings, context.event
     if not settings.issue_on_drift or event.kind is not Kind.TRACKED_BRANCH:
         return ""
-    found = trend_issue(record.trends, event.tracked_branch, settings.title)
-    if found is None:
+    wanted = trend_issue(record.trends, event.tracked_branch, settings.title)
+    if wanted is None:
         return ""
     changes = {
         issue.key_of(trend.case, trend.metric, trend.kind): (
             "" if trend.kind == "drift" else trend.created_at
         )
-        for trend in reversed(found.trends)
+        for trend in reversed(wanted.trends)
     }
     return issue.tell(
         context.api,
         event.repository,
-        title=found.title,
-        body=found.body,
+        title=wanted.title,
+        body=wanted.body,
         subject=issue.Subject(issue.key_of(settings.title, event.workflow), changes),
     )
 
 
 def _annotations(record: Record) -> list[tuple[str, str, str]]:
-    """One line a case that needs attention, the worst first."""
+    """One annotation per case that needs attention, the worst first."""
     rows = [
         (_level(case.verdict), f"ci-score {case.name}", headline(case))
         for case in worst_first(record)

@@ -1,4 +1,4 @@
-"""Files → what was measured of each case. What cannot be read is a problem of its case."""
+"""Files → the input of each case. A file that cannot be read is a problem of its case only."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def read_cases(
 ) -> tuple[CaseInput, ...]:
     """Every case that a profile or a measurement belongs to.
 
-    `measurements` is None where none were asked for. Where they were, a case without any was not
-    measured: its profile's times are other numbers, and comparing them would cry wolf.
+    `measurements` is None if the inputs name none. If they do, a case without measurements counts
+    as not measured: the times of its profile are longer, and comparing them would be a false alarm.
     """
     launches = _launches(measurements or {}, named)
     names = sorted({*profiles, *launches})
@@ -77,7 +77,7 @@ def read_cases(
 
 
 def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[Note, ...]]:
-    """That a case has launches of one side and another of the other: one case of two names?"""
+    """Notes if a case has only head launches and another only base launches: perhaps one case."""
     sides = {name: {one.side for one in rows.launches} for name, rows in launches.items()}
     heads = [name for name, own in sides.items() if own == {"head"}]
     bases = [name for name, own in sides.items() if own == {"base"}]
@@ -91,7 +91,7 @@ def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[Note, ...]]
 
 
 def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
-    """Whether what lies beside the folders of cases is no case: a README has no name of its own."""
+    """Whether the files beside the folders of cases are no case, such as a README."""
     return (
         has_no_name(case.name)
         and case.problem is not None
@@ -113,7 +113,7 @@ class _Launches:
 
     @property
     def digest(self) -> str:
-        """Tells measurements apart: judging the same one again is no new evidence."""
+        """Identifies the measurement, because judging the same one again adds no evidence."""
         return _digest(b"".join(each.model_dump_json().encode() for each in self.launches))
 
 
@@ -139,7 +139,7 @@ def _case(
 
 @dataclass(frozen=True, slots=True)
 class _Profiled:
-    """What the profiles of a case say, or why they cannot be read, and the sidecar beside them."""
+    """The profile of a case, or why it cannot be read, and the sidecar beside it."""
 
     read: Profile
     problem: str | None
@@ -153,7 +153,7 @@ class _Profiled:
 
 
 def _described(name: str, profiled: _Profiled, wrong_partner: str | None) -> CaseInput:
-    """A case of profiles alone: their times are judged."""
+    """A case that has only profiles: their times are judged."""
     wrong = profiled.problem or profiled.sidecar.problem
     missing = None if profiled.has_files else Why.NO_FILE()
     data = profiled.profile.model_dump_json().encode()
@@ -174,7 +174,7 @@ def _timed(
     base_files: list[CaseFile],
     wrong_partner: str | None,
 ) -> CaseInput:
-    """A case with measurements: they judge, and a profile that cannot be read explains nothing."""
+    """A case with measurements, which are judged. A profile that cannot be read is only a note."""
     judged = sound(measured.launches)
     sides = by_side(judged.launches)
     head, base = sides.get("head"), sides.get("base")
@@ -237,22 +237,22 @@ def _unreadable(*problems: str | None) -> Iterator[Note]:
 
 
 def _session_files(measured: _Launches | None, side: str) -> list[CaseFile]:
-    """What a session has profiled of a side, once it was measured."""
+    """The profiles of a side that `ci-score ab` took after it had measured."""
     return [file for session in _files_of(measured) for file in session.profiles.get(side, ())]
 
 
 @dataclass(frozen=True, slots=True)
 class _Sidecar:
-    """What the environment.json files beside a case's files say."""
+    """The environment.json files beside a case's files, as one."""
 
     environment: Environment | None = None
     notes: tuple[Note, ...] = ()
     problem: str | None = None
 
     def applied_to(self, profile: Profile) -> Profile:
-        """The profile with its accelerator named, where it does not know it itself.
+        """The profile with the sidecar's accelerator, if it has none of its own.
 
-        The machine may have more devices than the job used, so their number is not the job's.
+        The number of devices is left out, because the machine may have more than the job used.
         """
         if self.environment is None or profile.accelerator:
             return profile
@@ -261,7 +261,7 @@ class _Sidecar:
 
 def _read_sidecar(files: Iterable[CaseFile]) -> _Sidecar:
     beside = {file.environment.name: file.environment for file in files if file.environment}
-    found, notes = [], []
+    environments, notes = [], []
     for name, file in beside.items():
         try:
             environment = read_environment(file.read(), name)
@@ -271,10 +271,10 @@ def _read_sidecar(files: Iterable[CaseFile]) -> _Sidecar:
             words = f"{name} was left out: it is not what `ci-score env` writes."
             notes.append(Note(code="other_environment_file", words=words))
         else:
-            found.append((name, environment))
-    if not found:
+            environments.append((name, environment))
+    if not environments:
         return _Sidecar(notes=tuple(notes))
-    environment, disagreements = joined(found)
+    environment, disagreements = joined(environments)
     return _Sidecar(environment, (*notes, *disagreements))
 
 
@@ -301,7 +301,7 @@ def _profile(files: list[CaseFile]) -> Profile:
 def _environment_of(
     side: SideLaunches | None, sidecar: _Sidecar, disturbances: Mapping[str, str]
 ) -> Environment | None:
-    """What the sidecar tells, and what the side's own launches say of themselves."""
+    """The sidecar's environment, with the versions and disturbances of the side's own launches."""
     versions = side.versions if side else {}
     if not versions and not disturbances:
         return sidecar.environment
@@ -313,7 +313,7 @@ def _environment_of(
 
 
 def _same_machine(profile: Profile) -> Profile:
-    """What both sides of a session share: nothing else of the head's profile is the base's."""
+    """The facts of the head's profile that also hold for the base of the session."""
     return Profile(
         accelerator=profile.accelerator,
         accelerator_count=profile.accelerator_count,
@@ -324,10 +324,10 @@ def _same_machine(profile: Profile) -> Profile:
 
 
 def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
-    """The launches of each case: a line's own case counts where the user has named none."""
-    found: dict[str, _Launches] = {}
+    """The launches of each case. A line's own case counts, unless the user has named the case."""
+    launches_of: dict[str, _Launches] = {}
     for source_case, case_files in files.items():
-        of_source = found.setdefault(source_case, _Launches())
+        of_source = launches_of.setdefault(source_case, _Launches())
         for file in case_files:
             of_source.files.append(file)
             try:
@@ -337,13 +337,15 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
                 continue
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
-                rows = found.setdefault(own, _Launches())
+                rows = launches_of.setdefault(own, _Launches())
                 rows.launches.append(launch)
                 if file not in rows.files:
                     rows.files.append(file)
-    # A file whose lines name their cases leaves nothing for the source's own name.
+    # If the lines of a file name their cases, the source's own name has nothing: it is no case.
     return {
-        name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named
+        name: rows
+        for name, rows in launches_of.items()
+        if rows.launches or rows.problem or name in named
     }
 
 
@@ -351,11 +353,11 @@ def _partner(files: Iterable[CaseFile] | None) -> tuple[ParityProfile | None, st
     """The other runtime's numbers, from its own parity file or from a profile."""
     if files is None:
         return None, None
-    found = list(files)
-    if not found:
+    partner_files = list(files)
+    if not partner_files:
         return None, "No file was found for the other side of its parity."
     try:
-        return _side_of_files(found), None
+        return _side_of_files(partner_files), None
     except BadInputError as error:
         return None, str(error)
 
@@ -368,14 +370,14 @@ def _side_of_files(files: list[CaseFile]) -> ParityProfile:
 
 
 def read_side(source: ProfileSource, name: str) -> ParityProfile:
-    """One side of a parity: its own JSON, or any profile that is read."""
+    """One side of a parity, from its own JSON or from any profile."""
     if _is_side(source.head()):
         return validate(ParityProfile, parse(source.whole(), source.name), source.name)
     return side_of(name, read_profile(source))
 
 
 def _is_side(head: bytes) -> bool:
-    """Whether an object's own keys are those of a side; a trace or a result may name a runtime."""
+    """Whether the object's outermost keys are those of a side; a trace may have `runtime`, too."""
     keys = outer_keys(head)
     if keys & _MARKS_OF_PROFILES:
         return False

@@ -1,4 +1,4 @@
-"""Inputs + environment → one frozen object; a wrong input is named with what it may be."""
+"""Inputs → one frozen object. An error names the wrong input, and what it may be."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Producer:
 
     @property
     def failed(self) -> bool:
-        """Whether what it left, if anything, is no measurement."""
+        """Whether it did not succeed; what it left then does not count as a measurement."""
         return self.result != "success"
 
 
@@ -70,17 +70,19 @@ class Settings:
 
 
 def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
-    """The settings that the inputs spell; every input is a text, as a workflow gives it."""
+    """The settings in the inputs; every input is a text, as in a workflow."""
 
     def value(name: str) -> str:
-        # The token has its default from the workflow, or none.
+        # The default of the token is a workflow expression, which only a workflow can evaluate.
         default = "" if name == TOKEN else INPUTS[name].default
         return (values.get(name) or default).strip()
 
     parity = parse_sources(value("parity"), "parity")
     for source in parity:
         if source.name is None:
-            raise WrongUseError(f"parity: {source.pattern!r} names no case; write `case=glob`")
+            raise WrongUseError(
+                f"parity: {source.pattern!r} does not name a case; write `case=glob`"
+            )
     return Settings(
         workspace=workspace,
         profiles=parse_sources(value("profiles"), "profiles"),
@@ -114,7 +116,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
 
 def _token(text: str) -> SecretStr | None:
     if not (text.isascii() and text.isprintable()):
-        raise WrongUseError("github-token: it holds characters that no token has")
+        raise WrongUseError("github-token: it has characters that a token cannot have")
     return SecretStr(text) if text else None
 
 
@@ -134,26 +136,26 @@ def _choice(name: str, text: str) -> str:
     row = INPUTS[name]
     chosen = text.lower()
     if chosen not in row.choices:
-        raise WrongUseError(f"{name}: {text[:80]!r} is none of {', '.join(row.choices)}")
+        raise WrongUseError(f"{name}: {text[:80]!r} is not one of {', '.join(row.choices)}")
     return chosen
 
 
 def _producer(text: str) -> Producer | None:
-    """`measure=success`, or the bare result of a job that the workflow did not name."""
+    """`measure=success`, or only the result, without the job's name."""
     if not text:
         return None
     name, equals, result = text.rpartition("=")
     result = result.strip().lower()
     if result not in PRODUCER_RESULTS:
         raise WrongUseError(
-            f"producer: {text[:80]!r} is no job's result"
+            f"producer: {text[:80]!r} is not the result of a job"
             f" ({', '.join(PRODUCER_RESULTS)}); write `measure=${{{{ needs.measure.result }}}}`"
         )
     return Producer(plain(name.strip(), 64) if equals else "the measuring job", result)
 
 
 def _config(text: str, workspace: Path) -> Path | None:
-    """The policy file; one that the user names must be there."""
+    """The policy file; if the user names one, it must exist."""
     path = workspace / text
     if path.is_file():
         return path
@@ -165,5 +167,5 @@ def _config(text: str, workspace: Path) -> Path | None:
 def _output_dir(text: str, workspace: Path) -> Path:
     folder = (workspace / text).resolve()
     if not folder.is_relative_to(workspace.resolve()) or folder == workspace.resolve():
-        raise WrongUseError(f"output-dir: {text[:80]!r} is no folder inside the workspace")
+        raise WrongUseError(f"output-dir: {text[:80]!r} is not a folder inside the workspace")
     return folder

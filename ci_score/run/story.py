@@ -24,11 +24,11 @@ from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIde
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
 
-# A session's base that is so far from the branch's record is worth a question.
+# If a session's base is this far from the branch's record, it may be the wrong checkout.
 DOUBTFUL_BASE = 0.1
-# Concurrent pushes see the same record before them; the union of a few restores what each added.
+# Concurrent pushes see the same record before them; a few joined histories have all their points.
 HISTORIES_JOINED = 3
-# So many cases that all changed by about the same share have a cause in common.
+# This many cases that all changed by about the same share, and at least this share, have one cause.
 LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
 
 
@@ -36,8 +36,8 @@ LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
 class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
-    `policy` is the workspace's file; `tracked` where the run is the baseline branch's own, and
-    `may_lose_cases` where a known case may disappear without blocking.
+    `policy` is the workspace's file. `tracked` says that the run is on the baseline branch, and
+    `may_lose_cases` that a known case may disappear without blocking.
     """
 
     cases: tuple[CaseInput, ...]
@@ -132,8 +132,8 @@ def _baseline_of(
 ) -> tuple[Baseline, list[Reason]]:
     """The base side of the same session where it can prove anything, else the branch's record.
 
-    Few pairs are one number a side: then the base should not be the change's own choice. With the
-    session's base comes a question where it is unlike what the branch has measured.
+    Too few pairs count as one number per side. Then the change should not choose its own base. The
+    reason is there if the session's base differs much from what the branch has measured.
     """
     recorded = baselines.find(case.name, _matching(case, policy))
     if session_base is None:
@@ -150,7 +150,7 @@ def _baseline_of(
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:
-    """What a baseline has to share: a key that the policy does not name fits anything."""
+    """The environment that a baseline must match, without the keys that the policy leaves out."""
     keys = rules_of(policy, case.name).match
     return case.environment.but(**{key: None for key in MATCHING if key not in keys})
 
@@ -185,7 +185,7 @@ def _with_a_profile(
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """What a policy makes of the cases, and of those that are missing."""
+    """A policy's judgement of the cases, and of those that are missing."""
 
     cases: list[Judged]
     unjudged: Verdict | None
@@ -236,11 +236,11 @@ def _judge(
         judged = decide(cases, branch, policy, settled.granted)
         lost = {name: why for name, why in lost.items() if not settled.accepts_loss_of(name)}
     trouble = (Why.COMMENTS_NOT_READ(words=settled.trouble),) if settled.trouble else ()
-    told = () if _blocks(lost, job) else tuple(_told_of(lost))
+    lost_notices = () if _blocks(lost, job) else tuple(_reasons_for(lost))
     verdict = job.unjudged or _verdict_on(lost, job)
     if verdict is not None:
         verdict = verdict.but(may_pass=passes(policy, verdict.unjudged))
-    return _Judgement(judged, verdict, settled.all, (*trouble, *told))
+    return _Judgement(judged, verdict, settled.all, (*trouble, *lost_notices))
 
 
 def _under_its_own(
@@ -276,7 +276,10 @@ def _not_tried(names: Sequence[str], own: Policy, in_force: Policy) -> tuple[str
 def _lost_cases(
     policy: Policy, cases: Sequence[Measured], baselines: BaselineStore
 ) -> dict[str, Unjudged]:
-    """The required and known cases that were not measured; without any the report says it all."""
+    """The required and known cases that were not measured.
+
+    It is empty if no case was measured at all: the report then says so, and needs no list.
+    """
     if not cases:
         return {}
     names = {case.name for case in cases}
@@ -289,7 +292,7 @@ def _lost_cases(
 def _blocks(lost: Mapping[str, Unjudged], job: Job) -> bool:
     """A known case that disappears blocks the check.
 
-    The branch itself may lose one that it has known: that is how a case ends.
+    The branch itself may lose one: that is how a case is removed.
     """
     return Unjudged.REQUIRED_CASE_MISSING in lost.values() or (
         bool(lost) and not job.may_lose_cases
@@ -302,10 +305,10 @@ def _verdict_on(lost: Mapping[str, Unjudged], job: Job) -> Verdict | None:
     required = Unjudged.REQUIRED_CASE_MISSING
     reason = required if required in lost.values() else next(iter(lost.values()))
     first = next(name for name, why in lost.items() if why is reason)
-    return unjudged(reason, Why.CASE_MISSING(case=first), *_told_of(lost))
+    return unjudged(reason, Why.CASE_MISSING(case=first), *_reasons_for(lost))
 
 
-def _told_of(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
+def _reasons_for(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
     for name, why in lost.items():
         required = why is Unjudged.REQUIRED_CASE_MISSING
         yield (Why.POLICY_WANTS_CASE if required else Why.BASELINE_HAS_CASE)(case=name)
@@ -319,7 +322,7 @@ def _share_of_time(case: Judged) -> float | None:
 
 
 def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
-    """Where all cases became slower alike, the cause is more likely a shared one."""
+    """A notice if all cases changed alike, because then they probably share a cause."""
     shares = [share for case in cases if (share := _share_of_time(case)) is not None]
     if len(shares) < LEAST_TOGETHER or len(shares) < len(cases):
         return []
@@ -333,7 +336,7 @@ def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
 def _history(
     job: Job, judged: Sequence[Judged], baselines: BaselineStore, created_at: str
 ) -> tuple[HistoryPoint, ...]:
-    """On the tracked branch the history goes on; elsewhere it is what the baseline remembers."""
+    """The baseline's history; on the tracked branch, with a point for this run."""
     if not job.tracked:
         return baselines.history(most_records=1)
     points = tuple(

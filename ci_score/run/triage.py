@@ -1,4 +1,4 @@
-"""Whether one cheap run looks wrong: then, and only then, the dear A/B measurement is worth it."""
+"""Whether one cheap run looks wrong; only then is the expensive A/B measurement worth it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ci_score.model.record import HistoryPoint, Record
 from ci_score.model.stages import Baseline
 from ci_score.model.verdict import Outcome, Unjudged
 
-# What is wrong with the run itself; all other reasons are about what it is compared with.
+# Faults of the run itself; all other reasons are about what it is compared with.
 _WRONG = frozenset(
     {
         Unjudged.CRASHED_RUN,
@@ -26,19 +26,19 @@ _WRONG = frozenset(
 
 
 def exit_code_of(record: Record) -> int:
-    """The exit code: something looks wrong, nothing does, or that cannot be told."""
+    """The exit code: something looks wrong, nothing does, or it cannot be decided."""
     verdicts = record.verdicts
     if any(
         verdict.outcome in (Outcome.FAIL, Outcome.WARN) or verdict.unjudged in _WRONG
         for verdict in verdicts
     ):
         return EXIT_SUSPICIOUS
-    told = bool(verdicts) and all(verdict.outcome is Outcome.PASS for verdict in verdicts)
-    return EXIT_OK if told else EXIT_UNJUDGED
+    all_pass = bool(verdicts) and all(verdict.outcome is Outcome.PASS for verdict in verdicts)
+    return EXIT_OK if all_pass else EXIT_UNJUDGED
 
 
 def for_one_run(file: PolicyFile | None) -> PolicyFile | None:
-    """The policy without its demand for another kind of measurement, which may follow."""
+    """The policy without its `design`, because the measurement that it asks for may follow."""
     return None if file is None else policy_of(_for_one_run(file.table), "the policy")
 
 
@@ -57,23 +57,23 @@ def _any_design(table: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ForOneRun:
-    """A store whose policy does not ask for pairs of launches."""
+    """A store whose policy does not ask for a design of the measurement."""
 
     store: BaselineStore
 
     def find(self, case: str, environment: Environment) -> Baseline:
-        """As the store."""
+        """The store's baseline."""
         return self.store.find(case, environment)
 
     def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
-        """As the store."""
+        """The store's history."""
         return self.store.history(most_records)
 
     def known_cases(self) -> frozenset[str]:
-        """As the store."""
+        """The store's known cases."""
         return self.store.known_cases()
 
     def policy(self) -> dict[str, Any] | None:
-        """The store's, for one run."""
+        """The store's policy, without its `design`."""
         table = self.store.policy()
         return None if table is None else _for_one_run(table)

@@ -1,4 +1,4 @@
-"""Small inputs for tests: say only what a test is about."""
+"""Small inputs for tests; a test passes only the values that it is about."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parents[2]
 
 
 def shared() -> Path | None:
-    """The folder of golden cases and samples beside the clone, where there is one."""
+    """The folder of golden cases and samples beside the clone, if it exists."""
     named = os.environ.get("CI_SCORE_SHARED")
     folder = Path(named) if named else PROJECT.parent / "shared"
     return folder if (folder / "golden").is_dir() else None

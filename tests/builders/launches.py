@@ -1,4 +1,4 @@
-"""Measurement lines, what is read of them and judged, and the attempts of a run."""
+"""Measurement lines, the cases and verdicts they give, and the attempts of a run."""
 
 from __future__ import annotations
 

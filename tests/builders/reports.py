@@ -1,4 +1,4 @@
-"""Records as reports show them: the demo's, every outcome, hostile names, next to nothing."""
+"""Records for reports: the demo's, every outcome, hostile names, and nearly no data."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def hostile() -> Record:
 
 
 def ungraded() -> Record:
-    """A profile that knows next to nothing."""
+    """A profile without phases and layers, which cannot be graded."""
     read = CaseInput("training", profile(phases={}, per_layer=()))
     return record(Judged.of(measured_case(read, WORKLOAD)))

@@ -1,4 +1,4 @@
-"""A repository on a loopback GitHub, and the Action run in it as the runner would."""
+"""A repository on a loopback GitHub, in which the Action runs as under the real runner."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REPOSITORY = "team/model"
 
 @dataclass
 class Outcome:
-    """What one run of the Action left behind."""
+    """The exit code and the outputs of one run of the Action."""
 
     code: int
     outputs: dict[str, str]
@@ -49,7 +49,7 @@ class Outcome:
 
 @dataclass
 class Scene:
-    """A default branch with records, and whatever a test adds."""
+    """A default branch with records, and what a test adds."""
 
     github: LoopbackGitHub
     folder: Path
@@ -59,12 +59,12 @@ class Scene:
 
     @property
     def state(self) -> State:
-        """Everything that this GitHub knows."""
+        """The state of this GitHub."""
         return self.github.state
 
     @property
     def repository(self) -> Repository:
-        """The one that the Action runs in."""
+        """The repository that the Action runs in."""
         return self.state.repository_named(REPOSITORY)
 
     @property
@@ -97,7 +97,7 @@ class Scene:
         path.write_text((measured or profile()).model_dump_json(), encoding="utf-8")
 
     def act(self, event: Event, command: str = "run", **inputs: str) -> Outcome:
-        """Runs the Action, or another command, for the event with fresh files of the runner's."""
+        """Runs the Action, or another command, for the event, with new files of the runner."""
         self.runs += 1
         place = self.folder / f"runner-{self.runs}"
         given = {"github-token": self.token, **{k.replace("_", "-"): v for k, v in inputs.items()}}
@@ -125,7 +125,7 @@ class Scene:
         return [f"{row.method} {row.path}" for row in self.github.exchanges if row.host == "api"]
 
     def left_behind(self) -> Iterator[tuple[Path, str]]:
-        """Every file that the runs wrote, for whoever looks for something in them."""
+        """Every file that the runs wrote, with its text."""
         for path in self.folder.rglob("*"):
             if path.is_file():
                 yield path, path.read_text(encoding="utf-8", errors="replace")
@@ -142,15 +142,15 @@ def record_for(sha: str, measured: Profile, made: WorkflowRun, **fields: Any) ->
 
 def read_outputs(path: Path) -> dict[str, str]:
     """GITHUB_OUTPUT, as the runner reads it."""
-    found = re.findall(
+    blocks = re.findall(
         r"^(\S+)<<(\S+)\n(.*?)\n\2$", path.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
-    return {name: value for name, _, value in found}
+    return {name: value for name, _, value in blocks}
 
 
 @contextmanager
 def only_these(environment: dict[str, str]) -> Iterator[None]:
-    """The process's environment as a container's: nothing of this machine but its paths."""
+    """Replaces the process's environment as in a container; only this machine's paths stay."""
     before = dict(os.environ)
     kept = {name: before[name] for name in ("PATH", "HOME", "TMPDIR") if name in before}
     os.environ.clear()
@@ -163,8 +163,8 @@ def only_these(environment: dict[str, str]) -> Iterator[None]:
 
 
 def contract_violations(github: LoopbackGitHub) -> list[str]:
-    """What GitHub's own description says against the exchanges; none where it is not here."""
-    # Its imports take longer than most files of tests.
+    """How the exchanges break GitHub's own API description; empty if that is not available."""
+    # Imported here, because it takes longer than most test modules run.
     from tests.loopback_github import contract
 
     if contract.description_path() is None:
@@ -185,7 +185,7 @@ def pull_request(scene: Scene, branch: str = "faster") -> PullRequest:
 
 
 def fork_pull_request(scene: Scene, branch: str = "main") -> PullRequest:
-    """A pull request whose branch may be called like ours."""
+    """A pull request from a fork, whose branch may have the name of ours."""
     fork = scene.state.fork(scene.repository, "stranger/model")
     scene.state.commit(fork, branch, parents=[tip(scene).sha])
     return scene.state.pull_request(scene.repository, branch, head_repository=fork)

@@ -1,6 +1,6 @@
-"""Reports worth looking at: what renderers are tested with in a browser, and pictures show.
+"""Large, realistic reports, for tests in a browser and for the README's pictures.
 
-Noise is drawn from fixed seeds, so that the same picture comes out again.
+Their noise has fixed seeds, so that the pictures stay the same.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def slow_pull_request() -> Record:
 
 
 def profiled(name: str, measured: Sequence[LaunchNumbers]) -> Profile:
-    """A sample of the demo as a device's trace would tell it, beside unprofiled step times."""
-    told = sample(name)
-    ops = op_totals(told.per_layer)
+    """A sample of the demo with the data of a device's trace, beside unprofiled step times."""
+    plain = sample(name)
+    ops = op_totals(plain.per_layer)
     is_slow = name != "main.json"
     kinds = {op: kind_of(op) for op in ops}
     counts = {op: 24.0 * (3 if is_slow and op == "swiglu_bwd" else 1) for op in ops}
@@ -107,17 +107,17 @@ def profiled(name: str, measured: Sequence[LaunchNumbers]) -> Profile:
     for op, ms in ops.items():
         categories[kinds[op]] = categories.get(kinds[op], 0.0) + ms
     idle_ms = 14.0 if is_slow else 10.5
-    return told.model_copy(
+    return plain.model_copy(
         update={
             "avg_step_ms": statistics.median(one.values[STEP_TIME] for one in measured),
-            "profiled_step_ms": told.avg_step_ms,
+            "profiled_step_ms": plain.avg_step_ms,
             "ops": ops,
             "op_kinds": kinds,
             "op_counts": counts,
             "phase_ops": phases,
             "op_categories": categories,
-            "device_busy_ms": told.avg_step_ms - idle_ms,
-            "compute_ms": told.avg_step_ms - idle_ms - 1.5,
+            "device_busy_ms": plain.avg_step_ms - idle_ms,
+            "compute_ms": plain.avg_step_ms - idle_ms - 1.5,
             "communication_ms": 0.0,
             "exposed_communication_ms": 0.0,
             "idle_causes": {"data": 1.1, "launching": idle_ms - 3.0},
@@ -136,9 +136,9 @@ def of_phase(op: str, phase: str) -> bool:
 
 
 def launches(side: Side, step_ms: float, count: int = 12) -> tuple[LaunchNumbers, ...]:
-    """Fresh processes, each a little off: both sides of a pair share the machine's mood."""
-    moods, own = random.Random(7), random.Random(side)  # noqa: S311 - no secret
-    times = [step_ms * (1 + moods.gauss(0, 0.006) + own.gauss(0, 0.005)) for _ in range(count)]
+    """Launches with noise; both sides of a pair share part of it, as on one machine."""
+    shared, own = random.Random(7), random.Random(side)  # noqa: S311 - no secret
+    times = [step_ms * (1 + shared.gauss(0, 0.006) + own.gauss(0, 0.005)) for _ in range(count)]
     return tuple(
         LaunchNumbers(
             side=side,
@@ -150,7 +150,7 @@ def launches(side: Side, step_ms: float, count: int = 12) -> tuple[LaunchNumbers
 
 
 def history(name: str, step_ms: float, runs: int, seed: int = 11) -> tuple[HistoryPoint, ...]:
-    """Runs of the branch, one a day: a third through, a change made them 4 % slower."""
+    """Runs of the branch, one per day; after a third of them a change makes them 4 % slower."""
     noise = random.Random(seed)  # noqa: S311 - no secret
     points = []
     for number in range(runs):
@@ -173,7 +173,7 @@ def history(name: str, step_ms: float, runs: int, seed: int = 11) -> tuple[Histo
 
 
 def large(cases: int = 64, layers: int = 128, runs: int = 200) -> Record:
-    """As much as a matrix of models and machines may bring: every list as long as it gets."""
+    """The record of a large matrix of models and machines, with every list at its longest."""
     names = [f"model-{number:02d}@h100" for number in range(cases)]
     outcomes = [Outcome.FAIL, Outcome.WARN, Outcome.INCONCLUSIVE, *[Outcome.PASS] * 13]
     judged = []

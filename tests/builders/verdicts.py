@@ -1,4 +1,4 @@
-"""Cases judged by themselves, and what a report says of them."""
+"""Single judged cases, and what a report says about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_POLICY = Policy()
 
 
 def policy_file(**table: Any) -> PolicyFile:
-    """A policy as its file holds it."""
+    """A policy with its table, as read from a file."""
     return policy_of({"schema": 1, **table}, "the policy")
 
 
@@ -29,7 +29,7 @@ def policy(table: Mapping[str, Any] | None = None, /, **keys: Any) -> Policy:
 
 
 def judged_case(case: Measured, baseline: Baseline, rules: Policy = NO_POLICY) -> Judged:
-    """One case by itself, without a history."""
+    """One case, judged alone and without a history."""
     (judged,) = decide([compared(case, baseline, rules.metrics)], (), rules)
     return judged
 
@@ -45,12 +45,12 @@ def reasons(judged: Judged) -> list[str]:
 
 
 def why(change: Change) -> str:
-    """Why a change is what it is, in words."""
+    """The reason for a change's outcome, in words."""
     return change_sentence(change, metric_of(change))
 
 
 def change_lines(judged: Judged) -> list[str]:
-    """Each gated change that is worth a word, with its reason."""
+    """A line for each gated change that has a reason."""
     return [
         f"{describe(change)}: {why(change)}"
         for change in judged.changes

@@ -1,4 +1,4 @@
-"""Zips from strangers: read in memory, within limits, and never by their paths."""
+"""Zips from strangers are read in memory and within limits, and never extracted."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> 
 
 
 def test_read_member__wherever_it_lies() -> None:
-    """Upload actions differ in the folders they keep; of several the outermost is meant."""
+    """A file is found in any folder, because upload actions differ; the outermost one counts."""
     data = zipped({"a/b/ci-score.json": b"deep", "a/ci-score.json": b"near", "x": b""})
     assert read_member(data, "ci-score.json", "zip", LIMIT) == b"near"
 
 
 def test_read_member__of_what_is_no_zip_is_the_upload_itself() -> None:
-    """By its bytes, whatever it is called."""
+    """An upload that is not a zip is the file itself, whatever its name."""
     assert read_member(b"{}", "ci-score.json", "upload", LIMIT) == b"{}"
 
 
@@ -51,13 +51,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
 def test_read_member__refuses(data: bytes) -> None:
-    """Each is an error with its reason, before anything is unpacked."""
+    """A bad zip is an error with its reason, before anything is unpacked."""
     with pytest.raises(BadInputError, match="upload"):
         read_member(data, "ci-score.json", "upload", LIMIT)
 
 
 def test_read_member__a_header_that_lies_about_the_size() -> None:
-    """The size in the header is the stranger's word; what is read is counted."""
+    """The limit counts the bytes that are read, because the size in the header may be false."""
     data = bytearray(zipped({"ci-score.json": b"x" * (2 * LIMIT)}, zipfile.ZIP_STORED))
     true_size = (2 * LIMIT).to_bytes(4, "little")
     small = (10).to_bytes(4, "little")
@@ -66,7 +66,7 @@ def test_read_member__a_header_that_lies_about_the_size() -> None:
 
 
 def test_read_members__share_one_limit() -> None:
-    """Many files of an allowed size are not allowed together."""
+    """Many files that are each small enough are refused if they are too large together."""
     files = {str(number): b"x" * (LIMIT // 2) for number in range(3)}
     with pytest.raises(BadInputError, match="at most"):
         list(read_members(zipped(files, zipfile.ZIP_STORED), "upload", LIMIT))
@@ -74,7 +74,7 @@ def test_read_members__share_one_limit() -> None:
 
 @given(st.binary(max_size=300), st.integers(0, 200), st.binary(max_size=8))
 def test_read_member__never_crashes(junk: bytes, place: int, patch: bytes) -> None:
-    """Whatever the bytes are: content, or an error of ours."""
+    """Any bytes give content or one of our errors."""
     whole = bytearray(zipped({"ci-score.json": junk}))
     whole[place : place + len(patch)] = patch
     for data in (bytes(whole), b"PK\x03\x04" + junk, junk):

@@ -1,4 +1,4 @@
-"""JSON from strangers: what is refused, where it says the mistake is."""
+"""JSON from strangers: what is refused, and how the error names the place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("data", "found"), REFUSED.items(), ids=lambda value: repr(value)[:30])
 def test_parse__refuses(data: bytes, found: str) -> None:
-    """What is not strictly JSON is named, with its source."""
+    """Text that is not strict JSON is an error that names its source."""
     with pytest.raises(BadInputError, match=found) as error:
         parse(data, "profile.json")
     assert str(error.value).startswith("profile.json")
@@ -70,7 +70,7 @@ def test_parse__names_the_duplicate_key() -> None:
     ],
 )  # fmt: skip
 def test_parse__a_duplicate_key_has_its_path(data: bytes, path: str) -> None:
-    """Where it is, and not only what it is called."""
+    """The error names the place of a duplicate key, and not only the key."""
     with pytest.raises(BadInputError) as error:
         parse(data, "x")
     assert error.value.field == path
@@ -78,19 +78,19 @@ def test_parse__a_duplicate_key_has_its_path(data: bytes, path: str) -> None:
 
 @pytest.mark.parametrize("data", [b"[" + b"[]," * 2_100_000 + b"1]", b"[" + b"1," * 12_100_000])
 def test_parse__limits_what_memory_would_hold(data: bytes) -> None:
-    """A few bytes of JSON can be twenty times as much memory: counted before it is parsed."""
+    """Values are counted before parsing, because JSON can take twenty times its size in memory."""
     with pytest.raises(BadInputError, match="too many values"):
         parse(data, "x")
 
 
 def test_parse__colons_in_text_are_no_keys() -> None:
-    """What merely looks like a key inside text is not counted as a duplicate."""
+    """Text that looks like a key does not count as a duplicate key."""
     value = {"aten::mm": 'x": y', '": "': ['": 1, "a": 2'], "": {"": '\\":'}}
     assert parse(json.dumps(value).encode(), "x") == value
 
 
 def test_parse__a_byte_order_mark_is_skipped() -> None:
-    """Editors write it, and it says nothing."""
+    """A byte order mark, which some editors write, is ignored."""
     assert parse(b"\xef\xbb\xbf{}", "x") == {}
 
 
@@ -105,7 +105,7 @@ def test_parse__reads_what_json_writes(value: object) -> None:
     st.lists(st.tuples(st.sampled_from('abc:"\\'), st.sampled_from(["x", '":', ": "])), max_size=6)
 )
 def test_parse__finds_every_duplicate(pairs: list[tuple[str, str]]) -> None:
-    """A key is refused if and only if it stands twice in its object."""
+    """A key is refused if and only if it occurs twice in its object."""
     text = "{" + ", ".join(f"{json.dumps(key)} : {json.dumps(value)}" for key, value in pairs) + "}"
     if len({key for key, _ in pairs}) == len(pairs):
         assert parse(text.encode(), "x") == dict(pairs)
@@ -158,7 +158,7 @@ def test_validate__names_field_found_and_expected(
 
 
 def test_validate__counts_further_mistakes() -> None:
-    """One mistake is shown whole, the others are counted."""
+    """The message shows one mistake and counts the others."""
     with pytest.raises(BadInputError, match=r"and 1 more"):
         validate(Profile, {"steps": "3", "avg_step_ms": "x"}, "p")
 
@@ -172,17 +172,17 @@ def test_validate__shows_hostile_text_on_one_short_line() -> None:
 
 
 def test_json_path__quotes_what_is_no_identifier() -> None:
-    """Paths read as they would be typed."""
+    """A JSON path looks as one would type it."""
     assert json_path(("a", 3, "b c", "d")) == 'a[3]["b c"].d'
 
 
 def test_dump__is_readable_and_stable() -> None:
-    """Text for people and diffs, in ASCII, with a final newline."""
+    """The dump is indented ASCII with a final newline."""
     assert dump({"b": [1.5], "ä": None}) == '{\n  "b": [\n    1.5\n  ],\n  "\\u00e4": null\n}\n'
 
 
 def test_dump__holds_no_workflow_command() -> None:
-    """Printed in a job, the JSON of a hostile name is no command, and still the same name."""
+    """The JSON of a hostile name cannot act as a job command, and still gives the same name."""
     text = dump({"op": "##[add-mask]x", "deep": "###[["})
     assert "##[" not in text
     assert json.loads(text) == {"op": "##[add-mask]x", "deep": "###[["}

@@ -1,7 +1,7 @@
-"""The plan of the house: which rooms there are, what each does, and which it may know.
+"""The plan of the house: its rooms, what each does, and which others each may import.
 
-One table, from which the architecture test and the picture in CONTRIBUTING follow. A new arrow is a
-decision: write it here first.
+The architecture test and the picture in CONTRIBUTING both come from this one table. A new arrow is
+a decision: write it here first.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ WIDEST_DOOR = 12
 class Room:
     """A room: what it does, and which other rooms it may import.
 
-    `is_open`: its modules are imported by name. `touches`: what it needs of the machine, where it
-    is not pure. A room within a room, as the policy within the judge, has a door of its own.
+    `is_open` says that others import its modules by name. `touches` lists the modules of the
+    outside world that it may import; a pure room has none. A room within a room, such as the policy
+    in the judge, has its own door.
     """
 
     name: str
@@ -39,7 +40,7 @@ def _knows(*names: str) -> frozenset[str]:
 ROOMS: tuple[Room, ...] = (
     Room(
         "cli",
-        "one file a command: options, colour, exit codes",
+        "one file per command: options, colour, exit codes",
         _knows(
             "run",
             "report",
@@ -96,7 +97,7 @@ ROOMS: tuple[Room, ...] = (
     ),
     Room(
         "judge.policy",
-        "the rules of a team: their tables, what holds for a case, what cannot be meant",
+        "a team's rules: the tables, what holds for a case, mistakes that are refused",
         _knows("model", "files"),
     ),
     Room(
@@ -116,7 +117,7 @@ ROOMS: tuple[Room, ...] = (
     ),
     Room(
         "traces",
-        "files of a profiler → Profile: one file a format, one engine, ranks merged",
+        "files of a profiler → Profile: one file per format, one engine, ranks merged",
         _knows("model", "files"),
     ),
     Room("reference", "frozen: scoring, parity, their markdown", _knows("model", "files")),
@@ -140,13 +141,13 @@ def sources() -> list[Path]:
 
 
 def module_of(path: Path) -> str:
-    """`judge.policy.tables` of its file; a package is called as its folder."""
+    """The module of a file, such as `judge.policy.tables`; a package has the name of its folder."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
 def room_of(module: str) -> str:
-    """The innermost room that a module lies in; a module of the hall is its own."""
+    """The innermost room with the module; a module of the hall counts as a room of its own."""
     parts = module.split(".")
     names = (".".join(parts[:depth]) for depth in range(len(parts), 0, -1))
     return next((name for name in names if name in BY_NAME), parts[0])
@@ -161,7 +162,7 @@ class Import:
 
 
 def imports(path: Path) -> Iterator[Import]:
-    """Everything that a file imports, inside functions too; ours without `ci_score.`."""
+    """Everything that a file imports, inside functions too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name) for alias in node.names)
@@ -171,7 +172,7 @@ def imports(path: Path) -> Iterator[Import]:
 
 
 def ours(one: Import) -> tuple[str, str] | None:
-    """The module of ours that an import names, and what of it; None for a foreign one."""
+    """Our module in an import, and the name that it takes from there; None for other packages."""
     if one.module == "ci_score":
         is_module = (PACKAGE / one.name).is_dir() or (PACKAGE / f"{one.name}.py").is_file()
         return (one.name, "") if is_module else ("__init__", one.name)
@@ -183,9 +184,9 @@ def ours(one: Import) -> tuple[str, str] | None:
 
 
 def exported_by(room: Room) -> frozenset[str]:
-    """The names that a room's door exports: what it defines, or imports from its own modules.
+    """The names that a room's door exports: those it defines, or imports from its own modules.
 
-    What a function of the door imports when it runs is its own business.
+    Imports inside a function of the door do not count.
     """
     door = PACKAGE / room.name.replace(".", "/") / "__init__.py"
     names: set[str] = set()
@@ -211,7 +212,7 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def picture() -> str:
-    """The house as CONTRIBUTING shows it: a line a room, and below it whom it knows."""
+    """The house as CONTRIBUTING shows it: each room, and below it the rooms that it imports."""
     lines = ["ci_score/"]
     for room in ROOMS:
         depth, _, _ = room.name.rpartition(".")
@@ -228,6 +229,6 @@ def picture() -> str:
 
 
 def drawn_in(text: str) -> str | None:
-    """The picture that a document holds, between its marks."""
+    """The picture in a document, between its marks."""
     found = re.search(r"<!-- house -->\n```text\n(.*?)\n```\n<!-- /house -->", text, re.DOTALL)
     return found[1] if found else None

@@ -1,4 +1,4 @@
-"""The house is as its plan says: arrows, doors, and which rooms are pure."""
+"""The code follows the plan of the house: its arrows, its doors and its pure rooms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.house.plan import (
 )
 
 FILES = [path for path in sources() if room_of(module_of(path)) not in HALL]
-# What a room may touch only where the plan says so.
+# A room may import these only if the plan says so.
 IMPURE = {"requests", "click", "os", "sys", "time", "datetime", "random", "subprocess", "socket"}
 
 
@@ -60,7 +60,7 @@ def test_architecture__the_plan_allows_no_more_than_is_used() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_architecture__a_room_touches_what_the_plan_says(path: Path) -> None:
-    """The model, the judgement and the texts know no network, no environment, no clock."""
+    """The network, the environment and the clock stay out of rooms such as model and judge."""
     room = BY_NAME[room_of(module_of(path))]
     assert {one.module.split(".")[0] for one in imports(path)} & IMPURE <= room.touches
 
@@ -70,7 +70,7 @@ CLOSED = [room for room in ROOMS if not room.is_open]
 
 @pytest.mark.parametrize("path", sources(), ids=name)
 def test_architecture__nobody_imports_past_a_door(path: Path) -> None:
-    """What lies behind a door is the room's own business."""
+    """Other rooms import only the door of a closed room."""
     own = room_of(module_of(path))
     for module, _ in filter(None, map(ours, imports(path))):
         room = room_of(module)
@@ -80,7 +80,7 @@ def test_architecture__nobody_imports_past_a_door(path: Path) -> None:
 
 @pytest.mark.parametrize("room", CLOSED, ids=lambda room: room.name)
 def test_architecture__a_door_is_narrow_and_says_what_it_is(room: Room) -> None:
-    """It exports what others use and no more, twelve names at most, and all of them are there."""
+    """A door exports exactly what others use, at most twelve names, and each of them exists."""
     used = {
         what
         for path in sources()
@@ -100,7 +100,7 @@ def test_architecture__a_door_is_narrow_and_says_what_it_is(room: Room) -> None:
 
 
 def test_architecture__nothing_lies_in_the_hall() -> None:
-    """Beside the rooms there are the entry, the errors and the public names."""
+    """Beside the rooms there are only the entry, the errors and the public names."""
     assert {room_of(module_of(path)) for path in sources()} == HALL | set(BY_NAME)
 
 
@@ -116,7 +116,7 @@ def test_architecture__only_the_entry_exits_and_reads_the_environment() -> None:
 
 
 def test_architecture__the_plan_has_no_circle() -> None:
-    """Whom a room knows does not know it, nor anybody who does."""
+    """The rooms that a room imports do not import it, either directly or through others."""
     left = {room.name: set(room.knows) for room in ROOMS}
     while free := {room for room, knows in left.items() if not knows & left.keys()}:
         left = {room: knows for room, knows in left.items() if room not in free}
@@ -124,14 +124,14 @@ def test_architecture__the_plan_has_no_circle() -> None:
 
 
 def test_architecture__no_drawers() -> None:
-    """No module is a drawer for what has no home, and none shadows the standard library."""
+    """Every module has a telling name, which does not shadow the standard library."""
     names = {path.stem for path in FILES}
     assert not names & {"utils", "util", "common", "helpers", "misc", "tools"}
     assert not {room.name for room in ROOMS} & set(sys.stdlib_module_names)
 
 
 def test_tests__no_test_module_imports_another() -> None:
-    """What several of them need lies in `tests/builders`."""
+    """Test modules share code only through `tests/builders`."""
     for path in (PROJECT / "tests").rglob("*.py"):
         for one in imports(path):
             parts = f"{one.module}.{one.name}".split(".")
@@ -141,7 +141,7 @@ def test_tests__no_test_module_imports_another() -> None:
 
 
 def test_contributing__draws_the_house() -> None:
-    """The picture is made from the plan, so it cannot lie: `make picture` writes it anew."""
+    """The picture in CONTRIBUTING is the one that the plan makes; `make picture` writes it."""
     page = PROJECT / "CONTRIBUTING.md"
     text = page.read_text(encoding="utf-8")
     drawn = drawn_in(text)

@@ -1,4 +1,4 @@
-"""`.ci/run` and the CI of this repository prove the same."""
+"""`.ci/run` and the CI of this repository run the same steps."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def called_by(job: dict[str, Any]) -> Iterator[str]:
 
 
 def test_ci__calls_every_step_of_the_run_once() -> None:
-    """What `.ci/run` proves, ci.yml proves too, by the same steps."""
+    """ci.yml runs every step of `.ci/run`, each once."""
     called = [name for job in CI["jobs"].values() for name in called_by(job)]
     assert sorted(called) == sorted(steps())
 
 
 def test_ci_run__a_step_that_is_not_there_is_named() -> None:
-    """A mistyped step fails before any other runs."""
+    """A mistyped step is an error before any other step runs."""
     done = subprocess.run(
         [PROJECT / RUN, "lint", "tset"], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""The documents tell what the code does: commands, exit codes, rooms, dependencies."""
+"""The documents agree with the code: commands, formats, dependencies, words of a report."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ LOCKS = sorted(PROJECT.glob("requirements*.lock"))
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_readme__names_every_command(name: str) -> None:
-    """A command that nobody can find does not exist."""
+    """The README names every command."""
     assert f"`ci-score {name}" in README
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=lambda row: row.name)
 def test_readme__lists_every_format(row: Format) -> None:
-    """With the words of the table that picks the reader."""
+    """The README has each format, in the words of the table of readers."""
     assert f"| `{row.name}` | {row.description} | {row.tested_on} |" in README
 
 
 def test_readme__shows_what_the_demo_prints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The picture at the top is the real output."""
+    """The output in the README is what the demo prints today."""
     assert execute(["demo", "--output-dir", str(tmp_path / "demo")]) == 0
     shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
     assert shown is not None
@@ -43,7 +43,7 @@ def test_readme__shows_what_the_demo_prints(
 
 
 def test_readme__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example for Python can be pasted, with the example profile."""
+    """The Python example runs with the example profile."""
     monkeypatch.chdir(tmp_path)
     profile = re.search(r"```json\n(.*?)```", README, re.DOTALL)
     code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
@@ -54,7 +54,7 @@ def test_readme__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_contributing__every_dependency_earns_its_place() -> None:
-    """A line for each package that somebody has to install."""
+    """CONTRIBUTING has a line for each package that has to be installed."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = project["dependency-groups"].values()
     wanted = [*project["project"]["dependencies"], *(name for group in groups for name in group)]
@@ -66,7 +66,7 @@ def test_contributing__every_dependency_earns_its_place() -> None:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
 def test_locks__are_hashed_and_name_no_index(lock: Path) -> None:
-    """Every package is pinned by hash, and none by the place it came from."""
+    """Every package is pinned by its hash, and the lock names no package index."""
     text = lock.read_text(encoding="utf-8")
     pins = re.findall(r"^[a-z0-9][^=\n]*==", text, re.MULTILINE)
     blocks = re.split(r"\n(?=[a-z0-9])", text.strip())
@@ -76,7 +76,7 @@ def test_locks__are_hashed_and_name_no_index(lock: Path) -> None:
 
 
 def test_locks__agree_on_every_version() -> None:
-    """What is tested is what is shipped."""
+    """All locks pin the same version of a package."""
     versions: dict[str, str] = {}
     for lock in LOCKS:
         for name, version in re.findall(r"^(\S+)==(\S+)", lock.read_text("utf-8"), re.MULTILINE):
@@ -84,7 +84,7 @@ def test_locks__agree_on_every_version() -> None:
 
 
 def test_tree__names_no_machine() -> None:
-    """Nothing in a tracked file tells where or how it was written."""
+    """No tracked file has a path of a machine or a package index in it."""
     if not (PROJECT / ".git").exists():
         pytest.skip("not a git checkout: there is no list of tracked files")
     listed = subprocess.run(
@@ -102,7 +102,7 @@ PAGES = sorted([PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *PROJECT.glo
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages__their_links_lead_somewhere(page: Path) -> None:
-    """A link to another file of the project names one that is there."""
+    """A link to another file of the project leads to an existing file."""
     for link in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
 
@@ -112,7 +112,7 @@ GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("word", [*(row.label for row in METRICS), *FOOTNOTES])
 def test_glossary__has_every_word_of_a_table(word: str) -> None:
-    """Whoever reads a report can look up what a number means."""
+    """The glossary explains every metric and footnote of a report."""
     assert re.search(
         rf"^\| \*\*{re.escape(word)}\*\* \| \S", GLOSSARY, re.MULTILINE | re.IGNORECASE
     )
@@ -124,7 +124,7 @@ def test_glossary__has_every_word_of_a_table(word: str) -> None:
      "unverified", "inconclusive"],
 )  # fmt: skip
 def test_glossary__has_every_word_of_a_verdict(word: str) -> None:
-    """And what it means that something is, or is not, proven."""
+    """The glossary explains the words of a verdict, such as confirmed and not proven."""
     assert re.search(
         rf"^\| \*\*[^*|]*{word}[^*|]*\*\* \| \S", GLOSSARY, re.MULTILINE | re.IGNORECASE
     )

@@ -1,4 +1,4 @@
-"""docs/measuring.md and the README tell how to measure: what they show runs and finds."""
+"""The examples in docs/measuring.md and the README run, and find what they are meant to find."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a training script has around the snippet, without a device."""
+    """The names that a snippet expects of a training script, without a device."""
     cuda = SimpleNamespace(synchronize=lambda: None, is_initialized=lambda: False)
     torch, jax = ModuleType("torch"), ModuleType("jax")
     torch.__dict__.update(cuda=cuda)
@@ -45,7 +45,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_snippet__leaves_a_launch(
     code: str, fakes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can be pasted: eight steps, of which three are timed."""
+    """A snippet writes one launch with eight steps, of which three are timed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CI_SCORE_MEASUREMENTS", raising=False)
     exec(code, fakes)  # noqa: S102 - it is ours
@@ -55,22 +55,22 @@ def test_snippet__leaves_a_launch(
 
 
 def test_snippets__are_short() -> None:
-    """Twelve lines, or fewer, beside the import."""
+    """A snippet has at most twelve lines and the import."""
     assert all(len(code.strip().splitlines()) <= 13 for code in SNIPPETS)
 
 
 def test_guide__has_the_limits_of_the_code() -> None:
-    """What a spread allows."""
+    """The guide's table has the tiers of the code."""
     for spread, limit in TIERS:
         assert re.search(rf"\| up to {100 * spread:g} % \| {100 * limit:g} % \|", GUIDE)
 
 
 def test_guide__tells_each_key_of_a_measurement_line() -> None:
-    """The ones that the code reads, and no other."""
+    """The guide's table has exactly the keys that the code reads."""
     table = GUIDE.split("The keys of a measurement line", 1)[1].split("\n\n")[1]
-    told = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    shown = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     known = [field.alias or name for name, field in Launch.model_fields.items()]
-    assert sorted(told) == sorted(known)
+    assert sorted(shown) == sorted(known)
 
 
 def commands(text: str) -> list[list[str]]:
@@ -83,13 +83,13 @@ def commands(text: str) -> list[list[str]]:
 
 
 def test_example__is_the_same_in_both() -> None:
-    """Two commands, word for word."""
+    """The README and the guide show the same two commands."""
     assert commands(README) == commands(GUIDE)
     assert len(commands(README)) == 2
 
 
 def test_example__names_what_was_planted(tmp_path: Path) -> None:
-    """The two commands, on a machine without a GPU: a confirmed fail, also where it is busy."""
+    """The two commands confirm the planted slowdown without a GPU, even on a busy machine."""
     shutil.copytree(PROJECT / "examples", tmp_path / "examples")
     environment = {"PYTHONPATH": str(PROJECT), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin"}
     for command, code in zip(commands(README), (0, 1), strict=True):

@@ -1,4 +1,4 @@
-"""docs/policy.md tells every key, metric and reason as the code has them, and its examples hold."""
+"""docs/policy.md has every key, metric and reason of the code, and its examples are valid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
 
 
 def default(field: FieldInfo) -> str:
-    """The default as TOML has it; tables of their own have theirs in their rows."""
+    """The default in TOML; empty for a table, whose keys have rows of their own."""
     value: Any = field.default
     if field.is_required():
         return "required"
@@ -81,24 +81,24 @@ def expected_rows() -> list[str]:
 
 @pytest.mark.parametrize("row", expected_rows())
 def test_docs__have_a_row_for_every_key_metric_and_reason(row: str) -> None:
-    """With its default and the words of the schema."""
+    """Every key has a row with its default and its description, every metric and reason has one."""
     assert f"{row}\n" in DOCS
 
 
 def test_docs__have_no_other_row() -> None:
-    """What is gone from the code is gone from the docs."""
+    """The page has no row for a key, metric or reason that the code does not have."""
     rows = re.findall(r"^\| `.*$", DOCS, re.MULTILINE)
     assert sorted(rows) == sorted(expected_rows())
 
 
 @pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_docs__the_examples_are_in_order(text: str) -> None:
-    """Whoever pastes one has a valid policy."""
+    """Each example is a valid policy."""
     assert read_policy(text.encode(), "policy.toml")
 
 
 def test_docs__have_a_policy_for_one_gpu_and_one_for_a_matrix() -> None:
-    """The second has cases, and a parity for each model."""
+    """The second example has cases, and a parity for each model."""
     one, many = (read_policy(text.encode(), "p").policy for text in EXAMPLES[:2])
     assert (one.rules, one.case, one.parity) == ("training", (), ())
     assert many.parities_of("llama-8b@mi300x")[0].partner_of("llama-8b@mi300x") == "llama-8b@h100"

@@ -146,7 +146,7 @@ def named(name: str) -> Accelerator:
 
 @each_row
 def test_find_accelerator__canonical_name(row: Accelerator) -> None:
-    """A row's own name finds it, in any case, and whatever memory is said."""
+    """A row's own name finds it, in upper or lower case, with any memory."""
     assert find_accelerator(row.name) is row
     assert find_accelerator(row.name.upper()) is row
     assert find_accelerator(row.name.lower(), memory_gb=1.0) is row
@@ -154,7 +154,7 @@ def test_find_accelerator__canonical_name(row: Accelerator) -> None:
 
 @each_row
 def test_find_accelerator__name_in_other_words(row: Accelerator) -> None:
-    """A row's name still finds it alone with the memory known and a word of its maker's."""
+    """A row's name with its memory finds that row, also with the word GPU behind it."""
     assert find_accelerator(f"{row.name} GPU", memory_gb=row.memory_gb) is row
     assert find_accelerator(f"{row.name.replace(' ', '_')}-gpu", memory_gb=row.memory_gb) is row
 
@@ -166,7 +166,7 @@ def test_find_accelerator__names_are_unique() -> None:
 
 @pytest.mark.parametrize(("printed", "name"), DRIVER_STRINGS.items())
 def test_find_accelerator__driver_string(printed: str, name: str) -> None:
-    """What a driver prints finds its row, in any case and with any punctuation."""
+    """The name that a driver prints finds its row, in any case and with any punctuation."""
     assert find_accelerator(printed) is named(name)
     assert find_accelerator(f"  {printed.upper()}  ") is named(name)
     assert find_accelerator(printed.replace(" ", "_")) is named(name)
@@ -174,7 +174,7 @@ def test_find_accelerator__driver_string(printed: str, name: str) -> None:
 
 @pytest.mark.parametrize("printed", OTHER_DEVICES)
 def test_find_accelerator__another_device(printed: str) -> None:
-    """A relative, a slice or a share of a card is not the card, whatever memory it has."""
+    """A related card, or a part of a card, does not find the card's row, with any memory."""
     assert find_accelerator(printed) is None
     for row in accelerators():
         assert find_accelerator(printed, memory_gb=row.memory_gb) is None
@@ -199,7 +199,7 @@ def test_find_accelerator__shared_name(printed: str) -> None:
     ],
 )
 def test_find_accelerator__memory_settles_it(printed: str, memory_gb: float, name: str) -> None:
-    """The memory decides between rows that share a name, where it fits one of them only."""
+    """The memory decides between rows that share a name, if it fits only one of them."""
     assert find_accelerator(printed, memory_gb=memory_gb) is named(name)
 
 
@@ -208,7 +208,7 @@ def test_find_accelerator__memory_settles_it(printed: str, memory_gb: float, nam
     [("NVIDIA H100", 80), ("NVIDIA A100", 80), ("NVIDIA V100", 16), ("NVIDIA RTX PRO 6000", 96)],
 )
 def test_find_accelerator__memory_leaves_two(printed: str, memory_gb: float) -> None:
-    """A memory that two rows of the name have decides nothing."""
+    """A memory that two rows of a name have finds neither of them."""
     assert find_accelerator(printed, memory_gb=memory_gb) is None
 
 
@@ -225,7 +225,7 @@ def test_find_accelerator__memory_leaves_two(printed: str, memory_gb: float) -> 
     ],
 )
 def test_find_accelerator__memory_contradicts_the_name(printed: str, memory_gb: float) -> None:
-    """A device with another memory than its name says is a part of a card, not the card."""
+    """A device with another memory than its name says finds no row: it is a part of a card."""
     assert find_accelerator(printed, memory_gb=memory_gb) is None
 
 
@@ -254,7 +254,7 @@ def test_find_accelerator__memory_as_reported(printed: str, memory_gb: float) ->
     ["", " ", "\0", "-", "GPU", "NVIDIA", "Graphics Device", "80GB", "0x9f86d081884c7d65", "RTX"],
 )
 def test_find_accelerator__garbage(garbage: str) -> None:
-    """What names nothing finds nothing, and the memory alone does not help."""
+    """An empty or unknown name finds no row, also with a memory."""
     assert find_accelerator(garbage) is None
     assert find_accelerator(garbage, memory_gb=80) is None
 
@@ -271,7 +271,7 @@ def test_find_accelerator__very_long(unit: str) -> None:
 
 
 def test_table__has_nothing_that_is_not_read() -> None:
-    """Each table of the file has exactly the keys that a row is made of."""
+    """Each table of the file has exactly the keys of a row."""
     text = (PROJECT / "ci_score" / "model" / "accelerators.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     assert set(table) == {"accelerator", "preset"}
@@ -316,7 +316,7 @@ def test_accelerators__row_is_sane(row: Accelerator) -> None:
 
 @each_row
 def test_accelerators__narrower_is_not_slower(row: Accelerator) -> None:
-    """A narrower dtype is never slower: the slip of a sparse or an fp16-accumulated figure."""
+    """A narrower dtype is never slower; a sparse or fp16-accumulated figure would break that."""
     peaks = [row.flops[dtype] for dtype in ("fp32", "tf32", "bf16", "fp8") if dtype in row.flops]
     assert peaks == sorted(peaks)
     assert row.flops.get("fp16", math.inf) >= row.flops.get("bf16", 0)
@@ -374,7 +374,7 @@ def test_find_preset__by_name(preset: Preset) -> None:
     "name", ["", "GB10", "NVIDIA GB10", "rtx 4060l", "rtx-4060l", "GB10 ", "RTX 4060"]
 )
 def test_find_preset__another_name(name: str) -> None:
-    """A device's name is not a preset's, however alike they are."""
+    """The name of a device does not find a preset with a similar name."""
     assert find_preset(name) is None
 
 
@@ -390,19 +390,19 @@ def test_find_preset__another_name(name: str) -> None:
     ],
 )
 def test_suggestions__close_names(name: str, expected: set[str]) -> None:
-    """The rows that a name could mean, or else those that look like it, are offered."""
+    """The suggestions are the rows that a name could mean, or else those with similar names."""
     found = suggestions(name)
     assert expected <= set(found)
     assert len(found) == len(set(found)) <= 5
 
 
 def test_suggestions__can_be_used() -> None:
-    """Whatever is offered is found when it is taken."""
+    """Every suggestion finds a row."""
     for offered in suggestions("NVIDIA A100") + suggestions("gb1"):
         assert find_accelerator(offered) or find_preset(offered)
 
 
 @pytest.mark.parametrize("name", ["", "0x9f86d081884c7d65", "\0"])
 def test_suggestions__nothing_close(name: str) -> None:
-    """Garbage gets no suggestion."""
+    """A meaningless name gets no suggestion."""
     assert suggestions(name) == []

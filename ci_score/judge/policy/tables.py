@@ -1,4 +1,4 @@
-"""The tables of a policy file, as they are written; what a key means stands beside it."""
+"""The tables of a policy file, as they are written. Each key's description says what it means."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 CasePattern = Annotated[str, Field(min_length=1, max_length=64)]
 MetricName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 
-# In a schema a pattern for keys alone would let any other key pass.
+# In a JSON schema a pattern for keys does not by itself refuse other keys; this does.
 _NO_OTHER: JsonDict = {"additionalProperties": False}
 
 
@@ -50,14 +50,14 @@ CasePatterns = Annotated[
 
 
 class Measure(Table):
-    """How the numbers come to be, and how sure a failure must be."""
+    """How the numbers are measured, and how sure a failure must be."""
 
     design: Annotated[
         Design | None,
         Field(
             description="`interleaved`: launches of head and base in turns, or it is not judged;"
-            " `history`: one side, against the branch's runs; `single`: one number a side, which"
-            " warns at most. Without it the best evidence that there is decides."
+            " `history`: one side, against the branch's runs; `single`: one number per side, which"
+            " warns at most. Without this key the best available evidence decides."
         ),
     ] = None
     false_fail: Annotated[
@@ -71,14 +71,22 @@ class Measure(Table):
     ] = 0.005
     warmup_steps: Annotated[
         int | None,
-        Field(ge=0, description="Steps that a launch leaves out first; another number is said."),
+        Field(
+            ge=0,
+            description="Steps at the start of a launch that do not count; the report says so where"
+            " a launch left out another number.",
+        ),
     ] = None
     timed_steps: Annotated[
         int | None,
         Field(ge=1, description="A launch with fewer timed steps is not judged."),
     ] = None
     qualified: Annotated[
-        bool, Field(description="Whether only a machine that `ci-score qualify` has passed gates.")
+        bool,
+        Field(
+            description="Whether a check can fail only on a machine that has passed `ci-score"
+            " qualify`."
+        ),
     ] = False
 
 
@@ -89,8 +97,8 @@ class EnvironmentRules(Table):
         tuple[MatchKey, ...],
         Lax,
         Field(
-            description="What must be the same on both sides. Timed under a profiler or not must"
-            " be the same in any case."
+            description="What must be the same on both sides. Whether it was timed under a profiler"
+            " must always be the same."
         ),
     ] = get_args(MatchKey)
     reject: Annotated[
@@ -110,11 +118,11 @@ class EnvironmentRules(Table):
 
 
 class MetricRule(Table):
-    """What the file says of a metric; what it does not say stays as in the metric's row."""
+    """What the file says about a metric; the rest stays as in the metric's row."""
 
     gate: Annotated[
         bool | None,
-        Field(description="Whether it can fail; one with a limit of yours is a gate."),
+        Field(description="Whether it can fail the check; a metric with a limit of yours can."),
     ] = None
     warn: Annotated[
         float | None,
@@ -136,11 +144,12 @@ class MetricRule(Table):
         bool | None,
         Field(
             description="Whether it is a count that two runs of one program agree on: then one"
-            " number a side is proof."
+            " number per side is proof."
         ),
     ] = None
     unit: Annotated[
-        str | None, Field(max_length=16, description="Printed behind a number of your own.")
+        str | None,
+        Field(max_length=16, description="Printed behind the numbers of a metric of your own."),
     ] = None
 
 
@@ -148,10 +157,11 @@ class CaseRule(Table):
     """Overrides for the cases whose name matches; later ones win."""
 
     match: Annotated[
-        CasePatterns, Field(description="The cases that it is about, as a glob or several.")
+        CasePatterns,
+        Field(description="The cases that the table is about, as one glob or several."),
     ]
     required: Annotated[
-        bool, Field(description="Whether a report without any such case is not judged.")
+        bool, Field(description="Whether a report without such a case is *not judged*.")
     ] = False
     measure: Annotated[
         Measure | None, Field(description="As `[measure]`, without `false_fail`.")
@@ -173,16 +183,16 @@ class CaseRule(Table):
 
 
 class ParityRule(Table):
-    """What two runtimes, or two machines, must have in common."""
+    """What two runtimes, or two machines, must have in common for a case."""
 
-    match: Annotated[CasePatterns, Field(description="The cases that it is about.")] = ("*",)
+    match: Annotated[CasePatterns, Field(description="The cases that the table is about.")] = ("*",)
     partner: Annotated[
         str | None,
         Field(
             min_length=1,
             max_length=64,
-            description="Another case of the report; a `*` stands for what the one in `match`"
-            " stood for. Without it the file that the input `parity` names.",
+            description="Another case of the report; a `*` stands for the same text as the `*` in"
+            " `match`. Without this key it is the file that the input `parity` names.",
         ),
     ] = None
     require_same: Annotated[
@@ -192,22 +202,44 @@ class ParityRule(Table):
     ] = ()
     ms_per_1k_tokens: Annotated[
         float | None,
-        Field(gt=0, description="The most time per 1,000 tokens, in times of the partner's."),
+        Field(
+            gt=0,
+            description="How many times the partner's time per 1,000 tokens is the most allowed.",
+        ),
     ] = None
     op_ratio: Annotated[
-        float | None, Field(gt=0, description="The most time of an op, in times of the partner's.")
+        float | None,
+        Field(
+            gt=0,
+            description="How many times the partner's time of the same op is the most allowed.",
+        ),
     ] = None
     min_share: Annotated[
-        float, Field(gt=0, lt=1, description="`op_ratio` is of ops with this share of either side.")
+        float,
+        Field(
+            gt=0,
+            lt=1,
+            description="`op_ratio` applies to ops with at least this share of either side's time.",
+        ),
     ] = 0.05
     min_coverage: Annotated[
         float,
-        Field(ge=0, le=1, description="The compared ops must hold this share of both sides' time."),
+        Field(
+            ge=0,
+            le=1,
+            description="The compared ops must cover at least this share of each side's time.",
+        ),
     ] = 0.5
     reference_parity: Annotated[
-        bool, Field(description="Whether no op may take over 1.10 times of the partner's.")
+        bool,
+        Field(
+            description="Whether an op that takes over 1.10 times the partner's time breaks the"
+            " parity."
+        ),
     ] = False
-    gate: Annotated[bool, Field(description="Whether it fails; else it warns at most.")] = True
+    gate: Annotated[
+        bool, Field(description="Whether it can fail the check; otherwise it warns at most.")
+    ] = True
 
     def applies_to(self, case: str) -> bool:
         """Whether one of the globs matches."""
@@ -215,7 +247,7 @@ class ParityRule(Table):
 
     @property
     def compares_ops(self) -> bool:
-        """Whether it asks about ops, so that some of them have to be compared."""
+        """Whether the rule asks about ops; then some of them have to be compared."""
         asked = self.op_ratio is not None or self.reference_parity
         return asked or "min_coverage" in self.model_fields_set
 
@@ -244,10 +276,11 @@ class Policy(Table):
         ),
     ] = "reference"
     measure: Annotated[
-        Measure, Field(description="How the numbers come to be, and how sure a failure must be.")
+        Measure, Field(description="How the numbers are measured, and how sure a failure must be.")
     ] = Measure()
     environment: Annotated[
-        EnvironmentRules, Field(description="What is comparable, and what is worthless.")
+        EnvironmentRules,
+        Field(description="Which runs can be compared, and which measurements are worthless."),
     ] = EnvironmentRules()
     unjudged: Annotated[
         dict[str, Fate],
@@ -264,8 +297,8 @@ class Policy(Table):
     budgets: Annotated[
         dict[MetricName, NotNegative],
         Field(
-            description="The most a metric may be, or the least where more is better; needs no"
-            " baseline.",
+            description="The most that a metric may reach, or the least where more is better; needs"
+            " no baseline.",
             json_schema_extra=_NO_OTHER,
         ),
     ] = {}
@@ -275,7 +308,9 @@ class Policy(Table):
     parity: Annotated[
         tuple[ParityRule, ...],
         Lax,
-        Field(description="What cases must share with a partner; all that match hold."),
+        Field(
+            description="What cases must share with a partner; every table that matches applies."
+        ),
     ] = ()
 
     @property
@@ -285,9 +320,10 @@ class Policy(Table):
         return tuple(name for metrics in tables for name in metrics)
 
     def required_among(self, names: Iterable[str]) -> list[str]:
-        """The patterns of cases that must be there, and that none of the names matches.
+        """The patterns of cases that must be there and that match none of the names.
 
-        A parity that gates needs its case: without it nothing would be compared, and pass.
+        A parity that gates needs its case. Without it nothing would be compared, and that would
+        count as a pass.
         """
         known = list(names)
         demanding: list[CaseRule | ParityRule] = [
@@ -302,7 +338,7 @@ class Policy(Table):
         return list(dict.fromkeys(lost))
 
     def parities_of(self, case: str) -> list[ParityRule]:
-        """The parity rules for the case; a case is no partner of itself."""
+        """The parity rules for the case, without those that make it its own partner."""
         return [
             rule for rule in self.parity if rule.applies_to(case) and rule.partner_of(case) != case
         ]

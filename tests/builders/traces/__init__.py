@@ -1,1 +1,1 @@
-"""Small traces and logs of each format, by hand: say only what a test is about."""
+"""Small handmade traces and logs of each format."""

@@ -1,4 +1,4 @@
-"""What JAX writes: events of a trace.json, planes of an XSpace."""
+"""Files of JAX: events of a trace.json, planes of an XSpace."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def field(number: int, value: int | str | bytes) -> bytes:
 
 
 class Plane:
-    """A plane in the making, whose names get ids as they come."""
+    """Builds a plane; each new name gets the next id."""
 
     def __init__(self, name: str) -> None:
         self.message = field(1, 3) + field(2, name)
@@ -112,7 +112,7 @@ class Plane:
         return self
 
     def own(self, name: str, value: int | str) -> Plane:
-        """What the plane says of itself."""
+        """The stats of the plane itself."""
         stat = self.stat(name, value)
         self.message += field(6, stat)
         return self

@@ -1,4 +1,4 @@
-"""A database of Nsight Systems in the making."""
+"""Builds a database of Nsight Systems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KERNELS = ("sgemm_128x128", "elementwise_add", "ncclDevKernel_AllReduce_Sum_f32"
 
 
 class Export:
-    """A database in the making: say only what a test is about, in milliseconds."""
+    """Builds a database; all times are in milliseconds."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Sequence[object]]] = {}
@@ -45,7 +45,7 @@ class Export:
         self.correlation = 0
 
     def row(self, table: str, *values: object) -> None:
-        """A row as it is."""
+        """A row with exactly these values."""
         self.rows.setdefault(table, []).append(values)
 
     def kernel(
@@ -85,7 +85,7 @@ class Export:
     def range(
         self, text: str | None, start: float, end: float | None, tid: int = TID, text_id: int = -1
     ) -> None:
-        """A range that somebody named."""
+        """A range with a name."""
         stop = None if end is None else round(end * MS)
         self.row("NVTX_EVENTS", round(start * MS), stop, 59, tid, text, text_id, 0)
 
@@ -114,7 +114,7 @@ class Export:
         return path
 
     def read(self, folder: Path) -> Profile:
-        """The profile that is read of it."""
+        """The profile that is read from it."""
         return read(self.write(folder / "capture.sqlite"))
 
 

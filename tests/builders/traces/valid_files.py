@@ -1,4 +1,4 @@
-"""One small, valid file of each format that is read: what tests damage."""
+"""One small, valid file of each format, which tests then damage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def nsight() -> bytes:
 
 @cache
 def valid_files() -> dict[str, bytes]:
-    """Of each row of FORMATS, by its name, a file."""
+    """A file for each row of FORMATS, by its name."""
     reference = {"steps": 10, "avg_step_ms": 50.0, "phases": V2["phases"], "wall_coverage": 0.9}
     return {
         "normalised": normalised(profile(tool="x", ops={"gemm": 1.0})).encode(),
