@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ci_score.compare.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
-from ci_score.model.explanation import Timeline
+from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS, Timeline
 from ci_score.model.profile import OpWork
 from ci_score.model.reasons import Reason, Why
 

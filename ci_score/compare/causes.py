@@ -10,19 +10,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ci_score.compare.explanation import (
+from ci_score.compare.explanation import NOT_COMPUTE, OVERLAP, op_changes
+from ci_score.model.explanation import (
     COMMUNICATION,
     COMPUTE,
     COPIES,
     IDLE,
     IDLE_OTHER,
     IDLE_WORDS,
-    NOT_COMPUTE,
-    OVERLAP,
     REST,
-    op_changes,
+    Contribution,
+    Explanation,
+    OpChange,
+    Part,
 )
-from ci_score.model.explanation import Contribution, Explanation, OpChange, Part
 from ci_score.model.metrics import counts_agree, tokens_differ
 from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.record import Measured

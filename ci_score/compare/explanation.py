@@ -7,26 +7,29 @@ into more launches and more time for each.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Explanation, OpChange, OpDetail, Part, Timeline
+from ci_score.model.explanation import (
+    COMMUNICATION,
+    COMPUTE,
+    COPIES,
+    IDLE,
+    IDLE_OTHER,
+    IDLE_WORDS,
+    REST,
+    Explanation,
+    OpChange,
+    OpDetail,
+    Part,
+    Timeline,
+)
 from ci_score.model.profile import OpWork, Profile
 from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
 
-COMPUTE, COMMUNICATION, COPIES = "compute", "exposed communication", "exposed copies"
-IDLE, IDLE_OTHER = "idle", "idle, other causes"
-# The readers' codes for why the device is idle -> the names of the parts.
-IDLE_WORDS = {
-    "data": "idle, waiting for data",
-    "compilation": "idle, compiling",
-    "allocation": "idle, allocating memory",
-    "synchronisation": "idle, after synchronising",
-    "launching": "idle, waiting for launches",
-}
-REST = "the rest"
 OVERLAP = "less what overlaps"
 NOT_COMPUTE = frozenset({"comm", "memcpy", "memset"})
 
@@ -238,6 +241,8 @@ def _changed(head: _Op, base: _Op) -> OpChange:
     by_count = None
     if counts[0] and counts[1]:
         by_count = (counts[1] - counts[0]) * base.ms / counts[0]
+        # A count of nearly nothing tells nothing of each launch.
+        by_count = by_count if math.isfinite(by_count) else None
     renamed = head.name != base.name
     return OpChange(
         name=head.name,

@@ -14,6 +14,7 @@ from ci_score import lazy_door
 if TYPE_CHECKING:
     from ci_score.judge.acceptance import settle as settle
     from ci_score.judge.exit_codes import exit_code as exit_code
+    from ci_score.judge.gates import refuse_idle_gates as refuse_idle_gates
     from ci_score.judge.injection import slowed as slowed
     from ci_score.judge.injection import unchanged as unchanged
     from ci_score.judge.noise import LEAST_PAIRS as LEAST_PAIRS
@@ -29,6 +30,7 @@ else:
         acceptance=("settle",),
         verdicts=("decide",),
         exit_codes=("exit_code",),
+        gates=("refuse_idle_gates",),
         injection=("slowed", "unchanged"),
         noise=("LEAST_PAIRS", "MOST_PAIRS", "SURE", "Evidence", "paired"),
         trend=("trends",),

@@ -53,7 +53,7 @@ def weighed(
     change, rule = finding.change, finding.rule
     change = change.but(gated=rule.gate, warn_limit=rule.warn, fail_limit=rule.fail)
     if change.delta is not None:
-        change = change.but(**_interval(finding))
+        change = _with_interval(change, finding)
     if not rule.gate:
         return change.but(severity=None)
     if change.delta is None:
@@ -101,30 +101,32 @@ def _not_compared(finding: Finding, change: Change) -> Change:
     return change.but(outcome=Outcome.INCONCLUSIVE, reasons=(lost(),))
 
 
-def _interval(finding: Finding) -> dict[str, object]:
-    """The 95 % interval of the delta, and what it rests on."""
+def _with_interval(change: Change, finding: Finding) -> Change:
+    """The change with the 95 % interval of its delta, and what it rests on."""
     evidence, metric = finding.evidence, finding.rule.metric
     if evidence is None:
         exact = metric.kind is Kind.EXACT
-        return {"judged_by": JudgedBy.EXACT if exact else JudgedBy.UNVERIFIED}
+        return change.but(judged_by=JudgedBy.EXACT if exact else JudgedBy.UNVERIFIED)
     upper = evidence.at_most(noise.SURE / 2)
     ends = [metric.delta_of_score(end) for end in (upper, 2 * evidence.worsening - upper)]
     delta = metric.delta_of_score(evidence.worsening)
-    found: dict[str, object] = {
-        "delta": delta,
-        "low": min(ends),
-        "high": max(ends),
-        "judged_by": JudgedBy.PAIRED,
-        "samples": evidence.samples,
-    }
     # The numbers beside the delta are those that it is of: the pairs' means, or the branch's level.
     if isinstance(evidence, PairedEvidence):
-        found["base"] = metric.value_of_score(evidence.base)
-        found["head"] = metric.value_of_score(evidence.base + evidence.worsening)
-        return found
-    head = finding.change.head
-    found["base"] = head / (1.0 + delta) if metric.relative else head - delta
-    return found | {"judged_by": JudgedBy.HISTORY}
+        judged_by = JudgedBy.PAIRED
+        base = metric.value_of_score(evidence.base)
+        head = metric.value_of_score(evidence.base + evidence.worsening)
+    else:
+        judged_by, head = JudgedBy.HISTORY, change.head
+        base = head / (1.0 + delta) if metric.relative else head - delta
+    return change.but(
+        base=base,
+        head=head,
+        delta=delta,
+        low=min(ends),
+        high=max(ends),
+        judged_by=judged_by,
+        samples=evidence.samples,
+    )
 
 
 # --- what becomes of it -------------------------------------------------------------------------

@@ -15,18 +15,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ci_score.errors import BadInputError
+from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.judge.acceptance import accepted_for
 from ci_score.judge.budgets import with_demands
 from ci_score.judge.decision import caps, weighed
 from ci_score.judge.eligibility import eligible, untold_work
 from ci_score.judge.error_budget import shared_chances
 from ci_score.judge.evidence import findings_of
-from ci_score.judge.gates import refuse_idle_gates
 from ci_score.judge.parity import parity_demands, parity_with_a_case
 from ci_score.judge.policy import CaseRules, Policy, passes, rules_of
 from ci_score.judge.summary import as_far_as_proven, verdict_of
 from ci_score.judge.trial import Finding, Trial
-from ci_score.model.reasons import Reason, Why
+from ci_score.model.explanation import Contribution, Explanation
+from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Measured
 from ci_score.model.scorecard import Parity, Regression
 from ci_score.model.stages import BaselineFound, Compared, Difference
@@ -41,10 +42,8 @@ def decide(
 ) -> list[Judged]:
     """Every case with its verdict.
 
-    Pure, so it is called again for acceptances and for another policy. It refuses a policy that
-    gates what no case measures, with WrongUseError.
+    Pure, so it is called again for acceptances and for another policy.
     """
-    refuse_idle_gates(policy, cases)
     named = {case.measured.name: case.measured for case in cases}
     trials = [
         _trial(case, branch, rules_of(policy, case.measured.name), named, acceptances)
@@ -78,11 +77,17 @@ def _trial(
     demands = (
         demand for rule in rules.parities for demand in parity_demands(rule, case.measured, named)
     )
+    measured, changes = case.measured, tuple[Change, ...]()
+    try:
+        with overflow_is_bad_input(f"case {measured.name}"):
+            changes = tuple(_changes(case.differences, rules))
+    except BadInputError as error:
+        measured = measured.but(unmeasured=quoted(str(error)))
     return Trial(
-        case.measured,
+        measured,
         rules,
         case.baseline,
-        changes=tuple(_changes(case.differences, rules)),
+        changes=changes,
         contributions=case.contributions,
         explanation=case.explanation,
         history=branch,
@@ -182,17 +187,20 @@ def _judged(
     named: Mapping[str, Measured],
     *,
     changes: tuple[Change, ...],
-    **more: object,
+    contributions: tuple[Contribution, ...] = (),
+    explanation: Explanation | None = None,
 ) -> Judged:
     verdict = verdict.but(remarks=tuple(_remarks(trial)), may_pass=passes(policy, verdict.unjudged))
     return Judged.of(
-        trial.case,
-        scorecard=trial.case.scorecard.but(regressions=tuple(_regressions(changes))),
-        parity=_parity(trial, named),
+        trial.case.but(
+            scorecard=trial.case.scorecard.but(regressions=tuple(_regressions(changes))),
+            parity=_parity(trial, named),
+        ),
         baseline=_baseline_used(trial),
         changes=changes,
+        contributions=contributions,
+        explanation=explanation,
         verdict=verdict,
-        **more,
     )
 
 

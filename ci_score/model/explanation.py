@@ -9,6 +9,20 @@ from ci_score.model.reasons import Reason
 from ci_score.model.sums import plain_sum
 from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
 
+# The parts of a step by what the device did; what no part explains is the rest.
+COMPUTE, COMMUNICATION, COPIES = "compute", "exposed communication", "exposed copies"
+IDLE, IDLE_OTHER = "idle", "idle, other causes"
+# The readers' codes for why the device is idle -> the names of the parts.
+IDLE_WORDS = {
+    "data": "idle, waiting for data",
+    "compilation": "idle, compiling",
+    "allocation": "idle, allocating memory",
+    "synchronisation": "idle, after synchronising",
+    "launching": "idle, waiting for launches",
+}
+REST = "the rest"
+DEVICE_PARTS = frozenset({COMPUTE, COMMUNICATION, COPIES, IDLE, IDLE_OTHER, *IDLE_WORDS.values()})
+
 
 class Contribution(Value):
     """A phase, op or layer whose time changed, and so a place of the slowdown."""

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from ci_score.model.values import Lax, Value
 
 LONGEST_WORDS = 4000
+LONGEST_CODE = 60
+ENDLESS = 1e15
 Words = Annotated[str, StringConstraints(max_length=LONGEST_WORDS)]
 Datum = bool | int | float | Words | Annotated[tuple[Words | int | float, ...], Lax] | None
 
@@ -39,13 +47,15 @@ class Why(StrEnum):
         return member
 
     def __call__(self, **data: Datum | Reason) -> Reason:
-        """The reason with its data; OverflowError where a ratio of numbers has overflowed."""
-        if any(isinstance(value, float) and not math.isfinite(value) for value in data.values()):
-            raise OverflowError(f"{self.value}: a number of it is not finite")
-        return Reason(code=self, data=data)
+        """The reason with its data; what a record cannot hold is cut, so that it never fails."""
+        if data.keys() != self.fields:
+            raise TypeError(f"the data of {self.value} is {', '.join(sorted(self.fields))}")
+        return Reason(code=self, data={name: _fitting(value) for name, value in data.items()})
 
     # The words of an error or a note.
     QUOTED = "quoted", "words"
+    # What another version of ci-score, or a stranger, has written: it decides nothing.
+    UNKNOWN = "unknown", "code"
 
     # Nothing usable was measured.
     NO_FILE = "no_file"
@@ -192,17 +202,39 @@ class Why(StrEnum):
 
 
 class Reason(Value):
-    """A code with its data. One from a stranger's record must have exactly that data, too."""
+    """A code with its data.
+
+    A record may hold one of a newer version, or of a stranger: what is not known becomes `UNKNOWN`.
+    """
 
     code: Annotated[Why, Lax]
     data: Annotated[dict[str, Datum | Reason], Field(default_factory=dict)]
 
-    @model_validator(mode="after")
-    def _has_its_data(self) -> Reason:
-        if self.data.keys() != self.code.fields:
-            wanted = ", ".join(sorted(self.code.fields)) or "nothing"
-            raise ValueError(f"the data of {self.code.value} is {wanted}")
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _known_or_unknown(cls, value: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            reason = handler(value)
+        except ValidationError:
+            if not isinstance(value, dict) or not isinstance(value.get("code"), str):
+                raise
+            return cls(code=Why.UNKNOWN, data={"code": value["code"][:LONGEST_CODE]})
+        if reason.data.keys() == reason.code.fields:
+            return reason
+        return cls(code=Why.UNKNOWN, data={"code": reason.code.value})
+
+
+def _fitting(value: Datum | Reason) -> Datum | Reason:
+    if isinstance(value, str):
+        return value[:LONGEST_WORDS]
+    if isinstance(value, tuple):
+        return tuple(one[:LONGEST_WORDS] if isinstance(one, str) else _finite(one) for one in value)
+    return _finite(value) if isinstance(value, float) else value
+
+
+def _finite(number: float) -> float:
+    """A ratio may overflow; so much is as good as endless, and can be printed."""
+    return number if math.isfinite(number) else math.copysign(ENDLESS, number)
 
 
 class Note(Value):
@@ -214,4 +246,4 @@ class Note(Value):
 
 def quoted(words: str) -> Reason:
     """The words of an error as a reason."""
-    return Why.QUOTED(words=words[:LONGEST_WORDS])
+    return Why.QUOTED(words=words)

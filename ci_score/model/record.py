@@ -155,10 +155,26 @@ class Judged(Measured):
     verdict: Verdict | None = None
 
     @classmethod
-    def of(cls, measured: Measured, **judgement: object) -> Judged:
-        """The measured case with the judgement on it; without one it is only described."""
+    def of(
+        cls,
+        measured: Measured,
+        *,
+        baseline: BaselineUsed | None = None,
+        changes: tuple[Change, ...] = (),
+        contributions: tuple[Contribution, ...] = (),
+        explanation: Explanation | None = None,
+        verdict: Verdict | None = None,
+    ) -> Judged:
+        """The measured case with what was found of it; without, it is only described."""
         own = {name: getattr(measured, name) for name in Measured.model_fields}
-        return cls(**{**own, **judgement})
+        return cls(
+            **own,
+            baseline=baseline,
+            changes=changes,
+            contributions=contributions,
+            explanation=explanation,
+            verdict=verdict,
+        )
 
 
 class HistoryPoint(Value):

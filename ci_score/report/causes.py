@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
@@ -20,45 +21,45 @@ _KINDS = {
     "": "other",
 }
 _IDLE = {
-    "idle, waiting for data": "the device waits for the data loader: {}",
-    "idle, compiling": "something is compiled anew within the steps: {}",
-    "idle, allocating memory": "the device waits while memory is allocated: {}",
-    "idle, after synchronising": (
+    IDLE_WORDS["data"]: "the device waits for the data loader: {}",
+    IDLE_WORDS["compilation"]: "something is compiled anew within the steps: {}",
+    IDLE_WORDS["allocation"]: "the device waits while memory is allocated: {}",
+    IDLE_WORDS["synchronisation"]: (
         "the host waits for the device before it launches more (a synchronisation): {} idle"
     ),
-    "idle, waiting for launches": "the host launches work too slowly: the device waits {}",
+    IDLE_WORDS["launching"]: "the host launches work too slowly: the device waits {}",
 }
 # A part of the step -> what it is, and what to do about it.
 _ADVICE = {
-    "exposed communication": (
+    COMMUNICATION: (
         "communication that nothing hides",
         "overlap it with the backward (bucket sizes, prefetching), or send less",
     ),
-    "idle, waiting for data": (
+    IDLE_WORDS["data"]: (
         "waiting for the data loader",
         "try more workers, prefetching, or data that is prepared beforehand",
     ),
-    "idle, compiling": (
+    IDLE_WORDS["compilation"]: (
         "compiling within the steps",
         "keep shapes the same, mark dynamic ones, or warm up for longer",
     ),
-    "idle, allocating memory": (
+    IDLE_WORDS["allocation"]: (
         "allocating memory",
         "keep shapes the same, or let the allocator grow its segments (expandable_segments)",
     ),
-    "idle, after synchronising": (
+    IDLE_WORDS["synchronisation"]: (
         "a device without work after the host waited for it",
         "read losses and metrics less often (.item(), .cpu(), printing a tensor)",
     ),
-    "idle, waiting for launches": (
+    IDLE_WORDS["launching"]: (
         "waiting for the host to launch work",
         "try CUDA graphs, torch.compile, fused optimizers or larger batches",
     ),
-    "exposed copies": (
+    COPIES: (
         "copies that nothing hides",
         "pin memory and copy asynchronously, or keep the data on the device",
     ),
-    "idle": (
+    IDLE: (
         "a device without work",
         "see in the trace whether it waits for data, for launches or for a synchronisation",
     ),

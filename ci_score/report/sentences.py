@@ -196,6 +196,7 @@ _OTHER_WORK = "it did not do the same work ({})"
 
 SENTENCES: dict[Why, Row] = {
     Why.QUOTED: "{words}",
+    Why.UNKNOWN: "a reason of another version of ci-score ({code})",
     # Nothing usable was measured.
     Why.NO_FILE: "no file was found for it",
     Why.NO_STEPS: "its measurements hold no step",

@@ -13,9 +13,10 @@ from ci_score.compare import base_of_launches, compared
 from ci_score.judge.policy import policy_of
 from ci_score.model.conversation import Conversation
 from ci_score.model.environment import Disturbance, Environment
+from ci_score.model.explanation import DEVICE_PARTS, Timeline
 from ci_score.model.reasons import Why
-from ci_score.model.record import Measured, Record
-from ci_score.model.scorecard import Parity, Scorecard
+from ci_score.model.record import Judged, Measured, Record
+from ci_score.model.scorecard import Scorecard
 from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
 
@@ -31,11 +32,19 @@ def judged_anew(
     table = baselines.policy()
     policy = None if table is None else policy_of(table, "the baseline's policy")
     names = policy.policy.named_metrics if policy else ()
-    stage = [
+    cases = [
         compared(case, base_of_launches(case) or baselines.find(case.name, case.environment), names)
         for case in map(only_numbers, record.cases)
     ]
-    return judged_record(Job(cases=()), stage, policy, baselines, conversation, created_at)
+    judged = judged_record(Job(cases=()), cases, policy, baselines, conversation, created_at)
+    return judged.but(cases=tuple(map(_without_causes, judged.cases)))
+
+
+def _without_causes(case: Judged) -> Judged:
+    """The case with no cause in its headline: an op may be called by any sentence."""
+    if case.explanation is None:
+        return case
+    return case.but(explanation=case.explanation.but(cause=None, counts_cause=None))
 
 
 def only_numbers(case: Measured) -> Measured:
@@ -52,7 +61,9 @@ def only_numbers(case: Measured) -> Measured:
         advice=(),
         measurement=None,
         earlier_measurements=(),
-        parity=_bare_parity(case.parity) if case.parity else None,
+        # A parity is a verdict; ours follows from the partner's numbers where a rule asks for it.
+        parity=None,
+        timeline=_bare_timeline(case.timeline),
         partner=case.partner.but(runtime="partner") if case.partner else None,
     )
 
@@ -81,8 +92,9 @@ def _bare_card(card: Scorecard) -> Scorecard:
     )
 
 
-def _bare_parity(parity: Parity) -> Parity:
-    reason = parity.unjudged_reason and AS_ITS_RUN_SAYS
-    return parity.but(
-        apr_runtime="ours", baseline_runtime="partner", notes=(), unjudged_reason=reason
-    )
+def _bare_timeline(timeline: Timeline | None) -> Timeline | None:
+    """The step by what the device did, in the parts that we know; phases are named by anybody."""
+    if timeline is None or timeline.basis != "device":
+        return None
+    known = {name: ms for name, ms in timeline.parts.items() if name in DEVICE_PARTS}
+    return timeline.but(parts=known)

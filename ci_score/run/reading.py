@@ -24,6 +24,7 @@ from ci_score.model.environment import Environment
 from ci_score.model.lists import some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
+from ci_score.model.record import MOST_LAUNCHES
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
@@ -341,6 +342,10 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
                 rows.launches.append(launch)
                 if file not in rows.files:
                     rows.files.append(file)
+    for rows in launches_of.values():
+        if len(rows.launches) > MOST_LAUNCHES:
+            rows.problem = f"{len(rows.launches)} launches of one case; at most {MOST_LAUNCHES}"
+            rows.launches.clear()
     # If the lines of a file name their cases, the source's own name has nothing: it is no case.
     return {
         name: rows

@@ -13,7 +13,7 @@ from ci_score import __version__
 from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
-from ci_score.judge import LEAST_PAIRS, decide, settle, trends
+from ci_score.judge import LEAST_PAIRS, decide, refuse_idle_gates, settle, trends
 from ci_score.judge.policy import Policy, PolicyFile, passes, policy_of, rules_of
 from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
@@ -228,6 +228,7 @@ def _judge(
     baselines: BaselineStore,
     conversation: Conversation,
 ) -> _Judgement:
+    refuse_idle_gates(policy, cases)
     branch = baselines.history(most_records=1)
     judged = decide(cases, branch, policy)
     lost = _lost_cases(policy, judged, baselines)

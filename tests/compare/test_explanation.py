@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from ci_score.compare import Workload
 from ci_score.compare.causes import with_causes
-from ci_score.compare.explanation import IDLE, OVERLAP, REST, explain, op_changes, stem, timeline_of
+from ci_score.compare.explanation import OVERLAP, explain, op_changes, stem, timeline_of
 from ci_score.compare.measuring import KEPT_OPS, measured_case
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.model.explanation import OpChange, Timeline
+from ci_score.model.explanation import IDLE, REST, OpChange, Timeline
 from ci_score.model.profile import OpWork, Phase, Profile
 from ci_score.model.record import Judged, Measured
 from ci_score.model.stages import CaseInput

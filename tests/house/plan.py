@@ -93,7 +93,7 @@ ROOMS: tuple[Room, ...] = (
     Room(
         "judge",
         "eligibility → evidence → decision; noise, trend, acceptance, parity's budgets",
-        _knows("judge.policy", "reference", "model"),
+        _knows("judge.policy", "reference", "model", "files"),
     ),
     Room(
         "judge.policy",
