@@ -89,15 +89,15 @@ class Walk(ABC):
         mismatch: Reason | None = None
         unmeasured: Reason | None = None
         for candidate in self._nearest_first():
-            found = candidate.case(case)
-            if found is None:
+            earlier = candidate.case(case)
+            if earlier is None:
                 continue
-            if not found.has_a_time:
+            if not earlier.has_a_time:
                 unmeasured = unmeasured or Why.NOTHING_OF_CASE(record=candidate.name, case=case)
                 continue
-            differs = environment.mismatch(found.environment)
+            differs = environment.mismatch(earlier.environment)
             if differs is None:
-                return BaselineFound(found, self._used(candidate))
+                return BaselineFound(earlier, self._used(candidate))
             mismatch = mismatch or Why.MISMATCH_IN(record=candidate.name, why=differs)
         why, detail = self._own_reason(case, mismatch, unmeasured) or (
             (Unjudged.ENVIRONMENT_CHANGED, mismatch)

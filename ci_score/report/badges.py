@@ -110,5 +110,5 @@ def shields_endpoint(badge: Badge) -> dict[str, object]:
 
 def badge(record: Record, label: str, *, endpoint: bool) -> str:
     """The badge's file: an SVG, or the JSON that shields.io draws."""
-    found = badge_of(record, label)
-    return json.dumps(shields_endpoint(found), indent=2) + "\n" if endpoint else badge_svg(found)
+    badge = badge_of(record, label)
+    return json.dumps(shields_endpoint(badge), indent=2) + "\n" if endpoint else badge_svg(badge)

@@ -99,7 +99,7 @@ def _kind(kind: str) -> str:
 
 
 def _place(layers: str | None, direction: str | None, phase: str | None) -> str:
-    """` in the backward of layers 0–23`, where that is where it is; else nothing."""
+    """` in the backward of layers 0–23`; empty if the place is not known."""
     if layers:
         word = "layers" if "–" in layers else "layer"
         return f" in the {direction} of {word} {layers}"

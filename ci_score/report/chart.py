@@ -13,7 +13,7 @@ PALETTE = "#1f883d, #cf222e"
 
 
 def trend_chart(record: Record, case: Judged) -> str:
-    """The branch's last runs and this one; empty where there are too few to show a course."""
+    """The branch's last runs and this one; empty if there are too few for a course."""
     metric = metric_named(THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME)
     points = [point for point in record.history if point.case == case.name]
     values = [value for point in points if (value := point.number(metric.name))]
@@ -33,7 +33,7 @@ def trend_chart(record: Record, case: Judged) -> str:
         f"    height: {HEIGHT}",
         "  themeVariables:",
         "    xyChart:",
-        # Mermaid's own dark ground is neither GitHub's nor dark enough for the line.
+        # Mermaid's own dark background differs from GitHub's, and is too light for the line.
         '      backgroundColor: "transparent"',
         f'      plotColorPalette: "{PALETTE}"',
         "---",

@@ -77,23 +77,23 @@ def _decided(verdict: Verdict) -> Parts:
 
 def _cause(case: Judged, worst: Change) -> str:
     """`the device waits for the data loader`, where most of the change is explained."""
-    found = case.explanation
-    if found is None:
+    explanation = case.explanation
+    if explanation is None:
         return ""
     if worst.metric not in (STEP_TIME, THROUGHPUT):
-        return sentence(found.counts_cause) if found.counts_cause else ""
-    words = cause_words(found)
-    return f"under the profiler {words}" if words and found.under_profiler else words
+        return sentence(explanation.counts_cause) if explanation.counts_cause else ""
+    words = cause_words(explanation)
+    return f"under the profiler {words}" if words and explanation.under_profiler else words
 
 
-def cause_words(found: Explanation) -> str:
+def cause_words(explanation: Explanation) -> str:
     """What caused the change of the step's time, with how much of it that explains."""
-    if found.cause is None:
+    if explanation.cause is None:
         return ""
-    words = sentence(found.cause)
+    words = sentence(explanation.cause)
     # Two parts say how much each of them grew.
-    shows_more = found.cause.code is not Why.TWO_PARTS
-    return f"{words} ({more(found.explained_ms)})" if shows_more else words
+    shows_more = explanation.cause.code is not Why.TWO_PARTS
+    return f"{words} ({more(explanation.explained_ms)})" if shows_more else words
 
 
 def _passed(case: Judged, verdict: Verdict) -> Parts:

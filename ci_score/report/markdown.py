@@ -21,14 +21,14 @@ from ci_score.report.numbers import common_places, delta_at, delta_milliseconds,
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32
-# In the open part of a comment; more are in the folds.
+# The most in the open part of a comment; the folds have more.
 SHOWN_CASES = 12
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much of a report is shown. Where a limit is met, the least important goes first."""
+    """How much of a report is shown. To fit a limit, the least important goes first."""
 
     left_out: str
     folds_of: Callable[[Judged], bool]
@@ -107,7 +107,7 @@ def worst_first(record: Record) -> list[Judged]:
 
 
 def parity_report(parity: Parity) -> str:
-    """A parity for people: nothing is called achieved where nothing was compared."""
+    """A parity for people; it is not called achieved if nothing was compared."""
     text = _template("parity.md.j2").render(parity=parity)
     return _BLANK_LINES.sub("\n\n", text)
 
@@ -125,7 +125,7 @@ def _render(record: Record, title: str, measured_by: str, detail: Detail) -> str
         measured_by=measured_by,
         detail=detail,
     )
-    # Sections bring their own distance; no text of a stranger holds a line break.
+    # Sections have their own blank lines, and a stranger's text has no line breaks.
     return _BLANK_LINES.sub("\n\n", text).strip("\n") + "\n"
 
 
@@ -138,7 +138,7 @@ def _unbroken(value: str) -> str:
 def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("ci_score.report"),
-        # Markdown is not HTML: every value is escaped for markdown on its way out instead.
+        # Autoescaping is for HTML. Here every value is escaped for markdown on output instead.
         autoescape=False,  # noqa: S701
         finalize=escape.text,
         undefined=StrictUndefined,
@@ -156,7 +156,7 @@ def _template(name: str) -> Template:
         SHOWN_CASES=SHOWN_CASES,
         ACHIEVED_UP_TO=ACHIEVED_UP_TO,
     )
-    # What a macro made was escaped when it was made.
+    # The output of a macro is escaped already.
     environment.filters["rendered"] = escape.Safe
     environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["code"] = escape.code

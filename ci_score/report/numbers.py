@@ -29,18 +29,18 @@ def delta_milliseconds(value: float) -> str:
 
 
 def maybe_delta(value: float | None) -> str:
-    """A change in milliseconds where it is known."""
+    """A change in milliseconds, if it is known."""
     return "–" if value is None else delta_milliseconds(value)
 
 
 def common_places(changed: Iterable[Changed]) -> int | None:
-    """With how many decimals the changes of a table are written: three digits of the largest."""
+    """How many decimals the changes of a table have: three digits of the largest change."""
     largest = max((abs(one.delta_ms) for one in changed), default=0.0)
     return max(0, min(2 - math.floor(math.log10(largest)), 5)) if 0.001 <= largest < 1e9 else None
 
 
 def delta_at(value: float | None, places: int | None) -> str:
-    """`+0.0 ms` beside `+80.0 ms`: more digits than the largest change has say nothing."""
+    """`+0.0 ms` beside `+80.0 ms`: with no more decimals than the largest change."""
     if value is None or places is None:
         return maybe_delta(value)
     shown = f"{abs(value):,.{places}f} ms"

@@ -1,4 +1,4 @@
-"""Profile → text for a terminal: what was read of a trace, and where each number comes from."""
+"""Profile → text for a terminal: what was read, and where each number comes from."""
 
 from __future__ import annotations
 

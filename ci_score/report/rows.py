@@ -77,7 +77,7 @@ def headline_change(case: Judged) -> Change | None:
 
 
 def overview_metric(cases: Iterable[Judged]) -> str:
-    """The label over the changes of several cases, where all are of one metric."""
+    """The heading over the changes of several cases, if all are of the same metric."""
     changes = [change for case in cases if (change := headline_change(case)) is not None]
     labels = {metric_of(change).label for change in changes}
     return labels.pop() if len(labels) == 1 else ""
@@ -101,11 +101,11 @@ class PartRow:
         return self.head_ms - self.base_ms
 
 
-def part_rows(found: Explanation) -> list[PartRow]:
+def part_rows(explanation: Explanation) -> list[PartRow]:
     """The parts whose time changed, the others together, and their sum."""
-    least = LEAST_SHARE_OF_CHANGE * abs(found.delta_ms)
-    large = [part for part in found.parts if abs(part.delta_ms) >= least]
-    small = [part for part in found.parts if abs(part.delta_ms) < least]
+    least = LEAST_SHARE_OF_CHANGE * abs(explanation.delta_ms)
+    large = [part for part in explanation.parts if abs(part.delta_ms) >= least]
+    small = [part for part in explanation.parts if abs(part.delta_ms) < least]
     rows = [_part(part) for part in sorted(large, key=lambda part: -abs(part.delta_ms))]
     if small:
         rows.append(
@@ -115,27 +115,27 @@ def part_rows(found: Explanation) -> list[PartRow]:
                 plain_sum(part.head_ms for part in small),
             )
         )
-    return [*rows, PartRow("step", found.base_step_ms, found.head_step_ms, is_sum=True)]
+    return [*rows, PartRow("step", explanation.base_step_ms, explanation.head_step_ms, is_sum=True)]
 
 
 def _part(part: Part) -> PartRow:
     return PartRow(part.name, part.base_ms, part.head_ms)
 
 
-def changed_ops(found: Explanation) -> list[OpChange]:
+def changed_ops(explanation: Explanation) -> list[OpChange]:
     """The ops that are worth a line beside the change of the step."""
-    least = LEAST_SHARE_OF_OP * abs(found.delta_ms)
-    return [op for op in found.ops if abs(op.delta_ms) >= least]
+    least = LEAST_SHARE_OF_OP * abs(explanation.delta_ms)
+    return [op for op in explanation.ops if abs(op.delta_ms) >= least]
 
 
 # --- what is said beside the numbers ------------------------------------------------------------
 
-# The table says these by itself.
+# The table already shows these.
 _PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
 
 
 def reasons(case: Judged) -> list[str]:
-    """What a reader cannot see in the table: why it is not proven, and what limits the verdict."""
+    """The reasons that the table does not show: why it is not proven, what limits the verdict."""
     if case.verdict is None:
         return []
     return [
@@ -161,7 +161,7 @@ def _reason(change: Change) -> str:
 
 
 def _is_lost_gate(change: Change) -> bool:
-    """A gated number that only the baseline has; one that the policy names has its own reason."""
+    """Whether only the baseline has a gated number; if the policy names it, it has a reason."""
     lost = change.delta is None and change.gated and change.base > 0 and not change.head
     return lost and change.outcome is None
 
@@ -172,13 +172,13 @@ def _lost_gate(change: Change) -> str:
 
 
 def notes(case: Judged) -> list[str]:
-    """Where the numbers do not mean what they seem to, and what the policy adds to that."""
+    """The notes on the numbers, and the policy's remarks."""
     remarks = sentences(case.verdict.remarks) if case.verdict else []
     return list(dict.fromkeys((*case.scorecard.notes, *remarks)))
 
 
 def notices(record: Record) -> list[str]:
-    """What is said of the report as a whole."""
+    """The notices of the whole report."""
     return [*sentences(record.notices), *acceptance_notices(record.acceptances)]
 
 
@@ -213,9 +213,9 @@ def provenance(case: Judged, record: Record) -> list[str]:
 
 
 def shared_provenance(record: Record) -> list[str]:
-    """What holds for every case that was compared, to be said once."""
-    said = [provenance(case, record) for case in record.cases if case.changes]
-    return [part for part in said[0] if all(part in one for one in said)] if said else []
+    """The parts of the provenance that are the same for every compared case, to show them once."""
+    lines = [provenance(case, record) for case in record.cases if case.changes]
+    return [part for part in lines[0] if all(part in one for one in lines)] if lines else []
 
 
 def _measured(case: Judged) -> Iterable[str]:
@@ -285,7 +285,7 @@ def _bound(change: Change) -> str:
     # Of anything else a bound is the number itself, which `up to` cannot say where more is better.
     if metric.higher_is_better:
         return ""
-    # What is counted is the same in the next run.
+    # A count is the same in the next run.
     whole = change.head == round(change.head)
     most = change.head if whole else math.ceil((change.head + worse / 10) * 1000) / 1000
     unit = next((unit for unit in ("ms", "GB") if metric.name.endswith(f"_{unit.lower()}")), "")

@@ -20,7 +20,7 @@ Row = str | Callable[..., str]
 SIGNS = {"final_loss": "final loss", "valid_steps": "valid steps"}
 FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 
-# What `Unjudged` says in one line, where a policy or a table lists it.
+# Each `Unjudged` in a few words, for a policy or a table that lists it.
 UNJUDGED: dict[Unjudged, str] = {
     Unjudged.FIRST_RUN: "first run",
     Unjudged.EXPIRED: "expired",
@@ -48,17 +48,17 @@ _NO_BASELINE = {
 
 
 def sentence(reason: Reason) -> str:
-    """What a reason says; `change_sentence` is for those of a metric's change."""
+    """The sentence of a reason; `change_sentence` makes those of a metric's change."""
     return _said(SENTENCES, reason)
 
 
 def sentences(reasons: Iterable[Reason]) -> list[str]:
-    """Each in its own words."""
+    """The sentence of each reason."""
     return [sentence(reason) for reason in reasons]
 
 
 def change_sentence(change: Change, metric: Metric) -> str:
-    """Why a change is what it is: the first reason decides, the others hold it back."""
+    """The sentence on a change: the first reason decides, the others limit the outcome."""
     return "; ".join(_of_change(reason, metric) for reason in change.reasons)
 
 
@@ -87,7 +87,7 @@ def accepted_words(accepted: Acceptance) -> str:
 
 
 def acceptance_notices(acceptances: Sequence[Acceptance], most_refused: int = 5) -> list[str]:
-    """What was accepted, and what was not although somebody wrote it."""
+    """The accepted regressions, and the sentences of comments that do not count."""
     granted = [one for one in acceptances if one.refused is None]
     refused = [(one, sentence(one.refused)) for one in acceptances if one.refused is not None]
     said = [f"Accepted: {_subject(one)} {accepted_words(one)}" for one in granted]
@@ -243,7 +243,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NOTHING_GATED_IN_COMMON: lambda metrics: (
         f"nothing that the policy gates is known on both sides ({', '.join(metrics)})"
     ),
-    # There is nothing to compare with.
+    # There is no baseline.
     Why.NO_BASELINE: _no_baseline,
     Why.MISMATCH: "{key}: {here} here, {there} there",
     Why.MISMATCH_IN: "{record}: {why}",
@@ -252,13 +252,13 @@ SENTENCES: dict[Why, Row] = {
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
     Why.NO_RECORD_IN: "no record in {folder}",
-    # A number of one metric is not compared.
+    # The two numbers of a metric cannot be compared.
     Why.ONLY_IN_BASE: "measured by the baseline alone",
     Why.ONLY_IN_HEAD: "measured here alone",
     Why.NO_RATIO: "there is no ratio to 0 or less",
     Why.DEVICES_ON_ONE_SIDE: "only one side knows how many devices it ran on",
     Why.OTHER_TOKENS: "{head:g} tokens a step here, {base:g} there",
-    # What became of a metric; the others need the metric and stand in CHANGES.
+    # Why a metric has its outcome; those that need the metric are in CHANGES.
     Why.ONE_NUMBER: "unverified: one number a side",
     Why.COUNT_VARIES: "it varies between the launches of one side, and too few pairs tell",
     Why.COUNT: "a count",
@@ -277,7 +277,7 @@ SENTENCES: dict[Why, Row] = {
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
-    # Why a change is no more than a warning, and what limits a verdict.
+    # Why a change warns at most, and what limits a verdict.
     Why.NOT_ATTRIBUTABLE: lambda commits: (
         f"not attributable: the baseline is {plural(commits, 'commit')} before the tested base"
     ),

@@ -1,4 +1,4 @@
-"""Record → text for a terminal: the same facts as the markdown, in a table that lines up."""
+"""Record → text for a terminal, with the facts of the markdown in aligned tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ci_score.report import rows, words
 from ci_score.report.headlines import headline
 from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
 
-# Why a metric was not compared is the longest that a cell has to say.
+# The longest text of a cell is the reason why a metric was not compared.
 WIDEST = 64
 WIDEST_LAST = 120
 
@@ -24,7 +24,7 @@ def report_text(record: Record) -> str:
 
 
 def parity_text(parity: Parity) -> str:
-    """A parity; nothing is called achieved where too little was compared."""
+    """A parity; it is not called achieved if too little was compared."""
     if not parity.judged:
         head = f"Parity not judged: {line(parity.unjudged_reason or 'no op in common')}"
     else:
@@ -47,7 +47,7 @@ def parity_text(parity: Parity) -> str:
 
 
 def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str, str]]:
-    """Every ratio in one direction: ours, in times of theirs. What is not known has no row."""
+    """The ratios, each ours divided by theirs; an unknown one has no row."""
     if parity.step_time_ratio > 0:
         yield "Step time", f"{parity.step_time_ratio:.2f}x as long"
     if parity.throughput_ratio > 0:
@@ -69,7 +69,7 @@ def verdict_line(of: Judged | Verdict) -> str:
 
 
 def _report(record: Record) -> Iterable[str]:
-    """What is said of the whole report, where there is anything."""
+    """The verdict and the reasons of the whole report, if it has any."""
     if record.unjudged:
         verdict = record.unjudged
         said = "".join(f"\n  - {line(reason)}" for reason in rows.unjudged_reasons(record))
@@ -114,12 +114,12 @@ def _case(case: Judged, record: Record) -> Iterable[str]:
 
 
 def _where(case: Judged) -> Iterable[str]:
-    """Where a slowdown went: over the whole step, which sums to it, else what changed most."""
+    """Where a slowdown went: the parts of the step, which sum to it, or else what changed most."""
     if case.explanation and words.is_slower(case):
-        found = case.explanation
-        parts = rows.part_rows(found)
+        explanation = case.explanation
+        parts = rows.part_rows(explanation)
         places = common_places(parts)
-        yield f"Where the {delta_milliseconds(found.delta_ms)} went\n" + table(
+        yield f"Where the {delta_milliseconds(explanation.delta_ms)} went\n" + table(
             (
                 row.name,
                 milliseconds(row.base_ms),
@@ -146,7 +146,7 @@ def _notes(notes: Sequence[str]) -> list[str]:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Columns that line up, indented by two."""
+    """Aligned columns, indented by two."""
     cells = [
         [*(line(cell, WIDEST) for cell in row[:-1]), line(row[-1], WIDEST_LAST)] for row in rows
     ]

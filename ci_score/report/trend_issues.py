@@ -1,4 +1,4 @@
-"""The issue that tells of a branch's lasting changes for the worse; a trend never fails a check."""
+"""The issue about a branch's lasting changes for the worse; a trend never fails a check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ci_score.model.record import Trend
 from ci_score.report.escape import cell, text
 
 MOST_SHOWN = 20
-# A change that was undone to this share is not worth an issue any more.
+# A change that was undone to this share needs no issue any more.
 UNDONE_FROM = 0.8
 _BEGINNING = (
     "The level of the branch has changed for the worse, by more than its runs differ among"

@@ -28,7 +28,7 @@ VERDICTS: dict[Outcome, str] = {
     Outcome.INCONCLUSIVE: "Inconclusive",
     Outcome.FAIL: "Fail",
 }
-# The reference says `compute` of whatever is above half its memory roofline.
+# The reference says `compute` for a throughput above half of its memory roofline.
 BOTTLENECKS: dict[Bottleneck, str] = {
     "transfer": "host-device transfers",
     "launch": "kernel launches and gaps between phases",
@@ -46,7 +46,7 @@ ADVICE: dict[Bottleneck, str] = {
 }
 
 
-# What not everybody in a team knows, said under the table that uses it. docs/glossary.md has all.
+# Words that not everybody knows, explained under the table with them. docs/glossary.md has all.
 FOOTNOTES = {
     "MFU": "the FLOPs that the model needs, as a share of the accelerator's dense peak",
     "HFU": "like MFU, with the FLOPs of recomputation",
@@ -56,7 +56,7 @@ FOOTNOTES = {
 
 
 def limit(change: Change) -> str:
-    """From where on the rules warn and fail: `−10 % warns, −20 % fails`; a dash without a gate."""
+    """The limits of the rules: `−10 % warns, −20 % fails`; a dash without a gate."""
     if not change.gated or change.warn_limit is None:
         return "–"
     metric = metric_of(change)
@@ -81,19 +81,19 @@ def delta_words(change: Change) -> str:
 
 
 def outcome_words(change: Change) -> str:
-    """What the change means, with a sign and a word; nothing where it is within its limits."""
+    """The outcome of a change as a sign and a word; empty if it has none."""
     if change.accepted:
         return "☑️ accepted"
     if change.outcome is None:
         return ""
     why = change.reasons[0].code if change.reasons else None
-    said = {
+    words = {
         Outcome.FAIL: "❌ fails",
         Outcome.INCONCLUSIVE: _INCONCLUSIVE.get(why, "❔ too noisy") if why else "❔ too noisy",
         Outcome.WARN: "⚠️ warning",
         Outcome.PASS: "✅ within" if change.gated and change.delta is not None else "",
     }
-    return said[change.outcome] + (" (not proven)" if why in _UNPROVEN else "")
+    return words[change.outcome] + (" (not proven)" if why in _UNPROVEN else "")
 
 
 _INCONCLUSIVE = {
@@ -110,7 +110,7 @@ _UNPROVEN = (
 
 
 def facts(card: Scorecard) -> list[tuple[str, str]]:
-    """What the scorecard knows, as pairs of name and value; what it does not know is left out."""
+    """The numbers of the scorecard as pairs of name and value; unknown ones are left out."""
     rows: list[tuple[str, str]] = []
     if card.graded:
         rows.append(("Grade", card.grade))
@@ -138,14 +138,14 @@ def facts(card: Scorecard) -> list[tuple[str, str]]:
 
 
 def advice(card: Scorecard) -> str:
-    """What to try, for a graded scorecard whose grade leaves room; else nothing."""
+    """What to try, for a graded scorecard with a grade that leaves room; else empty."""
     if not (card.graded and card.bottleneck_known) or card.grade in ("A", "B"):
         return ""
     return ADVICE[card.bottleneck]
 
 
 def other_versions(baseline: BaselineUsed) -> list[str]:
-    """What else is not the same there, which may be the very subject of the change."""
+    """The versions that differ from the baseline's; a change may be about one of them."""
     changed = baseline.changed_versions
     if not changed:
         return []
@@ -175,23 +175,23 @@ def counts(op: OpChange) -> str:
 
 
 def headline_delta(change: Change | None, *, named: bool = False) -> str:
-    """The change that stands for a case in a list of cases, named where they are of several."""
+    """The main change of a case, for a list of cases; `named` puts its metric in front."""
     if change is None:
         return "–"
     return f"{metric_of(change).label} {delta_words(change)}" if named else delta_words(change)
 
 
 def is_slower(case: Judged) -> bool:
-    """Whether there is a slowdown to explain: one that was found, and not only seen."""
+    """Whether there is a slowdown to explain, by the verdict and not only by the numbers."""
     return case.verdict is not None and any(
         change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in case.changes
     )
 
 
 def to_try(case: Judged) -> list[str]:
-    """What could be done about it: our own advice, with the reference's bottleneck where graded."""
-    said = advice(case.scorecard)
-    return sentences(case.advice) or ([said] if said else [])
+    """What to try: our own advice, or else the reference's on its bottleneck."""
+    of_reference = advice(case.scorecard)
+    return sentences(case.advice) or ([of_reference] if of_reference else [])
 
 
 def base_revision(case: Judged) -> str:
@@ -201,18 +201,18 @@ def base_revision(case: Judged) -> str:
 
 
 def environment_lines(environment: Environment) -> list[str]:
-    """What it ran on: versions inform, and may be the very subject of the change."""
+    """The versions that it ran with."""
     return [f"{name}: {version}" for name, version in sorted(environment.versions.items())]
 
 
 def parity_words(parity: Parity) -> str:
-    """Whether the runtimes are at par; a comparison of little is neither."""
+    """Whether the runtimes are at par; neither yes nor no if too little was compared."""
     if not parity.judged:
         return f"not judged, {parity.unjudged_reason or 'no op in common'}"
     return "achieved" if parity.parity_achieved else "not achieved"
 
 
 def footnotes(shown: Iterable[str]) -> list[str]:
-    """What the words in a table mean, of those that need it."""
+    """The meanings of those words in a table that need an explanation."""
     text = " ".join(shown)
     return [f"{word}: {meaning}" for word, meaning in FOOTNOTES.items() if word in text]

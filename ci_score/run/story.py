@@ -28,7 +28,7 @@ from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjud
 DOUBTFUL_BASE = 0.1
 # Concurrent pushes see the same record before them; a few joined histories have all their points.
 HISTORIES_JOINED = 3
-# This many cases that all changed by about the same share, and at least this share, have one cause.
+# If this many cases all changed by about the same share, at least this one, they share a cause.
 LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
 
 
@@ -63,7 +63,7 @@ def run(
     conversation: Conversation = _NOBODY,
     earlier: Iterable[Record] = (),
 ) -> Record:
-    """One run, from what was read to a published record; the gate makes its exit code of that."""
+    """One run, from what was read to a published record; the gate turns that into an exit code."""
     policies = _Policies.of(job, baselines)
     measured, notices = _measured(job, policies.in_force, earlier)
     cases = []
@@ -82,14 +82,14 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Policies:
-    """The policy that judges, each parsed once; `own` is the change's, where the base's judges."""
+    """The policy in force, parsed once; `own` is the change's policy, if the base's is in force."""
 
     file: PolicyFile | None
     own: Policy | None
 
     @classmethod
     def of(cls, job: Job, baselines: BaselineStore) -> _Policies:
-        """The base's policy where there is one: a change cannot loosen its own gate."""
+        """The base's policy, if there is one, so that a change cannot loosen its own gate."""
         table = None if job.tracked else baselines.policy()
         if table is None:
             return cls(job.policy, None)
@@ -98,7 +98,7 @@ class _Policies:
 
     @property
     def in_force(self) -> Policy:
-        """The rules that decide; without any file the defaults."""
+        """The rules that decide; the defaults if there is no file."""
         return self.file.policy if self.file else Policy()
 
     @property
@@ -114,7 +114,7 @@ class _Policies:
 def _measured(
     job: Job, policy: Policy, earlier: Iterable[Record]
 ) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
-    """Each case with the base side of its own session, and what other attempts add to it."""
+    """Each case, pooled with earlier attempts, and the base side of its own session."""
     cases = [
         with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
         for read in job.cases
@@ -130,10 +130,10 @@ def _measured(
 def _baseline_of(
     case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
 ) -> tuple[Baseline, list[Reason]]:
-    """The base side of the same session where it can prove anything, else the branch's record.
+    """The base side of the same session if it has enough pairs to prove anything; else the record.
 
     Too few pairs count as one number per side. Then the change should not choose its own base. The
-    reason is there if the session's base differs much from what the branch has measured.
+    reasons ask about the session's base if it differs much from what the branch has measured.
     """
     recorded = baselines.find(case.name, _matching(case, policy))
     if session_base is None:
@@ -142,7 +142,7 @@ def _baseline_of(
         return session_base, []
     if len(case.pairs_of(STEP_TIME)) < LEAST_PAIRS:
         return recorded, []
-    # Where the policy allows a record of another machine, its times tell nothing of this session.
+    # The policy may allow a record of another machine; its times cannot be compared with these.
     if case.environment.mismatch(recorded.case.environment) is not None:
         return session_base, []
     explained = _with_a_profile(session_base, case, recorded.case)
@@ -156,7 +156,7 @@ def _matching(case: Measured, policy: Policy) -> Environment:
 
 
 def _doubts(base: Measured, recorded: Measured) -> list[Reason]:
-    """That the session's base is not what the branch has measured: was it the right checkout?"""
+    """A reason if the session's base is unlike the record: perhaps it was the wrong checkout."""
     session_ms, record_ms = base.scorecard.step_time_ms, recorded.scorecard.step_time_ms
     if not session_ms or not record_ms or abs(session_ms / record_ms - 1) <= DOUBTFUL_BASE:
         return []
@@ -166,7 +166,7 @@ def _doubts(base: Measured, recorded: Measured) -> list[Reason]:
 def _with_a_profile(
     session_base: BaselineFound, head: Measured, recorded: Measured
 ) -> BaselineFound:
-    """A session measures its base without a profile: the branch's own record explains it."""
+    """The session's base with the record's profile, if the session did not profile its base."""
     if session_base.case.timeline is not None or head.timeline is None:
         return session_base
     explained = session_base.case.but(
@@ -201,7 +201,7 @@ def judged_record(
     conversation: Conversation,
     created_at: str,
 ) -> Record:
-    """The record of cases that stand beside their baselines, judged by a policy."""
+    """The record of the compared cases, judged by a policy."""
     policy = file.policy if file else Policy()
     judgement = _judge(job, cases, policy, baselines, conversation)
     history = _history(job, judgement.cases, baselines, created_at)
@@ -247,7 +247,7 @@ def _judge(
 def _under_its_own(
     job: Job, cases: Sequence[Compared], policies: _Policies, baselines: BaselineStore
 ) -> Reason:
-    """What the change's own policy would say; it may gate what no case measures."""
+    """A notice with the verdict by the change's own policy, or that it does not fit the cases."""
     own = policies.own or Policy()
     try:
         judgement = _judge(job, cases, own, baselines, _NOBODY)
@@ -262,7 +262,7 @@ def _under_its_own(
 
 
 def _not_tried(names: Sequence[str], own: Policy, in_force: Policy) -> tuple[str, ...]:
-    """What of its own policy decides before anything is judged, and so was not tried."""
+    """The parts of its own policy that act before anything is judged, and so were not tried."""
     rules = [(rules_of(own, name), rules_of(in_force, name)) for name in names]
     parts = {
         "[model]": any(one.model != other.model for one, other in rules),

@@ -1,7 +1,7 @@
 """The rules of a team: `.github/ci-score.toml`, read strictly and resolved for each case.
 
-The file says what is gated, how sure the gate must be and what becomes of a run that could not be
-judged. An unknown key is an error with a suggestion, and so are limits that contradict each other.
+The file says what is gated, how sure the gate must be and what happens to a run that could not be
+judged. An unknown key is an error with a suggestion; contradictory limits are an error as well.
 """
 
 from ci_score.judge.policy.reading import (

@@ -1,4 +1,4 @@
-"""What a policy says that cannot be meant: every mistake with its place and the way out."""
+"""The mistakes in a policy, each with its place and what is allowed there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TABLES: Mapping[str, type[Table]] = {
 
 
 def mistakes_in(table: Mapping[str, Any], source: str) -> list[BadInputError]:
-    """Everything that is wrong with a policy's table, in the order of the file where it can be."""
+    """Every mistake in a policy's table, in the order of the file where possible."""
     try:
         policy = Policy.model_validate(table)
     except ValidationError as error:
@@ -56,7 +56,7 @@ def mistakes_in(table: Mapping[str, Any], source: str) -> list[BadInputError]:
         *_cases(policy),
         *_parities(policy),
     )
-    # Limits are resolved from all of that, so they are looked at once it is right.
+    # Limits depend on all of that, so they are checked only when it is right.
     return [
         BadInputError(source, field=json_path(place), found=what, expected=wanted)
         for place, what, wanted in (found or _limits(policy))
@@ -67,7 +67,7 @@ Mistake = tuple[Place, str, str]
 
 
 def _one_of(known: Iterable[str], wrong: str) -> str:
-    """What there is, with the one that looks most like what was written."""
+    """The allowed values, with the one that looks most like what was written."""
     names = list(known)
     close = get_close_matches(wrong, names, n=1)
     return f"one of {', '.join(names)}" + (f", perhaps {close[0]}" if close else "")
@@ -110,7 +110,7 @@ def _places(policy: Policy) -> list[tuple[Place, Policy | CaseRule]]:
 
 
 def _metrics(policy: Policy) -> Iterator[Mistake]:
-    """A metric of the user's own needs a direction; a known one has its own."""
+    """Mistakes in metrics: one of the user's own needs a direction; a known one has its own."""
     for place, table in _places(policy):
         for name, rule in table.metrics.items():
             where = (*place, "metrics", name)
@@ -124,7 +124,7 @@ def _metrics(policy: Policy) -> Iterator[Mistake]:
 
 
 def _direction(policy: Policy, table: Policy | CaseRule, name: str) -> str | None:
-    """What the general part or the table itself says; another case's table says nothing here."""
+    """The direction in the general part or in the table itself, and in no other case's table."""
     rules = (policy.metrics.get(name), table.metrics.get(name))
     return next((rule.direction for rule in rules if rule and rule.direction), None)
 
@@ -155,7 +155,7 @@ def _known_metric(place: Place, name: str, rule: MetricRule) -> Iterator[Mistake
 def _described_differently(
     place: Place, general: MetricRule | None, rule: MetricRule
 ) -> Iterator[Mistake]:
-    """What a metric is does not depend on the case."""
+    """Mistakes where a case describes a metric differently than the general part."""
     for key in ("direction", "scale", "exact", "unit"):
         there, here = getattr(general, key, None), getattr(rule, key)
         if None not in (there, here) and there != here:
@@ -163,7 +163,7 @@ def _described_differently(
 
 
 def _limits(policy: Policy) -> Iterator[Mistake]:
-    """Limits that contradict each other, once the defaults and the cases' overrides are in."""
+    """Limits that contradict each other, with defaults and the cases' overrides applied."""
     general = policy.but(case=())
     said = set()
     for gate in _contradicting(general, ""):
@@ -171,7 +171,7 @@ def _limits(policy: Policy) -> Iterator[Mistake]:
         yield ("metrics", gate.metric.name), *_words(gate)
     for number, table in enumerate(policy.case):
         alone = general.but(case=(table,))
-        # Of a case that is named in full it is known which other tables it meets.
+        # For a case that is named in full, we know which other tables apply to it, too.
         whole = [name for name in table.match if not _WILD.search(name)]
         rows = [*_contradicting(alone, table.match[0])]
         rows += [gate for name in whole for gate in _contradicting(policy, name)]

@@ -29,7 +29,7 @@ def read_policy(data: bytes, source: str) -> PolicyFile:
 
 
 def policy_of(table: Mapping[str, Any], source: str) -> PolicyFile:
-    """The policy that a table holds: a file's, or the one that travels with a record."""
+    """The policy in a table: a file's, or the one that travels with a record."""
     first, *others = mistakes_in(table, source) or (None,)
     if first is None:
         return PolicyFile(table, Policy.model_validate(table))
@@ -52,11 +52,11 @@ def _toml_table(data: bytes, source: str) -> dict[str, Any]:
 
 
 def passes(policy: Policy, reason: Unjudged | None) -> bool:
-    """Whether a run passes without a judgement; the policy's word counts where it says one."""
+    """Whether a run without a judgement passes, by the policy or by default."""
     if reason is None:
         return False
-    said = policy.unjudged.get(reason.value)
-    return reason in HARMLESS if said is None else said == "pass"
+    fate = policy.unjudged.get(reason.value)
+    return reason in HARMLESS if fate is None else fate == "pass"
 
 
 def policy_schema() -> dict[str, Any]:

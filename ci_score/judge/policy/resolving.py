@@ -1,4 +1,4 @@
-"""The policy as it holds for one case: the general part, then its `[[case]]` tables in order."""
+"""The policy for one case: the general part, then the `[[case]]` tables that match, in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GateRule:
 
     @property
     def contradiction(self) -> tuple[str, str] | None:
-        """What is wrong with the limits, and what they may be; None where they are in order."""
+        """What is wrong with the limits, and what is allowed; None if they are in order."""
         if not self.gate:
             return None
         for word, limit in (("fail", self.fail), ("warn", self.warn)):
@@ -90,7 +90,7 @@ def rules_of(policy: Policy, case: str) -> CaseRules:
 
 
 def resolved(policy: Policy, case: str) -> CaseRules:
-    """The rules of a case, contradictions and all."""
+    """The rules of a case, even if they contradict each other."""
     overrides = [rule for rule in policy.case if rule.applies_to(case)]
     named: dict[str, MetricRule] = dict(policy.metrics)
     budgets = dict(policy.budgets)
@@ -114,7 +114,7 @@ def resolved(policy: Policy, case: str) -> CaseRules:
 
 
 def _over(under: T, over: T | None) -> T:
-    """The keys that `over` gives in place of those of `under`."""
+    """The table `under`, with the keys that `over` gives replaced."""
     if over is None:
         return under
     return under.but(**{key: getattr(over, key) for key in over.model_fields_set})
@@ -146,7 +146,7 @@ def _gate(metric: Metric, rules: Rules, rule: MetricRule | None) -> GateRule:
 
 
 def _is_relative(name: str) -> bool:
-    """Whether the limits that stand in the metric's row are shares."""
+    """Whether the limits in the metric's row are shares."""
     known = find_metric(name)
     return known is None or known.relative
 
@@ -154,12 +154,12 @@ def _is_relative(name: str) -> bool:
 def _limits(
     rule: MetricRule, default: Limits | None, suggested: Limits
 ) -> tuple[float, float | None]:
-    """What the rule says, and what follows for the limit that it leaves open."""
+    """The limits of the rule; one that it leaves open follows from the other, or is the default."""
     if rule.warn is not None and rule.fail is not None:
         return rule.warn, rule.fail
     if rule.fail is not None:
         return min(suggested.warn, rule.fail), rule.fail
     if rule.warn is not None:
-        # Of what these rules do not gate, a lone `warn` asks for a warning and no more.
+        # If these rules do not gate the metric, a `warn` alone asks only for a warning.
         return rule.warn, default.fail if default else None
     return suggested.warn, suggested.fail

@@ -1,4 +1,4 @@
-"""How much of its long lists and figures a page of bounded size can hold; the worst case first."""
+"""How many rows and figures fit into a page of bounded size; the worst case comes first."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Allowance:
     def __init__(self, cases: int, figures: int) -> None:
         self._left = BYTES - BYTES_OF_A_PAGE - cases * BYTES_OF_A_LINE
         self._left -= min(cases, MOST_CASES) * BYTES_OF_A_CASE
-        # What the figures of all cases take is kept for them: a picture says more than its rows.
+        # Room for the figures of all cases is reserved, because a figure shows more than its rows.
         self._kept = min(figures, max(self._left, 0))
         self._left -= self._kept
 
     def take(self, rows: Sequence[Row], bytes_a_row: int, least: int = 0) -> Sequence[Row]:
-        """All rows where there is room for them, or only the `least` of them."""
+        """The rows to show: all of them if there is room, else only the first `least`."""
         if len(rows) * bytes_a_row > self._left:
             rows = rows[:least]
         self._left -= len(rows) * bytes_a_row

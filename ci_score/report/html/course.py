@@ -15,13 +15,13 @@ from ci_score.report.html.scale import Scale, around, dots, percent
 
 MOST_COURSES = 3
 SHOWN_COMMIT = 10
-# Beyond this, hovering finds no single run any more.
+# With more points, hovering could not find a single run.
 MOST_HOVERS = 240
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A point of the course: where it stands, and what it was."""
+    """A point of the course: its place, and the run behind it."""
 
     x: str
     y: str
@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A stretch of the branch at one value: from, to, and where it stands."""
+    """A stretch of the branch at one level: its start, its end and its place."""
 
     start: str
     end: str
@@ -69,13 +69,13 @@ class Course:
 
 
 def courses(record: Record, case: Judged, history: Sequence[HistoryPoint]) -> list[Course]:
-    """Of the metric that stands for the case, and of each that fails or has a trend."""
+    """The courses of the case's main metric, and of each metric that fails or has a trend."""
     first = THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME
     others = [
         change.metric
         for change in case.changes
         if change.outcome in (Outcome.FAIL, Outcome.WARN)
-        # Where throughput stands, the step time is the same course upside down.
+        # With throughput shown, the step time would be the same course upside down.
         and change.metric not in (THROUGHPUT, STEP_TIME)
     ]
     trends = [trend for trend in record.trends if trend.case == case.name]
@@ -158,7 +158,7 @@ def _run(x: str, y: str, source: HistoryPoint | Record, shown: str) -> Run:
 
 
 def _place(commits: Sequence[str | None], commit: str | None, default: int) -> int:
-    """Where a commit was measured last; a trend may name one that the history has dropped."""
+    """The place of a commit's last run, or `default` if the history no longer has that commit."""
     if commit is None or commit not in commits:
         return default
     return len(commits) - 1 - list(reversed(commits)).index(commit)

@@ -20,7 +20,7 @@ from ci_score.report.html.scale import UNITS, Scale, around, dots, percent
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.rows import PartRow, part_rows
 
-# More segments cannot be told apart.
+# More segments could not be distinguished.
 MOST_SEGMENTS = 8
 # A number inside needs this share of a narrow screen.
 LEAST_SHARE_WITH_NUMBER = 0.035
@@ -46,7 +46,7 @@ class Interval:
 
 
 def interval(change: Change) -> Interval | None:
-    """None where the change is not known."""
+    """The figure of a change; None if the change is not known."""
     if change.delta is None:
         return None
     metric = metric_of(change)
@@ -73,7 +73,7 @@ def interval(change: Change) -> Interval | None:
 
 
 def _ends(change: Change | None) -> tuple[float, ...]:
-    """The ends of the change's interval, or nothing where they are not known."""
+    """The ends of the change's interval; empty if they are not known."""
     if change is None or change.low is None or change.high is None:
         return ()
     return change.low, change.high
@@ -107,17 +107,17 @@ class Waterfall:
     starts_at: str | None
 
 
-def step_waterfall(found: Explanation) -> Waterfall:
+def step_waterfall(explanation: Explanation) -> Waterfall:
     """The whole step; the changes of its parts sum to its change."""
-    parts = [row for row in part_rows(found) if not row.is_sum]
-    return _waterfall(parts, found.base_step_ms, found.head_step_ms)
+    parts = [row for row in part_rows(explanation) if not row.is_sum]
+    return _waterfall(parts, explanation.base_step_ms, explanation.head_step_ms)
 
 
-def compute_waterfall(found: Explanation) -> Waterfall | None:
-    """Inside compute, by kind of op; None where that is not known."""
-    if not found.categories:
+def compute_waterfall(explanation: Explanation) -> Waterfall | None:
+    """The waterfall inside compute, by kind of op; None if that is not known."""
+    if not explanation.categories:
         return None
-    kinds = found.categories
+    kinds = explanation.categories
     parts = [
         PartRow(part.name or "other", part.base_ms, part.head_ms) for part in kinds if part.delta_ms
     ]
@@ -132,7 +132,7 @@ def _waterfall(parts: Sequence[PartRow], base_ms: float, head_ms: float) -> Wate
     for part in parts:
         levels.append(levels[-1] + part.delta_ms)
     low, high = min(*levels, head_ms), max(*levels, head_ms)
-    # Changes are small beside the step: the axis begins where they can be seen.
+    # Changes are small beside the step, so the axis begins where they become visible.
     cut = max(low - 1.2 * (high - low), 0.0) if high > low else low * 0.5
     scale = Scale(cut if cut > 0.15 * low else 0.0, high * 1.0 + (high - low) * 0.02)
     rows = [Step("base", base_ms, None, "", "total", "0%", scale.percent(base_ms))]
@@ -151,7 +151,7 @@ def _waterfall(parts: Sequence[PartRow], base_ms: float, head_ms: float) -> Wate
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a bar; its number stands in the legend, because colours are not for everybody."""
+    """A part of a bar; the legend has its number, because not everybody can tell colours apart."""
 
     number: int
     start: str
@@ -171,7 +171,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """What a number means, with the time on each side, as the bars stand."""
+    """A legend line: what the number means, and the time on each side, in the order of the bars."""
 
     number: int
     name: str
@@ -199,18 +199,18 @@ def phase_stack(case: Judged) -> Stack | None:
 
 
 def device_stack(case: Judged) -> Stack | None:
-    """What the device did, and why it did nothing; None where no profile tells."""
+    """What the device did, and why it was idle; None if no profile has that."""
     sides = _sides(case, "device")
     return _stack(sides) if sides else None
 
 
 def _sides(case: Judged, basis: str) -> list[tuple[str, Mapping[str, float]]]:
-    """The step in parts of one kind: of both sides, of this change alone, or not at all."""
-    found, timeline = case.explanation, case.timeline
-    if found is not None and found.basis == basis:
+    """The step in parts of one kind: of both sides, of the head alone, or an empty list."""
+    explanation, timeline = case.explanation, case.timeline
+    if explanation is not None and explanation.basis == basis:
         return [
-            ("base", {part.name: part.base_ms for part in found.parts}),
-            (_HEAD, {part.name: part.head_ms for part in found.parts}),
+            ("base", {part.name: part.base_ms for part in explanation.parts}),
+            (_HEAD, {part.name: part.head_ms for part in explanation.parts}),
         ]
     if timeline is not None and timeline.basis == basis:
         return [(_HEAD, dict(timeline.parts))]
@@ -279,7 +279,7 @@ class Layers:
 
 
 def layer_bars(card: Scorecard) -> Layers | None:
-    """None where no layer was measured."""
+    """The figure of the layers; None if no layer was measured."""
     layers = card.per_layer_summary
     most_forward = max((layer.fwd_ms for layer in layers), default=0.0)
     most_backward = max((layer.bwd_ms for layer in layers), default=0.0)
@@ -327,7 +327,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Dumbbells, and below them the difference of each pair with the interval of all."""
+    """A dumbbell for each pair, and below it the pair's difference with the interval of all."""
 
     metric: Metric
     pairs: tuple[Pair, ...]
@@ -346,7 +346,7 @@ class Pairs:
 
 
 def launch_pairs(case: Judged) -> Pairs | None:
-    """The launches of both sides by their number; None where there are no two pairs."""
+    """The launches of both sides by their number; None if there are fewer than two pairs."""
     change = next(
         (
             change
@@ -415,14 +415,14 @@ def _signed_percent(share: float) -> str:
 
 
 def share_bars(times: Iterable[float]) -> list[str]:
-    """Each time's width beside the largest."""
+    """The width of each time, relative to the largest."""
     known = list(times)
     scale = Scale(0.0, max(known, default=0.0))
     return [percent(scale.share(time)) if scale.high > 0 else "0%" for time in known]
 
 
 def throughput_or_time(card: Scorecard) -> str:
-    """The number that stands for a case in a line."""
+    """The main number of a case, for a line."""
     return main_number(card) or "–"
 
 

@@ -1,4 +1,4 @@
-"""Record → the page: what every case shows, in one template, with everything escaped on its way."""
+"""Record → the page: every case in one template, in which everything is escaped."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from ci_score.report.sentences import sentence
 LONGEST_TEXT = 1000
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
-# Rows cost about so many bytes beside their names.
+# About how many bytes a row takes beside its name.
 RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES, RANK_BYTES = 66, 120, 60, 145, 70, 240
-# And what is drawn, so many a point of a course and a bar of a layer.
+# The same for a point of a course and for the bar of a layer.
 POINT_BYTES, BAR_BYTES = 20, 46
 
 
@@ -83,7 +83,7 @@ class RankLine:
 
 @dataclass(frozen=True, slots=True)
 class CaseView:
-    """Everything of a case that a page shows and that has to be worked out."""
+    """What a page shows of a case and what has to be computed for it."""
 
     case: Judged
     anchor: str
@@ -117,7 +117,7 @@ def report_html(record: Record, title: str = "") -> str:
         title=title,
         outcome=outcome_of(record),
         report_headline=report_parts(record),
-        # The report as a whole may have a headline of its own, which speaks of no case.
+        # The whole report may have its own headline, which does not belong to a case.
         worst=cases[0].name if cases and cases[0].verdict and not of_report else "",
         views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
         policy=_policy(record),
@@ -160,7 +160,7 @@ def _view(
 
 
 def _ranks(case: Judged) -> list[RankLine]:
-    """Each rank with a bar of its own work; where waiting is not known, of its whole step."""
+    """Each rank with a bar of its own work, or of its whole step if its waiting is not known."""
     own = [work.step_ms if work.own_ms is None else work.own_ms for work in case.ranks]
     return [
         RankLine(work, width)
@@ -170,11 +170,11 @@ def _ranks(case: Judged) -> list[RankLine]:
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
     # The sign before the word is drawn here, in the page's own shapes.
-    _, _, said = row.verdict.partition(" ")
+    _, _, word = row.verdict.partition(" ")
     outcome = change.outcome if row.verdict and not change.accepted else None
     if outcome is Outcome.PASS:
-        said = "within limits"
-    return MetricLine(row, outcome, said or "–", figures.interval(change))
+        word = "within limits"
+    return MetricLine(row, outcome, word or "–", figures.interval(change))
 
 
 def _course(course: Course, allowance: Allowance) -> CourseView:
@@ -213,7 +213,7 @@ def _ops(case: Judged) -> list[OpLine]:
 
 
 def _total_op_ms(case: Judged, times: Mapping[str, float]) -> float:
-    """Of all ops, those that the record left out too, as far as the scorecard tells."""
+    """The time of all ops; if the scorecard has it, with those that the record left out."""
     for _, ms, pct in case.scorecard.hotspot_ops[:1]:
         if pct > 0:
             return ms * 100.0 / pct
@@ -232,7 +232,7 @@ def _policy(record: Record) -> str:
 
 
 def _shown(value: object) -> object:
-    """What a stranger may have written becomes one visible line; jinja escapes it after that."""
+    """A stranger's text as one visible line, which jinja then escapes."""
     if type(value) is not str:
         return value
     if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
@@ -241,7 +241,7 @@ def _shown(value: object) -> object:
 
 
 def _said(value: str) -> str:
-    """A sentence in which no number parts from its unit at the end of a line."""
+    """A sentence in which a line cannot break between a number and its unit."""
     return _UNIT.sub("\u00a0", value)
 
 

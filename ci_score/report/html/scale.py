@@ -18,7 +18,7 @@ class Scale:
     high: float
 
     def share(self, value: float) -> float:
-        """Where a value stands, 0 to 1; what lies outside stands at the edge."""
+        """The place of a value, from 0 to 1; a value outside is at the edge."""
         width = self.high - self.low
         return min(max((value - self.low) / width, 0.0), 1.0) if width > 0 else 0.5
 
@@ -57,7 +57,7 @@ class Scale:
 
 
 def around(values: Iterable[float], margin: float = 0.12) -> Scale:
-    """A scale that holds all values with some room, and no less than 1 % of them."""
+    """A scale with all values and some room, which spans at least 1 % of them."""
     known = list(values)
     low, high = min(known), max(known)
     room = max((high - low) * margin, max(abs(low), abs(high)) * 0.005, 1e-12)
@@ -65,7 +65,7 @@ def around(values: Iterable[float], margin: float = 0.12) -> Scale:
 
 
 def dots(points: Iterable[tuple[int, int]]) -> str:
-    """A round cap on a line without length is a dot, however the drawing is stretched."""
+    """The path of these points: lines of no length, whose round caps stretching leaves round."""
     return "".join(f"M{x} {y}h0" for x, y in points)
 
 
