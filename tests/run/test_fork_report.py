@@ -40,8 +40,9 @@ from ci_score.model.scorecard import (
     Severity,
 )
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
+from ci_score.report.headlines import headline
 from ci_score.run.fork_report import judged_anew, only_numbers
-from tests.builders import case, record
+from tests.builders import case, record, scorecard
 
 # The author's own words, and the names that must stay for a reader to know what a number is of.
 WORDS, NAME = "WORDS", "NAME"
@@ -174,7 +175,7 @@ FULL = Judged(
         )
     },
     categories={f"{NAME} kind": WORK},
-    timeline=Timeline(basis="phases", step_ms=306.0, parts={f"{NAME} part": 307.0}),
+    timeline=Timeline(basis="device", step_ms=306.0, parts={"compute": 307.0}),
     advice=(Why.LARGE_PART(part=f"{WORDS} part", ms=308.0, share=0.37),),
     ranks=(
         RankWork(
@@ -246,8 +247,6 @@ NAMES = {
     "op_details.kind",
     "op_details.phases{}",
     "categories{}",
-    "timeline.parts{}",
-    "parity.top_gaps.op",
     "partner.ops{}",
 }
 # What one of a few words says; none of them is the author's.
@@ -258,6 +257,7 @@ ONE_OF_A_FEW = {
     "scorecard.bottleneck",
     "launches.side",
     "timeline.basis",
+    "timeline.parts{}",
 }
 # What is said here in our own words, in place of the author's.
 OURS = {
@@ -265,9 +265,6 @@ OURS = {
     "unmeasured.code",
     "scorecard.ungraded_reason",
     "scorecard.mfu_basis",
-    "parity.apr_runtime",
-    "parity.baseline_runtime",
-    "parity.unjudged_reason",
     "partner.runtime",
 }
 # Numbers that are not measured: our own verdicts and advice take their place, and whether a
@@ -279,6 +276,8 @@ NOT_MEASURED = {
     "advice.data.ms",
     "advice.data.share",
 }
+# A parity is a verdict: ours follows from the partner's numbers.
+CLAIMED = "parity."
 
 
 def unset(value: object, path: str = "case") -> Iterator[str]:
@@ -344,7 +343,11 @@ def test_record__keeps_every_field_of_a_case() -> None:
 def test_only_numbers__keeps_every_number() -> None:
     """A number that was measured is judged here as it is there, in the same place."""
     measured = Measured(**{name: getattr(FULL, name) for name in Measured.model_fields})
-    wanted = [(path, own) for path, own in numbers(measured) if path not in NOT_MEASURED]
+    wanted = [
+        (path, own)
+        for path, own in numbers(measured)
+        if path not in NOT_MEASURED and not path.startswith(CLAIMED)
+    ]
     assert numbers(only_numbers(FULL)) == wanted
     assert {path for path, _ in numbers(measured)} >= NOT_MEASURED
 
@@ -362,7 +365,11 @@ def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
     own_words = [text for _, text in texts(FULL) if WORDS in text]
     assert len(own_words) > 50
     measured = Measured(**{name: getattr(FULL, name) for name in Measured.model_fields})
-    rest = [path for path, text in texts(measured) if not (WORDS in text or NAME in text)]
+    rest = [
+        path
+        for path, text in texts(measured)
+        if not (WORDS in text or NAME in text) and not path.startswith(CLAIMED)
+    ]
     codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
     assert set(rest) == ONE_OF_A_FEW | codes
 
@@ -392,3 +399,23 @@ def test_judged_anew__compares_a_metric_of_a_table_of_cases(tmp_path: Path) -> N
     done = judged_anew(strange, OfBranch(tmp_path), Nobody(), "2026-01-02T03:04:05Z")
     outcomes = {change.metric: change.outcome for change in done.cases[0].changes}
     assert outcomes["syncs"] is Outcome.FAIL
+
+
+def test_judged_anew__no_name_becomes_a_sentence(tmp_path: Path) -> None:
+    """An op or a part of the step may be called by any words: none of them is in the headline."""
+    praise = "the maintainers approved this"
+    fast, slow = (
+        case(
+            card=scorecard(step_ms),
+            ops={praise: step_ms},
+            timeline=Timeline(basis=basis, step_ms=step_ms, parts={part: step_ms}),
+        )
+        for step_ms, basis, part in ((100.0, "device", "compute"), (200.0, "device", "compute"))
+    )
+    phases = slow.but(timeline=Timeline(basis="phases", step_ms=200.0, parts={praise: 200.0}))
+    (tmp_path / "r.json").write_text(dump(record(fast)), encoding="utf-8")
+    for head in (slow, phases):
+        done = judged_anew(record(head), OfBranch(tmp_path), Nobody(), "2026-01-02T03:04:05Z")
+        assert "100.0 % slower" in headline(done.cases[0])
+        assert praise not in headline(done.cases[0])
+    assert done.cases[0].explanation is None
