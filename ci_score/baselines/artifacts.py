@@ -51,16 +51,14 @@ class ArtifactBaselines(Walk):
             for upload in waiting.pop(sha, ()):
                 if tried == MOST_OPENED:
                     self._gave_up = True
-                    self._skipped.append(f"after {MOST_OPENED} records the search was given up")
+                    self._skipped.append(Why.SEARCH_ENDED(records=MOST_OPENED))
                     return
                 tried += 1
                 if candidate := self._open(upload, commits_away):
                     yield candidate
             if not waiting:
                 return
-        self._skipped.append(
-            f"{len(waiting)} commits with a record are not on the line of the tested base"
-        )
+        self._skipped.append(Why.NOT_ON_THE_LINE(commits=len(waiting)))
 
     def _by_commit(self) -> dict[str, list[Upload]]:
         """The uploads that can be downloaded, of each commit the newest first.
@@ -82,10 +80,10 @@ class ArtifactBaselines(Walk):
             opened = self._store.open(upload)
             record = read_record(opened.data, f"record of {name}")
         except (BadInputError, NotThereError) as error:
-            self._skipped.append(str(error))
+            self._skipped.append(quoted(str(error)))
             return None
         if not record.cases:
-            self._skipped.append(f"record of {name}: nothing was measured")
+            self._skipped.append(Why.EMPTY_RECORD(record=name))
             return None
         return Candidate(
             name=name,
@@ -113,7 +111,7 @@ class ArtifactBaselines(Walk):
         if self._all_expired:
             return Unjudged.EXPIRED, Why.ALL_EXPIRED(records=self._all_expired)
         if self._skipped:
-            return Unjudged.ALL_UNUSABLE, quoted(self._skipped[0])
+            return Unjudged.ALL_UNUSABLE, self._skipped[0]
         return Unjudged.FIRST_RUN, Why.NO_RECORD_YET()
 
 

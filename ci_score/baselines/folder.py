@@ -89,7 +89,7 @@ class FolderBaselines(Walk):
     def _files(self) -> Iterable[Path]:
         if not self._path.is_dir():
             if self._must_exist and not self._path.exists():
-                self._skipped.append(f"{self._path.name}: there is no such record or folder")
+                self._skipped.append(Why.NO_SUCH_RECORD(record=self._path.name))
             return [self._path] if self._path.exists() else []
         return sorted(file for kind in _RECORDS for file in self._path.rglob(kind))
 
@@ -97,21 +97,21 @@ class FolderBaselines(Walk):
         source = _shown(str(file))
         # A pipe in a folder would wait for ever, and a link may lead nowhere.
         if self._path.is_dir() and not file.is_file():
-            self._skipped.append(f"{source}: not a regular file")
+            self._skipped.append(Why.NOT_A_FILE(record=source))
             return None
         try:
             record = read_record(read_bytes(str(file), LOCAL_RECORD_LIMIT), source)
         except BadInputError as error:
-            self._skipped.append(str(error))
+            self._skipped.append(quoted(str(error)))
             return None
         return record if self._may_serve(source, record) else None
 
     def _may_serve(self, source: str, record: Record) -> bool:
         if not record.cases:
-            self._skipped.append(f"{source}: a record without cases")
+            self._skipped.append(Why.EMPTY_RECORD(record=source))
             return False
         if self._asking is not None and _is_same_run(record, self._asking):
-            self._skipped.append(f"{source}: it is the record that is being judged")
+            self._skipped.append(Why.OWN_RECORD(record=source))
             return False
         return True
 
@@ -120,7 +120,7 @@ class FolderBaselines(Walk):
     ) -> Missing | None:
         if self._skipped and not mismatch:
             # What could not be read may have been the case's newest record.
-            return Unjudged.ALL_UNUSABLE, quoted(self._skipped[0])
+            return Unjudged.ALL_UNUSABLE, self._skipped[0]
         return (
             None if self._opened else (Unjudged.FIRST_RUN, Why.NO_RECORD_IN(folder=self._path.name))
         )

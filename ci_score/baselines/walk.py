@@ -68,7 +68,7 @@ class Walk(ABC):
 
     def _restart(self) -> None:
         self._opened: list[Candidate] = []
-        self._skipped: list[str] = []
+        self._skipped: list[Reason] = []
         self._unopened = self._candidates()
 
     @abstractmethod

@@ -13,7 +13,7 @@ import click
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.options import POSITIVE
 from ci_score.errors import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, CiScoreError
-from ci_score.files.strict_json import dump
+from ci_score.files.strict_json import dump, overflow_is_bad_input
 from ci_score.files.visible import log_line
 from ci_score.judge import LEAST_PAIRS, exit_code, slowed, unchanged
 from ci_score.model.gate import FailOn, Gate
@@ -95,7 +95,8 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
     if not job.cases:
         why = headline(job.unjudged) if job.unjudged else "no case was found"
         raise CiScoreError(f"there is nothing to plant a slowdown in: {why}")
-    result = _Gate.of(job, settings).tested(slowdown / 100)
+    with overflow_is_bad_input("selftest"):
+        result = _Gate.of(job, settings).tested(slowdown / 100)
     click.echo(dump(result.as_json()) if as_json else result.text(), nl=False)
     return EXIT_OK if result.works else EXIT_UNJUDGED
 

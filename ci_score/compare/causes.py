@@ -18,6 +18,8 @@ from ci_score.model.explanation import (
     IDLE,
     IDLE_OTHER,
     IDLE_WORDS,
+    LEAST_EXPLAINED,
+    LEAST_SHARE_OF_STEP,
     REST,
     Contribution,
     Explanation,
@@ -30,8 +32,6 @@ from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
 
 # The share of a change that a cause must explain, and the least change that needs a cause.
-LEAST_EXPLAINED = 0.5
-LEAST_SHARE_OF_STEP = 0.01
 # All ops slower alike: by how much at least, how alike, what share of compute, and how many ops.
 UNIFORM_FROM, UNIFORM_WITHIN, UNIFORM_SHARE, UNIFORM_OPS = 0.02, 0.3, 0.8, 4
 # After a lost fusion there are more launches, each about as long as the fused one at most.

@@ -9,7 +9,7 @@ from ci_score.compare.causes import with_causes
 from ci_score.compare.explanation import explain
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.model.explanation import Contribution
+from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution
 from ci_score.model.metrics import (
     MEMORY,
     METRICS,
@@ -25,7 +25,6 @@ from ci_score.model.sums import plain_sum
 from ci_score.reference import find_regressions
 
 SHOWN_PER_KIND = 5
-LEAST_SHARE_OF_STEP = 0.01
 LEAST_SHARE_OF_LAYER = 0.05
 
 Kind = Literal["phase", "op", "layer"]

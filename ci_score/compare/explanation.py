@@ -41,7 +41,7 @@ MOST_OF_A_STEP = 1.5
 # An op that only one side has may have been dropped by the other as too small. One that takes this
 # many times the least kept op would have been kept.
 SURELY_KEPT = 10.0
-SAME_COUNT, LIKE_COUNT = 0.1, 2.0
+ALIKE_COUNT, LIKE_COUNT = 0.1, 2.0
 
 _DIGITS = re.compile(r"\d+")
 # Angle brackets hold the tile, the type or the layout; for these kinds they tell which op it is.
@@ -350,7 +350,7 @@ def _same_work(head: _Op, base: _Op) -> bool:
     counts = (head.detail.count, base.detail.count)
     if head.detail.kind != base.detail.kind or not head.detail.kind:
         return False
-    return bool(counts[0] and counts[1] and abs(counts[0] / counts[1] - 1) <= SAME_COUNT)
+    return bool(counts[0] and counts[1] and abs(counts[0] / counts[1] - 1) <= ALIKE_COUNT)
 
 
 def stem(name: str, kind: str = "") -> str:

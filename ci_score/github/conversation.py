@@ -14,11 +14,13 @@ from urllib.parse import quote
 from ci_score.errors import GitHubError, NotThereError
 from ci_score.github.api import Api, as_expected
 from ci_score.model.conversation import Comment, Comments
+from ci_score.model.reasons import Reason, Why
 
 # Twenty requests of the forty that a run may make.
 MOST_COMMENTS = 2000
 # A marker is the first line, and so is an acceptance; the rest may be 256 KB.
 READ_OF_A_COMMENT = 4096
+LONGEST_ERROR = 160
 _INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 _WRITERS = frozenset({"admin", "write"})
 
@@ -56,11 +58,11 @@ class PullConversation:
         try:
             heard = tuple(row.comment for row in self.comments())
         except GitHubError as error:
-            return Comments(trouble=str(error))
-        trouble = f"of over {MOST_COMMENTS} comments the first were read" if self.is_cut else None
+            return Comments(trouble=Why.COMMENTS_NOT_READ(words=str(error)))
+        trouble = Why.MORE_COMMENTS(read=MOST_COMMENTS) if self.is_cut else None
         return Comments(heard, trouble)
 
-    def why_not(self, login: str) -> str | None:
+    def why_not(self, login: str) -> Reason | None:
         """Why that person may not accept anything; None for whoever may write."""
         user = quote(login, safe="")
         try:
@@ -70,8 +72,10 @@ class PullConversation:
         except NotThereError:
             granted = "no"
         except GitHubError as error:
-            return f"GitHub does not say whether they may write ({error})"
-        return None if granted in _WRITERS else f"it takes write access, and they have {granted}"
+            return Why.RIGHTS_NOT_KNOWN(words=str(error)[:LONGEST_ERROR])
+        if granted in _WRITERS:
+            return None
+        return Why.MAY_NOT_WRITE(permission=granted[:LONGEST_ERROR])
 
 
 def _listed(row: Any) -> Listed:

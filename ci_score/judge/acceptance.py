@@ -18,14 +18,13 @@ from typing import Literal
 from ci_score.judge.policy import Policy, rules_of
 from ci_score.model.conversation import Comment, Conversation
 from ci_score.model.metrics import Kind, Metric, metric_named
-from ci_score.model.reasons import Reason, Why, quoted
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import MOST_ACCEPTANCES, Judged
 from ci_score.model.verdict import Acceptance, Outcome
 
 MISSING = "missing"
 LONGEST_REASON = 160
 LONGEST_NAME = 64
-LONGEST_REFUSAL = 200
 # Each costs a request, and a stranger may have many accounts.
 MOST_ASKED = 5
 _MOST_SENTENCES = 32
@@ -129,7 +128,7 @@ class Settled:
 
     granted: tuple[Acceptance, ...] = ()
     refused: tuple[Acceptance, ...] = ()
-    trouble: str | None = None
+    trouble: Reason | None = None
 
     @property
     def all(self) -> tuple[Acceptance, ...]:
@@ -243,7 +242,7 @@ def _units_of(metric: Metric) -> Iterator[str]:
     """
     if metric.relative:
         yield "%"
-    own = next((unit for unit in ("ms", "GB") if metric.name.endswith(f"_{unit.lower()}")), None)
+    own = metric.own_unit
     counted = own is None and (metric.kind is Kind.EXACT or not metric.relative)
     if counted and metric.in_points:
         yield "points"
@@ -267,6 +266,5 @@ class _Rights:
         if login not in self._few:
             return Why.TOO_MANY_PEOPLE(most=MOST_ASKED)
         if login not in self._known:
-            words = self._conversation.why_not(login)
-            self._known[login] = None if words is None else quoted(words[:LONGEST_REFUSAL])
+            self._known[login] = self._conversation.why_not(login)
         return self._known[login]

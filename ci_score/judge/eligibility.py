@@ -106,8 +106,7 @@ def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
     mismatch = case.environment.mismatch(baseline.case.environment, rules.match)
     if mismatch is not None:
         why = Unjudged.ENVIRONMENT_CHANGED
-        skipped = (Why.QUOTED(words=words) for words in baseline.used.skipped)
-        return unjudged(why, Why.NO_BASELINE(why=why.value), mismatch, *skipped)
+        return unjudged(why, Why.NO_BASELINE(why=why.value), mismatch, *baseline.used.skipped)
     less = _less_work(trial, baseline.case)
     if less is not None:
         return unjudged(Unjudged.OTHER_WORK, less)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ci_score.judge.trial import Finding
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT
-
-# One fact in several units: luck with one is luck with all.
-TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
+from ci_score.model.metrics import STEP_TIME, TIMES
 
 Fact = tuple[int, str]
 

@@ -14,7 +14,7 @@ from ci_score.model.record import HistoryPoint, Measured
 from ci_score.model.verdict import Change
 
 # Counts of launches that differ by a smaller share are the same count.
-SAME_COUNT = 0.001
+SAME_NUMBER = 0.001
 
 
 def findings_of(trial: Trial) -> list[Finding]:
@@ -63,7 +63,7 @@ def varies_on_a_side(case: Measured, metric: str) -> bool:
     """Whether launches of one program differ in what should be a count: then it is none here."""
     for side in ("head", "base"):
         seen = case.numbers_of(side, metric)
-        if seen and max(seen) - min(seen) > SAME_COUNT * abs(max(seen)):
+        if seen and max(seen) - min(seen) > SAME_NUMBER * abs(max(seen)):
             return True
     return False
 
@@ -85,8 +85,9 @@ def _of_history(trial: Trial, metric: Metric, points: Sequence[HistoryPoint]) ->
     if trial.rules.measure.design in ("single", "interleaved"):
         return None
     now = metric.value(trial.case)
-    past = [number for number in (point.number(metric.name) for point in points) if number]
-    if not now:
+    numbers = (point.number(metric.name) for point in points)
+    past = [number for number in numbers if number and (number > 0 or not metric.relative)]
+    if not now or (now <= 0 and metric.relative):
         return None
     return noise.against_history(metric.score(now), [metric.score(number) for number in past])
 

@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from ci_score.judge.decision import not_attributable
 from ci_score.judge.trial import Finding, Trial
-from ci_score.model.explanation import Explanation
+from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
 from ci_score.model.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, slower_by
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
-
-# A cause that explains less of a change is not its cause.
-LEAST_EXPLAINED = 0.5
 
 
 def verdict_of(

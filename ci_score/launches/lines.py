@@ -28,6 +28,7 @@ SYSTEMATIC = 0.9
 NAMED_VOID = 5
 # The machine may cause one crash more than the base has.
 CLEARLY_MORE = 2
+LONGEST_DISTURBANCE = 200
 # Thirty years. The sum of longer steps could overflow.
 LONGEST_STEP_MS = 1e12
 StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
@@ -235,7 +236,8 @@ def _disturbances(launches: Sequence[Launch], side: Side) -> dict[str, str]:
         for what, words in launch.void.items():
             by_kind.setdefault(what, []).append(words)
     return {
-        what: f"{len(words)} of {len(own)} launches: {words[0]}" for what, words in by_kind.items()
+        what: f"{len(words)} of {len(own)} launches: {words[0]}"[:LONGEST_DISTURBANCE]
+        for what, words in by_kind.items()
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from ci_score.model.reasons import Reason, Why
+
 
 @dataclass(frozen=True, slots=True)
 class Comment:
@@ -27,7 +29,7 @@ class Comments:
     """The comments of a pull request, the oldest first; `trouble` says why some are missing."""
 
     comments: tuple[Comment, ...] = ()
-    trouble: str | None = None
+    trouble: Reason | None = None
 
 
 class Conversation(Protocol):
@@ -37,7 +39,7 @@ class Conversation(Protocol):
         """All comments."""
         ...
 
-    def why_not(self, login: str) -> str | None:
+    def why_not(self, login: str) -> Reason | None:
         """Why that person may not accept a regression, in words; None if they may."""
         ...
 
@@ -49,6 +51,6 @@ class Nobody:
         """No comments."""
         return Comments()
 
-    def why_not(self, login: str) -> str | None:
+    def why_not(self, login: str) -> Reason | None:
         """Without a pull request nobody may accept anything."""
-        return "there is no pull request"
+        return Why.NO_PULL_REQUEST()

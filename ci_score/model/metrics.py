@@ -14,6 +14,8 @@ from ci_score.model.verdict import Change
 
 THROUGHPUT, STEP_TIME, MEMORY = "throughput_tok_s", "step_time_ms", "peak_memory_gb"
 LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
+# One fact in several units: luck with one is luck with all.
+TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
 MINUS = "\u2212"
 
 
@@ -120,6 +122,11 @@ class Metric:
     def in_points(self) -> bool:
         """Whether its change is in points: it is a share, and judged by its difference."""
         return not self.relative and self.show is _percent
+
+    @property
+    def own_unit(self) -> str | None:
+        """The unit in which a bound of it can be given, where its name tells one."""
+        return next((unit for unit in ("ms", "GB") if self.name.endswith(f"_{unit.lower()}")), None)
 
     def show_delta(self, delta: float) -> str:
         """The change as text: in per cent, in points (of a share), or in the metric's unit."""

@@ -94,6 +94,14 @@ class Why(StrEnum):
     NO_RECORD_YET = "no_record_yet"
     NO_RECORD_IN = "no_record_in", "folder"
 
+    # Why a record was looked at and not used.
+    SEARCH_ENDED = "search_ended", "records"
+    NOT_ON_THE_LINE = "not_on_the_line", "commits"
+    EMPTY_RECORD = "empty_record", "record"
+    OWN_RECORD = "own_record", "record"
+    NO_SUCH_RECORD = "no_such_record", "record"
+    NOT_A_FILE = "not_a_file", "record"
+
     # The two numbers of a metric cannot be compared.
     ONLY_IN_BASE = "only_in_base"
     ONLY_IN_HEAD = "only_in_head"
@@ -162,6 +170,7 @@ class Why(StrEnum):
     OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
     RESOLVED = "resolved"
     COMMENTS_NOT_READ = "comments_not_read", "words"
+    MORE_COMMENTS = "more_comments", "read"
     EARLIER_NOT_FOUND = "earlier_not_found", "attempt"
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
@@ -177,6 +186,9 @@ class Why(StrEnum):
     NO_METRIC_HERE = "no_metric_here"
     OTHER_UNIT = "other_unit", "units"
     TOO_MANY_PEOPLE = "too_many_people", "most"
+    MAY_NOT_WRITE = "may_not_write", "permission"
+    RIGHTS_NOT_KNOWN = "rights_not_known", "words"
+    NO_PULL_REQUEST = "no_pull_request"
 
     # What caused a change of the step's time, or of its launches.
     ALL_KERNELS = "all_kernels", "share"

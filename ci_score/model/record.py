@@ -64,7 +64,7 @@ class BaselineUsed(Value):
     run: RunIdentity | None = None
     created_at: str | None = None
     commits_away: Count | None = None
-    skipped: Annotated[tuple[str, ...], Lax] = ()
+    skipped: Annotated[tuple[Reason, ...], Lax] = ()
     changed_versions: Annotated[tuple[str, ...], Lax] = ()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import Contribution, Explanation
 from ci_score.model.profile import Profile
-from ci_score.model.reasons import Note, Reason, quoted
+from ci_score.model.reasons import Note, Reason
 from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured, RunIdentity
 from ci_score.model.scorecard import ParityProfile, Severity
 from ci_score.model.verdict import Unjudged
@@ -70,12 +70,12 @@ class BaselineMissing:
 
     reason: Unjudged
     detail: Reason | None = None
-    skipped: tuple[str, ...] = ()
+    skipped: tuple[Reason, ...] = ()
 
     @property
     def reasons(self) -> list[Reason]:
         """Why there is no baseline, and why each record was skipped, without repetitions."""
-        all_of_them = [*filter(None, (self.detail,)), *map(quoted, self.skipped)]
+        all_of_them = [*filter(None, (self.detail,)), *self.skipped]
         return [
             reason for place, reason in enumerate(all_of_them) if reason not in all_of_them[:place]
         ]

@@ -241,7 +241,7 @@ def _phase(part: str, **place: str | None) -> str:
 
 def _two_parts(parts: Sequence[str], grew_ms: Sequence[float]) -> str:
     both = zip(parts, grew_ms, strict=True)
-    return "most of it is " + " and ".join(f"{name} ({more(ms)})" for name, ms in both)
+    return f"most of it is {listed([f'{name} ({more(ms)})' for name, ms in both])}"
 
 
 CAUSES: dict[Why, str | Callable[..., str]] = {

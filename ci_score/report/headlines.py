@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ci_score.model.explanation import Explanation
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, metric_of, slower_by
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, TIMES, metric_named, metric_of, slower_by
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record, Trend
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict, decisive
@@ -15,7 +15,6 @@ from ci_score.report.sentences import accepted_words, change_sentence, sentence
 # Beyond this the step's time and its throughput do not tell the same change.
 SAME_SHARE = 0.01
 NOT_JUDGED = "Not judged: "
-TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
 
 
 # What happened, and why where it is known.
@@ -36,22 +35,29 @@ def headline_parts(case: Judged) -> Parts:
     """What happened to a case, and why."""
     if case.verdict is None:
         return "", ""
+    if case.verdict.outcome is Outcome.INCONCLUSIVE:
+        return f"{NOT_JUDGED}{_why_not_judged(case, case.verdict)}", ""
     if case.verdict.decided_by is not None:
-        return _decided(case.verdict)
+        return sentence(case.verdict.decided_by), ""
     worst = decisive(case.changes)
     if worst is None or worst.outcome is Outcome.PASS:
         return _passed(case, case.verdict)
-    if worst.outcome is Outcome.INCONCLUSIVE:
-        row = metric_named(worst.metric)
-        words = f"{row.label.lower()} is {change_sentence(worst, metric_of(worst))}"
-        return f"{NOT_JUDGED}{words}", ""
-    said = in_plain_words(worst, case.changes)
+    words = in_plain_words(worst, case.changes)
     if not worst.is_statistical:
         doubt = " (unverified)" if worst.judged_by is JudgedBy.UNVERIFIED else ""
-        return said + doubt, _cause(case, worst)
+        return words + doubt, _cause(case, worst)
     if worst.is_confirmed:
-        return f"{said} (confirmed)", _cause(case, worst)
-    return f"{said} (not proven)", ""
+        return f"{words} (confirmed)", _cause(case, worst)
+    return f"{words} (not proven)", ""
+
+
+def _why_not_judged(case: Judged, verdict: Verdict) -> str:
+    """A reason of its own, or what of the worst metric cannot be told."""
+    worst = decisive(case.changes)
+    if verdict.decided_by is not None or worst is None:
+        return sentence(verdict.decided_by) if verdict.decided_by else ""
+    metric = metric_of(worst)
+    return f"{metric_named(worst.metric).label.lower()} is {change_sentence(worst, metric)}"
 
 
 def parts_of_report(record: Record, worst: Judged | None, counted: str) -> Parts:
@@ -66,7 +72,7 @@ def parts_of_report(record: Record, worst: Judged | None, counted: str) -> Parts
     if worst.verdict.outcome is not Outcome.INCONCLUSIVE:
         return f"{counted} {worst.name}", headline(worst)
     # That it is not judged is what `counted` says.
-    return f"{counted} {worst.name}: {headline(worst)[len(NOT_JUDGED) :]}", ""
+    return f"{counted} {worst.name}: {_why_not_judged(worst, worst.verdict)}", ""
 
 
 def _decided(verdict: Verdict) -> Parts:

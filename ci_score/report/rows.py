@@ -177,6 +177,11 @@ def notes(case: Judged) -> list[str]:
     return list(dict.fromkeys((*case.scorecard.notes, *remarks)))
 
 
+def skipped(case: Judged) -> list[str]:
+    """The records that were looked at before its baseline, and why they were not used."""
+    return sentences(case.baseline.skipped) if case.baseline else []
+
+
 def notices(record: Record) -> list[str]:
     """The notices of the whole report."""
     return [*sentences(record.notices), *acceptance_notices(record.acceptances)]
@@ -280,7 +285,7 @@ def _bound(change: Change) -> str:
     worse = abs(change.delta)
     if metric.relative:
         return f"{math.ceil(worse * 110)} %"
-    if metric.show_delta(worse).endswith("points"):
+    if metric.in_points:
         return f"{math.ceil(worse * 110)} points"
     # Of anything else a bound is the number itself, which `up to` cannot say where more is better.
     if metric.higher_is_better:
@@ -288,7 +293,7 @@ def _bound(change: Change) -> str:
     # A count is the same in the next run.
     whole = change.head == round(change.head)
     most = change.head if whole else math.ceil((change.head + worse / 10) * 1000) / 1000
-    unit = next((unit for unit in ("ms", "GB") if metric.name.endswith(f"_{unit.lower()}")), "")
+    unit = metric.own_unit or ""
     return f"{f'{most:.3f}'.rstrip('0').rstrip('.')} {unit}".rstrip()
 
 

@@ -252,6 +252,13 @@ SENTENCES: dict[Why, Row] = {
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
     Why.NO_RECORD_IN: "no record in {folder}",
+    # Why a record was looked at and not used.
+    Why.SEARCH_ENDED: "after {records} records the search was given up",
+    Why.NOT_ON_THE_LINE: "{commits} commits with a record are not on the line of the tested base",
+    Why.EMPTY_RECORD: "record of {record}: nothing was measured",
+    Why.OWN_RECORD: "{record}: it is the record that is being judged",
+    Why.NO_SUCH_RECORD: "{record}: there is no such record or folder",
+    Why.NOT_A_FILE: "{record}: not a regular file",
     # The two numbers of a metric cannot be compared.
     Why.ONLY_IN_BASE: "measured by the baseline alone",
     Why.ONLY_IN_HEAD: "measured here alone",
@@ -303,7 +310,7 @@ SENTENCES: dict[Why, Row] = {
     # What the policy makes worth a remark.
     Why.OTHER_WARM_UP: lambda wanted, declared: (
         f"The policy asks for {wanted} warm-up steps a launch; launches here declare"
-        f" {' and '.join(map(str, declared))}."
+        f" {listed([str(steps) for steps in declared])}."
     ),
     Why.ORDER_NOT_TOLD: (
         "The policy asks for interleaved launches; the order in which these ran is not told"
@@ -365,6 +372,10 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.RESOLVED: "What an earlier run reported here is resolved.",
     Why.COMMENTS_NOT_READ: ("Not every comment was read, so an acceptance may be missing: {words}"),
+    Why.MORE_COMMENTS: (
+        "Not every comment was read, so an acceptance may be missing: of over {read} comments the"
+        " first were read"
+    ),
     Why.EARLIER_NOT_FOUND: (
         "This is attempt {attempt}. What the attempts before it measured was not found, so it is"
         " judged by itself."
@@ -394,7 +405,10 @@ SENTENCES: dict[Why, Row] = {
     Why.OTHER_UNIT: lambda units: (
         f"its bound is written as {' or '.join(f'12 {unit}'.rstrip() for unit in units)}"
     ),
-    Why.TOO_MANY_PEOPLE: ("more than {most} people accept something, and not all can be asked for"),
+    Why.TOO_MANY_PEOPLE: "more than {most} people accept something, and not all can be asked for",
+    Why.MAY_NOT_WRITE: "it takes write access, and they have {permission}",
+    Why.RIGHTS_NOT_KNOWN: "GitHub does not say whether they may write ({words})",
+    Why.NO_PULL_REQUEST: "there is no pull request",
     **CAUSES,
     **TO_TRY,
 }

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
 from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
+from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Event, Kind, ProducerRun, PullConversation, artifacts, commits
 from ci_score.judge import exit_code
 from ci_score.model.conversation import Nobody
@@ -159,12 +160,15 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
     if data is None:
         yield f"nothing to post: the run left no artifact {name}"
         return
-    record = read_record(data, f"the record of run {producer.run.number}")
+    source = f"the record of run {producer.run.number}"
+    record = read_record(data, source)
     pulls = commits.pulls_of_producer(context.api, event.repository, producer)
     if not pulls:
         yield "nothing to post: no open pull request has its head"
     for pull in pulls:
-        yield _post(context, producer, pull, record)
+        with overflow_is_bad_input(source):
+            line = _post(context, producer, pull, record)
+        yield line
 
 
 def _post(context: Run, producer: ProducerRun, target: commits.FoundPull, record: Record) -> str:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files.strict_json import parse, validate
+from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
 from ci_score.launches import (
     Launch,
     SideLaunches,
@@ -130,11 +130,15 @@ def _case(
     profiled = _Profiled(
         *_profile_or_problem(files), bool(files), _read_sidecar([*files, *_files_of(measured)])
     )
-    read = (
-        _described(name, profiled, wrong_partner)
-        if measured is None
-        else _timed(name, profiled, measured, base_files, wrong_partner)
-    )
+    try:
+        with overflow_is_bad_input(f"case {name}"):
+            read = (
+                _described(name, profiled, wrong_partner)
+                if measured is None
+                else _timed(name, profiled, measured, base_files, wrong_partner)
+            )
+    except BadInputError as error:
+        read = CaseInput(name, problem=quoted(str(error)))
     return replace(read, partner=partner)
 
 

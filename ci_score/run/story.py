@@ -236,7 +236,7 @@ def _judge(
     if settled.granted:
         judged = decide(cases, branch, policy, settled.granted)
         lost = {name: why for name, why in lost.items() if not settled.accepts_loss_of(name)}
-    trouble = (Why.COMMENTS_NOT_READ(words=settled.trouble),) if settled.trouble else ()
+    trouble = (settled.trouble,) if settled.trouble else ()
     lost_notices = () if _blocks(lost, job) else tuple(_reasons_for(lost))
     verdict = job.unjudged or _verdict_on(lost, job)
     if verdict is not None:

@@ -12,6 +12,7 @@ from ci_score.model.reasons import Why
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
 from ci_score.model.verdict import Unjudged
+from ci_score.report.sentences import sentences
 from tests.builders import case, on, record, scorecard
 
 NOWHERE = Environment()
@@ -118,7 +119,7 @@ def test_find__skips_what_cannot_be_read_and_keeps_the_reason(tmp_path: Path) ->
     found = store(tmp_path, good=record()).find("training", NOWHERE)
     assert isinstance(found, BaselineFound)
     assert len(found.used.skipped) == 2
-    assert "schema_version: found 99" in "\n".join(found.used.skipped)
+    assert "schema_version: found 99" in "\n".join(sentences(found.used.skipped))
 
 
 def test_find__a_bare_scorecard_fits_any_case(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
 from ci_score.model.conversation import Comment, Comments
-from ci_score.model.reasons import Why
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged
 from ci_score.model.stages import BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
@@ -91,7 +91,7 @@ class Saying:
         """The comment."""
         return Comments((Comment("octo", self.body),))
 
-    def why_not(self, login: str) -> str | None:
+    def why_not(self, login: str) -> Reason | None:
         """Everybody may."""
         del login
         return None

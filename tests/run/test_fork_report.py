@@ -214,7 +214,7 @@ FULL = Judged(
         run=RunIdentity(number=18, attempt=2, id=19),
         created_at=f"{WORDS} time",
         commits_away=20,
-        skipped=(f"{WORDS} skipped",),
+        skipped=(quoted(f"{WORDS} skipped"),),
         changed_versions=(f"{WORDS} changed",),
     ),
     changes=(CHANGE,),

@@ -15,7 +15,7 @@ from ci_score.judge.policy import PolicyFile, policy_of, read_policy
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.environment import Environment
 from ci_score.model.profile import Profile
-from ci_score.model.reasons import Why
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput
 from ci_score.model.verdict import Outcome
@@ -77,7 +77,7 @@ class Accepting:
         """One comment."""
         return Comments((Comment("octocat", self.sentences),))
 
-    def why_not(self, login: str) -> str | None:
+    def why_not(self, login: str) -> Reason | None:
         """They may."""
         return None
 

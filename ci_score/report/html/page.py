@@ -110,15 +110,11 @@ def report_html(record: Record, title: str = "") -> str:
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
-    own = record.unjudged
-    of_report = own is not None and record.outcome is own.outcome
     return _page().render(
         record=record,
         title=title,
         outcome=outcome_of(record),
         report_headline=report_parts(record),
-        # The whole report may have its own headline, which does not belong to a case.
-        worst=cases[0].name if cases and cases[0].verdict and not of_report else "",
         views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
         policy=_policy(record),
     )
