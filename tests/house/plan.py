@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "ci_score"
@@ -161,16 +162,20 @@ class Import:
     name: str = ""
 
 
-def imports(path: Path) -> Iterator[Import]:
-    """Everything that a file imports, inside functions too."""
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
+    """Everything that a file imports, inside functions too; each file is parsed once."""
+    found: list[Import] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (Import(alias.name) for alias in node.names)
+            found += (Import(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            yield from (Import(node.module or "", alias.name) for alias in node.names)
+            found += (Import(node.module or "", alias.name) for alias in node.names)
+    return tuple(found)
 
 
+@cache
 def ours(one: Import) -> tuple[str, str] | None:
     """Our module in an import, and the name that it takes from there; None for other packages."""
     if one.module == "ci_score":
