@@ -26,6 +26,13 @@ settings.load_profile("suite")
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty workspace to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def scene(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Scene]:
     """A repository with three commits on main; every exchange keeps GitHub's own contract."""
     state = State(start="2026-01-05T09:00:00Z")

@@ -22,6 +22,11 @@ def shared() -> Path | None:
     return folder if (folder / "golden").is_dir() else None
 
 
+def write(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+
+
 def phase(total_ms: float = 10.0, pct: float = 10.0) -> Phase:
     return Phase(total_ms=total_ms, pct=pct, avg_ms=total_ms)
 

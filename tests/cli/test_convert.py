@@ -34,11 +34,7 @@ from tests.builders import profile, shared
 Out = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def source(data: bytes, name: str = "file") -> ProfileSource:

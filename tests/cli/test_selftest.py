@@ -14,24 +14,13 @@ from ci_score.cli import execute
 from ci_score.judge.injection import slowed, unchanged
 from ci_score.model.record import HistoryPoint, LaunchNumbers, RunIdentity
 from ci_score.model.stages import CaseInput
-from tests.builders import case, layer, profile, record
+from tests.builders import case, layer, profile, record, write
 
 Out = pytest.CaptureFixture[str]
 MEASURED = ("--profiles", "none", "--measurements", "m.jsonl")
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty workspace, and no trace of a job."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def measure(here: Path, name: str = "profiles/p.json", **fields: Any) -> None:

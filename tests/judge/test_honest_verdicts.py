@@ -23,15 +23,6 @@ PAIRS = 6
 TRAINING = 'schema = 1\nrules = "training"\n'
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace without GitHub."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
 def rows(side: str, step_ms: float, case: str | None = None, **fields: Any) -> Iterator[str]:
     """A launch a pair, with the little luck of a quiet machine; a list is a value a launch."""
     for number in range(PAIRS):

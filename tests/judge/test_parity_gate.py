@@ -23,20 +23,14 @@ from ci_score.report.headlines import headline
 from ci_score.report.rows import notes
 from ci_score.report.sentences import sentence, sentences
 from ci_score.run.fork_report import only_numbers
-from tests.builders import case, layer, on, profile, runtime, scorecard
+from tests.builders import case, layer, on, profile, runtime, scorecard, write
 from tests.builders.verdicts import policy
 
 Out = pytest.CaptureFixture[str]
 NAME = "llama@mi300x"
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty workspace, and no trace of a job."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def rule(**demands: Any) -> ParityRule:
@@ -226,11 +220,6 @@ def test_parity__of_two_cases_is_shown() -> None:
 
 
 # --- in a run -----------------------------------------------------------------------------------
-
-
-def write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
 
 
 def measure(here: Path, step_ms: float, name: str, gemm: float = 1.0) -> None:

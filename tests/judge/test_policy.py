@@ -27,13 +27,7 @@ Out = pytest.CaptureFixture[str]
 STARTER = (PROJECT / "ci_score" / "judge" / "policy" / "starter.toml").read_text(encoding="utf-8")
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty workspace, and no trace of a job."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def read(text: str) -> Policy:

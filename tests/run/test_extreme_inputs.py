@@ -21,15 +21,6 @@ Out = pytest.CaptureFixture[str]
 NOW = "2026-01-02T03:04:05Z"
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace without GitHub."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
-    return tmp_path
-
-
 def measured(here: Path, name: str, *rows: dict[str, Any]) -> None:
     lines = (json.dumps({"schema": 1, "step_ms": [100.0], **row}) + "\n" for row in rows)
     (here / name).write_text("".join(lines), encoding="utf-8")

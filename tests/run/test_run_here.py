@@ -16,23 +16,12 @@ from ci_score.model.record import Record
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
-from tests.builders import case, layer, phase, profile, record, runtime, scorecard
+from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 
 Out = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty workspace, and no trace of a job."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def write(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def measure(here: Path, step_ms: float, name: str = "profiles/p.json", **fields: Any) -> None:

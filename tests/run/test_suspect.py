@@ -24,13 +24,7 @@ from tests.loopback_github import events
 Out = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose history knows a step of about 100 ms."""
-    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "GITHUB_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def measured(here: Path, step_ms: float, **fields: Any) -> None:
