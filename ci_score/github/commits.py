@@ -6,7 +6,6 @@ A run is compared along the first-parent line from the base that was tested.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
 
@@ -90,15 +89,7 @@ def merge_base(api: Api, repository: str, base: str, head: str) -> str:
 # --- for another run ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPull:
-    """A pull request and its test merge, where GitHub has made one."""
-
-    pull: PullRequest
-    test_merge: str | None
-
-
-def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[FoundPull]:
+def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[PullRequest]:
     """The open pull requests whose head is the very commit that was measured.
 
     They are found by their head, never by a number in an artifact: a stranger wrote that.
@@ -110,14 +101,11 @@ def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[
     head = f"{producer.head_owner}:{producer.head_branch}"
     with as_expected():
         return [
-            FoundPull(
-                PullRequest(
-                    number=int(pull["number"]),
-                    head_sha=producer.head_sha,
-                    base_ref=str(pull["base"]["ref"]),
-                    from_fork=producer.from_fork,
-                ),
-                pull.get("merge_commit_sha"),
+            PullRequest(
+                number=int(pull["number"]),
+                head_sha=producer.head_sha,
+                base_ref=str(pull["base"]["ref"]),
+                from_fork=producer.from_fork,
             )
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
             if pull["head"]["sha"] == producer.head_sha

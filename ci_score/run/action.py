@@ -10,7 +10,7 @@ from dataclasses import replace
 from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
 from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.github import Event, Kind, ProducerRun, PullConversation, artifacts, commits
+from ci_score.github import Kind, ProducerRun, PullConversation, artifacts, commits
 from ci_score.judge import exit_code
 from ci_score.model.conversation import Nobody
 from ci_score.model.reasons import Why, quoted
@@ -72,7 +72,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         notices=(Why.HEAD_CHECKED_OUT(),) if on_head else (),
     )
     return job, _baselines(
-        context, event, lambda: commits.line_of(context.api, event, head_is_checked_out=on_head)
+        context, lambda: commits.line_of(context.api, event, head_is_checked_out=on_head)
     )
 
 
@@ -121,8 +121,8 @@ def _case_of(name: str, pattern: str) -> str | None:
 # --- what it is compared with -------------------------------------------------------------------
 
 
-def _baselines(context: Run, event: Event, line: Callable[[], Iterator[str]]) -> BaselineStore:
-    settings = context.settings
+def _baselines(context: Run, line: Callable[[], Iterator[str]]) -> BaselineStore:
+    settings, event = context.settings, context.event
     if settings.baseline is not None:
         return FolderBaselines(settings.baseline, must_exist=True)
     return ArtifactBaselines(
@@ -166,29 +166,29 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
     if not pulls:
         yield "nothing to post: no open pull request has its head"
     for pull in pulls:
+        its_run = replace(
+            event,
+            pull=pull,
+            run=producer.run,
+            run_id=producer.id,
+            workflow=producer.workflow,
+            sha=producer.head_sha,
+        )
+        conversation = PullConversation(context.api, event.repository, pull.number)
         with overflow_is_bad_input(source):
-            line = _post(context, producer, pull, record)
+            line = _post(replace(context, event=its_run, conversation=conversation), record)
         yield line
 
 
-def _post(context: Run, producer: ProducerRun, target: commits.FoundPull, record: Record) -> str:
-    api = context.api
-    subject = replace(
-        context.event,
-        pull=target.pull,
-        run=producer.run,
-        run_id=producer.id,
-        workflow=producer.workflow,
-        sha=producer.head_sha,
-    )
+def _post(context: Run, record: Record) -> str:
+    """Judges the record anew, and writes the comment of the pull request that it is of."""
+    event, conversation = context.event, context.conversation or Nobody()
     baselines = _baselines(
-        context, subject, lambda: commits.line_of_merge(api, subject, record.commit)
+        context, lambda: commits.line_of_merge(context.api, event, record.commit)
     )
-    conversation = PullConversation(api, subject.repository, target.pull.number)
     judged = judged_anew(record, baselines, conversation, context.world.now())
-    judged = judged.but(run=producer.run, commit=producer.head_sha)
-    of_whom = " of a fork" if target.pull.from_fork else ""
-    where = f"run {producer.run.number}{of_whom}"
-    posting = replace(context, event=subject, conversation=conversation)
-    written = post_comment(judged, posting, measured_by=where)
+    judged = judged.but(run=event.run, commit=event.sha)
+    of_whom = " of a fork" if event.pull and event.pull.from_fork else ""
+    where = f"run {event.run.number}{of_whom}"
+    written = post_comment(judged, context, measured_by=where)
     return written.notice or f"posted: {written.url}"

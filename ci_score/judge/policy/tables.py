@@ -23,7 +23,6 @@ RejectKey = Literal["throttled", "shared", "crashed", "nan"]
 WorkKey = Literal["tokens_per_step", "valid_steps", "final_loss"]
 SameKey = Literal["tokens_per_step", "precision", "accelerator_count"]
 
-Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 CasePattern = Annotated[str, Field(min_length=1, max_length=64)]
 MetricName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
