@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ci_score.errors import GitHubError
 from ci_score.github.api import Api
+from ci_score.model.reasons import Reason, Why
 
 LONGEST_SUMMARY = 65_535
 # What could not be judged must not satisfy a rule that asks for this check.
@@ -13,7 +14,7 @@ _UNJUDGED = "action_required"
 
 def post_check_run(
     api: Api, repository: str, sha: str, *, title: str, exit_code: int, headline: str, text: str
-) -> str:
+) -> Reason | None:
     """Creates the check run; returns what the reader should know if that failed."""
     body = {
         "name": f"ci-score ({title})" if title else "ci-score",
@@ -25,5 +26,5 @@ def post_check_run(
     try:
         api.write("POST", f"/repos/{repository}/check-runs", body)
     except GitHubError as error:
-        return f"The check run was not created: {error}"
-    return ""
+        return Why.CHECK_NOT_CREATED(words=str(error))
+    return None

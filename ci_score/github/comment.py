@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import Api, as_expected
 from ci_score.github.conversation import MOST_COMMENTS, PullConversation
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RunIdentity
 
 ACTIONS_BOT = "github-actions[bot]"
@@ -44,7 +45,7 @@ class Written:
     """What became of the comment."""
 
     url: str = ""
-    notice: str = ""
+    notice: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,12 @@ def post(
                 marked = list(_marked(conversation, marker, anew=attempt > 1))
                 return _post(conversation, marked, body, marker, only_update)
         except NoPermissionError as error:
-            return Written(
-                notice=f"The comment was not posted: {error} Runs of forks and of Dependabot may"
-                " only read: a workflow_run job can post for them."
-            )
+            return Written(notice=Why.MAY_NOT_COMMENT(words=str(error)))
         except GitHubDownError as error:
             if not error.maybe_done or attempt == _TRIES:
-                return Written(notice=f"The comment was not posted: {error}")
+                return Written(notice=Why.COMMENT_NOT_POSTED(words=str(error)))
         except GitHubError as error:
-            return Written(notice=f"The comment was not posted: {error}")
+            return Written(notice=Why.COMMENT_NOT_POSTED(words=str(error)))
     raise AssertionError("the last try returns")
 
 
@@ -115,7 +113,7 @@ def _post(
     ours = sorted((row for row in marked if row.author == author), key=lambda row: row.id)
     newer = next((row for row in ours if _is_newer(api, repository, row, marker)), None)
     if newer is not None:
-        return Written(newer.url, "A newer run has written the comment already; it was left alone.")
+        return Written(newer.url, Why.NEWER_COMMENT())
     for kept in ours:
         try:
             written = _update(api, repository, kept, text)
@@ -128,9 +126,7 @@ def _post(
         return Written()
     if conversation.is_cut:
         # It may be among those that were not read, and every run would add another one.
-        return Written(
-            notice=f"The comment was not posted: over {MOST_COMMENTS} are there already."
-        )
+        return Written(notice=Why.TOO_MANY_COMMENTS(most=MOST_COMMENTS))
     return _create(conversation, text, marked)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from ci_score.errors import GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import Api, as_expected
 from ci_score.github.comment import ACTIONS_BOT, own_login
+from ci_score.model.reasons import Reason, Why
 
 MOST_LISTED = 300
 MOST_KEYS = 200
@@ -53,19 +54,16 @@ def key_of(*names: str) -> str:
     return hashlib.sha256("\0".join(names).encode()).hexdigest()[:12]
 
 
-def tell(api: Api, repository: str, *, title: str, body: str, subject: Subject) -> str:
+def tell(api: Api, repository: str, *, title: str, body: str, subject: Subject) -> Reason | None:
     """Opens or updates the issue; returns what the reader should know if that failed."""
     try:
         with as_expected():
             _tell(api, repository, title, subject.line() + body, subject)
     except (NoPermissionError, NotThereError) as error:
-        return (
-            f"The issue on lasting changes was not written: {error} `issue-on-drift` needs the"
-            " job's permission `issues: write`, and a repository with issues."
-        )
+        return Why.MAY_NOT_WRITE_ISSUES(words=str(error))
     except GitHubError as error:
-        return f"The issue on lasting changes was not written: {error}"
-    return ""
+        return Why.ISSUE_NOT_WRITTEN(words=str(error))
+    return None
 
 
 def _tell(api: Api, repository: str, title: str, body: str, subject: Subject) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Literal
 
-from ci_score.model.record import Measured
+from ci_score.model.record import Judged, Measured
 from ci_score.model.scorecard import Scorecard
 from ci_score.model.verdict import Change
 
@@ -268,6 +268,12 @@ def metric_of(change: Change) -> Metric:
         higher_is_better=_first(change.higher_is_better, row.higher_is_better),
         relative=_first(change.relative, row.relative),
     )
+
+
+def time_change(case: Judged) -> Change | None:
+    """The change that a line about a case shows: its throughput's, else its step time's."""
+    known = {change.metric: change for change in case.changes if change.delta is not None}
+    return known.get(THROUGHPUT) or known.get(STEP_TIME)
 
 
 def slower_by(change: Change) -> float:

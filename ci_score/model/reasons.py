@@ -63,7 +63,6 @@ class Why(StrEnum):
     NO_TIME = "no_time"
     NO_TIME_IN_PROFILE = "no_time_in_profile"
     NO_NUMBER_TO_COMPARE = "no_number_to_compare"
-    LAUNCH_VOID = "launch_void", "side launch events words"
     NO_SOUND_LAUNCH = "no_sound_launch", "side launch events words"
     CRASHES_MORE = "crashes_more", "head head_launches words base"
     EMPTY_BY_ITS_RUN = "empty_by_its_run"
@@ -175,6 +174,16 @@ class Why(StrEnum):
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
     OTHERWISE_BEFORE = "otherwise_before", "case why"
+
+    # What of a report could not be written.
+    FILE_NOT_WRITTEN = "file_not_written", "file words"
+    COMMENT_NOT_POSTED = "comment_not_posted", "words"
+    MAY_NOT_COMMENT = "may_not_comment", "words"
+    TOO_MANY_COMMENTS = "too_many_comments", "most"
+    NEWER_COMMENT = "newer_comment"
+    CHECK_NOT_CREATED = "check_not_created", "words"
+    ISSUE_NOT_WRITTEN = "issue_not_written", "words"
+    MAY_NOT_WRITE_ISSUES = "may_not_write_issues", "words"
 
     # Why an acceptance does not count.
     BY_NO_PERSON = "by_no_person"

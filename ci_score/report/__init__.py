@@ -13,13 +13,13 @@ from ci_score import lazy_door
 if TYPE_CHECKING:
     from ci_score.report.badges import badge as badge
     from ci_score.report.headlines import headline as headline
-    from ci_score.report.markdown import headline_of as headline_of
-    from ci_score.report.markdown import worst_first as worst_first
+    from ci_score.report.headlines import worst_first as worst_first
     from ci_score.report.profile import profile_text as profile_text
     from ci_score.report.rendering import render as render
     from ci_score.report.rendering import render_parity as render_parity
     from ci_score.report.sentences import UNJUDGED as UNJUDGED
     from ci_score.report.sentences import change_sentence as change_sentence
+    from ci_score.report.sentences import sentence as sentence
     from ci_score.report.terminal import table as table
     from ci_score.report.terminal import verdict_line as verdict_line
     from ci_score.report.trend_issues import trend_issue as trend_issue
@@ -27,11 +27,10 @@ else:
     __getattr__ = lazy_door(
         __name__,
         badges=("badge",),
-        headlines=("headline",),
-        markdown=("headline_of", "worst_first"),
+        headlines=("headline", "worst_first"),
         profile=("profile_text",),
         rendering=("render", "render_parity"),
-        sentences=("UNJUDGED", "change_sentence"),
+        sentences=("UNJUDGED", "change_sentence", "sentence"),
         terminal=("table", "verdict_line"),
         trend_issues=("trend_issue",),
     )

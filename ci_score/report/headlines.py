@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ci_score.model.explanation import Explanation
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, TIMES, metric_named, metric_of, slower_by
+from ci_score.model.metrics import (
+    STEP_TIME,
+    THROUGHPUT,
+    TIMES,
+    metric_named,
+    metric_of,
+    slower_by,
+    time_change,
+)
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record, Trend
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict, decisive
 from ci_score.report.causes import more
+from ci_score.report.rows import counted_as
 from ci_score.report.sentences import accepted_words, change_sentence, sentence
 
 # Beyond this the step's time and its throughput do not tell the same change.
@@ -21,14 +30,26 @@ NOT_JUDGED = "Not judged: "
 Parts = tuple[str, str]
 
 
-def headline(of: Judged | Verdict) -> str:
-    """The one sentence on a case, or on a verdict that a reason of its own decides."""
-    return joined(_decided(of) if isinstance(of, Verdict) else headline_parts(of))
-
-
-def joined(parts: Parts) -> str:
-    """Both parts as one sentence."""
+def headline(of: Record | Judged | Verdict) -> str:
+    """The one sentence on a report, a case, or a verdict that a reason of its own decides."""
+    if isinstance(of, Record):
+        parts = report_parts(of)
+    else:
+        parts = _decided(of) if isinstance(of, Verdict) else headline_parts(of)
     return ": ".join(filter(None, parts))
+
+
+def worst_first(record: Record) -> list[Judged]:
+    """The cases, the worst verdict first, then what is slowest; those without one come last."""
+    outcomes = list(Outcome)
+
+    def place(case: Judged) -> tuple[int, float]:
+        if case.verdict is None:
+            return 1, 0.0
+        change = time_change(case)
+        return -outcomes.index(case.verdict.outcome), -slower_by(change) if change else 0.0
+
+    return sorted(record.cases, key=place)
 
 
 def headline_parts(case: Judged) -> Parts:
@@ -60,15 +81,17 @@ def _why_not_judged(case: Judged, verdict: Verdict) -> str:
     return f"{metric_named(worst.metric).label.lower()} is {change_sentence(worst, metric)}"
 
 
-def parts_of_report(record: Record, worst: Judged | None, counted: str) -> Parts:
-    """The worst verdict's; `counted` says of how many cases, where there are several."""
+def report_parts(record: Record) -> Parts:
+    """The worst verdict's, and of how many cases, where there are several."""
+    worst = worst_first(record)[0] if record.cases else None
     own = record.unjudged
     if own is not None and (worst is None or record.outcome is own.outcome):
         return _decided(own)
     if worst is None or worst.verdict is None:
         return "nothing was measured", ""
-    if not counted:
+    if len(record.cases) == 1:
         return headline_parts(worst)
+    counted = counted_as(record, worst.verdict.outcome)
     if worst.verdict.outcome is not Outcome.INCONCLUSIVE:
         return f"{counted} {worst.name}", headline(worst)
     # That it is not judged is what `counted` says.

@@ -9,14 +9,14 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.model.metrics import slower_by
+from ci_score.model.metrics import time_change
 from ci_score.model.record import Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import escape, rows, words
 from ci_score.report.chart import trend_chart
-from ci_score.report.headlines import Parts, headline, joined, parts_of_report
+from ci_score.report.headlines import headline, worst_first
 from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
 
 SHOWN_LAYERS = 16
@@ -79,33 +79,6 @@ def report_markdown(
     return text.encode()[:limit].decode(errors="ignore")
 
 
-def headline_of(record: Record) -> str:
-    """The one sentence of a report: the worst verdict's, with its case where there are several."""
-    return joined(report_parts(record))
-
-
-def report_parts(record: Record) -> Parts:
-    """What happened, and why."""
-    worst = worst_first(record)[0] if record.cases else None
-    counted = ""
-    if worst is not None and worst.verdict is not None and len(record.cases) > 1:
-        counted = rows.counted_as(record, worst.verdict.outcome)
-    return parts_of_report(record, worst, counted)
-
-
-def worst_first(record: Record) -> list[Judged]:
-    """The cases, the worst verdict first, then what is slowest; those without one come last."""
-    outcomes = list(Outcome)
-
-    def place(case: Judged) -> tuple[int, float]:
-        if case.verdict is None:
-            return 1, 0.0
-        change = rows.headline_change(case)
-        return -outcomes.index(case.verdict.outcome), -slower_by(change) if change else 0.0
-
-    return sorted(record.cases, key=place)
-
-
 def parity_report(parity: Parity) -> str:
     """A parity for people; it is not called achieved if nothing was compared."""
     text = _template("parity.md.j2").render(parity=parity)
@@ -120,7 +93,7 @@ def _render(record: Record, title: str, measured_by: str, detail: Detail) -> str
         several=len(record.cases) > 1,
         judged=judged,
         outcome=record.outcome if judged else None,
-        report_headline=headline_of(record),
+        report_headline=headline(record),
         title=title,
         measured_by=measured_by,
         detail=detail,
@@ -150,6 +123,7 @@ def _template(name: str) -> Template:
         words=words,
         rows=rows,
         headline=headline,
+        time_change=time_change,
         common_places=common_places,
         trend_chart=trend_chart,
         SHOWN_LAYERS=SHOWN_LAYERS,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ci_score.model.explanation import Explanation, OpChange, Part
-from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of
+from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of, time_change
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
@@ -70,15 +70,9 @@ def _row(change: Change) -> MetricRow:
     )
 
 
-def headline_change(case: Judged) -> Change | None:
-    """The change that a line about the case shows: throughput, else step time."""
-    known = {change.metric: change for change in case.changes if change.delta is not None}
-    return known.get(THROUGHPUT) or known.get(STEP_TIME)
-
-
 def overview_metric(cases: Iterable[Judged]) -> str:
     """The heading over the changes of several cases, if all are of the same metric."""
-    changes = [change for case in cases if (change := headline_change(case)) is not None]
+    changes = [change for case in cases if (change := time_change(case)) is not None]
     labels = {metric_of(change).label for change in changes}
     return labels.pop() if len(labels) == 1 else ""
 

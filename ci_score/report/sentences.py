@@ -203,7 +203,6 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_TIME: "no time was measured",
     Why.NO_TIME_IN_PROFILE: "the profile holds no time",
     Why.NO_NUMBER_TO_COMPARE: "no step time and no throughput was measured",
-    Why.LAUNCH_VOID: _void,
     Why.NO_SOUND_LAUNCH: lambda side, **void: (
         f"no launch of the {side} was sound: {_void(side, **void)}"
     ),
@@ -369,6 +368,20 @@ SENTENCES: dict[Why, Row] = {
     Why.OWN_POLICY_UNUSABLE: (
         "The policy was changed here. The default branch's policy judges; its own cannot be used"
         " ({words})."
+    ),
+    Why.FILE_NOT_WRITTEN: "{file} was not written: {words}",
+    Why.COMMENT_NOT_POSTED: "The comment was not posted: {words}",
+    Why.MAY_NOT_COMMENT: (
+        "The comment was not posted: {words} Runs of forks and of Dependabot may only read: a"
+        " workflow_run job can post for them."
+    ),
+    Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
+    Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
+    Why.CHECK_NOT_CREATED: "The check run was not created: {words}",
+    Why.ISSUE_NOT_WRITTEN: "The issue on lasting changes was not written: {words}",
+    Why.MAY_NOT_WRITE_ISSUES: (
+        "The issue on lasting changes was not written: {words} `issue-on-drift` needs the job's"
+        " permission `issues: write`, and a repository with issues."
     ),
     Why.RESOLVED: "What an earlier run reported here is resolved.",
     Why.COMMENTS_NOT_READ: ("Not every comment was read, so an acceptance may be missing: {words}"),

@@ -16,6 +16,7 @@ from ci_score.model.conversation import Nobody
 from ci_score.model.reasons import Why, quoted
 from ci_score.model.record import Record, case_name
 from ci_score.model.verdict import Unjudged, unjudged
+from ci_score.report import sentence
 from ci_score.run.case_files import CaseFiles, files_of_artifact
 from ci_score.run.context import Run, World
 from ci_score.run.fork_report import judged_anew
@@ -191,4 +192,4 @@ def _post(context: Run, record: Record) -> str:
     of_whom = " of a fork" if event.pull and event.pull.from_fork else ""
     where = f"run {event.run.number}{of_whom}"
     written = post_comment(judged, context, measured_by=where)
-    return written.notice or f"posted: {written.url}"
+    return sentence(written.notice) if written.notice else f"posted: {written.url}"

@@ -10,6 +10,7 @@ from ci_score.files.strict_json import dump
 from ci_score.judge import exit_code
 from ci_score.model.gate import Gate
 from ci_score.model.record import RECORD_FILE, Record
+from ci_score.report import sentence
 from ci_score.run.context import World
 from ci_score.run.job import checked_out, job_of_files
 from ci_score.run.publishing import PAGE_FILE, REPORT_FILE, write_files, write_page
@@ -61,7 +62,7 @@ def _run_here(settings: Settings, world: World) -> int:
         f"written: {', '.join(str(folder / n) for n in (RECORD_FILE, REPORT_FILE, PAGE_FILE))}"
     )
     if unwritten:
-        world.say(unwritten)
+        world.say(sentence(unwritten))
     return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))
 
 

@@ -11,11 +11,11 @@ from ci_score.files.disk import give_to_owner_of, write_atomically
 from ci_score.files.strict_json import dump
 from ci_score.github import Kind, checks, comment, issue, runner
 from ci_score.judge import exit_code
-from ci_score.model.reasons import Why, quoted
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RECORD_FILE, Judged, Record
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Outcome, Verdict
-from ci_score.report import headline, headline_of, render, trend_issue, worst_first
+from ci_score.report import headline, render, sentence, trend_issue, worst_first
 from ci_score.run.context import Run
 from ci_score.run.settings import CommentWhen, Settings
 
@@ -37,7 +37,7 @@ def write_files(record: Record, settings: Settings) -> None:
     give_to_owner_of(settings.workspace, (*made, *texts))
 
 
-def write_page(record: Record, settings: Settings) -> str:
+def write_page(record: Record, settings: Settings) -> Reason | None:
     """Writes the report for a browser beside the record; returns a notice if that fails.
 
     It never raises: a page that cannot be drawn must not block a merge.
@@ -47,8 +47,9 @@ def write_page(record: Record, settings: Settings) -> str:
         _write_over(path, render(record, "html", settings.title))
         give_to_owner_of(settings.workspace, (path,))
     except Exception as error:  # noqa: BLE001 - the verdict stands, whatever broke
-        return f"{PAGE_FILE} was not written: {type(error).__name__}: {str(error)[:200]}"
-    return ""
+        words = f"{type(error).__name__}: {str(error)[:200]}"
+        return Why.FILE_NOT_WRITTEN(file=PAGE_FILE, words=words)
+    return None
 
 
 def _write_over(path: Path, text: str) -> None:
@@ -61,17 +62,17 @@ def _write_over(path: Path, text: str) -> None:
 def publish(record: Record, context: Run) -> None:
     """Everything that a workflow sees of the run. A failure here is a notice; the verdict stays."""
     settings, world = context.settings, context.world
-    unwritten = _write_or_say(record, settings)
+    unwritten = _write_or_tell(record, settings)
     written = post_comment(record, context)
     check = _check_run(record, context)
-    page = "" if unwritten else write_page(record, settings)
+    page = None if unwritten else write_page(record, settings)
     issue_notice = _issue(record, context)
     results = (unwritten, page, written.notice, check, issue_notice)
     notices = [notice for notice in results if notice]
     for notice in notices:
-        world.say(notice)
+        world.say(sentence(notice))
     if summary := world.path("GITHUB_STEP_SUMMARY"):
-        with_notices = record.but(notices=(*record.notices, *map(quoted, notices)))
+        with_notices = record.but(notices=(*record.notices, *notices))
         text = render(with_notices, "markdown", settings.title, limit=runner.LARGEST_SUMMARY)
         runner.append_summary(summary, text)
     if outputs := world.path("GITHUB_OUTPUT"):
@@ -80,12 +81,12 @@ def publish(record: Record, context: Run) -> None:
         world.command(line)
 
 
-def _write_or_say(record: Record, settings: Settings) -> str:
+def _write_or_tell(record: Record, settings: Settings) -> Reason | None:
     try:
         write_files(record, settings)
     except (CiScoreError, OSError) as error:
-        return f"The record was not written: {error}"
-    return ""
+        return Why.FILE_NOT_WRITTEN(file="The record", words=str(error))
+    return None
 
 
 def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comment.Written:
@@ -182,29 +183,29 @@ def _changed(case: Judged) -> bool:
     )
 
 
-def _check_run(record: Record, context: Run) -> str:
+def _check_run(record: Record, context: Run) -> Reason | None:
     settings, event = context.settings, context.event
     if not settings.check_run or event.kind is Kind.POSTING:
-        return ""
+        return None
     return checks.post_check_run(
         context.api,
         event.repository,
         event.status_sha,
         title=settings.title,
         exit_code=exit_code(record, context.gate),
-        headline=headline_of(record),
+        headline=headline(record),
         text=render(record, "markdown", settings.title, limit=checks.LONGEST_SUMMARY),
     )
 
 
-def _issue(record: Record, context: Run) -> str:
+def _issue(record: Record, context: Run) -> Reason | None:
     """Opens or updates the issue on lasting changes for the worse, if the team wants one."""
     settings, event = context.settings, context.event
     if not settings.issue_on_drift or event.kind is not Kind.TRACKED_BRANCH:
-        return ""
+        return None
     wanted = trend_issue(record.trends, event.tracked_branch, settings.title)
     if wanted is None:
-        return ""
+        return None
     changes = {
         issue.key_of(trend.case, trend.metric, trend.kind): (
             "" if trend.kind == "drift" else trend.created_at

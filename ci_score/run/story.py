@@ -18,7 +18,7 @@ from ci_score.judge.policy import Policy, PolicyFile, passes, policy_of, rules_o
 from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by
+from ci_score.model.metrics import STEP_TIME, slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
@@ -315,16 +315,9 @@ def _reasons_for(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
         yield (Why.POLICY_WANTS_CASE if required else Why.BASELINE_HAS_CASE)(case=name)
 
 
-def _share_of_time(case: Judged) -> float | None:
-    """How much slower the case is, by its throughput or its step time."""
-    known = {change.metric: change for change in case.changes if change.delta}
-    change = known.get(THROUGHPUT) or known.get(STEP_TIME)
-    return slower_by(change) if change else None
-
-
 def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
     """A notice if all cases changed alike, because then they probably share a cause."""
-    shares = [share for case in cases if (share := _share_of_time(case)) is not None]
+    shares = [slower_by(change) for case in cases if (change := time_change(case)) is not None]
     if len(shares) < LEAST_TOGETHER or len(shares) < len(cases):
         return []
     middle = statistics.median(shares)

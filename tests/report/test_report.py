@@ -18,7 +18,8 @@ from ci_score.model.record import Judged
 from ci_score.model.stages import BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 from ci_score.report import rows
-from ci_score.report.markdown import headline_of, parity_report, report_markdown, worst_first
+from ci_score.report.headlines import headline, worst_first
+from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.numbers import delta_at
 from ci_score.report.terminal import parity_text, report_text
 from tests.builders import case, found, on, record, runtime, scorecard
@@ -175,7 +176,7 @@ def test_report__of_several_cases_the_slowest_is_named_first() -> None:
     """Of equally bad ones, whatever the order in which they were measured."""
     made = record(slower("a@l4", 125.0), slower("b", 101.0), slower("m09@l4", 150.0))
     assert [case.name for case in worst_first(made)] == ["m09@l4", "a@l4", "b"]
-    said = headline_of(made)
+    said = headline(made)
     assert said.startswith("2 of 3 cases are slower, worst m09@l4: 50.0 % slower (100 ms → 150 ms")
     text = report_markdown(made)
     assert "| Case | | Throughput per device | Why |" in text
@@ -186,7 +187,7 @@ def test_report__of_several_cases_the_slowest_is_named_first() -> None:
 def test_report__several_cases_that_pass_say_so() -> None:
     """The sentence of one case is not said of all."""
     made = record(slower("a", 100.0), slower("b", 104.0))
-    assert headline_of(made).startswith("All 2 cases pass, worst b: No slowdown beyond 10")
+    assert headline(made).startswith("All 2 cases pass, worst b: No slowdown beyond 10")
 
 
 def test_report__the_changes_of_cases_by_different_metrics_are_named() -> None:
@@ -233,7 +234,7 @@ def test_report__several_cases_of_which_some_are_not_judged() -> None:
     mismatch = Why.MISMATCH(key="accelerator", here="L4", there="T4")
     missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch)
     made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
-    assert headline_of(made) == (
+    assert headline(made) == (
         "Not judged: 1 of 2 cases, x@l4: it was measured on something else than its baselines"
     )
 

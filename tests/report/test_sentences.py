@@ -23,7 +23,7 @@ NOT_SHOWN = "a reason that cannot be shown"
 # What a datum is by its name; all others are numbers.
 # fmt: off
 TEXTS = {
-    "attention", "case", "direction", "event", "folder", "job", "key", "kind", "layers",
+    "attention", "case", "direction", "event", "file", "folder", "job", "key", "kind", "layers",
     "metric", "name", "outcome", "part", "partner", "phase", "record", "result", "severity",
     "side", "status", "was", "where", "words",
 }
@@ -46,7 +46,6 @@ LISTS: Mapping[str, tuple[str | float, ...]] = {
 }
 # What the name alone does not tell.
 SPECIAL: Mapping[Why, Mapping[str, Datum | Reason]] = {
-    Why.LAUNCH_VOID: {"words": ("step 3",)},
     Why.NO_SOUND_LAUNCH: {"words": ("step 3",)},
     Why.NO_BASELINE: {"why": Unjudged.FIRST_RUN.value},
     Why.MISMATCH: {"here": "L4", "there": "T4"},

@@ -16,19 +16,18 @@ from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
 from ci_score.model.explanation import OpChange
-from ci_score.model.metrics import metric_named, three_digits
+from ci_score.model.metrics import metric_named, three_digits, time_change
 from ci_score.model.profile import RankWork
 from ci_score.model.record import HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
-from ci_score.report.headlines import cause_words, headline
+from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
 from ci_score.report.html.scale import UNITS
-from ci_score.report.markdown import report_parts, worst_first
 from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
 from ci_score.report.sentences import sentence
 
@@ -130,7 +129,7 @@ def _view(
     ops = _ops(case)
     pairs = figures.launch_pairs(case)
     layers = case.scorecard.per_layer_summary
-    headline = rows.headline_change(case)
+    headline = time_change(case)
     return CaseView(
         case=case,
         anchor=f"case-{case.name}",
@@ -259,6 +258,7 @@ def _page() -> Template:
     environment.globals.update(
         words=words,
         headline=headline,
+        time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
         maybe_delta=maybe_delta,
