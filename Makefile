@@ -9,7 +9,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 
 # A worker a core; who is done takes over what the others have not begun.
 PYTEST = $(BIN)/python -m pytest --numprocesses logical --dist worksteal
-# The rooms that touch neither the network nor a process nor the clock.
+# The rooms that know no network, no job and no accelerator.
 PURE := model reference files compare judge report launches baselines
 
 # What a user has set for pip elsewhere must not steer it here.

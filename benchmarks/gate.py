@@ -318,7 +318,7 @@ class Cell:
     def sessions(self, seeds: Iterable[int]) -> Iterator[Session]:
         """Repeatable ones."""
         for seed in seeds:
-            luck = random.Random(f"{self} {seed}")  # noqa: S311
+            luck = random.Random(f"{self} {seed}")  # noqa: S311 - no secret
             yield session(WORLDS[self.world], self.spread, self.design, luck)
 
     @property
@@ -539,7 +539,7 @@ def run_reports(cells: Sequence[Cell], trials: int) -> list[Target]:
 
 def cost() -> float:
     """Judging a case of 1,000 launches and 200 runs of the branch, in readings of its record."""
-    luck = random.Random("cost")  # noqa: S311
+    luck = random.Random("cost")  # noqa: S311 - no secret
     pairs = session(normal, 0.01, Design(pairs=500), luck).compared()
     runs = session(normal, 0.01, Design(runs=200), luck)
     history = tuple(

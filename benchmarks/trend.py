@@ -114,7 +114,7 @@ def trends(noise: list[float], changes: dict[int, float] | None = None) -> list[
 
 def trial(name: str, runs: int, seed: int) -> tuple[bool, bool, bool, bool]:
     """Whether a shift and a drift are reported without a change; +5 % and +10 % found with one."""
-    noise = WORLDS[name](random.Random(f"{name} {runs} {seed}"), runs)  # noqa: S311
+    noise = WORLDS[name](random.Random(f"{name} {runs} {seed}"), runs)  # noqa: S311 - no secret
     kinds = {trend.kind for trend in trends(noise)}
     place = runs - 10
     found = [

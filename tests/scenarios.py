@@ -160,14 +160,14 @@ SCENARIOS: tuple[Callable[[str, Scene], None], ...] = (
 def main(image: str) -> None:
     """Runs every scenario and says so; the first that does not hold ends it."""
     if contract.description_path() is None:
-        print(f"no {contract.DESCRIPTION} here: requests are not held to it")  # noqa: T201
+        print(f"no {contract.DESCRIPTION} here: requests are not held to it")  # noqa: T201 - its output
     for scenario in SCENARIOS:
         begin = time.perf_counter()
         with a_scene() as scene:
             scenario(image, scene)
         name = scenario.__name__.replace("_", " ")
         seconds = time.perf_counter() - begin
-        print(f"the image as an action {name}: holds ({seconds:.1f} s)")  # noqa: T201
+        print(f"the image as an action {name}: holds ({seconds:.1f} s)")  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("ci_score.report"),
         # Autoescaping is for HTML. Here every value is escaped for markdown on output instead.
-        autoescape=False,  # noqa: S701
+        autoescape=False,  # noqa: S701 - escaped for markdown
         finalize=escape.text,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -22,7 +22,7 @@ from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
 from ci_score.model.environment import Environment
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
-from ci_score.model.stages import BaselineMissing, OpenedUpload, Upload
+from ci_score.model.stages import BaselineFound, BaselineMissing, OpenedUpload, Upload
 from ci_score.model.verdict import Outcome, Unjudged
 from ci_score.report.sentences import sentences
 from tests.builders import case, on, record, scorecard
@@ -171,7 +171,8 @@ def test_artifacts__join_the_histories_of_records_that_can_be_read() -> None:
     )
     assert store.history(3) == (point(1), point(2), point(3))
     found = store.find("training", Environment(accelerator="nothing is known of it"))
-    assert "history[1].created_at" in "".join(sentences(getattr(found, "used").skipped))  # noqa: B009
+    assert isinstance(found, BaselineFound)
+    assert "history[1].created_at" in "".join(sentences(found.used.skipped))
 
 
 def line_of(*records: Record) -> ArtifactBaselines:

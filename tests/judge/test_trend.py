@@ -23,7 +23,7 @@ HARMLESS = sorted(WORLDS.keys() - {"drifting", "wandering", "sticky modes"})
 
 
 def noise(world: str = "normal", runs: int = 200, seed: int = 1) -> list[float]:
-    return WORLDS[world](random.Random(seed), runs)  # noqa: S311
+    return WORLDS[world](random.Random(seed), runs)  # noqa: S311 - no secret
 
 
 def place(commit: str | None) -> int:

@@ -192,7 +192,7 @@ def change(database: sqlite3.Connection, table: str, draw: Draw) -> None:
     column = draw(st.sampled_from(TABLES[table].split(", "))).split()[0]
     if how == "update":
         some = draw(st.sampled_from(["1", "rowid = 1", "rowid % 3 = 0"]))
-        query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {some}"  # noqa: S608
+        query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {some}"  # noqa: S608 - our names
         # A key that must be a whole number stays one.
         with suppress(sqlite3.IntegrityError):
             database.execute(query, (draw(SQL_VALUES),))

@@ -266,7 +266,7 @@ def _page() -> Template:
         rows=rows,
         figures=figures,
         style=Markup(style),  # noqa: S704 - both are files of ours
-        script=Markup(script),  # noqa: S704
+        script=Markup(script),  # noqa: S704 - the same
         style_hash=_hash(style),
         script_hash=_hash(script),
         UNITS=UNITS,

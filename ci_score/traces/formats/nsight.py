@@ -378,7 +378,7 @@ def _part(database: Database, table: str, number: str, place: int) -> str:
     stream = f"COALESCE({database.column(table, 'streamId')}, 0)"
     correlation = f"COALESCE({database.column(table, 'correlationId')}, {UNKNOWN})"
     return (
-        f"SELECT (({process}) << {_DEVICE_BITS}) | ({device} & {_DEVICES}) AS lane,"  # noqa: S608
+        f"SELECT (({process}) << {_DEVICE_BITS}) | ({device} & {_DEVICES}) AS lane,"  # noqa: S608 - our names
         f" t.start AS start, t.end AS end,"
         f" (({number}) << {_STREAM_BITS}) | ({stream} & {_STREAMS}) AS name,"
         f" {correlation} AS correlation,"
@@ -568,7 +568,7 @@ def _graph_notes(capture: Capture) -> list[str]:
 def _tool(database: Database) -> str:
     for table in EXPORTS:
         if database.has(table, "name", "value"):
-            query = f"SELECT value FROM {table} WHERE name = 'EXPORT_PRODUCT_VERSION'"  # noqa: S608
+            query = f"SELECT value FROM {table} WHERE name = 'EXPORT_PRODUCT_VERSION'"  # noqa: S608 - our names
             for (version,) in database.rows(query):
                 return f"Nsight Systems {str(version)[:40]}"
     return "Nsight Systems"

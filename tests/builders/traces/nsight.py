@@ -108,7 +108,7 @@ class Export:
                 database.execute(f"CREATE TABLE {table} ({self.columns[table]})")
                 places = ", ".join("?" * len(rows[0])) if rows else ""
                 if rows:
-                    database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608
+                    database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 - our names
             if not self.rows:
                 database.execute("CREATE TABLE nothing (x)")
         return path
