@@ -55,10 +55,10 @@ class Answer:
     def message(self) -> str:
         """GitHub's own explanation, if it gave one."""
         try:
-            said = json.loads(self.body).get("message", "")
+            message = json.loads(self.body).get("message", "")
         except (ValueError, AttributeError, RecursionError):
             return ""
-        return str(said)[:200].encode(errors="replace").decode()
+        return str(message)[:200].encode(errors="replace").decode()
 
 
 def _session() -> requests.Session:
@@ -150,7 +150,7 @@ class Api:
                 or (method == "POST" and answer.status >= 500)
             ):
                 raise _refusal(method, path, answer)
-            self._wait(delay, said=answer.message)
+            self._wait(delay, message=answer.message)
         raise AssertionError("the last try returns or raises")
 
     def _address(self, path: str) -> str:
@@ -243,9 +243,9 @@ class Api:
             raise GitHubDownError(f"{MOST_REQUESTS} requests were not enough")
         self.requests_made += 1
 
-    def _wait(self, delay: float, said: str = "") -> None:
+    def _wait(self, delay: float, message: str = "") -> None:
         if self.waited + delay > LONGEST_WAIT_IN_ALL:
-            why = f" ({said})" if said else ""
+            why = f" ({message})" if message else ""
             raise GitHubDownError(f"GitHub asks to wait {delay:.0f} s, which is too long{why}")
         self.waited += delay
         self.sleep(delay)
@@ -282,8 +282,8 @@ def _is_limit(answer: Answer) -> bool:
     if answer.status != 403:
         return False
     exhausted = answer.headers.get("x-ratelimit-remaining") == "0"
-    said = answer.message.lower()
-    return exhausted or "retry-after" in answer.headers or any(w in said for w in _LIMIT_WORDS)
+    message = answer.message.lower()
+    return exhausted or "retry-after" in answer.headers or any(w in message for w in _LIMIT_WORDS)
 
 
 def _refusal(method: str, path: str, answer: Answer) -> GitHubError:

@@ -31,8 +31,8 @@ class Marker:
 
     def line(self) -> str:
         """An HTML comment that GitHub hides; it holds digits and hex, and no word of anybody's."""
-        said = {"report": self.report, "run": self.run_id, **self.run.model_dump()}
-        return f"<!-- ci-score {json.dumps(said, sort_keys=True)} -->\n"
+        data = {"report": self.report, "run": self.run_id, **self.run.model_dump()}
+        return f"<!-- ci-score {json.dumps(data, sort_keys=True)} -->\n"
 
     def is_older_than(self, other: Marker) -> bool:
         """Whether the other's run came later."""
@@ -70,9 +70,9 @@ def read_marker(body: str) -> Marker | None:
     if found is None:
         return None
     try:
-        said = json.loads(found[1])
-        run = RunIdentity(number=said["number"], attempt=said["attempt"])
-        return Marker(report=str(said["report"]), run_id=int(said["run"]), run=run)
+        data = json.loads(found[1])
+        run = RunIdentity(number=data["number"], attempt=data["attempt"])
+        return Marker(report=str(data["report"]), run_id=int(data["run"]), run=run)
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -33,8 +33,8 @@ class Subject:
 
     def line(self) -> str:
         """The hidden first line; it holds hex digits, and no word of anybody's."""
-        said = {"report": self.report, "told": sorted(self.changes)[:MOST_KEYS]}
-        return f"<!-- ci-score-trend {json.dumps(said, sort_keys=True)} -->\n"
+        data = {"report": self.report, "told": sorted(self.changes)[:MOST_KEYS]}
+        return f"<!-- ci-score-trend {json.dumps(data, sort_keys=True)} -->\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ def _read(row: Any, subject: Subject) -> _Found | None:
     if marker is None:
         return None
     try:
-        said = json.loads(marker[1])
-        report, told = said["report"], frozenset(map(str, said["told"]))
+        data = json.loads(marker[1])
+        report, told = data["report"], frozenset(map(str, data["told"]))
     except (ValueError, KeyError, TypeError):
         return None
     if report != subject.report:

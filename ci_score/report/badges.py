@@ -44,11 +44,11 @@ class Badge:
 def badge_of(record: Record, label: str = "") -> Badge:
     """A single case's throughput and verdict; of several, how many are no pass."""
     outcome = outcome_of(record)
-    said = [_numbers(record), WORDS[outcome] if outcome else ""]
+    parts = [_numbers(record), WORDS[outcome] if outcome else ""]
     only = record.cases[0].name if len(record.cases) == 1 else "training"
     return Badge(
         plain(label or only, LONGEST_LABEL),
-        ", ".join(part for part in said if part) or "nothing measured",
+        ", ".join(part for part in parts if part) or "nothing measured",
         COLOURS[outcome],
     )
 
@@ -77,10 +77,10 @@ def _numbers(record: Record) -> str:
 def badge_svg(badge: Badge) -> str:
     """The badge as a picture, with its words for those who cannot see it."""
     label, message = _width(badge.label) + 10, _width(badge.message) + 10
-    width, said = label + message, escape(f"{badge.label}: {badge.message}")
+    width, text = label + message, escape(f"{badge.label}: {badge.message}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img"'
-        f' aria-label="{said}"><title>{said}</title>'
+        f' aria-label="{text}"><title>{text}</title>'
         f'<clipPath id="r"><rect width="{width}" height="20" rx="3"/></clipPath>'
         f'<g clip-path="url(#r)"><rect width="{label}" height="20" fill="{LABEL_COLOUR}"/>'
         f'<rect x="{label}" width="{message}" height="20" fill="{badge.colour}"/></g>'

@@ -73,7 +73,7 @@ def headline_parts(case: Judged) -> Parts:
 
 
 def _why_not_judged(case: Judged, verdict: Verdict) -> str:
-    """A reason of its own, or what of the worst metric cannot be told."""
+    """A reason of its own, or what of the worst metric is not known."""
     worst = decisive(case.changes)
     if verdict.decided_by is not None or worst is None:
         return sentence(verdict.decided_by) if verdict.decided_by else ""
@@ -129,8 +129,8 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
     gated = [change for change in case.changes if change.outcome is not None]
     if not any(change.gated for change in case.changes):
         times = [one for one in case.changes if one.metric in TIMES and one.delta is not None]
-        told = f": {in_plain_words(times[-1], case.changes)}" if times else ""
-        return f"Nothing is gated by the policy, so this is only reported{told}", ""
+        time = f": {in_plain_words(times[-1], case.changes)}" if times else ""
+        return f"Nothing is gated by the policy, so this is only reported{time}", ""
     accepted = next((change for change in gated if change.accepted), None)
     if accepted is not None and accepted.accepted is not None:
         return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)

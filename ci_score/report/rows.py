@@ -122,7 +122,7 @@ def changed_ops(explanation: Explanation) -> list[OpChange]:
     return [op for op in explanation.ops if abs(op.delta_ms) >= least]
 
 
-# --- what is said beside the numbers ------------------------------------------------------------
+# --- what is parts beside the numbers ------------------------------------------------------------
 
 # The table already shows these.
 _PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
@@ -307,12 +307,12 @@ def trace_commands(case: Judged, record: Record) -> list[str]:
 def counted(record: Record) -> str:
     """`1 of 12 cases fails, 2 warn`: the whole report in a line."""
     outcomes = [case.verdict.outcome for case in record.cases if case.verdict]
-    said = [
+    parts = [
         f"{outcomes.count(outcome)} {_COUNTED[outcome][outcomes.count(outcome) > 1]}"
         for outcome in _COUNTED
         if outcome in outcomes
     ]
-    return f"{len(record.cases)} cases: {', '.join(said)}" if said else ""
+    return f"{len(record.cases)} cases: {', '.join(parts)}" if parts else ""
 
 
 _COUNTED = {

@@ -49,7 +49,7 @@ _NO_BASELINE = {
 
 def sentence(reason: Reason) -> str:
     """The sentence of a reason; `change_sentence` makes those of a metric's change."""
-    return _said(SENTENCES, reason)
+    return _filled(SENTENCES, reason)
 
 
 def sentences(reasons: Iterable[Reason]) -> list[str]:
@@ -64,10 +64,10 @@ def change_sentence(change: Change, metric: Metric) -> str:
 
 def _of_change(reason: Reason, metric: Metric) -> str:
     row = CHANGES.get(reason.code)
-    return _said(SENTENCES, reason) if row is None else _said(CHANGES, reason, metric=metric)
+    return _filled(SENTENCES, reason) if row is None else _filled(CHANGES, reason, metric=metric)
 
 
-def _said(rows: Mapping[Why, Row], reason: Reason, **more: object) -> str:
+def _filled(rows: Mapping[Why, Row], reason: Reason, **more: object) -> str:
     row = rows.get(reason.code, "")
     data = {
         name: sentence(value) if isinstance(value, Reason) else value
@@ -90,17 +90,17 @@ def acceptance_notices(acceptances: Sequence[Acceptance], most_refused: int = 5)
     """The accepted regressions, and the sentences of comments that do not count."""
     granted = [one for one in acceptances if one.refused is None]
     refused = [(one, sentence(one.refused)) for one in acceptances if one.refused is not None]
-    said = [f"Accepted: {_subject(one)} {accepted_words(one)}" for one in granted]
-    said += [
+    notices = [f"Accepted: {_subject(one)} {accepted_words(one)}" for one in granted]
+    notices += [
         f"Not accepted, although {one.by} wrote it: {_subject(one)}: {why}."
         for one, why in refused[:most_refused]
     ]
     more = len(refused) - most_refused
     if more > 0:
-        said.append(
+        notices.append(
             f"{more} more comments accept something, and do not count; the record has them."
         )
-    return said
+    return notices
 
 
 def _subject(one: Acceptance) -> str:
@@ -111,7 +111,7 @@ def _subject(one: Acceptance) -> str:
 
 
 def _void(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
-    reasons = "; ".join(f"{event}: {said}" for event, said in zip(events, words, strict=True))
+    reasons = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
     return f"Launch {launch} of the {side} is void ({reasons})"
 
 
@@ -129,11 +129,11 @@ def _shown(value: str | float) -> str:
 
 
 def _budget(word: str) -> Callable[..., str]:
-    def said(metric: str, value: float, budget: float) -> str:
+    def filled(metric: str, value: float, budget: float) -> str:
         row = metric_named(metric)
         return f"{row.label} {row.show(value)} is {word} its budget of {row.show(budget)}"
 
-    return said
+    return filled
 
 
 def _budget_not_measured(metric: str, budget: float) -> str:

@@ -72,8 +72,8 @@ def _report(record: Record) -> Iterable[str]:
     """The verdict and the reasons of the whole report, if it has any."""
     if record.unjudged:
         verdict = record.unjudged
-        said = "".join(f"\n  - {line(reason)}" for reason in rows.unjudged_reasons(record))
-        yield f"{verdict_line(verdict)}{said}"
+        reasons = "".join(f"\n  - {line(reason)}" for reason in rows.unjudged_reasons(record))
+        yield f"{verdict_line(verdict)}{reasons}"
         tell = rows.what_would_tell(verdict.unjudged)
         if tell:
             yield f"What would give a verdict: {line(tell)}."
@@ -86,8 +86,8 @@ def _case(case: Judged, record: Record) -> Iterable[str]:
     several = len(record.cases) > 1
     if case.verdict:
         head = verdict_line(case)
-        said = "".join(f"\n  - {line(reason)}" for reason in rows.reasons(case))
-        yield (f"{case.name}\n" if several else "") + head + said
+        reasons = "".join(f"\n  - {line(reason)}" for reason in rows.reasons(case))
+        yield (f"{case.name}\n" if several else "") + head + reasons
     elif several:
         yield case.name
     if case.changes:

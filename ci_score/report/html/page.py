@@ -235,7 +235,7 @@ def _shown(value: object) -> object:
     return plain(value, LONGEST_TEXT)
 
 
-def _said(value: str) -> str:
+def _unbroken(value: str) -> str:
     """A sentence in which a line cannot break between a number and its unit."""
     return _UNIT.sub("\u00a0", value)
 
@@ -276,7 +276,7 @@ def _page() -> Template:
         name=lambda value: plain(value, LONGEST_NAME),
         # Numbers and letters that figures made, which may be longer than any text.
         path=Markup,
-        said=_said,
+        unbroken=_unbroken,
         counted=_counted,
         # Lines that were made visible one by one before.
         lines=lambda value: Markup("\n").join(value.splitlines()),
