@@ -41,6 +41,19 @@ _EXPECTATIONS = {
     "dataclass_type": "an object",
     "finite_number": "a finite number",
     "missing": "this field",
+    "extra_forbidden": "no such field",
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "a number of {ge:g} or more",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of {le:.15g} or less",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "string_too_short": "a text of {min_length} or more characters",
+    "string_too_long": "a text of at most {max_length} characters",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "value_error": "{error}",
 }
 
 
@@ -143,11 +156,8 @@ def dump(value: Any) -> str:
 
 
 def _expected(error: Any) -> str:
-    kind = error["type"]
-    if kind in _EXPECTATIONS:
-        return _EXPECTATIONS[kind]
-    if kind == "greater_than_equal":
-        return f"a number of {error['ctx']['ge']:g} or more"
+    if words := _EXPECTATIONS.get(error["type"]):
+        return words.format_map(error.get("ctx", {}))
     message: str = error["msg"]
     return message[:1].lower() + message[1:]
 

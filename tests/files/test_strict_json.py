@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump, json_path, parse, validate
 from ci_score.model.profile import Profile
+from ci_score.model.values import Lax, Value
 
 VALUES = st.recursive(
     st.none()
@@ -120,7 +123,7 @@ WRONG_FIELDS = [
     ({"steps": True}, "steps", "true", "a whole number"),
     ({"steps": None}, "steps", "null", "a whole number"),
     ({"steps": -1}, "steps", "-1", "a number of 0 or more"),
-    ({"steps": 2**64}, "steps", "18446744073709551616", "less than 18446744073709551616"),
+    ({"steps": 2**64}, "steps", "18446744073709551616", "below 18446744073709551616"),
     ({"avg_step_ms": -0.5}, "avg_step_ms", "-0.5", "a number of 0 or more"),
     ({"avg_step_ms": float("inf")}, "avg_step_ms", "Infinity", "a finite number"),
     ({"avg_step_ms": 10**400}, "avg_step_ms", "1000", "number"),
@@ -155,6 +158,36 @@ def test_validate__names_field_found_and_expected(
     assert error.value.field == field
     assert found in error.value.found
     assert expected in error.value.expected
+
+
+class Limited(Value):
+    """A value with a limit of every kind."""
+
+    above: Annotated[float, Field(gt=0)] = 1.0
+    most: Annotated[float, Field(le=10**12)] = 1.0
+    word: Literal["a", "b"] = "a"
+    name: Annotated[str, Field(min_length=2, max_length=3, pattern="^a")] = "aa"
+    rows: Annotated[tuple[int, ...], Lax, Field(min_length=1, max_length=2)] = (1,)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"above": 0.0}, "a number above 0"),
+        ({"most": 1e13}, "a number of 1000000000000 or less"),
+        ({"word": "c"}, "'a' or 'b'"),
+        ({"name": "a"}, "a text of 2 or more characters"),
+        ({"name": "aaaa"}, "a text of at most 3 characters"),
+        ({"name": "bb"}, "a text of the form ^a"),
+        ({"rows": []}, "at least 1 of them"),
+        ({"rows": [1, 2, 3]}, "at most 2 of them"),
+    ],
+)
+def test_validate__says_a_limit_in_plain_words(value: object, expected: str) -> None:
+    """What a field may hold is said in words that fit after *expected*."""
+    with pytest.raises(BadInputError) as error:
+        validate(Limited, value, "limited.json")
+    assert error.value.expected == expected
 
 
 def test_validate__counts_further_mistakes() -> None:
