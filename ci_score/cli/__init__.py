@@ -14,9 +14,8 @@ import click
 from ci_score import __version__
 from ci_score.cli.console import say
 from ci_score.cli.machine import Machine
-from ci_score.errors import CiScoreError
+from ci_score.errors import EXIT_UNJUDGED, EXIT_WRONG_USE, CiScoreError
 
-EXIT_WRONG_USE, EXIT_BROKE = 2, 3
 COMMANDS = (
     "run",
     "score",
@@ -97,17 +96,17 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
         return EXIT_WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         say("ci-score: interrupted, so nothing was judged")
-        return EXIT_BROKE
+        return EXIT_UNJUDGED
     except SystemExit as stop:
         # click exits after completing a word, and exits with 1 if the reader of our output is gone.
-        return EXIT_BROKE if stop.code else 0
+        return EXIT_UNJUDGED if stop.code else 0
     except OSError as error:  # such as a full disk behind standard output; files have own errors
         say(f"ci-score: the machine refuses ({error}), so nothing was judged")
-        return EXIT_BROKE
+        return EXIT_UNJUDGED
     except Exception as error:  # noqa: BLE001 - a crash must not look like a regression
         for line in _crash_report(error):
             say(line)
-        return EXIT_BROKE
+        return EXIT_UNJUDGED
 
 
 def _crash_report(error: Exception) -> list[str]:

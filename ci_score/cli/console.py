@@ -22,15 +22,10 @@ QUIET_FOR = 1.0
 EVERY = 0.25
 WIDTH = 78
 _VERDICTS = {"Pass": "green", "Warning": "yellow", "Inconclusive": "magenta", "Fail": "red"}
-_MARKS = {
-    "✅ within": "green",
-    "⚠️ warning": "yellow",
-    "❔ too noisy": "magenta",
-    "❌ fails": "red",
-    "☑️ accepted": "cyan",
-}
+# The sign before a metric's outcome; the words after it are painted with it.
+_SIGNS = {"✅": "green", "⚠️": "yellow", "❔": "magenta", "❌": "red", "☑️": "cyan"}
 _VERDICT = re.compile(rf"^({'|'.join(_VERDICTS)}): .*$", re.MULTILINE)
-_MARK = re.compile("|".join(_MARKS))
+_MARK = re.compile(rf"({'|'.join(_SIGNS)})(?: [a-z]+)+")
 # A heading stands alone on its line, over a table or a list.
 _HEADING = re.compile(r"^(?:Hotspots|Notes|Where .+)$", re.MULTILINE)
 
@@ -53,7 +48,7 @@ def show_report(text: str) -> None:
 def painted(text: str) -> str:
     """The report with its verdicts, marks and headings in colour, which only repeats the words."""
     text = _VERDICT.sub(lambda row: click.style(row[0], fg=_VERDICTS[row[1]], bold=True), text)
-    text = _MARK.sub(lambda mark: click.style(mark[0], fg=_MARKS[mark[0]]), text)
+    text = _MARK.sub(lambda mark: click.style(mark[0], fg=_SIGNS[mark[1]]), text)
     return _HEADING.sub(lambda row: click.style(row[0], bold=True), text)
 
 

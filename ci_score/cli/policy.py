@@ -24,6 +24,7 @@ from ci_score.judge.policy import (
     read_policy,
     rules_of,
 )
+from ci_score.model.lists import plural
 from ci_score.model.metrics import Kind, Metric
 from ci_score.model.verdict import Unjudged
 from ci_score.report import UNJUDGED, table
@@ -153,7 +154,7 @@ def _summary(policy: Policy) -> str:
         (len(policy.parity), "[[parity]] table"),
     ):
         if count:
-            parts.append(f"{count} {word}{'s' if count > 1 else ''}")
+            parts.append(plural(count, word))
     return ", ".join(parts)
 
 

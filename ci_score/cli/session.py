@@ -16,6 +16,7 @@ from ci_score.cli.console import LiveLine, say
 from ci_score.cli.options import with_options
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
 from ci_score.measure import Session, Side, share_in_words
+from ci_score.model.lists import plural
 from ci_score.model.record import DEFAULT_CASE, case_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -154,7 +155,7 @@ def interval_in_words(seen: float, low: float, high: float) -> str:
 def words_of(session: Session) -> str:
     """Why the session stopped, what it found, and what it could have found."""
     count = len(session.pairs)
-    lines = [f"{session.stopped} ({count} pair{'s' if count != 1 else ''} measured)"]
+    lines = [f"{session.stopped} ({plural(count, 'pair')} measured)"]
     slowdown, visible = session.slowdown, session.smallest_visible
     if slowdown is not None and visible is not None:
         shown = "below 0.1 %" if visible < LEAST_SHOWN else share_in_words(visible)
@@ -192,5 +193,5 @@ def _too_few(session: Session) -> Iterator[str]:
         why = session.void[-1].partition("\n")[0] if session.void else session.stopped
         yield f"nothing was measured, and nothing can be judged: {why}"
     elif count < LEAST_PAIRS:
-        pairs = f"{count} pair{'s' if count > 1 else ''}"
+        pairs = plural(count, "pair")
         yield f"it cannot be judged: {pairs}; at least {LEAST_PAIRS} are needed to judge"

@@ -31,7 +31,6 @@ from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
 
-# The share of a change that a cause must explain, and the least change that needs a cause.
 # All ops slower alike: by how much at least, how alike, what share of compute, and how many ops.
 UNIFORM_FROM, UNIFORM_WITHIN, UNIFORM_SHARE, UNIFORM_OPS = 0.02, 0.3, 0.8, 4
 # After a lost fusion there are more launches, each about as long as the fused one at most.
@@ -178,8 +177,8 @@ def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
 def _lost_fusion(scene: _Scene) -> _Cause | None:
     """Kernels are gone, and a larger number of smaller ones does their work."""
     lost, gained = _swapped(scene)
-    fewer = -plain_sum(_count_delta(change) for change in lost)
-    more = plain_sum(_count_delta(change) for change in gained)
+    fewer = -plain_sum(change.count_delta for change in lost)
+    more = plain_sum(change.count_delta for change in gained)
     if not fewer or more < FUSION_LAUNCHES * fewer:
         return None
     lost_ms = -plain_sum(change.delta_ms for change in lost)
@@ -327,24 +326,24 @@ def _of_phase(scene: _Scene, part: Part) -> _Cause:
 def _cause_of_counts(scene: _Scene) -> _Cause | None:
     """The cause of more launches, if one cause accounts for at least half of them."""
     counted = [change for change in scene.ops if change.head_count is not None]
-    more = plain_sum(_count_delta(change) for change in counted)
+    more = plain_sum(change.count_delta for change in counted)
     if more <= 0:
         return None
     need = LEAST_EXPLAINED * more
     lost, gained = _swapped(scene)
-    fewer = -plain_sum(_count_delta(change) for change in lost)
-    instead = plain_sum(_count_delta(change) for change in gained)
+    fewer = -plain_sum(change.count_delta for change in lost)
+    instead = plain_sum(change.count_delta for change in gained)
     if fewer and instead >= FUSION_LAUNCHES * fewer and instead - fewer >= need:
         place = _place(scene, gained)
         reason = Why.LOST_FUSION(attention=None, kinds=(), before=fewer, now=instead, **place)
         return _Cause(reason, instead - fewer)
-    most = max(counted, key=lambda change: (_count_delta(change), change.name))
-    if _count_delta(most) >= need:
+    most = max(counted, key=lambda change: (change.count_delta, change.name))
+    if most.count_delta >= need:
         before, now = most.base_count or 0.0, most.head_count or 0.0
         place = _place(scene, [most])
         return _Cause(Why.MORE_OF_OP(name=most.name, before=before, now=now, **place), now - before)
     by_kind = {
-        kind: plain_sum(_count_delta(change) for change in counted if change.kind == kind)
+        kind: plain_sum(change.count_delta for change in counted if change.kind == kind)
         for kind in sorted({change.kind for change in counted})
     }
     kind = max(by_kind, key=lambda kind: by_kind[kind])
@@ -353,10 +352,6 @@ def _cause_of_counts(scene: _Scene) -> _Cause | None:
     ops = [change for change in counted if change.kind == kind]
     reason = Why.MORE_OF_KIND(kind=kind, more=by_kind[kind], **_place(scene, ops))
     return _Cause(reason, by_kind[kind])
-
-
-def _count_delta(change: OpChange) -> float:
-    return (change.head_count or 0.0) - (change.base_count or 0.0)
 
 
 # --- the place ----------------------------------------------------------------------------------

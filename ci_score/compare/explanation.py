@@ -185,12 +185,8 @@ def _categories(head: Measured, base: Measured) -> tuple[Part, ...]:
 
 
 def _largest(changes: Iterable[OpChange]) -> list[OpChange]:
-    moved = [change for change in changes if change.delta_ms or _count_delta(change)]
+    moved = [change for change in changes if change.delta_ms or change.count_delta]
     return sorted(moved, key=lambda change: (-abs(change.delta_ms), change.name))[:SHOWN_OPS]
-
-
-def _count_delta(change: OpChange) -> float:
-    return (change.head_count or 0.0) - (change.base_count or 0.0)
 
 
 # --- ops ----------------------------------------------------------------------------------------

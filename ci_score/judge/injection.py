@@ -12,8 +12,6 @@ from ci_score.model.profile import Layer, Phase, Profile
 from ci_score.model.record import LaunchNumbers
 from ci_score.model.stages import CaseInput
 
-TIMES = (STEP_TIME, THROUGHPUT)
-
 
 def slowed(case: CaseInput, slowdown: float) -> CaseInput:
     """The case with every time longer by that share: phases, layers, ops and launches alike."""
@@ -61,7 +59,7 @@ def _like(launch: LaunchNumbers, base: LaunchNumbers | None) -> LaunchNumbers:
     """The launch with its own times, and all else as its base has it."""
     if base is None:
         return launch
-    times = {name: launch.values[name] for name in TIMES if name in launch.values}
+    times = {name: launch.values[name] for name in (STEP_TIME, THROUGHPUT) if name in launch.values}
     return launch.but(values={**base.values, **times})
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ci_score.errors import BadInputError
 from ci_score.judge.policy import ParityRule
 from ci_score.judge.trial import Demand
-from ci_score.model.metrics import LAUNCHES, SAME_TOKENS
+from ci_score.model.metrics import LAUNCHES, tokens_differ
 from ci_score.model.reasons import LONGEST_WORDS, Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.scorecard import Parity, ParityProfile
@@ -133,7 +133,8 @@ def _not_the_same(rule: ParityRule, ours: _Side, theirs: _Side) -> Iterator[Reas
 
 def _same(here: str | float, there: str | float) -> bool:
     if isinstance(here, float) and isinstance(there, float):
-        return abs(here - there) <= SAME_TOKENS * there
+        # Of a step without tokens nothing is known, and that is not the same as a number.
+        return bool(here) == bool(there) and not tokens_differ(here, there)
     return here == there
 
 

@@ -40,7 +40,7 @@ class Conversation(Protocol):
         ...
 
     def why_not(self, login: str) -> Reason | None:
-        """Why that person may not accept a regression, in words; None if they may."""
+        """Why that person may not accept a regression; None if they may."""
         ...
 
 

@@ -102,6 +102,11 @@ class OpChange(Value):
         """How much longer it takes now."""
         return self.head_ms - self.base_ms
 
+    @property
+    def count_delta(self) -> float:
+        """How many more launches it has now; an unknown number counts as none."""
+        return (self.head_count or 0.0) - (self.base_count or 0.0)
+
 
 class Explanation(Value):
     """Why the step time changed. The changes of the parts, with the rest, sum to the whole change.

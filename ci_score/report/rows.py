@@ -122,7 +122,7 @@ def changed_ops(explanation: Explanation) -> list[OpChange]:
     return [op for op in explanation.ops if abs(op.delta_ms) >= least]
 
 
-# --- what is parts beside the numbers ------------------------------------------------------------
+# --- the reasons beside the numbers ---------------------------------------------------------------
 
 # The table already shows these.
 _PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
@@ -321,7 +321,6 @@ _COUNTED = {
     Outcome.WARN: ("warns", "warn"),
     Outcome.PASS: ("passes", "pass"),
 }
-_TIMES = (THROUGHPUT, STEP_TIME)
 
 
 def counted_as(record: Record, outcome: Outcome) -> str:
@@ -339,4 +338,5 @@ def counted_as(record: Record, outcome: Outcome) -> str:
 
 
 def _is_slower(case: Judged, outcome: Outcome) -> bool:
-    return any(change.outcome is outcome for change in case.changes if change.metric in _TIMES)
+    times = (change for change in case.changes if change.metric in (THROUGHPUT, STEP_TIME))
+    return any(change.outcome is outcome for change in times)

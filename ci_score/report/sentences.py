@@ -110,9 +110,9 @@ def _subject(one: Acceptance) -> str:
 # --- the rows that need more than a text ----------------------------------------------------------
 
 
-def _void(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
-    reasons = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    return f"Launch {launch} of the {side} is void ({reasons})"
+def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
+    why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
+    return f"no launch of the {side} was sound: Launch {launch} of the {side} is void ({why})"
 
 
 def _no_baseline(why: str) -> str:
@@ -203,9 +203,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_TIME: "no time was measured",
     Why.NO_TIME_IN_PROFILE: "the profile holds no time",
     Why.NO_NUMBER_TO_COMPARE: "no step time and no throughput was measured",
-    Why.NO_SOUND_LAUNCH: lambda side, **void: (
-        f"no launch of the {side} was sound: {_void(side, **void)}"
-    ),
+    Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.CRASHES_MORE: (
         "{head} of {head_launches} launches of the head crashed ({words}), {base} of the base"
     ),
@@ -279,7 +277,7 @@ SENTENCES: dict[Why, Row] = {
     Why.UNPROVEN_NOISE: (
         f"{_UNPROVEN}; this machine is too noisy to prove it with {{most_pairs}} pairs"
     ),
-    Why.UNPROVEN_PAIRS: (f"{_UNPROVEN}; {{enough}} pairs would prove it, {{pairs}} were measured"),
+    Why.UNPROVEN_PAIRS: f"{_UNPROVEN}; {{enough}} pairs would prove it, {{pairs}} were measured",
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
@@ -384,7 +382,7 @@ SENTENCES: dict[Why, Row] = {
         " permission `issues: write`, and a repository with issues."
     ),
     Why.RESOLVED: "What an earlier run reported here is resolved.",
-    Why.COMMENTS_NOT_READ: ("Not every comment was read, so an acceptance may be missing: {words}"),
+    Why.COMMENTS_NOT_READ: "Not every comment was read, so an acceptance may be missing: {words}",
     Why.MORE_COMMENTS: (
         "Not every comment was read, so an acceptance may be missing: of over {read} comments the"
         " first were read"

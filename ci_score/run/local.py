@@ -58,9 +58,8 @@ def _run_here(settings: Settings, world: World) -> int:
     unwritten = write_page(record, settings)
     world.show(record)
     folder = settings.output_dir
-    world.say(
-        f"written: {', '.join(str(folder / n) for n in (RECORD_FILE, REPORT_FILE, PAGE_FILE))}"
-    )
+    written = (RECORD_FILE, REPORT_FILE) if unwritten else (RECORD_FILE, REPORT_FILE, PAGE_FILE)
+    world.say(f"written: {', '.join(str(folder / name) for name in written)}")
     if unwritten:
         world.say(sentence(unwritten))
     return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from ci_score.model.verdict import Outcome, Unjudged, Verdict, unjudged
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from tests.browser import checks
-from tests.browser.chromium import REQUIRED, Browser, missing, started
+from tests.browser.chromium import REQUIRED, Browser, Seen, missing, started
 from tests.browser.github_page import as_github_shows_it, mentions, rendered, sanitised
 from tests.builders import case, profile, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
@@ -73,7 +74,7 @@ def no_baseline() -> Record:
 def empty() -> Record:
     """Nothing was measured at all."""
     verdict = unjudged(Unjudged.NOTHING_MEASURED, Why.NOTHING_FOUND(where="profiles"))
-    return record().model_copy(update={"cases": (), "unjudged": verdict})
+    return record().but(cases=(), unjudged=verdict)
 
 
 RECORDS: dict[str, Callable[[], Record]] = {
@@ -118,6 +119,14 @@ def test_browser__is_there_where_ci_counts_on_it(browser: Browser) -> None:
     assert browser.browser.version or not os.environ.get(REQUIRED)
 
 
+def fits_and_is_silent(page: Any, seen: Seen) -> None:
+    """No wider than the screen, no message, no error, and no request but for the file itself."""
+    assert checks.overflow(page) <= 0
+    assert checks.overflowing(page) == []
+    assert (seen.console, seen.errors, seen.dialogs) == ([], [], [])
+    assert len(seen.requests) == 1
+
+
 # --- the page ------------------------------------------------------------------------------------
 
 
@@ -128,10 +137,7 @@ def test_page__is_silent_and_fits(browser: Browser, name: str) -> None:
         with browser.page(page_of(name), width=width) as (page, seen):
             if name in SMALL:
                 checks.open_all(page)
-            assert checks.overflow(page) <= 0
-            assert checks.overflowing(page) == []
-            assert (seen.console, seen.errors, seen.dialogs) == ([], [], [])
-            assert len(seen.requests) == 1
+            fits_and_is_silent(page, seen)
 
 
 @small_records
@@ -282,10 +288,7 @@ def test_comment__fits_and_is_silent(browser: Browser, name: str) -> None:
     for width in (PHONE, DESK):
         with browser.page(as_github_shows_it(comment_of(name)), width=width) as (page, seen):
             checks.open_all(page)
-            assert checks.overflow(page) <= 0
-            assert checks.overflowing(page) == []
-            assert (seen.console, seen.errors, seen.dialogs) == ([], [], [])
-            assert len(seen.requests) == 1
+            fits_and_is_silent(page, seen)
 
 
 @small_records

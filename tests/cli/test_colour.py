@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from ci_score.cli.console import painted
+from ci_score.model.metrics import STEP_TIME
+from ci_score.model.reasons import Why
+from ci_score.model.verdict import Change, Outcome
 from ci_score.report.terminal import report_text
+from ci_score.report.words import outcome_words
 from tests.builders.reports import demo, hostile, matrix
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,6 +57,23 @@ def test_colour__is_there_on_a_terminal(tmp_path: Path) -> None:
 def test_colour__is_left_out_where_it_is_not_wanted(tmp_path: Path, said: dict[str, str]) -> None:
     """NO_COLOR is honoured, and so is a terminal that cannot."""
     assert "\x1b" not in printed_on_a_terminal(tmp_path, **said)
+
+
+OUTCOMES = [
+    Change(metric=STEP_TIME, base=1.0, head=1.0, delta=0.0, gated=True, outcome=outcome)
+    for outcome in Outcome
+]
+LOST = [
+    OUTCOMES[0].but(outcome=Outcome.INCONCLUSIVE, reasons=(why(),))
+    for why in (Why.GATE_NOT_MEASURED, Why.GATE_WITHOUT_RATIO)
+]
+
+
+@pytest.mark.parametrize("change", [*OUTCOMES, *LOST], ids=outcome_words)
+def test_colour__is_on_each_outcome(change: Change) -> None:
+    """Whatever a metric's outcome is called, its sign and its words have a colour."""
+    words = outcome_words(change)
+    assert re.fullmatch(rf"\x1b\[\d+m{words}\x1b\[0m", painted(words))
 
 
 @pytest.mark.parametrize("record", [demo(), matrix(), hostile()], ids=["demo", "matrix", "hostile"])
