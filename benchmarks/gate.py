@@ -179,7 +179,7 @@ class Session:
         head, base = _case(case, self.now), _case(case, self.before)
         if self.design.pairs:
             launches = _launches("head", self.head) + _launches("base", self.base)
-            head = head.model_copy(update={"launches": launches})
+            head = head.but(launches=launches)
         found = BaselineFound(base, BaselineUsed(source="the branch"))
         return Compared(head, found, differences(head, base, gated()))
 

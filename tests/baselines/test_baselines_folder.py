@@ -78,7 +78,7 @@ def test_find__what_cannot_serve_is_not_a_first_run(tmp_path: Path) -> None:
     """A record without cases, a dead link, a pipe: each is skipped with its reason, none hangs."""
     (tmp_path / "dead.json").symlink_to("nowhere")
     os.mkfifo(tmp_path / "pipe.json")
-    empty = record().model_copy(update={"cases": ()})
+    empty = record().but(cases=())
     missing = store(tmp_path, empty=empty).find("training", NOWHERE)
     assert reason(missing) is Unjudged.ALL_UNUSABLE
     assert isinstance(missing, BaselineMissing)

@@ -40,11 +40,11 @@ def point(run: int, name: str = "training", **fields: Any) -> HistoryPoint:
 
 
 def again(run: int, identity: RunIdentity) -> HistoryPoint:
-    return point(run).model_copy(update={"run": identity})
+    return point(run).but(run=identity)
 
 
 def with_history(*points: HistoryPoint, **fields: Any) -> Record:
-    return record(**fields).model_copy(update={"history": points})
+    return record(**fields).but(history=points)
 
 
 def written(left: Record) -> bytes:
@@ -227,8 +227,8 @@ def large(cases: int) -> Record:
         for run in range(KEPT_POINTS)
         for name in names
     ]
-    return with_history(*points).model_copy(
-        update={"cases": tuple(case(name, environment=environment) for name in names)}
+    return with_history(*points).but(
+        cases=tuple(case(name, environment=environment) for name in names)
     )
 
 

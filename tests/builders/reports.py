@@ -46,9 +46,7 @@ def hostile() -> Record:
         accelerator=HOSTILE,
     )
     head = measured_case(CaseInput("training", nasty), WORKLOAD)
-    slower = measured_case(
-        CaseInput("training", nasty.model_copy(update={"avg_step_ms": 50.0})), WORKLOAD
-    )
+    slower = measured_case(CaseInput("training", nasty.but(avg_step_ms=50.0)), WORKLOAD)
     return record(judged_case(head, found(slower)))
 
 

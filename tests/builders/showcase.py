@@ -46,8 +46,8 @@ def slow_pull_request() -> Record:
     base_launches, head_launches = launches("base", 301.0), launches("head", 379.0)
     base, head = profiled("main.json", base_launches), profiled("pull_request.json", head_launches)
     before = record(
-        measured_case(CaseInput(CASE, base, launches=base_launches), WORKLOAD).model_copy(
-            update={"environment": MACHINE}
+        measured_case(CaseInput(CASE, base, launches=base_launches), WORKLOAD).but(
+            environment=MACHINE
         ),
         commit=MAIN_COMMIT,
         run=RunIdentity(number=912),
@@ -107,23 +107,21 @@ def profiled(name: str, measured: Sequence[LaunchNumbers]) -> Profile:
     for op, ms in ops.items():
         categories[kinds[op]] = categories.get(kinds[op], 0.0) + ms
     idle_ms = 14.0 if is_slow else 10.5
-    return plain.model_copy(
-        update={
-            "avg_step_ms": statistics.median(one.values[STEP_TIME] for one in measured),
-            "profiled_step_ms": plain.avg_step_ms,
-            "ops": ops,
-            "op_kinds": kinds,
-            "op_counts": counts,
-            "phase_ops": phases,
-            "op_categories": categories,
-            "device_busy_ms": plain.avg_step_ms - idle_ms,
-            "compute_ms": plain.avg_step_ms - idle_ms - 1.5,
-            "communication_ms": 0.0,
-            "exposed_communication_ms": 0.0,
-            "idle_causes": {"data": 1.1, "launching": idle_ms - 3.0},
-            "kernel_launches_per_step": 3030.0 if is_slow else 2980.0,
-            "peak_memory_gb": 19.4 if is_slow else 18.9,
-        }
+    return plain.but(
+        avg_step_ms=statistics.median(one.values[STEP_TIME] for one in measured),
+        profiled_step_ms=plain.avg_step_ms,
+        ops=ops,
+        op_kinds=kinds,
+        op_counts=counts,
+        phase_ops=phases,
+        op_categories=categories,
+        device_busy_ms=plain.avg_step_ms - idle_ms,
+        compute_ms=plain.avg_step_ms - idle_ms - 1.5,
+        communication_ms=0.0,
+        exposed_communication_ms=0.0,
+        idle_causes={"data": 1.1, "launching": idle_ms - 3.0},
+        kernel_launches_per_step=3030.0 if is_slow else 2980.0,
+        peak_memory_gb=19.4 if is_slow else 18.9,
     )
 
 
@@ -165,7 +163,7 @@ def history(name: str, step_ms: float, runs: int, seed: int = 11) -> tuple[Histo
                 created_at=f"2025-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}T04:23:00Z",
                 step_time_ms=ms,
                 throughput_tok_s=TOKENS / ms * 1000.0,
-                environment=MACHINE.model_copy(update={"versions": {}}),
+                environment=MACHINE.but(versions={}),
                 outcome=Outcome.PASS,
             )
         )

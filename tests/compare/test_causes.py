@@ -292,8 +292,8 @@ def test_idle__of_unknown_cause_says_that_the_work_is_the_same() -> None:
 
 def test_idle__with_recompiles() -> None:
     """Where the program counts them they are the reason."""
-    base = side(idle=5.0).model_copy(update={"metrics": {"recompiles": 0.0}})
-    head = side(idle=25.0).model_copy(update={"metrics": {"recompiles": 3.0}})
+    base = side(idle=5.0).but(metrics={"recompiles": 0.0})
+    head = side(idle=25.0).but(metrics={"recompiles": 3.0})
     assert "recompiles 0 → 3" in sentence(head, base)
 
 
@@ -326,7 +326,7 @@ def test_sentence__is_not_there_where_the_rest_grew() -> None:
     """What no part explains, no sentence explains either."""
     base = side(idle=5.0)
     assert base.timeline is not None
-    head = base.model_copy(update={"timeline": base.timeline.model_copy(update={"step_ms": 120.0})})
+    head = base.but(timeline=base.timeline.but(step_ms=120.0))
     found = told(head, base)
     assert found.delta_ms == 35.0
     assert found.parts[-1].delta_ms == 35.0

@@ -331,12 +331,8 @@ def test_sentence__never_breaks_and_never_explains_less_than_half(
     for fields, ops in ((head, ours), (base, theirs)):
         known = of_named(ops)
         sides.append(
-            measured(**fields).model_copy(
-                update={
-                    "ops": known.ops,
-                    "op_details": known.op_details,
-                    "categories": known.categories,
-                }
+            measured(**fields).but(
+                ops=known.ops, op_details=known.op_details, categories=known.categories
             )
         )
     mine, other = sides

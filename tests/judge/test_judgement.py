@@ -258,7 +258,7 @@ def test_paired__three_pairs_leave_the_word_to_the_history() -> None:
 
 def test_evidence__of_two_kinds_judges_each_metric_by_its_best() -> None:
     """A metric that the launches do not tell may be known to the history."""
-    points = [one.model_copy(update={"metrics": {"tokenizer_ms": 5.0}}) for one in runs()]
+    points = [one.but(metrics={"tokenizer_ms": 5.0}) for one in runs()]
     result = judged(
         paired(0.0, 0.1, -0.1, 0.0, metrics={"tokenizer_ms": 5.0}),
         timed(100.0, metrics={"tokenizer_ms": 5.0}),
@@ -353,7 +353,7 @@ def test_history__of_something_else_is_none(other: dict[str, Any]) -> None:
     """Runs of another step size, machine or timing, and disturbed ones, are left out."""
     environment = Environment(accelerator="H100", timing="under a profiler")
     head = timed(100.0, tokens_per_step=1024.0, environment=environment)
-    mine = [one.model_copy(update={"tokens_per_step": 1030.0}) for one in runs(3)]
+    mine = [one.but(tokens_per_step=1030.0) for one in runs(3)]
     foreign = [one.model_copy(update=other) for one in runs(3)]
     rules = rules_of(policy_from(TRAINING), head.name)
     assert comparable_points(head, rules, (*foreign, *mine, *foreign)) == mine
@@ -377,7 +377,7 @@ def test_history__is_not_asked_where_the_policy_has_another_design(design: str) 
             "measure": {"design": design},
             "metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}},
         },
-        history=tuple(one.model_copy(update={"metrics": {"tokenizer_ms": 5.0}}) for one in runs()),
+        history=tuple(one.but(metrics={"tokenizer_ms": 5.0}) for one in runs()),
     )
     assert change(result, "tokenizer_ms").judged_by is JudgedBy.UNVERIFIED
 
@@ -614,10 +614,7 @@ def test_nothing__all_zero_is_no_pass() -> None:
 
 def test_nothing__pairs_of_zeros_are_no_pairs() -> None:
     """A ratio of zeros is none."""
-    zeros = tuple(
-        one.model_copy(update={"values": {STEP_TIME: 0.0}})
-        for one in launches([1.0] * 4, [1.0] * 4)
-    )
+    zeros = tuple(one.but(values={STEP_TIME: 0.0}) for one in launches([1.0] * 4, [1.0] * 4))
     assert change(judged(timed(100.0, launches=zeros)), STEP_TIME).judged_by is JudgedBy.UNVERIFIED
 
 
@@ -671,7 +668,7 @@ def test_gate__a_metric_that_is_new_here_passes() -> None:
 def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> None:
     """A script that names no tokens is gated all the same, by throughput's limits."""
     head, base = (case(card=scorecard(ms, 0.0)) for ms in (112.0, 100.0))
-    points = tuple(one.model_copy(update={"throughput_tok_s": 0.0}) for one in runs())
+    points = tuple(one.but(throughput_tok_s=0.0) for one in runs())
     result = judged(head, base, history=points)
     assert said(result).outcome is Outcome.FAIL
     assert headline(result).startswith("12.9 % slower (99.2 ms")

@@ -71,7 +71,7 @@ def test_trend__several_shifts_are_each_found() -> None:
 def test_trend__an_improvement_is_one() -> None:
     """More tokens a second are no worsening, fewer milliseconds neither."""
     points = [
-        point.model_copy(update={"throughput_tok_s": 1e5 / point.step_time_ms})
+        point.but(throughput_tok_s=1e5 / point.step_time_ms)
         for point in history(noise(runs=80), {50: -0.10})
     ]
     for metric, sign in ((STEP_TIME, -1), (THROUGHPUT, 1)):
@@ -83,10 +83,7 @@ def test_trend__an_improvement_is_one() -> None:
 def test_trend__commits_between_are_named() -> None:
     """What another case measured in between is of the range, too; the list is bounded."""
     points = history(noise(runs=80), {50: 0.20})
-    others = [
-        points[49].model_copy(update={"commit": f"{run:040x}", "step_time_ms": 0.0})
-        for run in range(1000, 1030)
-    ]
+    others = [points[49].but(commit=f"{run:040x}", step_time_ms=0.0) for run in range(1000, 1030)]
     (trend,) = trends_of(metric_named(STEP_TIME), [*points[:50], *others, *points[50:]])
     assert (place(trend.last_before), place(trend.first_after)) == (49, 50)
     assert [place(commit) for commit in trend.between] == list(range(1000, 1000 + MOST_BETWEEN))
@@ -127,7 +124,7 @@ def test_trend__of_few_runs_is_none(runs: int) -> None:
 def test_trend__of_a_count_is_exact() -> None:
     """A count does not vary, so five runs with another one are a shift."""
     points = [
-        point.model_copy(update={"metrics": {KERNELS: 588.0 if run >= 25 else 196.0}})
+        point.but(metrics={KERNELS: 588.0 if run >= 25 else 196.0})
         for run, point in enumerate(history(noise(runs=30)))
     ]
     (trend,) = trends_of(metric_named(KERNELS), points)

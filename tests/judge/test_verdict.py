@@ -260,7 +260,7 @@ def test_exit__a_regression_outranks_what_could_not_be_judged() -> None:
 
 def test_exit__a_report_of_nothing_is_not_a_pass() -> None:
     """No case, no verdict: exit 3."""
-    empty = record().model_copy(update={"cases": ()})
+    empty = record().but(cases=())
     assert empty.outcome is Outcome.INCONCLUSIVE
     assert exit_code(empty, Gate()) == 3
 

@@ -76,5 +76,5 @@ def test_turns__that_were_not_taken_are_said(sides: str, told: bool) -> None:
 
 def test_turns__are_not_guessed_where_no_order_was_told() -> None:
     """Lines without an order all have the same one."""
-    launches = [one.model_copy(update={"order": 0}) for one in in_order("hhbb")]
+    launches = [one.but(order=0) for one in in_order("hhbb")]
     assert notes("not_in_turns", launches) == []

@@ -110,7 +110,7 @@ def test_pooled__only_with_the_same_run_of_the_same_thing(earlier: Record) -> No
 def test_pooled__what_was_disturbed_neither_counts_nor_hides_what_came_before() -> None:
     """An invalid attempt is no evidence, and no way to get rid of the one before it."""
     first = attempt(1, measured("a", 130.0))
-    disturbed = on(None).model_copy(update={"disturbances": {"shared": "another process"}})
+    disturbed = on(None).but(disturbances={"shared": "another process"})
     second = together(measured("b", 100.0, environment=disturbed), first)
     assert step_ms(second) == 100.0
     third = together(measured("c", 100.0), left_by(2, second), first, number=3)

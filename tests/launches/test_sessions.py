@@ -99,9 +99,7 @@ def test_turns__of_all_attempts_count(
 ) -> None:
     """A re-run in turns does not make those of before it."""
     before, now = (
-        case_of(in_order("hbbhhbbh", step_ms=[ms]), tmp_path, "history").model_copy(
-            update={"took_turns": turns}
-        )
+        case_of(in_order("hbbhhbbh", step_ms=[ms]), tmp_path, "history").but(took_turns=turns)
         for ms, turns in ((100.0, theirs), (101.0, mine))
     )
     (found,) = together(now, attempt(1, before)).cases

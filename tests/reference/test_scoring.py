@@ -235,8 +235,8 @@ def test_permuting__phases_and_ops_changes_nothing(profile: Profile, random: Ran
     for row in profile.per_layer:
         ops = list(row.ops.items())
         random.shuffle(ops)
-        layers.append(row.model_copy(update={"ops": dict(ops)}))
-    permuted = profile.model_copy(update={"phases": dict(phases), "per_layer": tuple(layers)})
+        layers.append(row.but(ops=dict(ops)))
+    permuted = profile.but(phases=dict(phases), per_layer=tuple(layers))
     before = compute_scorecard(profile, 100.0, ROOFLINE)
     assert compute_scorecard(permuted, 100.0, ROOFLINE) == before
 

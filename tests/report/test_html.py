@@ -63,7 +63,7 @@ def test_page__is_well_formed() -> None:
         matrix(),
         hostile(),
         ungraded(),
-        record().model_copy(update={"cases": ()}),
+        record().but(cases=()),
     ):
         assert Elements(report_html(value)).open == []
 
@@ -152,8 +152,8 @@ def test_page__draws_long_courses_whole() -> None:
 def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
     """On the branch it is the last point, elsewhere one more; other work is told, not drawn."""
     points = history("training", 300.0, 5)
-    other = points[1].model_copy(update={"tokens_per_step": 1.0})
-    elsewhere = points[2].model_copy(update={"environment": on("H100 SXM 80GB")})
+    other = points[1].but(tokens_per_step=1.0)
+    elsewhere = points[2].but(environment=on("H100 SXM 80GB"))
     known = case(card=scorecard(300.0, 27_000.0), environment=on("L4"), tokens_per_step=8192.0)
     mixed = (points[0], other, elsewhere, *points[3:])
     [course] = courses(record(known), known, mixed)
@@ -172,9 +172,7 @@ def test_interval__right_is_worse() -> None:
         metric="step_time_ms", base=100.0, head=110.0, delta=0.1, low=0.08, high=0.12, gated=True,
         warn_limit=0.03, fail_limit=0.05,
     )  # fmt: skip
-    fewer = slower.model_copy(
-        update={"metric": "throughput_tok_s", "delta": -0.1, "low": -0.12, "high": -0.08}
-    )
+    fewer = slower.but(metric="throughput_tok_s", delta=-0.1, low=-0.12, high=-0.08)
     drawn = figures.interval(slower)
     assert drawn == figures.interval(fewer)
     assert drawn is not None

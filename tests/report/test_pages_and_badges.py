@@ -120,7 +120,7 @@ def test_badge__escapes_what_it_is_told() -> None:
 
 def test_badge__of_nothing_says_so() -> None:
     """An empty record is no pass."""
-    empty = record().model_copy(update={"cases": ()})
+    empty = record().but(cases=())
     assert badge_of(empty).message == "not judged"
     assert badge_of(record(case(card=scorecard(0.0, 0.0)))).message == "nothing measured"
 

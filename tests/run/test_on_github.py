@@ -499,7 +499,7 @@ def test_baseline__failed_producers_do_not_make_a_known_case_new(scene: Scene) -
     scene.leave_record(tip(scene), FAST)
     for commit in scene.commits(14):
         run = scene.state.run(scene.repository, head_sha=commit.sha)
-        empty = record_for(commit.sha, FAST, run).model_copy(update={"cases": ()})
+        empty = record_for(commit.sha, FAST, run).but(cases=())
         scene.state.artifact(run, "ci-score", {"ci-score.json": dump(empty).encode()})
     pull = pull_request(scene)
     scene.measure(SLOW)
@@ -579,7 +579,7 @@ def test_baseline__missing_has_a_reason(scene: Scene, why: str) -> None:
     elif why == "new case":
         scene.leave_record(tip(scene), FAST, case="another")
     elif why == "environment":
-        scene.leave_record(tip(scene), FAST.model_copy(update={"accelerator": "NVIDIA L4"}))
+        scene.leave_record(tip(scene), FAST.but(accelerator="NVIDIA L4"))
     elif why == "unusable":
         run = scene.state.run(scene.repository, head_sha=tip(scene).sha)
         scene.state.artifact(run, "ci-score", b"garbage")
@@ -788,7 +788,7 @@ def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -
     """Not with what main has become since; the merge that the record names is checked."""
     old = tip(scene)
     pull, event = forked_run(scene, {})
-    record = stranger_s_record(scene, 100.0).model_copy(update={"commit": pull.merge_commit_sha})
+    record = stranger_s_record(scene, 100.0).but(commit=pull.merge_commit_sha)
     scene.state.artifacts[-1].content = zipped({"ci-score.json": dump(record).encode()})
     scene.state.artifacts[-1].digest = None
     for commit, speed in ((old, FAST), (scene.commits(1)[0], profile(50.0, tokens_per_step=1000))):

@@ -44,7 +44,7 @@ def said(profile: Profile, words: str) -> bool:
 
 def numbers(profile: Profile) -> Profile:
     """What is said of a step; beside it stand notes and sums of the whole run."""
-    return profile.model_copy(update={"notes": (), "capture": {}})
+    return profile.but(notes=(), capture={})
 
 
 def test_files__each_row_reads_its_own() -> None:

@@ -51,7 +51,7 @@ def test_ranks__each_number_says_whose_it_is() -> None:
         1, 100.0, exposed_ms=5.0, device_busy_ms=90.0, phases=shares, steps=2, tool="x",
         sources={"device_busy_ms": "events", "rank": "a header", "tool": "y"},
     )  # fmt: skip
-    one = merged([("a", waiting.model_copy(update={"tool": "x"})), ("b", straggler)])
+    one = merged([("a", waiting.but(tool="x")), ("b", straggler)])
     assert (one.avg_step_ms, one.device_busy_ms, one.rank) == (200.0, 90.0, None)
     assert one.phases["forward"].pct == 25.0
     assert one.sources == {
