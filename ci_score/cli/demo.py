@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.console import show_report
+from ci_score.cli.run import now
 from ci_score.compare import Workload
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import dump
@@ -64,7 +64,7 @@ def command(output_dir: Path, as_json: bool) -> None:
         # The record itself and not its folder, because a user may have put others there.
         baselines=FolderBaselines(kept[0]),
         publish=lambda record: _publish(record, output_dir),
-        now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        now=now,
     )
     if as_json:
         click.echo(dump(record), nl=False)
