@@ -30,7 +30,7 @@ def policy(table: Mapping[str, Any] | None = None, /, **keys: Any) -> Policy:
 
 def judged_case(case: Measured, baseline: Baseline, rules: Policy = NO_POLICY) -> Judged:
     """One case, judged alone and without a history."""
-    (judged,) = decide([compared(case, baseline, rules.metrics)], (), rules)
+    (judged,) = decide([compared(case, baseline, rules.named_metrics)], (), rules)
     return judged
 
 
