@@ -83,8 +83,8 @@ class Measure(Table):
     qualified: Annotated[
         bool,
         Field(
-            description="Whether a check can fail only on a machine that has passed `ci-score"
-            " qualify`."
+            description="Whether noisy metrics, such as times, can fail only on a machine that has"
+            " passed `ci-score qualify`; counts, budgets and parities can on any."
         ),
     ] = False
 
@@ -121,7 +121,10 @@ class MetricRule(Table):
 
     gate: Annotated[
         bool | None,
-        Field(description="Whether it can fail the check; a metric with a limit of yours can."),
+        Field(
+            description="Whether it is judged; a metric with a limit of yours is. Only a `fail`"
+            " limit fails the check."
+        ),
     ] = None
     warn: Annotated[
         float | None,
