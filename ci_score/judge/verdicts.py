@@ -129,8 +129,7 @@ def _why_not(row: Difference, delta: float | None) -> Reason | None:
 
 def _allowed(trial: Trial) -> float:
     """The chance of a false failure; an A/B session that was judged on the way shares it out."""
-    of_this_look = max((launch.look_share for launch in trial.case.launches), default=1.0)
-    return trial.rules.measure.false_fail * of_this_look
+    return trial.rules.measure.false_fail
 
 
 # --- the judged case ----------------------------------------------------------------------------

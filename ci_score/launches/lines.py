@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ LONGEST_DISTURBANCE = 200
 # Thirty years. The sum of longer steps could overflow.
 LONGEST_STEP_MS = 1e12
 StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
+MOST_LOOKS = 16
+PairCount = Annotated[int, Field(ge=1, le=MOST_LAUNCHES)]
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,\]}]")
 
 
@@ -50,8 +53,10 @@ class Launch(Value):
     final_loss: float | None = None
     # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
     planted: NotNegative | None = None
-    # From `ci-score ab`: the part of the chance of error for the look at this pair.
-    look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    # From `ci-score ab`: after how many pairs it looks. That can only make red harder to prove.
+    looks: Annotated[tuple[PairCount, ...], Lax, Field(max_length=MOST_LOOKS)] = ()
+    # The tick of the timer, where its times are rounded.
+    resolution_ms: StepMilliseconds = 0.0
     # Why the launch measured nothing, in its own words.
     failed: ShortText | None = None
     # What happened while it ran -> a description; steps that are null count as `nan`.
@@ -63,8 +68,8 @@ class Launch(Value):
     def void(self) -> dict[Disturbance, str]:
         """Why this launch and its pair cannot be used; empty where it is sound."""
         reasons: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
-        if not self.failed and self.timed_ms and self.typical_ms == 0:
-            reasons["nan"] = "its median step takes 0 ms, which is no time"
+        if not self.failed and self.timed_ms and self.mean_ms == 0:
+            reasons["nan"] = "its steps take 0 ms, which is no time"
         return {**reasons, **self.disturbances}
 
     @property
@@ -73,9 +78,9 @@ class Launch(Value):
         return self.step_ms[self.warmup_steps :]
 
     @property
-    def typical_ms(self) -> float:
-        """The launch as one number: its median step, which a single slow step does not change."""
-        return statistics.median(self.timed_ms)
+    def mean_ms(self) -> float:
+        """The launch as one number: time is the sum of all steps, so a stall counts, too."""
+        return math.fsum(self.timed_ms) / len(self.timed_ms)
 
     def numbers(self, tokens: float | None = None) -> LaunchNumbers:
         """One number per metric; the throughput is the whole job's.
@@ -85,12 +90,12 @@ class Launch(Value):
         tokens = self.tokens_per_step or tokens
         known: dict[str, float | None] = {
             **self.metrics,
-            "step_time_ms": self.typical_ms,
+            "step_time_ms": self.mean_ms,
             "peak_memory_gb": self.peak_memory_gb,
             "final_loss": self.final_loss,
         }
-        if tokens and self.typical_ms > 0:
-            known["throughput_tok_s"] = tokens / self.typical_ms * 1000.0
+        if tokens and self.mean_ms > 0:
+            known["throughput_tok_s"] = tokens / self.mean_ms * 1000.0
         values = {name: value for name, value in known.items() if value is not None}
         return LaunchNumbers(
             side=self.side,
@@ -98,7 +103,6 @@ class Launch(Value):
             values=values,
             warmup_steps=self.warmup_steps,
             timed_steps=len(self.timed_ms),
-            look_share=self.look_share,
         )
 
 
@@ -129,7 +133,7 @@ class SideLaunches:
         tokens = self.tokens_per_step
         memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
         return profile.but(
-            avg_step_ms=statistics.median(one.typical_ms for one in self.launches),
+            avg_step_ms=statistics.fmean(one.mean_ms for one in self.launches),
             profiled_step_ms=profile.avg_step_ms or None,
             peak_memory_gb=max(memory, default=profile.peak_memory_gb),
             steps=sum(len(launch.timed_ms) for launch in self.launches),
@@ -196,7 +200,7 @@ def sound(launches: Sequence[Launch]) -> SoundLaunches:
 
 def _has_a_time(launch: Launch) -> bool:
     """Whether it has a time that the policy may still accept, whatever disturbed it."""
-    return bool(launch.timed_ms) and launch.typical_ms > 0 and "crashed" not in launch.void
+    return bool(launch.timed_ms) and launch.mean_ms > 0 and "crashed" not in launch.void
 
 
 def _without_any_time(launches: Sequence[Launch]) -> Reason | None:

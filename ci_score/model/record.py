@@ -69,15 +69,10 @@ class BaselineUsed(Value):
 
 
 class LaunchNumbers(Value):
-    """What one process launch measured: its typical step, and its other metrics.
-
-    A session that looks at its pairs several times divides the chance of error among the looks.
-    `look_share` is the part for the look at this launch's pair.
-    """
+    """What one process launch measured: its mean step, and its other metrics."""
 
     side: Literal["head", "base"] = "head"
     launch: Count = 0
-    look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
