@@ -70,6 +70,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         run=event.run,
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
+        gate=context.gate,
         notices=(Why.HEAD_CHECKED_OUT(),) if on_head else (),
     )
     return job, _baselines(

@@ -6,6 +6,7 @@ validated when it was read; they are compared and judged here, by the default br
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import get_args
 
 from ci_score.baselines import BaselineStore
@@ -17,6 +18,7 @@ from ci_score.model.explanation import DEVICE_PARTS, Timeline
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Measured, Record
 from ci_score.model.scorecard import Scorecard
+from ci_score.model.stages import BaselineFound, Compared
 from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
 
@@ -32,12 +34,15 @@ def judged_anew(
     table = baselines.policy()
     policy = None if table is None else policy_of(table, "the baseline's policy")
     names = policy.policy.named_metrics if policy else ()
-    cases = [
-        compared(case, base_of_launches(case) or baselines.find(case.name, case.environment), names)
-        for case in map(only_numbers, record.cases)
-    ]
+    cases = [_compared(case, baselines, names) for case in map(only_numbers, record.cases)]
     judged = judged_record(Job(cases=()), cases, policy, baselines, conversation, created_at)
     return judged.but(cases=tuple(map(_without_causes, judged.cases)))
+
+
+def _compared(case: Measured, baselines: BaselineStore, names: Iterable[str]) -> Compared:
+    found = baselines.find(case.name, case.environment)
+    recorded = found.case if isinstance(found, BaselineFound) else None
+    return compared(case, base_of_launches(case) or found, names, recorded)
 
 
 def _without_causes(case: Judged) -> Judged:
