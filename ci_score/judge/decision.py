@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ci_score.judge.doubts import DOUBTS, why_undecided
+from ci_score.judge.doubts import why_undecided
 from ci_score.judge.eligibility import gate_at_of
 from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
@@ -174,8 +174,8 @@ def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed
         surely = finding.rule.metric.delta_of_score(judged.low)
         return Weighed(Outcome.FAIL, (Why.PROVEN_BEYOND(delta=surely),), slower=True)
     if judged.reason is not None:
-        why = why_undecided(finding, trial, judged, judged.reason)
-        return Weighed(Outcome.INCONCLUSIVE, (why,), DOUBTS[judged.reason], judged.slower)
+        why, kind = why_undecided(finding, trial, judged, judged.reason)
+        return Weighed(Outcome.INCONCLUSIVE, (why,), kind, judged.slower)
     if judged.outcome is Outcome.PASS:
         return Weighed(Outcome.PASS)
     why = Why.PROVEN_WITHIN() if judged.slower else Why.ONE_NUMBER()

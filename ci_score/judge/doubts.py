@@ -9,7 +9,7 @@ from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Unjudged
 
-DOUBTS = {
+_UNJUDGED = {
     Doubt.VOID: Unjudged.VOID,
     Doubt.CONTRADICTS: Unjudged.CONTRADICTS,
     Doubt.UNCLEAR: Unjudged.UNCLEAR,
@@ -17,8 +17,26 @@ DOUBTS = {
 }
 
 
-def why_undecided(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
-    """The doubt as a reason with its data."""
+def why_undecided(
+    finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt
+) -> tuple[Reason, Unjudged]:
+    """The doubt as a reason with its data, and its kind."""
+    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding)):
+        # Nothing contradicts where the level says the same as the base's own run.
+        doubt = Doubt.UNCLEAR
+    return _reason(finding, trial, judged, doubt), _UNJUDGED[doubt]
+
+
+def _limit_of(finding: Finding) -> float:
+    """What may not be beyond it to pass, on the scale of the evidence."""
+    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_ratio = finding.rule.metric.relative
+    return (
+        max(ONE_NUMBER_UP_TO, finding.limit_score) if is_one and is_ratio else finding.limit_score
+    )
+
+
+def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
     if doubt is Doubt.VOID:
         void = [launch.side for launch in trial.case.launches if launch.void]
         return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
@@ -45,7 +63,7 @@ def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doub
     if doubt is Doubt.TOO_NOISY:
         return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
     if not history.has_interval:
-        most = max(as_share(ONE_NUMBER_UP_TO), finding.limit) if metric.relative else finding.limit
+        most = as_share(_limit_of(finding)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
     return Why.UNCLEAR_HISTORY(
         runs=len(history.excursions),
