@@ -32,7 +32,7 @@ else:
     __getattr__ = lazy_door(
         __name__,
         acceptance=("settle",),
-        exit_codes=("exit_code"),
+        exit_codes=("exit_code",),
         gates=("refuse_idle_gates",),
         history=("judge_history",),
         injection=("slowed", "unchanged"),

@@ -225,7 +225,7 @@ def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
 
 def _attributable(found: Weighed, finding: Finding, trial: Trial) -> Weighed:
     """Without pairs, a record from before other commits proves nothing about this change."""
-    away = 0 if trial.case.has_both_sides else trial.commits_away
+    away = trial.commits_away if finding.pairs is None else 0
     is_beyond = finding.worse_by > finding.limit or found.outcome is Outcome.FAIL
     if not away or finding.rule.fail is None or not is_beyond:
         return found

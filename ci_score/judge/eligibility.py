@@ -95,10 +95,11 @@ def _too_short(trial: Trial) -> Verdict | None:
 
 
 def _not_as_designed(trial: Trial) -> Verdict | None:
+    if trial.is_in_pairs and trial.case.took_turns is False:
+        # Launches that did not run side by side are no pairs.
+        return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
     if trial.rules.measure.design != "interleaved":
         return None
-    if trial.case.took_turns is False:
-        return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
     pairs = len(trial.case.pairs())
     if pairs >= LEAST_PAIRS:
         return None

@@ -126,9 +126,12 @@ def _beside_history(
     trial: Trial, change: Change, metric: Metric, points: Sequence[HistoryPoint]
 ) -> BesideHistory:
     runs = [_turned(change.base, metric)]
-    # One number a side, or a session's own base, knows nothing of the branch.
-    if trial.rules.measure.design in (None, "history") and not trial.case.has_both_sides:
-        runs = _runs(trial, change, metric, points)
+    used = trial.baseline.used if isinstance(trial.baseline, BaselineFound) else None
+    alone = (
+        used is None or used.of_session or trial.rules.measure.design in ("single", "interleaved")
+    )
+    if used is not None and not alone:
+        runs = _runs(change, metric, points, used.created_at)
     launches = [launch for launch in trial.of_head() if metric.name in launch.values or launch.void]
     head = [_cost(launch, metric) for launch in launches]
     if all(math.isnan(one) for one in head):
@@ -146,22 +149,16 @@ def _or_none(value: float) -> float | None:
 
 
 def _runs(
-    trial: Trial, change: Change, metric: Metric, points: Sequence[HistoryPoint]
+    change: Change, metric: Metric, points: Sequence[HistoryPoint], until: str | None
 ) -> list[float]:
     """The branch's runs, oldest first; the last one is the baseline's own."""
-    used = trial.baseline.used if isinstance(trial.baseline, BaselineFound) else None
     own = _turned(change.base, metric)
-    if used is not None and used.run is not None:
-        points = [point for point in points if not _is_later(point, used.created_at)]
+    points = [point for point in points if until is None or point.created_at <= until]
     values = [point.number(metric.name) for point in points]
     runs = [VOID if value is None else _turned(value, metric) for value in values]
     runs = [run for run in runs if math.isfinite(run)]
     is_there = bool(points) and bool(runs) and math.isclose(runs[-1], own, rel_tol=1e-12)
     return runs if is_there else [*runs, own]
-
-
-def _is_later(point: HistoryPoint, created_at: str | None) -> bool:
-    return created_at is not None and point.created_at > created_at
 
 
 def comparable_points(

@@ -248,7 +248,6 @@ def notes_on(launches: Sequence[Launch]) -> list[Note]:
         *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
         *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
         *(Note(code="warm_up_not_declared", words=words) for words in _warm_up(launches)),
-        *(Note(code="not_in_turns", words=words) for words in _not_in_turns(launches)),
     ]
 
 
@@ -261,15 +260,6 @@ def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:
         yield (
             f"The first timed step of {len(slow)} of {len(factors)} launches takes"
             f" {times:.1f} times as long as usual: more warm-up steps than declared?"
-        )
-
-
-def _not_in_turns(launches: Iterable[Launch]) -> Iterator[str]:
-    """One side ran before the other, so that a drift would be judged as the change."""
-    if took_turns(launches) is False:
-        yield (
-            "One side ran before the other, and not in turns: whatever drifted meanwhile looks"
-            " like a change."
         )
 
 

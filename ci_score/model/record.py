@@ -57,9 +57,11 @@ class BaselineUsed(Value):
     """Where the baseline of a case came from; `commits_away` counts from the tested base.
 
     `changed_versions` lists versions that differ between the two sides, as `torch 2.8 → 2.9`.
+    `of_session` says that it is the other side of the same measurements, and no record.
     """
 
     source: str
+    of_session: bool = False
     commit: str | None = None
     run: RunIdentity | None = None
     created_at: str | None = None

@@ -134,7 +134,8 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
     accepted = next((change for change in gated if change.accepted), None)
     if accepted is not None and accepted.accepted is not None:
         return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)
-    time = next((change for change in gated if change.metric in (THROUGHPUT, STEP_TIME)), None)
+    timed = [change for change in gated if change.metric in (THROUGHPUT, STEP_TIME)]
+    time = max(timed, key=slower_by, default=None)
     if time is None or time.delta is None or time.fail_limit is None:
         return "Nothing is worse than its limit", ""
     if not time.is_statistical:

@@ -241,7 +241,8 @@ SENTENCES: dict[Why, Row] = {
         " launches have fewer (the shortest {shortest})"
     ),
     Why.NOT_IN_TURNS: (
-        "the policy asks for interleaved launches of both sides, and one side ran before the other"
+        "one side ran before the other, so that whatever drifted meanwhile would look like a"
+        " change: launch head and base in turns"
     ),
     Why.TOO_FEW_PAIRS: lambda pairs, least: (
         "the policy asks for interleaved launches of both sides, and there are"

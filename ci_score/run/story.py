@@ -147,12 +147,12 @@ def _beside(
 ) -> _Beside:
     """The base side of the same session, else the branch's record.
 
-    Of one number a side the change should not choose its own base, where the branch has one.
+    Where the policy wants no pairs, the change should not choose its own base.
     """
     found = baselines.find(case.name, _matching(case, policy))
     recorded = found.case if isinstance(found, BaselineFound) else None
-    one_number = rules_of(policy, case.name).measure.design == "single"
-    if session_base is None or (one_number and recorded is not None):
+    in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
+    if session_base is None or (recorded is not None and not in_pairs):
         return _Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
     if recorded is None or case.environment.mismatch(recorded.environment) is not None:
