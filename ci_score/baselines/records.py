@@ -15,8 +15,10 @@ from ci_score.model.scorecard import Scorecard
 
 SCHEMA_VERSION = 3
 KEPT_POINTS = 200
-# What a judgement looks at; older points are for the trend.
-JUDGED_POINTS = 60
+# What a judgement and a trend look at; of older points only the times stay.
+JUDGED_POINTS = 140
+# As many as a proof needs by default.
+PROVING_POINTS = 83
 # Of each side: far more than a session measures.
 KEPT_LAUNCHES = 64
 
@@ -156,11 +158,10 @@ class _Size:
 _SIZES = (
     _Size(),
     _Size(layers=128),
-    _Size(150, layers=128),
-    _Size(100, layers=128),
-    _Size(JUDGED_POINTS, layers=128),
+    _Size(layers=128, launches=KEPT_LAUNCHES),
     _Size(JUDGED_POINTS, layers=128, launches=KEPT_LAUNCHES),
     _Size(JUDGED_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
+    _Size(PROVING_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
     _Size(30, layers=0, launches=KEPT_LAUNCHES, details=False),
     _Size(0, layers=0, launches=KEPT_LAUNCHES, details=False),
 )

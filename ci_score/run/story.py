@@ -220,7 +220,7 @@ def judged_record(
     """The record of the compared cases, judged by a policy."""
     policy = file.policy if file else Policy()
     judgement = _judge(job, cases, policy, baselines, conversation)
-    history = _history(job, judgement.cases, baselines, created_at)
+    history = _history(job, judgement.cases, baselines, policy, created_at)
     return Record(
         ci_score_version=__version__,
         created_at=created_at,
@@ -345,9 +345,16 @@ def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
 
 
 def _history(
-    job: Job, judged: Sequence[Judged], baselines: BaselineStore, created_at: str
+    job: Job,
+    judged: Sequence[Judged],
+    baselines: BaselineStore,
+    policy: Policy,
+    created_at: str,
 ) -> tuple[HistoryPoint, ...]:
-    """The baseline's history; on the tracked branch, with a point for this run."""
+    """The baseline's history; on the tracked branch, with a point for this run.
+
+    A point has the metrics that are gated: only those are judged by a history.
+    """
     if not job.tracked:
         return baselines.history(most_records=1)
     points = tuple(
@@ -358,7 +365,7 @@ def _history(
             created_at=created_at,
             step_time_ms=case.scorecard.step_time_ms,
             throughput_tok_s=case.scorecard.throughput_tok_s,
-            metrics=case.metrics,
+            metrics=_gated(case, policy),
             environment=case.environment.but(versions={}),
             tokens_per_step=case.tokens_per_step,
             outcome=case.verdict.outcome if case.verdict else None,
@@ -367,3 +374,8 @@ def _history(
         if case.has_a_time
     )
     return join_histories(baselines.history(most_records=HISTORIES_JOINED), points)
+
+
+def _gated(case: Measured, policy: Policy) -> dict[str, float]:
+    names = {gate.metric.name for gate in rules_of(policy, case.name).gates if gate.gate}
+    return {name: value for name, value in case.metrics.items() if name in names}

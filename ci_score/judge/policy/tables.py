@@ -56,7 +56,7 @@ class Measure(Table):
         Field(
             description="`interleaved`: launches of head and base in turns, or it is not judged;"
             " `history`: one side, against the branch's runs; `single`: one number per side, which"
-            " warns at most. Without this key the best available evidence decides."
+            " proves nothing. Without this key the best available evidence decides."
         ),
     ] = None
     false_fail: Annotated[
@@ -88,8 +88,8 @@ class Measure(Table):
         int | None,
         Field(
             ge=0,
-            description="Steps at the start of a launch that do not count; the report says so where"
-            " a launch left out another number.",
+            description="Steps at the start of a launch that do not count. A launch that leaves out"
+            " more is not judged.",
         ),
     ] = None
     timed_steps: Annotated[
@@ -99,8 +99,9 @@ class Measure(Table):
     qualified: Annotated[
         bool,
         Field(
-            description="Whether noisy metrics, such as times, can fail only on a machine that has"
-            " passed `ci-score qualify`; counts, budgets and parities can on any."
+            description="Whether noisy metrics, such as times, are judged only on a machine that has"
+            " passed `ci-score qualify`, as the branch's record says; counts, budgets and parities"
+            " are judged on any."
         ),
     ] = False
 
@@ -123,8 +124,8 @@ class EnvironmentRules(Table):
         tuple[WorkKey, ...],
         Lax,
         Field(
-            description="What shows that both sides did the same work: fewer valid steps are"
-            " refused, another loss or number of tokens warns at most."
+            description="What shows that both sides did the same work. Fewer valid steps, another"
+            " loss or another number of tokens is not judged."
         ),
     ] = get_args(WorkKey)
     loss_tolerance: Annotated[
