@@ -167,14 +167,14 @@ _SIZES = (
 )
 
 
-def fitted(record: Record) -> Record:
-    """The record, cut until it fits into the limit; one that fits stays whole."""
-    cut = record
+def fitted(record: Record) -> str:
+    """The record as it is written: readable while it fits into the limit, then on one line, cut."""
+    text = dump(record)
     for size in _SIZES:
-        if len(dump(cut)) <= RECORD_LIMIT:
+        if len(text) <= RECORD_LIMIT:
             break
-        cut = _cut(record, size)
-    return cut
+        text = dump(_cut(record, size), indent=None)
+    return text
 
 
 def _cut(record: Record, size: _Size) -> Record:

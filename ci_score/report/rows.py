@@ -191,7 +191,7 @@ def unjudged_reasons(record: Record) -> list[str]:
 _MEASURED = {
     JudgedBy.PAIRED: "{} pairs of launches of both sides",
     JudgedBy.HISTORY: "one run against {} runs of the branch",
-    JudgedBy.ONE_NUMBER: "one run per side, could be noise",
+    JudgedBy.ONE_NUMBER: "one run per side",
 }
 
 
