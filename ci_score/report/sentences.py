@@ -385,9 +385,9 @@ SENTENCES: dict[Why, Row] = {
         " every run without a judgement blocks. Mend the file on the base branch, or give the job"
         " `contents: read`; if GitHub did not answer, run it again."
     ),
-    Why.NO_SUCH_POLICY: lambda path, commit: (
-        f"There is no policy {path} at the base ({(commit or 'no commit')[:12]}), so the built-in"
-        " rules judge. A policy counts once it is merged."
+    Why.NO_SUCH_POLICY: (
+        "There is no policy {path} at the base ({commit}), so the built-in rules judge. A policy"
+        " counts once it is merged."
     ),
     Why.OWN_POLICY: lambda outcome, not_tried: (
         "The policy was changed here. The policy of the base judges; under its own the"

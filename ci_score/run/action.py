@@ -209,13 +209,9 @@ def _post(context: Run, record: Record) -> str:
     event, conversation = context.event, context.conversation or Nobody()
     line = commits.BaseLine(context.api, event, claimed_merge=record.commit)
     rules = rules_in_job(context.settings, line)
-    judged = judged_anew(
-        record,
-        Job(cases=(), policy=rules.file, notices=rules.notices),
-        _baselines(context, line),
-        conversation,
-        context.world.now(),
-    )
+    job = Job(cases=(), policy=rules.file, notices=rules.notices)
+    baselines = _baselines(context, line)
+    judged = judged_anew(record, baselines, conversation, context.world.now(), job)
     judged = judged.but(run=event.run, commit=event.sha)
     of_whom = " of a fork" if event.pull and event.pull.from_fork else ""
     where = f"run {event.run.number}{of_whom}"

@@ -19,13 +19,18 @@ from ci_score.model.scorecard import Scorecard
 from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
 
+_DEFAULTS = Job(cases=())
 AS_ITS_RUN_SAYS = "as its run says"
 # No policy rejects another event, and a name of its own would be the author's words.
 _EVENTS = frozenset(get_args(Disturbance))
 
 
 def judged_anew(
-    record: Record, job: Job, baselines: BaselineStore, conversation: Conversation, created_at: str
+    record: Record,
+    baselines: BaselineStore,
+    conversation: Conversation,
+    created_at: str,
+    job: Job = _DEFAULTS,
 ) -> Record:
     """The record with only the stranger's numbers, and our verdict by the policy of the job."""
     names = job.named_metrics

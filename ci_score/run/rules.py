@@ -60,8 +60,9 @@ def rules_in_job(settings: Settings, line: commits.BaseLine) -> Rules:
     except (GitHubError, BadInputError) as error:
         unread = Why.POLICY_NOT_READ(path=path, words=str(error))
         return Rules(policy_of(NO_EXCUSES, "the defaults"), notices=(unread,))
-    named = path != INPUTS["config"].default
-    absent = (Why.NO_SUCH_POLICY(path=path, commit=sha),) if data is None and named else ()
+    absent: tuple[Reason, ...] = ()
+    if sha is not None and data is None and path != INPUTS["config"].default:
+        absent = (Why.NO_SUCH_POLICY(path=path, commit=sha[:12]),)
     if event.kind in (Kind.TRACKED_BRANCH, Kind.POSTING):
         return Rules(file, notices=absent)
     return Rules(file, _own(settings, line, path, data, file), absent)
