@@ -217,7 +217,7 @@ class Bench:
         done = launch(plan.harness, order, plan.timeout, lambda: False)
         if done.launch is None:
             _give_up(done.words)
-        return done.launch.typical_ms
+        return done.launch.mean_ms
 
 
 def _give_up(words: str) -> NoReturn:
@@ -250,7 +250,7 @@ class Row:
         if evidence is not None:
             self.interleaved.append(evidence.worsening)
         head, base = session.pairs[0]
-        self.singles.append(math.log(head.typical_ms / base.typical_ms))
+        self.singles.append(math.log(head.mean_ms / base.mean_ms))
         self.by_single_runs += self.singles[-1] > math.log1p(REAL_LIMIT)
         sides: tuple[Side, Side] = ("base", "head")
         times = {

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ci_score.judge import judge_history, judge_pairs
     from ci_score.model.profile import Profile
     from ci_score.model.scorecard import Hardware, Parity, ParityProfile, Scorecard
     from ci_score.reference import (
@@ -32,6 +33,8 @@ __all__ = [
     "Scorecard",
     "compute_parity",
     "compute_scorecard",
+    "judge_history",
+    "judge_pairs",
     "parity_markdown",
     "read_profile",
     "scorecard_markdown",
@@ -59,6 +62,7 @@ def lazy_door(package: str, **modules: tuple[str, ...]) -> Callable[[str], Any]:
 if not TYPE_CHECKING:
     __getattr__ = lazy_door(
         __name__,
+        judge=("judge_history", "judge_pairs"),
         model__profile=("Profile",),
         model__scorecard=("Hardware", "Parity", "ParityProfile", "Scorecard"),
         reference=(

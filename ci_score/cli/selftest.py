@@ -289,7 +289,7 @@ def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -
                 f"metrics.{change.metric} fails beyond {limit}, and {_percent(slowdown)} time is"
                 f" {metric.show_delta(change.delta or 0.0)}: lower its `fail`"
             )
-        elif change.judged_by is JudgedBy.UNVERIFIED:
+        elif change.judged_by is JudgedBy.ONE_NUMBER:
             yield _unverified(record)
         elif change.reasons:
             yield f"{metric.label}: {change_sentence(change, metric)}"

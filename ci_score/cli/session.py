@@ -182,7 +182,7 @@ def _medians(session: Session) -> str:
     """The medians: few pairs have no interval yet, but show that the harness works."""
     if not session.pairs:
         return ""
-    base, head = session.typical_ms("base"), session.typical_ms("head")
+    base, head = session.mean_ms("base"), session.mean_ms("head")
     return f", so far base {base:.4g} ms, head {head:.4g} ms"
 
 

@@ -232,10 +232,15 @@ def as_one(name: str, values: Sequence[float]) -> float:
 
     For `valid_steps` it is the least, because other launches do not make up for one that skipped
     steps. For an exact count it is the most: the launch that needed more memory, or one more
-    recompilation, counts. For all others it is the median.
+    recompilation, counts. Times are the mean, as all of it was spent. Of a throughput that is the
+    harmonic mean, and for all others it is the median.
     """
     if name == "valid_steps":
         return min(values)
+    if name == STEP_TIME:
+        return statistics.fmean(values)
+    if name == THROUGHPUT and min(values) > 0:
+        return statistics.harmonic_mean(values)
     metric = find_metric(name)
     if metric is not None and metric.kind is Kind.EXACT and not metric.higher_is_better:
         return max(values)

@@ -32,7 +32,6 @@ from ci_score.measure.schedule import (
     interval_of,
     look_at,
     order_of,
-    share_of_look,
     visible_in,
 )
 
@@ -147,7 +146,7 @@ class Session:
         """How much slower head is, from the pairs so far; per token where steps tell theirs."""
         tells_tokens = all(one.tokens_per_step for pair in self.pairs for one in pair)
         scores = [
-            [math.log(one.typical_ms / (one.tokens_per_step or 1.0 if tells_tokens else 1.0))
+            [math.log(one.mean_ms / (one.tokens_per_step or 1.0 if tells_tokens else 1.0))
              for one in pair]
             for pair in self.pairs
         ]  # fmt: skip
@@ -173,10 +172,10 @@ class Session:
         evidence = self.evidence()
         return share_of(visible_in(evidence, self.plan.limit)) if evidence else None
 
-    def typical_ms(self, side: Side) -> float:
+    def mean_ms(self, side: Side) -> float:
         """The median launch of a side, after the first pair."""
         return statistics.median(
-            one.typical_ms for pair in self.pairs for one in pair if one.side == side
+            one.mean_ms for pair in self.pairs for one in pair if one.side == side
         )
 
     @property
@@ -262,13 +261,13 @@ class Runner:
 
     def _keep(self, head: Launch, base: Launch) -> None:
         session = self.session
-        share = {"look_share": self._share(len(session.pairs) + 1)}
-        whole = head.but(**share), base.but(**share)
+        plan = {"looks": session.plan.looks}
+        whole = head.but(**plan), base.but(**plan)
         session.pairs.append(whole)
         with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
             stream.write("".join(map(line_of, whole)))
-        change = share_in_words(share_of(math.log(head.typical_ms / base.typical_ms)))
-        words = f"base {base.typical_ms:.4g} ms, head {head.typical_ms:.4g} ms ({change})"
+        change = share_in_words(share_of(math.log(head.mean_ms / base.mean_ms)))
+        words = f"base {base.mean_ms:.4g} ms, head {head.mean_ms:.4g} ms ({change})"
         self.audience.ends(session, words)
 
     def _lost(self, done: Done) -> None:
@@ -296,12 +295,6 @@ class Runner:
         self._last_tail = tail
         self.audience.ends(self.session, f"void: {shown}")
 
-    def _share(self, pairs: int) -> float:
-        """The part of the error that the look which this pair counts for may spend."""
-        looks = self.session.plan.looks
-        number = next((place for place, at in enumerate(looks, 1) if pairs <= at), len(looks))
-        return share_of_look(number, len(looks))
-
     def _launched(self, side: Side, pair: int, place: int) -> Done:
         plan = self.session.plan
         environment = {**self.environment, **(self.only_for_head if side == "head" else {})}
@@ -326,7 +319,7 @@ class Runner:
         if plan.planted and launch.planted is None:
             update["planted"] = 0.0
         whole = launch.but(**update)
-        if not whole.timed_ms or whole.typical_ms <= 0:
+        if not whole.timed_ms or whole.mean_ms <= 0:
             return Done(done.order, None, _no_times(whole) + tail_of(done.order.log))
         session.timed_from = session.timed_from or done.timed_from
         if session.timed_from != done.timed_from:

@@ -88,7 +88,7 @@ def qualified(
 ) -> Qualification:
     """What the series say: planted slowdown -> pairs of the slowed and the unchanged program."""
     unchanged = [launch for pair in series[0.0] for launch in pair]
-    scores = [math.log(launch.typical_ms) for launch in unchanged]
+    scores = [math.log(launch.mean_ms) for launch in unchanged]
     spread = statistics.stdev(scores)
     gate_at = next((limit for most, limit in TIERS if spread <= most), None)
     found = tuple(_found(planted, pairs) for planted, pairs in sorted(series.items()))
@@ -97,8 +97,8 @@ def qualified(
 
 def _found(planted: float, pairs: Sequence[tuple[Launch, Launch]]) -> Found:
     evidence = paired(
-        [math.log(slowed.typical_ms) for slowed, _ in pairs],
-        [math.log(unchanged.typical_ms) for _, unchanged in pairs],
+        [math.log(slowed.mean_ms) for slowed, _ in pairs],
+        [math.log(unchanged.mean_ms) for _, unchanged in pairs],
     )
     if evidence is None:
         return Found(planted, 0.0, 0.0, 0.0, caught=False)

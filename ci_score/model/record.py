@@ -70,15 +70,19 @@ class BaselineUsed(Value):
 
 
 class LaunchNumbers(Value):
-    """What one process launch measured: its typical step, and its other metrics.
+    """What one process launch measured: its mean step, and its other metrics.
 
-    A session that looks at its pairs several times divides the chance of error among the looks.
-    `look_share` is the part for the look at this launch's pair.
+    A void launch has no usable time, and no values. `shared` says that others disturbed it.
+    `resolution_ms` is the tick of its timer, and `looks` are the numbers of pairs after which its
+    session planned to look.
     """
 
     side: Literal["head", "base"] = "head"
     launch: Count = 0
-    look_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    void: bool = False
+    shared: bool = False
+    resolution_ms: Milliseconds = 0.0
+    looks: Annotated[tuple[Count, ...], Lax, Field(max_length=16)] = ()
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
@@ -116,23 +120,27 @@ class Measured(Value):
         card = self.scorecard
         return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
 
+    @property
+    def has_both_sides(self) -> bool:
+        """Whether launches of head and of base were measured side by side."""
+        return len({launch.side for launch in self.launches}) > 1
+
     def numbers_of(self, side: str, metric: str) -> list[float]:
         """What the launches of a side measured of a metric."""
         return [
             one.values[metric] for one in self.launches if one.side == side and metric in one.values
         ]
 
-    def pairs_of(self, metric: str) -> list[tuple[float, float]]:
-        """Head and base of each pair that measured the metric on both sides.
+    def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
+        """Head and base of each pair, void ones too.
 
         If a pair's number occurs again, it comes from another session, whose pairs count as well.
         """
         head, base = self._by_number("head"), self._by_number("base")
         return [
-            (here.values[metric], there.values[metric])
+            pair
             for number in sorted(head.keys() & base.keys())
-            for here, there in zip(head[number], base[number], strict=False)
-            if metric in here.values and metric in there.values
+            for pair in zip(head[number], base[number], strict=False)
         ]
 
     def _by_number(self, side: str) -> dict[int, list[LaunchNumbers]]:
@@ -238,6 +246,7 @@ class Record(Value):
     # Those that were not as they come; None of a run that does not say.
     inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
     rules: Literal["reference", "training"] = "reference"
+    enforce: Literal["shadow"] | None = None
     policy: dict[str, JsonValue] | None = None
     cases: Annotated[tuple[Judged, ...], Lax, Field(max_length=MOST_CASES)]
     unjudged: Verdict | None = None

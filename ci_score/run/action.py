@@ -78,6 +78,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         inputs=settings.inputs,
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
+        gate=context.gate,
         notices=(*rules.notices, *on_head_notices),
     )
     return job, _baselines(context, line)

@@ -40,7 +40,7 @@ def suspicious_run(settings: Settings, world: World) -> Record:
 
 def _run_here(settings: Settings, world: World) -> int:
     """One run, compared with the one before it, or with the records that the user names."""
-    store = _store(settings)
+    store, gate = _store(settings), Gate(settings.fail_on, settings.on_inconclusive)
     with world.reading:
         job = replace(
             job_of_files(settings, store),
@@ -48,6 +48,7 @@ def _run_here(settings: Settings, world: World) -> int:
             commit=checked_out(settings.workspace),
             run=store.next_run(),
             tracked=True,
+            gate=gate,
         )
         record = run(
             job,
@@ -64,7 +65,7 @@ def _run_here(settings: Settings, world: World) -> int:
     world.say(f"written: {', '.join(str(folder / name) for name in written)}")
     if unwritten:
         world.say(sentence(unwritten))
-    return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))
+    return exit_code(record, gate)
 
 
 def _triage_here(settings: Settings, world: World) -> Record:

@@ -13,12 +13,13 @@ from ci_score import __version__
 from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
-from ci_score.judge import LEAST_PAIRS, decide, refuse_idle_gates, settle, trends
+from ci_score.judge import decide, exit_code, refuse_idle_gates, settle, trends
 from ci_score.judge.policy import Policy, PolicyFile, passes, rules_of
 from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
-from ci_score.model.metrics import STEP_TIME, slower_by, time_change
+from ci_score.model.gate import Gate
+from ci_score.model.metrics import slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
@@ -40,7 +41,8 @@ class Job:
     `policy` is in force, and `own_policy` is the change's own where that is another one. `tracked`
     says that the run is on the baseline branch, and `may_lose_cases` that a known case may
     disappear without blocking. `gate_job` is the job that judges, and `inputs` are those
-    that are not as they come.
+    that are not as they come. `gate` is the one that makes an exit code of the record, which the
+    report of a policy without teeth names.
     """
 
     cases: tuple[CaseInput, ...]
@@ -55,6 +57,7 @@ class Job:
     notices: tuple[Reason, ...] = ()
     tracked: bool = False
     may_lose_cases: bool = False
+    gate: Gate = field(default_factory=Gate)
 
     @property
     def in_force(self) -> Policy:
@@ -84,11 +87,14 @@ def run(
     measured, notices = _measured(job, earlier)
     cases = []
     for case, session_base in measured:
-        baseline, doubt = _baseline_of(case, session_base, baselines, job.in_force)
-        cases.append(compared(case, baseline, job.named_metrics))
-        notices += doubt
+        beside = _beside(case, session_base, baselines, job.in_force)
+        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded))
+        notices += beside.doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
     record = judged_record(job, cases, baselines, conversation, now())
+    if record.enforce == "shadow":
+        notice = Why.SHADOW(code=exit_code(record.but(enforce=None), job.gate))
+        record = record.but(notices=(notice, *record.notices))
     if job.own_policy not in (None, job.in_force):
         notice = _under_its_own(job, cases, baselines)
         record = record.but(notices=(*record.notices, notice))
@@ -116,26 +122,32 @@ def _measured(
     return pooled_cases, list(attempts.notices)
 
 
-def _baseline_of(
-    case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
-) -> tuple[Baseline, list[Reason]]:
-    """The base side of the same session if it has enough pairs to prove anything; else the record.
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What a case is compared with, what the branch has recorded of it, and what is doubtful."""
 
-    Too few pairs count as one number per side. Then the change should not choose its own base. The
-    reasons ask about the session's base if it differs much from what the branch has measured.
+    baseline: Baseline
+    recorded: Measured | None = None
+    doubts: tuple[Reason, ...] = ()
+
+
+def _beside(
+    case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
+) -> _Beside:
+    """The base side of the same session, else the branch's record.
+
+    Of one number a side the change should not choose its own base, where the branch has one.
     """
-    recorded = baselines.find(case.name, _matching(case, policy))
-    if session_base is None:
-        return recorded, []
-    if not isinstance(recorded, BaselineFound):
-        return session_base, []
-    if len(case.pairs_of(STEP_TIME)) < LEAST_PAIRS:
-        return recorded, []
+    found = baselines.find(case.name, _matching(case, policy))
+    recorded = found.case if isinstance(found, BaselineFound) else None
+    one_number = rules_of(policy, case.name).measure.design == "single"
+    if session_base is None or (one_number and recorded is not None):
+        return _Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
-    if case.environment.mismatch(recorded.case.environment) is not None:
-        return session_base, []
-    explained = _with_a_profile(session_base, case, recorded.case)
-    return explained, _doubts(session_base.case, recorded.case)
+    if recorded is None or case.environment.mismatch(recorded.environment) is not None:
+        return _Beside(session_base, recorded)
+    explained = _with_a_profile(session_base, case, recorded)
+    return _Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:
@@ -144,12 +156,16 @@ def _matching(case: Measured, policy: Policy) -> Environment:
     return case.environment.but(**{key: None for key in MATCHING if key not in keys})
 
 
-def _doubts(base: Measured, recorded: Measured) -> list[Reason]:
-    """A reason if the session's base is unlike the record: perhaps it was the wrong checkout."""
+def _doubts(case: Measured, base: Measured, recorded: Measured) -> Iterator[Reason]:
+    """A reason if the session's base is unlike the record: perhaps it was the wrong checkout.
+
+    A second look at the same session finds its head in the record, which says nothing of its base.
+    """
+    if case.measurement is not None and case.measurement == recorded.measurement:
+        return
     session_ms, record_ms = base.scorecard.step_time_ms, recorded.scorecard.step_time_ms
-    if not session_ms or not record_ms or abs(session_ms / record_ms - 1) <= DOUBTFUL_BASE:
-        return []
-    return [Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)]
+    if session_ms and record_ms and abs(session_ms / record_ms - 1) > DOUBTFUL_BASE:
+        yield Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)
 
 
 def _with_a_profile(
@@ -201,6 +217,7 @@ def judged_record(
         job=job.gate_job,
         inputs=job.inputs,
         rules=policy.rules,
+        enforce=policy.enforce,
         policy=dict(job.policy.table) if job.policy else None,
         cases=judgement.cases,
         unjudged=judgement.unjudged,

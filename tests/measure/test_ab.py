@@ -238,7 +238,7 @@ def test_harness__runs_each_sides_own_code(here: Path) -> None:
     """What stands beside the harness is imported by neither side: both would be that."""
     write_side(here, 99.0)
     assert ab("--looks", "4") == 0
-    typical = {one.side: one.typical_ms for one in measured(here)}
+    typical = {one.side: one.mean_ms for one in measured(here)}
     assert typical["head"] > typical["base"] + 0.9
     assert max(typical.values()) < 12.0
 
@@ -368,7 +368,7 @@ def test_timing__from_outside(here: Path, capsys: Out) -> None:
         write_side(here / side, 10.0, lingering)
     assert ab("--looks", "4") == 0
     assert "the times come from outside: the whole process" in capsys.readouterr().err
-    assert all(len(one.step_ms) == 1 and 50 < one.typical_ms < 4000 for one in measured(here))
+    assert all(len(one.step_ms) == 1 and 50 < one.mean_ms < 4000 for one in measured(here))
 
 
 def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> None:

@@ -130,7 +130,8 @@ def test_base__of_large_merges_is_found_along_the_line(scene: Scene) -> None:
     )
     scene.measure(SLOW)
     done = on_pull_request(scene, pull_request(scene))
-    assert (done.code, done.outputs["baseline-sha"]) == (1, base.sha)
+    assert done.outputs["baseline-sha"] == base.sha
+    assert done.code in (1, 3)
     assert len(scene.asked()) <= 9
 
 
@@ -141,6 +142,7 @@ def test_branch__is_judged_by_its_own_commit(scene: Scene) -> None:
     scene.measure(SLOW)
     done = scene.act(events.push(scene.github, scene.repository), fail_on_branch="true")
     assert (done.code, done.outputs["verdict"]) == (0, "warn")
+    scene.leave_record(tip(scene), FAST)
     scene.policy("schema = 1\n")
     assert scene.act(events.push(scene.github, scene.repository), fail_on_branch="true").code == 1
 

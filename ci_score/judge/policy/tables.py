@@ -68,6 +68,22 @@ class Measure(Table):
             " shared by all its gates and cases.",
         ),
     ] = 0.005
+    looks: Annotated[
+        tuple[Annotated[int, Field(ge=6, le=64)], ...] | None,
+        Lax,
+        Field(
+            description="After how many pairs `ci-score ab` looks whether it is clear: rising"
+            " numbers. Without this key 6 and 12, or 8, 16 and 24 where the limit is at most 3 %."
+        ),
+    ] = None
+    tests: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=256,
+            description="How many tests share `false_fail`, such as the jobs of a matrix.",
+        ),
+    ] = 1
     warmup_steps: Annotated[
         int | None,
         Field(
@@ -277,6 +293,12 @@ class Policy(Table):
             " what is proven; `reference`: the reference model's fixed limits."
         ),
     ] = "reference"
+    enforce: Annotated[
+        Literal["shadow"] | None,
+        Field(
+            description="`shadow`: every report says how the check would have ended; it exits 0."
+        ),
+    ] = None
     measure: Annotated[
         Measure, Field(description="How the numbers are measured, and how sure a failure must be.")
     ] = Measure()
