@@ -65,15 +65,11 @@ def rules_in_job(settings: Settings, line: commits.BaseLine) -> Rules:
         absent = (Why.NO_SUCH_POLICY(path=path, commit=sha[:12]),)
     if event.kind in (Kind.TRACKED_BRANCH, Kind.POSTING):
         return Rules(file, notices=absent)
-    return Rules(file, _own(settings, line, path, data, file), absent)
+    return Rules(file, _own(settings, line, path, data), absent)
 
 
 def _own(
-    settings: Settings,
-    line: commits.BaseLine,
-    path: str,
-    base: bytes | None,
-    file: PolicyFile | None,
+    settings: Settings, line: commits.BaseLine, path: str, base: bytes | None
 ) -> Policy | None:
     """The change's own policy where it is another one: in its checkout, or at its commit."""
     own = _in_workspace(settings)
@@ -84,8 +80,7 @@ def _own(
             return None
     if own == base:
         return None
-    policy = read_policy(own, PurePosixPath(path).name).policy if own is not None else Policy()
-    return None if file is not None and policy == file.policy else policy
+    return Policy() if own is None else read_policy(own, PurePosixPath(path).name).policy
 
 
 def _in_workspace(settings: Settings) -> bytes | None:
