@@ -80,7 +80,7 @@ def _of_head(case: Measured) -> tuple[LaunchNumbers, ...]:
 def _policy(config: Path | None, store: FolderBaselines) -> PolicyFile | None:
     if config is not None:
         return read_policy(read_bytes(str(config), LARGEST_POLICY), config.name)
-    table = store.newest_policy()
+    table = store.policy()
     return None if table is None else policy_of(table, "the policy")
 
 

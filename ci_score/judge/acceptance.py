@@ -182,7 +182,8 @@ def settle(
     for comment, one, wrong in said:
         if (one.case, one.metric) in granted:
             continue  # a later sentence has replaced it
-        why = wrong or rights.why_not(comment.author)
+        # Each asks GitHub, so only of what would count else.
+        why = wrong or rights.why_not(comment.author) or conversation.why_too_early(comment)
         if why is None:
             granted[one.case, one.metric] = one
         else:

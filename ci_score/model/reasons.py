@@ -95,6 +95,8 @@ class Why(StrEnum):
     ALL_EXPIRED = "all_expired", "records"
     NO_RECORD_YET = "no_record_yet"
     NO_RECORD_IN = "no_record_in", "folder"
+    NO_RECORD_LEFT = "no_record_left", "branch workflow artifact"
+    NONE_OF_THE_BRANCH = "none_of_the_branch", "branch artifact artifacts"
 
     # Why a record was looked at and not used.
     SEARCH_ENDED = "search_ended", "records"
@@ -166,13 +168,20 @@ class Why(StrEnum):
     MOVED_TOGETHER = "moved_together", "cases share"
     BASE_UNLIKE_RECORD = "base_unlike_record", "case session_ms record_ms"
     HEAD_CHECKED_OUT = "head_checked_out"
+    POLICY_NOT_READ = "policy_not_read", "path words"
+    NO_SUCH_POLICY = "no_such_policy", "path commit"
     OWN_POLICY = "own_policy", "outcome not_tried"
     OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
+    OTHER_INPUTS = "other_inputs", "names here there"
     SHADOW = "shadow", "code"
     RESOLVED = "resolved"
     COMMENTS_NOT_READ = "comments_not_read", "words"
     MORE_COMMENTS = "more_comments", "read"
     EARLIER_NOT_FOUND = "earlier_not_found", "attempt"
+    EARLIER_REFUSED = "earlier_refused", "why"
+    OF_ANOTHER = "of_another", "what here there"
+    NO_EARLIER_ATTEMPT = "no_earlier_attempt", "there here"
+    NOT_OF_ITS_ATTEMPT = "not_of_its_attempt", "attempt uploaded"
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
     OTHERWISE_BEFORE = "otherwise_before", "case why"
@@ -200,6 +209,8 @@ class Why(StrEnum):
     MAY_NOT_WRITE = "may_not_write", "permission"
     RIGHTS_NOT_KNOWN = "rights_not_known", "words"
     NO_PULL_REQUEST = "no_pull_request"
+    BEFORE_THE_COMMITS = "before_the_commits"
+    COMMITS_NOT_DATED = "commits_not_dated", "words"
 
     # What caused a change of the step's time, or of its launches.
     ALL_KERNELS = "all_kernels", "share"

@@ -35,6 +35,7 @@ MOST_LAUNCHES = 2_000
 MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
+MOST_INPUTS = 64
 
 
 def case_name(text: str) -> str:
@@ -242,6 +243,10 @@ class Record(Value):
     created_at: Timestamp
     commit: Sha | None = None
     run: RunIdentity | None = None
+    # The id of the job that judged, as its workflow names it.
+    job: ShortText | None = None
+    # Those that were not as they come; None of a run that does not say.
+    inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
     rules: Literal["reference", "training"] = "reference"
     enforce: Literal["shadow"] | None = None
     policy: dict[str, JsonValue] | None = None

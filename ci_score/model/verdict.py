@@ -29,6 +29,7 @@ class Unjudged(StrEnum):
     """Why there is no judgement. The policy decides for each of them whether it blocks."""
 
     FIRST_RUN = "first_run"
+    NO_RECORD = "no_record"
     EXPIRED = "expired"
     NEW_CASE = "new_case"
     NEW_ENVIRONMENT_OF_NEW_CASE = "new_environment_of_new_case"

@@ -23,6 +23,7 @@ FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 # Each `Unjudged` in a few words, for a policy or a table that lists it.
 UNJUDGED: dict[Unjudged, str] = {
     Unjudged.FIRST_RUN: "first run",
+    Unjudged.NO_RECORD: "the branch's runs left no record",
     Unjudged.EXPIRED: "expired",
     Unjudged.NEW_CASE: "a new case",
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
@@ -45,6 +46,7 @@ UNJUDGED: dict[Unjudged, str] = {
 }
 _NO_BASELINE = {
     Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
+    Unjudged.NO_RECORD: "there is no baseline, although the branch has had runs",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
     Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
     Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
@@ -178,6 +180,14 @@ def _moved_together(cases: int, share: float) -> str:
     )
 
 
+def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str]) -> str:
+    words = "; ".join(
+        f"`{name}` is {now or 'not set'} here, and {before or 'not set'} there"
+        for name, now, before in zip(names, here, there, strict=True)
+    )
+    return f"The inputs are not those of the baseline's run: {words}."
+
+
 def _not_tried(parts: Sequence[str]) -> str:
     return f" (not tried: its {listed(parts)})" if parts else ""
 
@@ -217,6 +227,10 @@ _AB = "`ci-score ab`"
 _BESIDE = f"head and base measured side by side ({_AB}) would tell"
 _SO_NEAR = "so near the limit, or so noisy, that more would hardly settle it"
 _MEANINGLESS = "the parity with {partner} means nothing: "
+_TO_CHECK = (
+    "check that its job uploads ci-score.json under the name in `baseline-artifact`, how long"
+    " artifacts are kept, and the inputs `baseline-branch` and `baseline-workflow`"
+)
 _OTHER_WORK = "it did not do the same work ({})"
 
 SENTENCES: dict[Why, Row] = {
@@ -283,6 +297,13 @@ SENTENCES: dict[Why, Row] = {
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
     Why.NO_RECORD_IN: "no record in {folder}",
+    Why.NO_RECORD_LEFT: (
+        "{workflow} has completed runs on {branch}, and none left an artifact {artifact}:"
+        f" {_TO_CHECK}"
+    ),
+    Why.NONE_OF_THE_BRANCH: lambda branch, artifact, artifacts: (
+        f"{plural(artifacts, 'artifact')} called {artifact}, none of a run of {branch}: {_TO_CHECK}"
+    ),
     # Why a record was looked at and not used.
     Why.SEARCH_ENDED: "after {records} records the search was given up",
     Why.NOT_ON_THE_LINE: "{commits} commits with a record are not on the line of the tested base",
@@ -388,14 +409,24 @@ SENTENCES: dict[Why, Row] = {
         "The workspace holds the pull request's head and not its test merge: it is compared with"
         " the commit where it left the base."
     ),
+    Why.POLICY_NOT_READ: (
+        "The policy {path} could not be read at the base: {words} The built-in rules judge, and"
+        " every run without a judgement blocks. Mend the file on the base branch, or give the job"
+        " `contents: read`; if GitHub did not answer, run it again."
+    ),
+    Why.NO_SUCH_POLICY: (
+        "There is no policy {path} at the base ({commit}), so the built-in rules judge. A policy"
+        " counts once it is merged."
+    ),
     Why.OWN_POLICY: lambda outcome, not_tried: (
-        "The policy was changed here. The default branch's policy judges; under its own the"
+        "The policy was changed here. The policy of the base judges; under its own the"
         f" verdict would be {outcome}{_not_tried(not_tried)}."
     ),
     Why.OWN_POLICY_UNUSABLE: (
-        "The policy was changed here. The default branch's policy judges; its own cannot be used"
+        "The policy was changed here. The policy of the base judges; its own cannot be used"
         " ({words})."
     ),
+    Why.OTHER_INPUTS: _other_inputs,
     Why.FILE_NOT_WRITTEN: "{file} was not written: {words}",
     Why.COMMENT_NOT_POSTED: "The comment was not posted: {words}",
     Why.MAY_NOT_COMMENT: (
@@ -423,6 +454,12 @@ SENTENCES: dict[Why, Row] = {
     Why.EARLIER_NOT_FOUND: (
         "This is attempt {attempt}. What the attempts before it measured was not found, so it is"
         " judged by itself."
+    ),
+    Why.EARLIER_REFUSED: "A record of an earlier attempt does not count: {why}.",
+    Why.OF_ANOTHER: "it is of another {what} ({there} there, {here} here)",
+    Why.NO_EARLIER_ATTEMPT: "it says that it is of attempt {there}, and this is attempt {here}",
+    Why.NOT_OF_ITS_ATTEMPT: (
+        "its artifact was uploaded at {uploaded}, and the job did not run in attempt {attempt} then"
     ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"
@@ -453,6 +490,8 @@ SENTENCES: dict[Why, Row] = {
     Why.MAY_NOT_WRITE: "it takes write access, and they have {permission}",
     Why.RIGHTS_NOT_KNOWN: "GitHub does not say whether they may write ({words})",
     Why.NO_PULL_REQUEST: "there is no pull request",
+    Why.BEFORE_THE_COMMITS: "it was written before the newest commits; write it again",
+    Why.COMMITS_NOT_DATED: "GitHub does not say when the newest commits came ({words})",
     **CAUSES,
     **TO_TRY,
 }

@@ -14,7 +14,7 @@ from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
 from ci_score.judge import decide, exit_code, refuse_idle_gates, settle, trends
-from ci_score.judge.policy import Policy, PolicyFile, passes, policy_of, rules_of
+from ci_score.judge.policy import Policy, PolicyFile, passes, rules_of
 from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
@@ -24,6 +24,7 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
+from ci_score.run.inputs import INPUTS
 
 # If a session's base is this far from the branch's record, it may be the wrong checkout.
 DOUBTFUL_BASE = 0.1
@@ -37,21 +38,37 @@ LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
 class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
-    `policy` is the workspace's file. `tracked` says that the run is on the baseline branch, and
-    `may_lose_cases` that a known case may disappear without blocking. `gate` is the one that makes
-    an exit code of the record, which the report of a policy without teeth names.
+    `policy` is in force, and `own_policy` is the change's own where that is another one. `tracked`
+    says that the run is on the baseline branch, and `may_lose_cases` that a known case may
+    disappear without blocking. `gate_job` is the job that judges, and `inputs` are those
+    that are not as they come. `gate` is the one that makes an exit code of the record, which the
+    report of a policy without teeth names.
     """
 
     cases: tuple[CaseInput, ...]
     workload: Workload = field(default_factory=Workload)
     policy: PolicyFile | None = None
+    own_policy: Policy | None = None
     commit: str | None = None
     run: RunIdentity | None = None
+    gate_job: str | None = None
+    inputs: Mapping[str, str] | None = None
     unjudged: Verdict | None = None
     notices: tuple[Reason, ...] = ()
     tracked: bool = False
     may_lose_cases: bool = False
     gate: Gate = field(default_factory=Gate)
+
+    @property
+    def in_force(self) -> Policy:
+        """The rules that decide; the defaults if there is no file."""
+        return self.policy.policy if self.policy else Policy()
+
+    @property
+    def named_metrics(self) -> list[str]:
+        """Every metric that either policy names, so that one comparison serves both."""
+        own = self.own_policy.named_metrics if self.own_policy else ()
+        return [*self.in_force.named_metrics, *own]
 
 
 _NOBODY = Nobody()
@@ -64,68 +81,40 @@ def run(
     publish: Callable[[Record], object],
     now: Callable[[], str],
     conversation: Conversation = _NOBODY,
-    earlier: Iterable[Record] = (),
+    earlier: Iterable[Record | Reason] = (),
 ) -> Record:
     """One run, from what was read to a published record; the gate turns that into an exit code."""
-    policies = _Policies.of(job, baselines)
-    measured, notices = _measured(job, policies.in_force, earlier)
+    measured, notices = _measured(job, earlier)
     cases = []
     for case, session_base in measured:
-        beside = _beside(case, session_base, baselines, policies.in_force)
-        cases.append(compared(case, beside.baseline, policies.named_metrics, beside.recorded))
+        beside = _beside(case, session_base, baselines, job.in_force)
+        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded))
         notices += beside.doubts
-    job = replace(job, notices=(*job.notices, *notices))
-    record = judged_record(job, cases, policies.file, baselines, conversation, now())
+    job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
+    record = judged_record(job, cases, baselines, conversation, now())
     if record.enforce == "shadow":
         notice = Why.SHADOW(code=exit_code(record.but(enforce=None), job.gate))
         record = record.but(notices=(notice, *record.notices))
-    if policies.own not in (None, policies.in_force):
-        notice = _under_its_own(job, cases, policies, baselines)
+    if job.own_policy not in (None, job.in_force):
+        notice = _under_its_own(job, cases, baselines)
         record = record.but(notices=(*record.notices, notice))
     publish(record)
     return record
-
-
-@dataclass(frozen=True, slots=True)
-class _Policies:
-    """The policy in force, parsed once; `own` is the change's policy, if the base's is in force."""
-
-    file: PolicyFile | None
-    own: Policy | None
-
-    @classmethod
-    def of(cls, job: Job, baselines: BaselineStore) -> _Policies:
-        """The base's policy, if there is one, so that a change cannot loosen its own gate."""
-        table = None if job.tracked else baselines.policy()
-        if table is None:
-            return cls(job.policy, None)
-        own = job.policy.policy if job.policy else Policy()
-        return cls(policy_of(table, "the baseline's policy"), own)
-
-    @property
-    def in_force(self) -> Policy:
-        """The rules that decide; the defaults if there is no file."""
-        return self.file.policy if self.file else Policy()
-
-    @property
-    def named_metrics(self) -> list[str]:
-        """Every metric that either policy names, so that one comparison serves both."""
-        own = self.own.named_metrics if self.own else ()
-        return [*self.in_force.named_metrics, *own]
 
 
 # --- measured, and beside its base ----------------------------------------------------------------
 
 
 def _measured(
-    job: Job, policy: Policy, earlier: Iterable[Record]
+    job: Job, earlier: Iterable[Record | Reason]
 ) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
     """Each case, pooled with earlier attempts, and the base side of its own session."""
     cases = [
-        with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
+        with_its_base(read, job.workload.with_model(rules_of(job.in_force, read.name).model))
         for read in job.cases
     ]
-    attempts = pooled([case for case, _ in cases], job.run, job.commit, earlier)
+    measured = [case for case, _ in cases]
+    attempts = pooled(measured, job.run, job.commit, earlier, job.gate_job)
     pooled_cases = [
         (case, base_of_launches(case) if base and case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
@@ -212,13 +201,12 @@ class _Judgement:
 def judged_record(
     job: Job,
     cases: Sequence[Compared],
-    file: PolicyFile | None,
     baselines: BaselineStore,
     conversation: Conversation,
     created_at: str,
 ) -> Record:
-    """The record of the compared cases, judged by a policy."""
-    policy = file.policy if file else Policy()
+    """The record of the compared cases, judged by the policy in force."""
+    policy = job.in_force
     judgement = _judge(job, cases, policy, baselines, conversation)
     history = _history(job, judgement.cases, baselines, policy, created_at)
     return Record(
@@ -226,9 +214,11 @@ def judged_record(
         created_at=created_at,
         commit=job.commit,
         run=job.run,
+        job=job.gate_job,
+        inputs=job.inputs,
         rules=policy.rules,
         enforce=policy.enforce,
-        policy=dict(file.table) if file else None,
+        policy=dict(job.policy.table) if job.policy else None,
         cases=judgement.cases,
         unjudged=judgement.unjudged,
         notices=(*job.notices, *judgement.notices, *_moving_together(judgement.cases)),
@@ -261,11 +251,9 @@ def _judge(
     return _Judgement(judged, verdict, settled.all, (*trouble, *lost_notices))
 
 
-def _under_its_own(
-    job: Job, cases: Sequence[Compared], policies: _Policies, baselines: BaselineStore
-) -> Reason:
+def _under_its_own(job: Job, cases: Sequence[Compared], baselines: BaselineStore) -> Reason:
     """A notice with the verdict by the change's own policy, or that it does not fit the cases."""
-    own = policies.own or Policy()
+    own = job.own_policy or Policy()
     try:
         judgement = _judge(job, cases, own, baselines, _NOBODY)
     except WrongUseError as error:
@@ -274,7 +262,7 @@ def _under_its_own(
     outcomes = [verdict.outcome for verdict in verdicts if verdict]
     outcome = Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE
     names = [case.measured.name for case in cases]
-    not_tried = _not_tried(names, own, policies.in_force)
+    not_tried = _not_tried(names, own, job.in_force)
     return Why.OWN_POLICY(outcome=outcome.value, not_tried=not_tried)
 
 
@@ -330,6 +318,25 @@ def _reasons_for(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
     for name, why in lost.items():
         required = why is Unjudged.REQUIRED_CASE_MISSING
         yield (Why.POLICY_WANTS_CASE if required else Why.BASELINE_HAS_CASE)(case=name)
+
+
+def _other_inputs(job: Job, baselines: BaselineStore) -> list[Reason]:
+    """A notice if the workflow asks for something else than it did on the branch."""
+    there = baselines.inputs()
+    if job.inputs is None or there is None:
+        return []
+    here = {name: job.inputs.get(name, row.default) for name, row in INPUTS.items()}
+    before = {name: there.get(name, row.default) for name, row in INPUTS.items()}
+    names = tuple(name for name in INPUTS if here[name] != before[name])
+    if not names:
+        return []
+    return [
+        Why.OTHER_INPUTS(
+            names=names,
+            here=tuple(here[name] for name in names),
+            there=tuple(before[name] for name in names),
+        )
+    ]
 
 
 def _moving_together(cases: Sequence[Judged]) -> list[Reason]:

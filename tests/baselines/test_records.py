@@ -21,6 +21,7 @@ from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
 from ci_score.model.environment import Environment
+from ci_score.model.reasons import Reason
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
 from ci_score.model.stages import BaselineFound, BaselineMissing, OpenedUpload, Upload
 from ci_score.model.verdict import Outcome, Unjudged
@@ -155,6 +156,10 @@ class Uploads:
             Upload(number, number, f"{number:040x}", f"2026-01-0{number + 1}", expired=False)
             for number in range(len(self._records))
         ]
+
+    def why_none(self) -> Reason | None:
+        """The branch is new."""
+        return None
 
     def open(self, upload: Upload) -> OpenedUpload:
         """The bytes as they were left."""

@@ -427,18 +427,20 @@ def test_show__one_case_as_json(matrix: None, capsys: Out) -> None:
     }
 
 
-# --- the policy travels with the baseline -------------------------------------------------------
+# --- the policy is the base's -------------------------------------------------------
 
 STRICT = "[budgets]\nstep_time_ms = 50\n"
 LOOSE = "[metrics.throughput_tok_s]\ngate = false\n[metrics.step_time_ms]\ngate = false\n"
 
 
 def judged_on_github(scene: Scene, theirs: str | None, mine: str | None, slow: bool) -> Outcome:
-    """A pull request with a policy of its own, to a branch whose record holds another."""
-    table = read_policy(theirs.encode(), "policy.toml").table if theirs is not None else None
-    scene.leave_record(tip(scene), FAST, policy=table)
+    """A pull request with a checkout and a policy of its own, to a branch that has another."""
+    if theirs is not None:
+        scene.policy(theirs)
+    scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(SLOW if slow else FAST)
+    (scene.workspace / ".git").mkdir()
     if mine is not None:
         (scene.workspace / ".github").mkdir(parents=True)
         (scene.workspace / ".github" / "ci-score.toml").write_text(mine, encoding="utf-8")
@@ -449,10 +451,10 @@ def judged_on_github(scene: Scene, theirs: str | None, mine: str | None, slow: b
 def test_travel__a_pull_request_cannot_loosen_its_own_gate(
     scene: Scene, theirs: str | None
 ) -> None:
-    """Also where the branch has no file yet: its record was judged by the defaults."""
+    """Also where the branch has no file yet: then the defaults hold."""
     done = judged_on_github(scene, theirs, LOOSE, slow=True)
     assert done.code == 1
-    assert "The default branch's policy judges" in done.summary
+    assert "The policy of the base judges" in done.summary
     assert "under its own the verdict would be pass" in done.summary
 
 

@@ -40,8 +40,8 @@ Out = pytest.CaptureFixture[str]
 # --- a pull request -----------------------------------------------------------------------------
 
 
-def test_pull_request__passes_with_six_requests(scene: Scene) -> None:
-    """Parents, artifacts, run, zip, comments, write: and the report is everywhere."""
+def test_pull_request__passes_with_eight_requests(scene: Scene) -> None:
+    """Parents, two policies, artifacts, run, zip, comments, write: and the report is everywhere."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(FAST)
@@ -49,7 +49,7 @@ def test_pull_request__passes_with_six_requests(scene: Scene) -> None:
     assert done.code == 0
     assert done.outputs["verdict"] == "pass"
     assert done.outputs["baseline-sha"] == tip(scene).sha
-    assert len(scene.asked()) == 6
+    assert len(scene.asked()) == 8
     (comment,) = scene.comments(pull)
     assert "✅ No slowdown beyond 10 %" in comment
     assert "✅ No slowdown" in done.summary
@@ -74,7 +74,7 @@ def test_pull_request__a_critical_regression_fails_after_the_comment(
     assert "::error title=ci-score training::30.0 %25 slower" in capsys.readouterr().out
 
 
-def test_pull_request__updates_its_comment_with_six_requests(scene: Scene) -> None:
+def test_pull_request__updates_its_comment_with_eight_requests(scene: Scene) -> None:
     """The second run finds the first one's comment among others, and changes it."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
@@ -88,7 +88,7 @@ def test_pull_request__updates_its_comment_with_six_requests(scene: Scene) -> No
     ours = [body for body in scene.comments(pull) if "ci-score" in body]
     assert len(ours) == 1
     assert "✅ No slowdown" in ours[0]
-    assert len(scene.asked()) == 7  # one more page of comments
+    assert len(scene.asked()) == 9  # one more page of comments
 
 
 def test_pull_request__a_comment_of_somebody_else_is_not_ours(scene: Scene) -> None:
@@ -619,7 +619,7 @@ def test_baseline__a_local_folder_replaces_github(scene: Scene) -> None:
     pull = pull_request(scene)
     scene.measure(SLOW)
     assert on_pull_request(scene, pull, baseline="main").code == 1
-    assert not [row for row in scene.asked() if "artifacts" in row or "commits" in row]
+    assert not [row for row in scene.asked() if "artifacts" in row]
 
 
 # --- the other events ---------------------------------------------------------------------------

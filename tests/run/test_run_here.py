@@ -374,6 +374,53 @@ def test_config__that_the_user_names_must_be_there(here: Path, capsys: Out) -> N
     assert "there is no file" in capsys.readouterr().err
 
 
+WARNS_LATER = "schema = 1\n[metrics.step_time_ms]\nwarn = 0.6\nfail = 0.9\n"
+WARNS_LATER += "[metrics.throughput_tok_s]\ngate = false\n"
+POLICY = ".github/ci-score.toml"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "code", "told"),
+    [
+        (WARNS_LATER, None, 0, False),
+        (WARNS_LATER, "schema = 1\n", 0, True),
+        ("schema = 1\n", WARNS_LATER, 1, True),
+        (None, WARNS_LATER, 0, False),
+        (None, None, 1, False),
+    ],
+)
+def test_policy__of_a_baseline_that_is_named_comes_before_the_workspace_s(
+    here: Path, capsys: Out, theirs: str | None, mine: str | None, code: int, *, told: bool
+) -> None:
+    """Its newest record's rules; those of the workspace where it has none."""
+    for text, step_ms in ((theirs, 100.0), (mine, 150.0)):
+        (here / POLICY).unlink(missing_ok=True)
+        if text is not None:
+            write(here / POLICY, text)
+        measure(here, step_ms)
+        if step_ms == 100.0:
+            assert execute(["run", "--output-dir", "main"]) == 0
+    capsys.readouterr()
+    assert execute(["run", "--baseline", "main/ci-score.json"]) == code
+    assert ("The policy was changed here" in capsys.readouterr().out) is told
+
+
+def test_policy__of_the_workspace_judges_its_own_records(here: Path) -> None:
+    """Whoever has only a folder of their own runs decides the rules."""
+    for text, step_ms, code in (("schema = 1\n", 100.0, 0), (WARNS_LATER, 150.0, 0)):
+        write(here / POLICY, text)
+        measure(here, step_ms)
+        assert execute(["run"]) == code
+
+
+def test_inputs__of_a_machine_are_kept_without_its_places(here: Path) -> None:
+    """How it was judged is the record's, and not where files lie."""
+    measure(here, 100.0)
+    assert execute(["run", "--fail-on", "never", "--output-dir", "out"]) == 0
+    path = here / "out" / "ci-score.json"
+    assert Record.model_validate_json(path.read_bytes()).inputs == {"fail-on": "never"}
+
+
 def test_output__replaces_a_link_and_a_pipe(here: Path) -> None:
     """Nothing is written through a stranger's link, and nobody is waited for."""
     measure(here, 100.0)
