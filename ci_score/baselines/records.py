@@ -173,8 +173,22 @@ def fitted(record: Record) -> str:
     for size in _SIZES:
         if len(text) <= RECORD_LIMIT:
             break
-        text = dump(_cut(record, size), indent=None)
+        text = _on_one_line(_cut(record, size))
     return text
+
+
+def _on_one_line(record: Record) -> str:
+    """The record in the least room: what is absent from a point of its history has no key."""
+    value = record.model_dump(mode="json")
+    value["history"] = [_without_gaps(point) for point in value["history"]]
+    return dump(value, indent=None)
+
+
+def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
+    kept = {
+        key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()
+    }
+    return {key: one for key, one in kept.items() if one is not None and one != {}}
 
 
 def _cut(record: Record, size: _Size) -> Record:

@@ -88,7 +88,7 @@ def beside(
     policy: Mapping[str, Any] = TRAINING,
 ) -> Compared:
     """The case beside its base, which takes 100 ms where nothing else is said."""
-    used = BaselineUsed(source="the branch", commits_away=away)
+    used = BaselineUsed(source="the branch", of_session=head.has_both_sides, commits_away=away)
     return compared(head, BaselineFound(base or timed(100.0), used), policy_from(policy).metrics)
 
 

@@ -79,7 +79,7 @@ CHANGE = Change(
     judged_by=JudgedBy.PAIRED,
     samples=7,
     outcome=Outcome.WARN,
-    reasons=(REASON, Why.CONFIRMED_AT_LEAST(delta=0.006)),
+    reasons=(REASON, Why.PROVEN_BEYOND(delta=0.006)),
     higher_is_better=True,
     relative=True,
     unit=f"{WORDS} unit",

@@ -100,8 +100,8 @@ class Measure(Table):
         bool,
         Field(
             description="Whether noisy metrics, such as times, are judged only on a machine that"
-            " has passed `ci-score qualify`, as the branch's record says; counts, budgets and parities"
-            " are judged on any."
+            " has passed `ci-score qualify`, as the branch's record says; counts, budgets and"
+            " parities are judged on any."
         ),
     ] = False
 
