@@ -79,6 +79,7 @@ CHANGE = Change(
     judged_by=JudgedBy.PAIRED,
     samples=7,
     outcome=Outcome.WARN,
+    slower=True,
     reasons=(REASON, Why.PROVEN_BEYOND(delta=0.006)),
     higher_is_better=True,
     relative=True,
@@ -158,7 +159,10 @@ FULL = Judged(
         LaunchNumbers(
             side="base",
             launch=5,
-            look_share=0.5,
+            void=True,
+            shared=True,
+            resolution_ms=0.5,
+            looks=(6, 12),
             values={f"{NAME} metric": 302.0},
             warmup_steps=6,
             timed_steps=10,
@@ -211,6 +215,7 @@ FULL = Judged(
         ops={f"{NAME} op": 317.0},
     ),
     baseline=BaselineUsed(
+        of_session=True,
         source=f"{WORDS} source",
         commit=f"{WORDS} commit",
         run=RunIdentity(number=18, attempt=2, id=19),
@@ -223,6 +228,8 @@ FULL = Judged(
     contributions=(Contribution(kind="op", name=f"{WORDS} op", base_ms=318.0, head_ms=319.0),),
     explanation=EXPLANATION,
     verdict=Verdict(
+        slower=True,
+        upper_end=0.25,
         outcome=Outcome.INCONCLUSIVE,
         decided_by=REASON,
         reasons=(REASON, quoted(f"{WORDS} quoted")),
