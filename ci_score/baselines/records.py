@@ -185,9 +185,7 @@ def _on_one_line(record: Record) -> str:
 
 
 def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
-    kept = {
-        key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()
-    }
+    kept = {key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()}
     return {key: one for key, one in kept.items() if one is not None and one != {}}
 
 

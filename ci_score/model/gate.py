@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ci_score.errors import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED
-from ci_score.model.verdict import Outcome, Verdict
+from ci_score.model.verdict import Outcome, Unjudged, Verdict
 
 
 class FailOn(StrEnum):
@@ -25,6 +25,12 @@ class OnInconclusive(StrEnum):
     PASS = "pass"
 
 
+# Doubts about what a change does. Where it is merged already, not even a proven slowdown blocks.
+ABOUT_THE_CHANGE = frozenset(
+    {Unjudged.UNCLEAR, Unjudged.CONTRADICTS, Unjudged.NOT_ATTRIBUTABLE, Unjudged.TOO_NOISY}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """How a verdict becomes an exit code; `reports_only` where the change is merged already."""
@@ -37,6 +43,8 @@ class Gate:
         """The exit code of one verdict."""
         if self._fails(verdict):
             return EXIT_REGRESSION
+        if self.reports_only and verdict.unjudged in ABOUT_THE_CHANGE:
+            return EXIT_OK
         if verdict.outcome is Outcome.INCONCLUSIVE:
             passes = {
                 OnInconclusive.AUTO: verdict.may_pass,

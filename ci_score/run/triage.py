@@ -10,9 +10,14 @@ from ci_score.judge.policy import PolicyFile, policy_of
 from ci_score.model.record import Record
 from ci_score.model.verdict import Outcome, Unjudged
 
-# Faults of the run itself; all other reasons are about what it is compared with.
+# Faults of the run itself, and what may be slower; all other reasons are about what it is compared
+# with.
 _WRONG = frozenset(
     {
+        Unjudged.UNCLEAR,
+        Unjudged.CONTRADICTS,
+        Unjudged.NOT_ATTRIBUTABLE,
+        Unjudged.VOID,
         Unjudged.CRASHED_RUN,
         Unjudged.OTHER_WORK,
         Unjudged.REQUIRED_CASE_MISSING,

@@ -236,7 +236,6 @@ FULL = Judged(
         remarks=(Why.OTHER_WARM_UP(wanted=21, declared=(22, 23)),),
         unjudged=Unjudged.TOO_NOISY,
         may_pass=True,
-        smallest_visible_slowdown=0.09,
     ),
 )
 
