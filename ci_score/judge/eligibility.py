@@ -17,7 +17,7 @@ from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, tokens_d
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
-from ci_score.model.verdict import Outcome, Unjudged, Verdict, unjudged
+from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 
 SIGNS_OF_WORK = ("final_loss", "valid_steps")
 # Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
@@ -152,11 +152,19 @@ def _nothing_gated(trial: Trial) -> Verdict | None:
     compared = {change.metric for change in trial.changes if change.delta is not None}
     if compared.isdisjoint((STEP_TIME, THROUGHPUT)):
         return unjudged(Unjudged.NOTHING_MEASURED, Why.NO_COMMON_TIME())
+    lost = {change.metric for change in trial.changes if _is_lost(change)}
+    if STEP_TIME in lost:
+        # A throughput that is only claimed may well stay the same.
+        return unjudged(Unjudged.NOTHING_MEASURED, Why.STEP_TIME_LOST())
     gated = {name for name, rule in gate_rules(trial).items() if rule.gate}
     if gated and compared.isdisjoint(gated):
         reason = Why.NOTHING_GATED_IN_COMMON(metrics=tuple(sorted(gated)))
         return unjudged(Unjudged.NOTHING_MEASURED, reason)
     return None
+
+
+def _is_lost(change: Change) -> bool:
+    return change.not_compared is not None and change.not_compared.code is Why.ONLY_IN_BASE
 
 
 def _other_work(trial: Trial, base: Measured) -> Reason | None:

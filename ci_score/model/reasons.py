@@ -84,6 +84,7 @@ class Why(StrEnum):
     WORK_NOT_TOLD = "work_not_told", "signs"
     BASE_CONTRADICTS = "base_contradicts", "slower_by runs"
     NO_COMMON_TIME = "no_common_time"
+    STEP_TIME_LOST = "step_time_lost"
     NOTHING_GATED_IN_COMMON = "nothing_gated_in_common", "metrics"
 
     # There is no baseline; the data of NO_BASELINE is an `Unjudged`.

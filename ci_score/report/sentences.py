@@ -285,6 +285,7 @@ SENTENCES: dict[Why, Row] = {
         " branch: was the right commit checked out as the base, and is the machine in order?"
     ),
     Why.NO_COMMON_TIME: "neither step time nor throughput is known on both sides",
+    Why.STEP_TIME_LOST: "its baseline has a step time, and this run measured none",
     Why.NOTHING_GATED_IN_COMMON: lambda metrics: (
         f"nothing that the policy gates is known on both sides ({', '.join(metrics)})"
     ),
