@@ -122,7 +122,7 @@ def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
     elif judged is not None and finding.beside is not None and finding.beside.history.has_interval:
         judged_by, samples = JudgedBy.HISTORY, len(finding.beside.history.counted)
     change = change.but(judged_by=judged_by, samples=samples)
-    if judged is None or judged_by is JudgedBy.ONE_NUMBER or math.isnan(judged.estimate):
+    if judged is None or math.isnan(judged.estimate):
         return change
     delta = metric.delta_of_score(judged.estimate)
     ends = [metric.delta_of_score(end) if math.isfinite(end) else None

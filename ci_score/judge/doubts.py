@@ -39,7 +39,10 @@ def _limit_of(finding: Finding) -> float:
 def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
     if doubt is Doubt.VOID:
         void = [launch.side for launch in trial.case.launches if launch.void]
-        return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
+        if void or finding.pairs is None:
+            return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
+        pairs = len(finding.pairs.differences)
+        return Why.NOT_IN_EVERY_PAIR(missing=pairs - len(finding.pairs.sound), pairs=pairs)
     if finding.pairs is not None:
         return _of_pairs(finding, finding.pairs, judged)
     if finding.beside is not None:

@@ -128,6 +128,7 @@ class Why(StrEnum):
     UNCLEAR_HISTORY = "unclear_history", "runs enough launches"
     CONTRADICTS = "contradicts", "by_base"
     VOID_LAUNCHES = "void_launches", "head base"
+    NOT_IN_EVERY_PAIR = "not_in_every_pair", "missing pairs"
     TOO_NOISY = "too_noisy", "up_to"
     GATE_NOT_MEASURED = "gate_not_measured"
     GATE_WITHOUT_RATIO = "gate_without_ratio"

@@ -24,6 +24,8 @@ from ci_score.report.sentences import accepted_words, change_sentence, sentence
 # Beyond this the step's time and its throughput do not tell the same change.
 SAME_SHARE = 0.01
 NOT_JUDGED = "Not judged: "
+# A smaller share would be printed as 0.0 %.
+LEAST_SHOWN = 0.0005
 
 
 # What happened, and why where it is known.
@@ -149,7 +151,9 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
 
 def _compared(change: Change, case: Judged) -> str:
     """The change of one run per side, which lies within its limit."""
-    words = in_plain_words(change, case.changes) if change.delta else "The same time"
+    if abs(slower_by(change)) < LEAST_SHOWN:
+        return "The same time"
+    words = in_plain_words(change, case.changes)
     return f"{words}{within_limit(change) if slower_by(change) > 0 else ''}"
 
 
@@ -161,10 +165,14 @@ def _at_most(verdict: Verdict) -> str:
 
 
 def within_limit(change: Change) -> str:
-    """`, within the limit of 10 %`, as the policy says it of the metric that decides."""
+    """`, within the limit of 10 %`, in the same words as the change: of a throughput as time."""
     if change.fail_limit is None:
         return ""
-    shown = metric_of(change).show_delta(change.fail_limit).lstrip("+").replace(".0 ", " ")
+    metric = metric_of(change)
+    if change.metric == THROUGHPUT:
+        limit = slower_by(change.but(delta=-change.fail_limit))
+        return f", within the limit of {limit * 100:.1f} %".replace(".0 ", " ")
+    shown = metric.show_delta(change.fail_limit).lstrip("+").replace(".0 ", " ")
     return f", within the limit of {shown}"
 
 
