@@ -131,7 +131,7 @@ def _beside_history(
         used is None or used.of_session or trial.rules.measure.design in ("single", "interleaved")
     )
     if used is not None and not alone:
-        runs = _runs(change, metric, points, used.created_at)
+        runs = _runs(change, metric, points)
     launches = [launch for launch in trial.of_head() if metric.name in launch.values or launch.void]
     head = [_cost(launch, metric) for launch in launches]
     if all(math.isnan(one) for one in head):
@@ -148,16 +148,13 @@ def _or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _runs(
-    change: Change, metric: Metric, points: Sequence[HistoryPoint], until: str | None
-) -> list[float]:
+def _runs(change: Change, metric: Metric, points: Sequence[HistoryPoint]) -> list[float]:
     """The branch's runs, oldest first; the last one is the baseline's own."""
     own = _turned(change.base, metric)
-    points = [point for point in points if until is None or point.created_at <= until]
     values = [point.number(metric.name) for point in points]
     runs = [VOID if value is None else _turned(value, metric) for value in values]
     runs = [run for run in runs if math.isfinite(run)]
-    is_there = bool(points) and bool(runs) and math.isclose(runs[-1], own, rel_tol=1e-12)
+    is_there = bool(runs) and math.isclose(runs[-1], own, rel_tol=1e-12)
     return runs if is_there else [*runs, own]
 
 
