@@ -129,6 +129,7 @@ def _why_unusable(state: TrainerState, run: Run, measured: dict[str, Any]) -> st
         return (
             f"log_history has no train_runtime: this is a checkpoint of a run at step"
             f" {state.global_step}, and the trainer writes how long it took only at the end"
+            " (`trainer.save_state()` after `trainer.train()` keeps that)"
         )
     return None
 
@@ -169,6 +170,7 @@ def _notes_on_times(run: Run, times: _StepTimes, replaced: int) -> Iterator[str]
 
 def _capture(state: TrainerState, run: Run, evaluation_s: float) -> dict[str, float]:
     numbers = {
+        "global_step": float(state.global_step),
         "train_runtime_s": run.seconds,
         "evaluation_s": evaluation_s,
         "num_input_tokens_seen": state.num_input_tokens_seen,
