@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,7 @@ class OpWork(Value):
 
 
 MOST_RANKS = 256
+TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]
 
 
 class RankWork(Value):
@@ -102,6 +103,8 @@ class Profile(Value):
     rank: Count | None = None
     peak_memory_gb: NotNegative | None = None
     tool: str | None = None
+    # What took the times; None where the format does not tell, which is taken for a profiler.
+    timed_by: TimedBy | None = None
     sources: dict[str, str] = {}
     notes: Annotated[tuple[str, ...], Lax] = ()
     capture: dict[str, float] = {}
