@@ -65,7 +65,9 @@ def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
     of_card = [
         note for note in card.noted if case.has_profile or note.code not in LACKING_IN_A_PROFILE
     ]
-    of_reader = [Note(code="reader", words=words) for words in case.profile.notes]
+    # Beside measurements "the step time" of a reader is not the one that is judged.
+    about = "Of the profile: " if case.launches else ""
+    of_reader = [Note(code="reader", words=f"{about}{words}") for words in case.profile.notes]
     return (*of_card, *of_reader, *case.notes)
 
 

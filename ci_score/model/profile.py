@@ -96,7 +96,8 @@ class Profile(Value):
     phase_ops: dict[str, dict[str, OpWork]] = {}
     # Why the device was idle, as far as the host's part of a trace shows it: cause -> ms per step.
     idle_causes: dict[str, Milliseconds] = {}
-    # The step time under the profiler, where a measurement without one has replaced it.
+    # The step time under the profiler, where a measurement without one has replaced it; 0 where the
+    # profile had none.
     profiled_step_ms: Milliseconds | None = None
     throughput_tok_s: NotNegative | None = None
     world_size: DeviceCount | None = None
@@ -110,6 +111,11 @@ class Profile(Value):
     capture: dict[str, float] = {}
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     unusable: str | None = None
+
+    @property
+    def own_step_ms(self) -> float:
+        """The step that the phases and ops are parts of; 0 where the profile does not tell it."""
+        return self.avg_step_ms if self.profiled_step_ms is None else self.profiled_step_ms
 
     @property
     def measured_something(self) -> bool:

@@ -18,6 +18,7 @@ from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
+from tests.builders.traces.upstream import V2
 
 Out = pytest.CaptureFixture[str]
 
@@ -313,6 +314,60 @@ def test_timing__under_a_profiler_is_not_compared_with_unprofiled(here: Path) ->
     verdict = left(here).cases[0].verdict
     assert verdict is not None
     assert sentence(verdict.reasons[0]).endswith("timing: under a profiler here, unprofiled there")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("trainer", "by the trainer's log here, under a profiler there"),
+        ("runtime", "by the runtime itself here, under a profiler there"),
+        ("measured", "unprofiled here, under a profiler there"),
+    ],
+)
+def test_timing__of_two_sources_is_not_compared(
+    here: Path, capsys: Out, state: str, words: str
+) -> None:
+    """A trainer's seconds, a trace and a runtime's own clock time different things."""
+    measure(here, 1000.0)
+    assert execute(["run"]) == 0
+    (here / "profiles" / "p.json").unlink()
+    inputs = ["run"]
+    if state == "trainer":
+        write(here / "profiles" / "trainer_state.json", json.dumps(trained(1.0, tokens=1000)))
+    elif state == "runtime":
+        write(here / "profiles" / "step.json", json.dumps({**V2, "avg_step_ms": 1000.0}))
+    else:
+        write(here / "m.jsonl", launches({"step_ms": [1000.0], "tokens_per_step": 1000}))
+        inputs += ["--measurements", "m.jsonl"]
+    assert execute(inputs) == 3
+    printed = capsys.readouterr().out
+    assert f"not comparable in timing: {words}" in printed
+    label = left(here).cases[0].environment.timing
+    assert (f"timed {label}" in printed) == (label != "unprofiled")
+
+
+def test_timing__of_one_source_is_compared(here: Path, capsys: Out) -> None:
+    """The trainer's seconds of two runs, also where one was converted beside the accelerator."""
+    write(here / "out" / "trainer_state.json", json.dumps(trained(1.0, tokens=1000)))
+    assert execute(["run", "--profiles", "out"]) == 0
+    write(here / "out" / "trainer_state.json", json.dumps(trained(1.5, tokens=1000)))
+    converted = str(here / "profiles" / "p.json")
+    (here / "profiles").mkdir()
+    assert execute(["convert", str(here / "out"), "--json", "-o", converted]) == 0
+    assert execute(["run"]) == 1
+    assert "timed by the trainer's log" in capsys.readouterr().out
+
+
+def test_measurements__make_no_doubts_of_a_profile(here: Path) -> None:
+    """Its phases are parts of the profiled step, which is much longer than the measured one."""
+    measure(here, 1600.0, phases={"forward": phase(1500.0)}, wall_coverage=0.94)
+    write(here / "m.jsonl", launches({"launch": 0, "step_ms": [100.0] * 20}))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    report = (here / "ci-score" / "report.html").read_text(encoding="utf-8")
+    report += (here / "ci-score" / "report.md").read_text(encoding="utf-8")
+    assert "run totals" not in report
+    assert "The phases cover" not in report
+    assert "phases add up" not in report
 
 
 def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -> None:
