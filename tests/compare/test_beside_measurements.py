@@ -10,9 +10,10 @@ from ci_score.compare import Workload, measured_case
 from ci_score.compare.explanation import timeline_of
 from ci_score.launches.lines import Launch, SideLaunches
 from ci_score.model.profile import Profile
-from ci_score.model.record import Measured
+from ci_score.model.record import Judged, Measured
 from ci_score.model.stages import CaseInput
 from ci_score.report import words
+from ci_score.report.html.figures import phase_stack
 from tests.builders import phase, profile, runtime
 
 GRADED = Workload(hardware="L4", bytes_per_token=1e6)
@@ -73,6 +74,18 @@ def test_phases__of_a_profile_without_a_step_are_not_compared_with_the_measured_
     case = measured(50.0, step_ms=0.0, tokens_per_step=1000)
     assert not case.scorecard.bottleneck_known
     assert "run totals" not in said(case)
+
+
+def test_figure__what_lies_outside_all_phases_is_of_the_profiled_step() -> None:
+    """A step that took longer when it was measured has no gaps for that."""
+    case = measured(5000.0, phases={"forward": phase(400.0), "backward": phase(550.0)})
+    stack = phase_stack(Judged.of(case))
+    assert stack is not None
+    assert {row.name: row.times[0] for row in stack.legend} == {
+        "forward": 400.0,
+        "backward": 550.0,
+        "outside all phases": 50.0,
+    }
 
 
 def test_notes__of_a_reader_are_about_the_profile() -> None:

@@ -91,7 +91,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "trainer-state",
         "Hugging Face trainer_state.json",
-        "2 real files",
+        "2 real files; runs of transformers 4.46, 4.57, 5.0 and 5.23, resumed and not",
         "trainer_state",
         timed_by="the trainer's log",
     ),
