@@ -31,6 +31,7 @@ from ci_score.traces.parallel import Problem, processes, read_all
 from ci_score.traces.source import ProfileSource
 from tests.builders import profile, shared
 from tests.builders.traces.trainer_state import trained
+from tests.builders.traces.valid_files import valid_files
 
 Out = pytest.CaptureFixture[str]
 
@@ -61,6 +62,17 @@ def test_normalised__reads_back_equal() -> None:
         op_categories={"gemm": 1.0}, capture={"gpu_span_ms": 2.0}, unusable="why",
     )  # fmt: skip
     assert read_profile(source(normalised(whole).encode())) == whole
+
+
+def test_formats__say_what_took_the_times() -> None:
+    """Times are compared only with times of the same source; the reference's profile tells none."""
+    runtime = ("canary", "parity-profile", "apr", "step-profiler", "text-table", "log")
+    others = {"trainer-state": "the trainer's log", "normalised": None, "reference": None}
+    for name, data in valid_files().items():
+        told = "the runtime itself" if name in runtime else others.get(name, "a profiler")
+        assert read_profile(source(data)).timed_by == told
+    trainer = read_profile(source(valid_files()["trainer-state"]))
+    assert read_profile(source(normalised(trainer).encode())) == trainer
 
 
 @pytest.mark.parametrize("command", ["convert {0}", "convert --json {0}", "score {0}"])

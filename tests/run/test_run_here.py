@@ -16,6 +16,7 @@ from ci_score.model.record import Record
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
+from ci_score.run.case_files import files_of_artifact
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
 from tests.builders.traces.upstream import V2
@@ -139,6 +140,18 @@ def test_trainer__each_folder_of_runs_is_a_case(here: Path) -> None:
     write(here / "out" / "checkpoint-7" / "p.json", profile().model_dump_json())
     assert execute(["run", "--profiles", "out"]) == 0
     assert [found.name for found in left(here).cases] == ["a", "b", "checkpoint-7"]
+
+
+@pytest.mark.parametrize("top", ["", "llama/"])
+def test_trainer__checkpoints_in_an_artifact_are_no_cases(top: str) -> None:
+    """An artifact of a trainer's folder is read like the folder."""
+    state = json.dumps(trained()).encode()
+    names = ("trainer_state.json", "checkpoint-20/trainer_state.json", "checkpoint-20/config.json")
+    members = [(f"{top}{name}", state) for name in names]
+    files = files_of_artifact([*members, ("checkpoint-7/p.json", b"{}")], None)
+    case = "llama" if top else "training"
+    assert [file.name for file in files[case]] == [f"{top}{name}" for name in names[:2]]
+    assert sorted(files) == sorted([case, "checkpoint-7"])
 
 
 @pytest.mark.parametrize("where", ["out", "out/checkpoint-60", "a=out/*/trainer_state.json"])
