@@ -11,7 +11,7 @@ import click
 
 from ci_score.cli import options
 from ci_score.cli.console import progress
-from ci_score.errors import BadInputError, WrongUseError
+from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name
 from ci_score.model.profile import Profile
 from ci_score.report import profile_text
@@ -58,7 +58,7 @@ def command(
     jobs: int | None,
     scheduler: str | None,
     unpacked_limit: float,
-) -> None:
+) -> int:
     """Read FILES of a profiler (or folders, or -) and print what they say about one step.
 
     Several files are one case: the ranks of a job, or captures of the same work. With --json the
@@ -66,7 +66,8 @@ def command(
 
     The format is recognised by content: names do not matter, and files may be gzipped. `ci-score
     formats` lists the formats. From a damaged file everything that is intact is used, and the notes
-    say what is missing. If nothing can be read, the error says where, and the exit code is 2.
+    say what is missing. If nothing can be read, the error says where, and the exit code is 2. If
+    what was read is not usable, as of a run that crashed, it is printed, and the exit code is 3.
 
     \b
     Examples:
@@ -89,6 +90,7 @@ def command(
     profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})
     text = normalised(profile) if as_json else profile_text(profile)
     options.Output(as_json, "terminal", output).write(text)
+    return EXIT_OK if profile.unusable is None else EXIT_UNJUDGED
 
 
 def _sources(file: str, limit: int) -> Iterator[ProfileSource]:

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from ci_score.cli import options
+from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
 from ci_score.files.disk import STANDARD_INPUT
 from ci_score.files.strict_json import dump
 from ci_score.model.scorecard import ParityProfile
-from ci_score.reference import compute_parity
+from ci_score.reference import ParitySide, compute_parity
 from ci_score.report import render_parity
 from ci_score.run import read_side
 
@@ -20,14 +21,15 @@ from ci_score.run import read_side
 @click.argument("ours", type=click.Path(allow_dash=True))
 @click.argument("theirs", type=click.Path(allow_dash=True))
 @options.output_options
-def command(ours: str, theirs: str, **chosen: Any) -> None:
+def command(ours: str, theirs: str, **chosen: Any) -> int:
     """Compare OURS with THEIRS, op by op.
 
     Each is a profile in any format (see `ci-score formats`), or JSON with runtime,
     throughput_tok_s, step_time_ms, kernel_launches_per_step and ops (name to milliseconds per
     step). Traces are compared by what their kernels do, because two runtimes name them differently.
     Every ratio is OURS divided by THEIRS. If the compared ops cover less than half of either side's
-    time, there is no judgement. One of the two may be - for standard input.
+    time, there is no judgement; where a side is not usable, the exit code is 3. One of the two may
+    be - for standard input.
 
     \b
     Examples:
@@ -39,8 +41,11 @@ def command(ours: str, theirs: str, **chosen: Any) -> None:
     output = options.output_of(chosen)
     # Files of the same name, as main/trace.json and pr/trace.json, are called ours and theirs.
     alike = _name(ours) == _name(theirs)
-    parity = compute_parity(_side(ours, "ours", alike=alike), _side(theirs, "theirs", alike=alike))
+    sides = _side(ours, "ours", alike=alike), _side(theirs, "theirs", alike=alike)
+    parity = compute_parity(*sides)
     output.write(dump(parity) if output.as_json else render_parity(parity, output.style))
+    unusable = any(isinstance(side, ParitySide) and side.unusable for side in sides)
+    return EXIT_UNJUDGED if unusable else EXIT_OK
 
 
 def _side(file: str, role: str, *, alike: bool) -> ParityProfile:

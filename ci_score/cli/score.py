@@ -8,9 +8,9 @@ import click
 
 from ci_score.baselines import read_record
 from ci_score.cli import options
-from ci_score.cli.console import progress
+from ci_score.cli.console import progress, say
 from ci_score.compare import compared, measured_case
-from ci_score.errors import EXIT_OK, WrongUseError
+from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, WrongUseError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
 from ci_score.files.strict_json import dump
 from ci_score.judge import decide, exit_code
@@ -41,8 +41,9 @@ from ci_score.traces import read_profile
 def command(profile: str, baseline: str | None, case_name: str | None, **values: Any) -> int:
     """Score one PROFILE (a file, or - for standard input).
 
-    Without a baseline it describes the profile and exits with 0. With one it judges: it exits with
-    1 on a regression that --fail-on names, and with 3 if there was nothing to compare.
+    Without a baseline it describes the profile and exits with 0, or with 3 if it is not usable.
+    With one it judges: it exits with 1 on a regression that --fail-on names, and with 3 if there
+    was nothing to compare.
 
     \b
     Examples:
@@ -64,7 +65,12 @@ def command(profile: str, baseline: str | None, case_name: str | None, **values:
     record = Record.describing([case])
     style = output.style
     output.write(dump(case.scorecard) if output.as_json else render(record, style))
-    return EXIT_OK if baseline is None else exit_code(record, gate)
+    if baseline is not None:
+        return exit_code(record, gate)
+    if read.unusable is None:
+        return EXIT_OK
+    say(f"{source.name} is not usable: {read.unusable}")
+    return EXIT_UNJUDGED
 
 
 def _case_of(name: str, case_name: str | None) -> Judged:

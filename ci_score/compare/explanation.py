@@ -53,7 +53,7 @@ _TOLD_BY_TEMPLATE = frozenset({"elementwise", "copy", "reduce", "other", ""})
 
 def timeline_of(profile: Profile) -> Timeline | None:
     """The step divided by what the device did, or by its phases; None if neither is known."""
-    step_ms = profile.profiled_step_ms or profile.avg_step_ms
+    step_ms = profile.own_step_ms
     if profile.unusable is not None or step_ms <= 0:
         return None
     if profile.device_busy_ms is not None and profile.compute_ms is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from ci_score.compare.advice import advice_on
 from ci_score.compare.efficiency import Workload, training_scorecard
@@ -11,9 +10,9 @@ from ci_score.compare.explanation import categories_of, op_details_of, timeline_
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.launches import as_one
-from ci_score.model.environment import Environment
+from ci_score.model.environment import Environment, Timing
 from ci_score.model.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
-from ci_score.model.profile import Profile, op_totals
+from ci_score.model.profile import Profile, TimedBy, op_totals
 from ci_score.model.reasons import Note, Reason, Why, quoted
 from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured
 from ci_score.model.scorecard import ParityProfile, Scorecard
@@ -66,7 +65,9 @@ def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
     of_card = [
         note for note in card.noted if case.has_profile or note.code not in LACKING_IN_A_PROFILE
     ]
-    of_reader = [Note(code="reader", words=words) for words in case.profile.notes]
+    # Beside measurements "the step time" of a reader is not the one that is judged.
+    about = "Of the profile: " if case.launches else ""
+    of_reader = [Note(code="reader", words=f"{about}{words}") for words in case.profile.notes]
     return (*of_card, *of_reader, *case.notes)
 
 
@@ -174,11 +175,20 @@ def _metrics(
     return {name: value for name, value in sorted(known.items()) if value is not None}
 
 
-def _timing(case: CaseInput) -> Literal["under a profiler", "unprofiled"] | None:
-    """How it was timed. A profiler makes steps longer, so only like times are compared."""
+def _timing(case: CaseInput) -> Timing | None:
+    """How it was timed. Only times of the same source are compared."""
     if case.launches:
         return "unprofiled"
-    return "under a profiler" if case.profile.avg_step_ms > 0 else None
+    if not case.profile.avg_step_ms and not case.profile.throughput_tok_s:
+        return None
+    return _TIMINGS[case.profile.timed_by or "a profiler"]
+
+
+_TIMINGS: dict[TimedBy, Timing] = {
+    "a profiler": "under a profiler",
+    "the trainer's log": "by the trainer's log",
+    "the runtime itself": "by the runtime itself",
+}
 
 
 def _names(launches: Iterable[LaunchNumbers]) -> set[str]:

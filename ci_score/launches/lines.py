@@ -157,9 +157,9 @@ class SideLaunches:
         memory = [one.peak_memory_gb for one in sound if one.peak_memory_gb is not None]
         return profile.but(
             avg_step_ms=statistics.fmean(one.mean_ms for one in sound) if sound else 0.0,
-            profiled_step_ms=profile.avg_step_ms or None,
+            profiled_step_ms=profile.avg_step_ms,
             peak_memory_gb=max(memory, default=profile.peak_memory_gb),
-            steps=sum(len(launch.timed_ms) for launch in sound),
+            sources={**profile.sources, "avg_step_ms": "the measurements"},
             tokens_per_step=tokens if tokens is not None else _tokens_of(profile),
             # The profile's throughput is of the profiled run; the tokens give the measured one.
             throughput_tok_s=None,

@@ -11,6 +11,9 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.values import DeviceCount, ShortText, Value
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
+# How it was timed. A profiler makes steps longer, a trainer counts evaluation: times of two sources
+# are times of different things.
+Timing = Literal["under a profiler", "unprofiled", "by the trainer's log", "by the runtime itself"]
 # What makes a measurement worthless, unless the policy says that it does not.
 Disturbance = Literal["throttled", "shared", "crashed", "nan"]
 
@@ -28,7 +31,7 @@ class Environment(Value):
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
     precision: ShortText | None = None
-    timing: Literal["under a profiler", "unprofiled"] | None = None
+    timing: Timing | None = None
     versions: dict[ShortText, ShortText] = {}
     disturbances: dict[ShortText, ShortText] = {}
     gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,7 @@ class OpWork(Value):
 
 
 MOST_RANKS = 256
+TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]
 
 
 class RankWork(Value):
@@ -95,18 +96,26 @@ class Profile(Value):
     phase_ops: dict[str, dict[str, OpWork]] = {}
     # Why the device was idle, as far as the host's part of a trace shows it: cause -> ms per step.
     idle_causes: dict[str, Milliseconds] = {}
-    # The step time under the profiler, where a measurement without one has replaced it.
+    # The step time under the profiler, where a measurement without one has replaced it; 0 where the
+    # profile had none.
     profiled_step_ms: Milliseconds | None = None
     throughput_tok_s: NotNegative | None = None
     world_size: DeviceCount | None = None
     rank: Count | None = None
     peak_memory_gb: NotNegative | None = None
     tool: str | None = None
+    # What took the times; None where the format does not tell, which is taken for a profiler.
+    timed_by: TimedBy | None = None
     sources: dict[str, str] = {}
     notes: Annotated[tuple[str, ...], Lax] = ()
     capture: dict[str, float] = {}
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     unusable: str | None = None
+
+    @property
+    def own_step_ms(self) -> float:
+        """The step that the phases and ops are parts of; 0 where the profile does not tell it."""
+        return self.avg_step_ms if self.profiled_step_ms is None else self.profiled_step_ms
 
     @property
     def measured_something(self) -> bool:

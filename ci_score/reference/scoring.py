@@ -88,7 +88,7 @@ def _scorecard(
         recommendations=_recommendations(grade, bottleneck, overhead, ratio),
         noted=_notes(profile, throughput, hardware, ratio),
         ungraded_reason=_ungraded_reason(throughput, hardware),
-        bottleneck_known=bool(profile.phases) and profile.avg_step_ms > 0,
+        bottleneck_known=bool(profile.phases) and profile.own_step_ms > 0,
     )
     if baseline is None:
         return card
@@ -120,9 +120,9 @@ def grade_of(efficiency: float) -> Grade:
 
 
 def _launch_overhead(profile: Profile) -> float:
-    if profile.avg_step_ms <= 0:
+    if profile.own_step_ms <= 0:
         return 0.0
-    covered = _phase_total_ms(profile) / profile.avg_step_ms
+    covered = _phase_total_ms(profile) / profile.own_step_ms
     return 1.0 - min(covered, 1.0)
 
 
@@ -243,6 +243,9 @@ def _notes(
 
 
 def _profile_notes(profile: Profile) -> Iterable[Note]:
+    # Beside a measurement without a profiler, the phases are those of another step.
+    is_beside = profile.profiled_step_ms is not None
+    step, wall = ("profiled step",) * 2 if is_beside else ("step", "wall time")
     if not profile.phases:
         yield Note(
             code="no_phases",
@@ -256,13 +259,13 @@ def _profile_notes(profile: Profile) -> Iterable[Note]:
         )
     if profile.avg_step_ms == 0:
         yield Note(code="no_step_time", words="The step time is 0: it was not measured.")
-    elif profile.phases and profile.steps > 1:
-        times = _phase_total_ms(profile) / profile.avg_step_ms
+    elif profile.phases and profile.steps > 1 and profile.own_step_ms > 0:
+        times = _phase_total_ms(profile) / profile.own_step_ms
         if times > RUN_TOTALS_FROM:
             yield Note(
                 code="run_totals",
-                words=f"The phases add up to {times:.1f} times the step: these look like run totals"
-                f" of {profile.steps} steps, where times per step are expected.",
+                words=f"The phases add up to {times:.1f} times the {step}: these look like run"
+                f" totals of {profile.steps} steps, where times per step are expected.",
             )
     if profile.wall_coverage == 0:
         yield Note(
@@ -280,7 +283,7 @@ def _profile_notes(profile: Profile) -> Iterable[Note]:
         shown = math.floor(profile.wall_coverage * 1000) / 10
         yield Note(
             code="low_coverage",
-            words=f"The phases cover {shown:.1f} % of the wall time (below {LEAST_COVERAGE:.0%}):"
+            words=f"The phases cover {shown:.1f} % of the {wall} (below {LEAST_COVERAGE:.0%}):"
             " what happens in the rest is not known.",
         )
 

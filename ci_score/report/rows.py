@@ -224,8 +224,9 @@ def _measured(case: Judged) -> Iterable[str]:
         if kind in kinds:
             yield text.format(kinds[kind].samples)
             break
-    if case.environment.timing == "under a profiler":
-        yield "timed under the profiler"
+    timing = case.environment.timing
+    if timing is not None and timing != "unprofiled":
+        yield f"timed {'under the profiler' if timing == 'under a profiler' else timing}"
 
 
 # --- what to do next ----------------------------------------------------------------------------

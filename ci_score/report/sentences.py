@@ -291,7 +291,9 @@ SENTENCES: dict[Why, Row] = {
     ),
     # There is no baseline.
     Why.NO_BASELINE: _no_baseline,
-    Why.MISMATCH: "{key}: {here} here, {there} there",
+    Why.MISMATCH: lambda key, here, there: (
+        f"{'not comparable in timing' if key == 'timing' else key}: {here} here, {there} there"
+    ),
     Why.MISMATCH_IN: "{record}: {why}",
     Why.NOTHING_OF_CASE: "{record}: measured nothing of {case}",
     Why.NO_SUCH_CASE: "no record has a case {case!r}",

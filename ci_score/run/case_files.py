@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
+from ci_score.files.checkpoints import checkpoints_among, folders_of
 from ci_score.launches import ENVIRONMENT_FILE
 from ci_score.model.record import DEFAULT_CASE, MOST_CASES, case_name
 from ci_score.traces import ProfileSource
@@ -132,10 +133,12 @@ def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) ->
     """The members of one artifact: all of the named case, else one case per top folder."""
     files_of: CaseFiles = {case: []} if case else {}
     whole = dict(members)
+    checkpoints = checkpoints_among(map(PurePosixPath, whole))
     for name, data in whole.items():
-        parts = PurePosixPath(name).parts
-        if parts and _is_profile(parts[-1]):
-            folder = case_name(parts[0]) if len(parts) > 1 else DEFAULT_CASE
+        path = PurePosixPath(name)
+        folders = folders_of(path, checkpoints)
+        if folders is not None and path.name and _is_profile(path.name):
+            folder = case_name(folders[0]) if folders else DEFAULT_CASE
             file = CaseFile(name, data=data, environment=_environment_among(whole, name))
             files_of.setdefault(case or folder, []).append(file)
     return files_of
@@ -185,9 +188,13 @@ def _files_of(
     if not path.is_dir():
         yield name or DEFAULT_CASE, _case_file(path, workspace, path.parent)
         return
-    for file in sorted(path.rglob("*")):
-        if file.is_file() and is_input(file.name) and not _is_kept_by_a_session(file, path):
-            folders = file.relative_to(path).parts[:-1]
+    found = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    checkpoints = checkpoints_among(file.relative_to(path) for file in found)
+    for file in found:
+        folders = folders_of(file.relative_to(path), checkpoints)
+        if folders is None or not is_input(file.name):
+            continue
+        if not _is_kept_by_a_session(file, path):
             case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
             yield case, _case_file(file, workspace, path)
 

@@ -1,4 +1,4 @@
-"""Many files, one case: the ranks of a job, and several captures of the same rank.
+"""Many files, one case: the ranks of a job, several captures of the same rank, states of a run.
 
 What is merged has to be one job: files of other machines, tools or work are refused. A merged
 profile is put together from several files, so each of its numbers says whose it is.
@@ -13,16 +13,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from ci_score.errors import BadInputError
+from ci_score.model.lists import some_of
 from ci_score.model.profile import MOST_RANKS, Phase, Profile, RankWork
+from ci_score.model.sums import plain_sum
 from ci_score.traces.formats import can_lie_beside
 from ci_score.traces.parallel import Problem
 from ci_score.traces.source import ProfileSource
+from ci_score.traces.states import without_older_states
 
 # Less than this share of the step more than any other rank's work is the noise of a machine.
 STRAGGLES_FROM = 0.02
-# Captures of the same work start about the same number of kernels; shapes may vary a little. Times
-# vary for other reasons, too, so that they only raise a doubt.
+# Captures of the same work start about the same number of kernels; shapes may vary a little.
 MOST_APART = 1.25
+# How far from the middle one a capture's time may lie. Captures of one job differ by 2 to 3 %, the
+# halves of one by up to 8 % where a data loader stalls. Old captures beside a slow one would else
+# be judged in its place.
+FAR_APART = 0.1
 NAMED_FILES = 3
 NAMED_STRAYS = 5
 
@@ -82,8 +88,10 @@ def merged(files: Sequence[tuple[str, Profile]]) -> Profile:
     """One profile of all files of a case (at least one), each with its name.
 
     Files of different ranks are one job, whose step is its slowest rank's. Files of the same rank,
-    or of none, are captures of the same work, whose step is their median.
+    or of none, are captures of the same work, whose step is their mean. Of a trainer's states of
+    one run the newest serves.
     """
+    files, older = without_older_states(files)
     usable = [(name, profile) for name, profile in files if profile.unusable is None]
     if not usable:
         return files[0][1]
@@ -96,7 +104,9 @@ def merged(files: Sequence[tuple[str, Profile]]) -> Profile:
         by_rank.setdefault(_rank(name, profile), []).append(_Part(name, profile))
     ranks = {rank: _of_captures(captures) for rank, captures in by_rank.items()}
     one = _of_ranks(ranks) if len(ranks) > 1 else next(iter(ranks.values()))
-    return one.model_copy(update={"notes": (*one.notes, *left_out)}) if left_out else one
+    if not (older or left_out):
+        return one
+    return one.model_copy(update={"notes": (*one.notes, *older, *left_out)})
 
 
 def _rank(name: str, profile: Profile) -> int | None:
@@ -190,15 +200,17 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _of_captures(captures: list[_Part]) -> Profile:
-    """The capture in the middle, with the steps of all of them."""
+    """The capture in the middle, with the mean and the steps of all of them."""
     if len(captures) == 1:
         return captures[0].profile
     profiles = [part.profile for part in captures]
+    _refuse_far_apart(captures)
     ordered = sorted(captures, key=lambda part: part.profile.avg_step_ms)
     steps = [part.profile.avg_step_ms for part in ordered]
     count = len(captures)
     own: dict[str, tuple[Any, str]] = {
-        "avg_step_ms": (statistics.median(steps), f"median of {count} captures"),
+        "avg_step_ms": (plain_sum(steps) / count, f"mean of {count} captures"),
+        "throughput_tok_s": _mean_throughput(profiles),
         "steps": (sum(profile.steps for profile in profiles), f"of {count} captures together"),
         "step_times_ms": (
             tuple(time for profile in profiles for time in profile.step_times_ms),
@@ -206,9 +218,37 @@ def _of_captures(captures: list[_Part]) -> Profile:
         ),
         **_of_all(captures),
     }
-    doubt = " That is much for the same work." if steps[-1] > steps[0] * MOST_APART else ""
-    notes = (f"{count} captures: {_span(steps)} a step.{doubt}",)
+    notes = (f"{count} captures: {_span(steps)} a step.",)
     return _put_together(ordered[count // 2], captures, own, notes)
+
+
+def _mean_throughput(profiles: Sequence[Profile]) -> tuple[float | None, str]:
+    """That of all captures together, where each says its own: the mean of the times of a token."""
+    rates = [profile.throughput_tok_s for profile in profiles if profile.throughput_tok_s]
+    if len(rates) < len(profiles):
+        return None, ""
+    return len(rates) / plain_sum(1 / rate for rate in rates), f"mean of {len(rates)} captures"
+
+
+def _refuse_far_apart(captures: Sequence[_Part]) -> None:
+    """Captures whose times are not alike are of different work, whatever else they share."""
+    rates = [(part.called, part.profile.throughput_tok_s) for part in captures]
+    _refuse_far("ms a step", [(part.called, part.profile.avg_step_ms) for part in captures])
+    _refuse_far("tok/s", [(name, rate) for name, rate in rates if rate])
+
+
+def _refuse_far(unit: str, told: Sequence[tuple[str, float]]) -> None:
+    middle = statistics.median_low([value for _, value in told] or [0.0])
+    if all(abs(value - middle) <= FAR_APART * middle for _, value in told):
+        return
+    furthest = sorted(told, key=lambda row: -abs(row[1] - middle))
+    listed = some_of([f"{name} {value:.4g}" for name, value in furthest])
+    raise BadInputError(
+        f"{len(told)} captures",
+        found=f"times that are too far apart for the same work ({unit}: {listed})",
+        expected=f"captures within {FAR_APART:.0%} of the middle one ({middle:.4g} {unit}):"
+        " leave only those of this run, or name a case each, as in `name=glob`",
+    )
 
 
 # --- ranks of a job -----------------------------------------------------------------------------

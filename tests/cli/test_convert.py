@@ -30,6 +30,8 @@ from ci_score.traces.formats.reference import normalised
 from ci_score.traces.parallel import Problem, processes, read_all
 from ci_score.traces.source import ProfileSource
 from tests.builders import profile, shared
+from tests.builders.traces.trainer_state import trained
+from tests.builders.traces.valid_files import valid_files
 
 Out = pytest.CaptureFixture[str]
 
@@ -60,6 +62,38 @@ def test_normalised__reads_back_equal() -> None:
         op_categories={"gemm": 1.0}, capture={"gpu_span_ms": 2.0}, unusable="why",
     )  # fmt: skip
     assert read_profile(source(normalised(whole).encode())) == whole
+
+
+def test_formats__say_what_took_the_times() -> None:
+    """Times are compared only with times of the same source; the reference's profile tells none."""
+    runtime = ("canary", "parity-profile", "apr", "step-profiler", "text-table", "log")
+    others = {"trainer-state": "the trainer's log", "normalised": None, "reference": None}
+    for name, data in valid_files().items():
+        told = "the runtime itself" if name in runtime else others.get(name, "a profiler")
+        assert read_profile(source(data)).timed_by == told
+    trainer = read_profile(source(valid_files()["trainer-state"]))
+    assert read_profile(source(normalised(trainer).encode())) == trainer
+
+
+@pytest.mark.parametrize("command", ["convert {0}", "convert --json {0}", "score {0}"])
+@pytest.mark.parametrize("usable", [True, False])
+def test_not_usable__is_never_exit_0(here: Path, capsys: Out, command: str, usable: bool) -> None:
+    """A checkpoint that does not tell how long its steps took is printed, and is no success."""
+    state = json.dumps(trained(tokens=0, ended=usable))
+    (here / "trainer_state.json").write_text(state, encoding="utf-8")
+    assert execute(command.format("trainer_state.json").split()) == (0 if usable else 3)
+    printed = capsys.readouterr()
+    assert ("log_history has no train_runtime" in printed.out + printed.err) is not usable
+
+
+def test_not_usable__is_no_side_of_a_parity(here: Path) -> None:
+    """Nothing was compared, whichever side it is."""
+    for name, ended in (("whole", True), ("cut", False)):
+        state = json.dumps(trained(tokens=0, ended=ended))
+        (here / name).write_text(state, encoding="utf-8")
+    assert execute(["parity", "whole", "whole"]) == 0
+    assert execute(["parity", "whole", "cut"]) == 3
+    assert execute(["parity", "cut", "whole"]) == 3
 
 
 def test_reference__ignores_what_only_our_own_profile_knows() -> None:
@@ -329,11 +363,12 @@ def test_parity__reads_what_convert_reads(here: Path, capsys: Out, kind: str) ->
     """A profile that names a runtime somewhere is no bare side of a parity."""
     (here / "ours.json").write_text(json.dumps(NESTED_RUNTIMES[kind]), encoding="utf-8")
     (here / "theirs.json").write_text(normalised(profile()), encoding="utf-8")
-    assert execute(["convert", "ours.json"]) == 0
-    assert execute(["parity", "ours.json", "theirs.json"]) == 0
+    code = 3 if kind.startswith("parity profile") else 0
+    assert execute(["convert", "ours.json"]) == code
+    assert execute(["parity", "ours.json", "theirs.json"]) == code
     text = capsys.readouterr().out
     assert "Parity not judged: " in text
-    assert ("measured nothing" in text) is kind.startswith("parity profile")
+    assert ("measured nothing" in text) is (code == 3)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,10 @@ from ci_score.model.record import Record
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
+from ci_score.run.case_files import files_of_artifact
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
+from tests.builders.traces.trainer_state import trained
+from tests.builders.traces.upstream import V2
 
 Out = pytest.CaptureFixture[str]
 
@@ -94,10 +97,94 @@ def test_profiles__what_lies_beside_them_is_no_profile(here: Path) -> None:
 
 def test_profiles__several_files_of_one_case_are_merged(here: Path) -> None:
     """Captures of the same work are one case."""
-    for name, step_ms in (("a", 100.0), ("b", 104.0), ("c", 101.0)):
+    for name, step_ms in (("a", 100.0), ("b", 105.0), ("c", 101.0)):
         measure(here, step_ms, f"profiles/{name}.json")
     assert execute(["run"]) == 0
-    assert left(here).cases[0].scorecard.step_time_ms == 101.0
+    assert left(here).cases[0].scorecard.step_time_ms == 102.0
+
+
+def test_profiles__two_old_captures_beside_a_slow_one_are_not_judged(
+    here: Path, capsys: Out
+) -> None:
+    """A change that leaves fast captures of its base would be judged by them."""
+    measure(here, 100.0)
+    assert execute(["run"]) == 0
+    for name, step_ms in (("old-1", 100.0), ("old-2", 100.0), ("p", 130.0)):
+        measure(here, step_ms, f"profiles/{name}.json")
+    assert execute(["run"]) == 3
+    printed = capsys.readouterr().out
+    assert "too far apart for the same work" in printed
+    assert "profiles/p.json 130" in printed
+
+
+def train(here: Path, where: str, **fields: Any) -> None:
+    write(here / "out" / where / "trainer_state.json", json.dumps(trained(**fields)))
+
+
+def test_trainer__checkpoints_are_no_cases(here: Path) -> None:
+    """A trainer's folder is one case, by the state at its end; weights beside are not read."""
+    train(here, "", tokens=0)
+    for step in (20, 60):
+        train(here, f"checkpoint-{step}", tokens=0, ended=False)
+        write(here / "out" / f"checkpoint-{step}" / "config.json", "{}")
+    assert execute(["run", "--profiles", "out"]) == 0
+    (found,) = left(here).cases
+    assert (found.name, found.scorecard.step_time_ms) == ("training", 2000.0)
+    assert "config.json" not in " ".join(found.scorecard.notes)
+
+
+def test_trainer__each_folder_of_runs_is_a_case(here: Path) -> None:
+    """Below it, checkpoints belong to it."""
+    for run in ("a", "b"):
+        train(here, f"{run}/checkpoint-60", ended=False)
+    write(here / "out" / "checkpoint-7" / "p.json", profile().model_dump_json())
+    assert execute(["run", "--profiles", "out"]) == 0
+    assert [found.name for found in left(here).cases] == ["a", "b", "checkpoint-7"]
+
+
+@pytest.mark.parametrize("top", ["", "llama/"])
+def test_trainer__checkpoints_in_an_artifact_are_no_cases(top: str) -> None:
+    """An artifact of a trainer's folder is read like the folder."""
+    state = json.dumps(trained()).encode()
+    names = ("trainer_state.json", "checkpoint-20/trainer_state.json", "checkpoint-20/config.json")
+    members = [(f"{top}{name}", state) for name in names]
+    files = files_of_artifact([*members, ("checkpoint-7/p.json", b"{}")], None)
+    case = "llama" if top else "training"
+    assert [file.name for file in files[case]] == [f"{top}{name}" for name in names[:2]]
+    assert sorted(files) == sorted([case, "checkpoint-7"])
+
+
+@pytest.mark.parametrize("where", ["out", "out/checkpoint-60", "a=out/*/trainer_state.json"])
+def test_trainer__a_checkpoint_that_tells_no_time_is_not_usable(
+    here: Path, capsys: Out, where: str
+) -> None:
+    """Nothing measured is no pass, on a first run and beside a baseline."""
+    train(here, "checkpoint-60", tokens=0, ended=False)
+    assert execute(["run", "--profiles", where]) == 3
+    assert execute(["run", "--profiles", where]) == 3
+    assert "log_history has no train_runtime" in capsys.readouterr().out
+
+
+def test_trainer__stalls_that_a_median_hides_are_a_regression(here: Path) -> None:
+    """Three steps of ten take four times as long."""
+    state = trained(tokens=0)
+
+    def run(*seconds: float) -> int:
+        steps = [{"step": n, "step_time": s} for n, s in enumerate(seconds, start=1)]
+        logged = {**state, "log_history": [*steps, *state["log_history"]]}
+        write(here / "out" / "trainer_state.json", json.dumps(logged))
+        return execute(["run", "--profiles", "out"])
+
+    assert run(*(3.0,) * 10) == 0
+    assert run(*(3.0,) * 7, *(12.0,) * 3) == 1
+
+
+def test_trainer__a_resumed_run_is_judged_by_its_own_steps(here: Path) -> None:
+    """Its seconds, divided by all steps, would hide that it is slower."""
+    train(here, "", step_s=2.0)
+    assert execute(["run", "--profiles", "out"]) == 0
+    train(here, "", step_s=3.0, resumed_at=25)
+    assert execute(["run", "--profiles", "out"]) == 1
 
 
 def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys: Out) -> None:
@@ -240,6 +327,60 @@ def test_timing__under_a_profiler_is_not_compared_with_unprofiled(here: Path) ->
     verdict = left(here).cases[0].verdict
     assert verdict is not None
     assert sentence(verdict.reasons[0]).endswith("timing: under a profiler here, unprofiled there")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("trainer", "by the trainer's log here, under a profiler there"),
+        ("runtime", "by the runtime itself here, under a profiler there"),
+        ("measured", "unprofiled here, under a profiler there"),
+    ],
+)
+def test_timing__of_two_sources_is_not_compared(
+    here: Path, capsys: Out, state: str, words: str
+) -> None:
+    """A trainer's seconds, a trace and a runtime's own clock time different things."""
+    measure(here, 1000.0)
+    assert execute(["run"]) == 0
+    (here / "profiles" / "p.json").unlink()
+    inputs = ["run"]
+    if state == "trainer":
+        write(here / "profiles" / "trainer_state.json", json.dumps(trained(1.0, tokens=1000)))
+    elif state == "runtime":
+        write(here / "profiles" / "step.json", json.dumps({**V2, "avg_step_ms": 1000.0}))
+    else:
+        write(here / "m.jsonl", launches({"step_ms": [1000.0], "tokens_per_step": 1000}))
+        inputs += ["--measurements", "m.jsonl"]
+    assert execute(inputs) == 3
+    printed = capsys.readouterr().out
+    assert f"not comparable in timing: {words}" in printed
+    label = left(here).cases[0].environment.timing
+    assert (f"timed {label}" in printed) == (label != "unprofiled")
+
+
+def test_timing__of_one_source_is_compared(here: Path, capsys: Out) -> None:
+    """The trainer's seconds of two runs, also where one was converted beside the accelerator."""
+    write(here / "out" / "trainer_state.json", json.dumps(trained(1.0, tokens=1000)))
+    assert execute(["run", "--profiles", "out"]) == 0
+    write(here / "out" / "trainer_state.json", json.dumps(trained(1.5, tokens=1000)))
+    converted = str(here / "profiles" / "p.json")
+    (here / "profiles").mkdir()
+    assert execute(["convert", str(here / "out"), "--json", "-o", converted]) == 0
+    assert execute(["run"]) == 1
+    assert "timed by the trainer's log" in capsys.readouterr().out
+
+
+def test_measurements__make_no_doubts_of_a_profile(here: Path) -> None:
+    """Its phases are parts of the profiled step, which is much longer than the measured one."""
+    measure(here, 1600.0, phases={"forward": phase(1500.0)}, wall_coverage=0.94)
+    write(here / "m.jsonl", launches({"launch": 0, "step_ms": [100.0] * 20}))
+    assert execute(["run", "--measurements", "m.jsonl"]) == 0
+    report = (here / "ci-score" / "report.html").read_text(encoding="utf-8")
+    report += (here / "ci-score" / "report.md").read_text(encoding="utf-8")
+    assert "run totals" not in report
+    assert "The phases cover" not in report
+    assert "phases add up" not in report
 
 
 def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -> None:

@@ -143,34 +143,116 @@ def test_ranks__tokens_that_differ_are_not_added_up() -> None:
 
 
 def test_captures__are_samples_of_the_same_work() -> None:
-    """The step is their median; the steps of all of them are kept."""
+    """The step is their mean; the steps of all of them are kept."""
     files = [
-        (str(n), profile(ms, step_times_ms=(ms, ms))) for n, ms in enumerate((100.0, 104.0, 101.0))
+        (str(n), profile(ms, step_times_ms=(ms, ms))) for n, ms in enumerate((100.0, 106.0, 100.0))
     ]
     one = merged(files)
-    assert one.avg_step_ms == 101.0
+    assert one.avg_step_ms == 102.0
     assert len(one.step_times_ms) == 6
-    assert "3 captures: 100.0 to 104.0 ms, spread 4% a step." in one.notes
+    assert "3 captures: 100.0 to 106.0 ms, spread 6% a step." in one.notes
 
 
 def test_captures__say_which_file_tells_the_rest() -> None:
-    """The median of two is no capture's; all else is one's, with its shares of that step."""
+    """The mean is no capture's; all else is one's, with its shares of that step."""
     shares = {"forward": phase(60.0, 50.0)}
     files = [
-        ("slow.json", profile(120.0, phases=shares, sources={"phases": "annotations"})),
+        ("slow.json", profile(108.0, phases=shares, sources={"phases": "annotations"})),
         ("fast.json", profile(100.0)),
     ]
     one = merged(files)
-    assert one.avg_step_ms == 110.0
-    assert one.sources["avg_step_ms"] == "median of 2 captures"
+    assert one.avg_step_ms == 104.0
+    assert one.sources["avg_step_ms"] == "mean of 2 captures"
     assert one.sources["phases"] == "slow.json: annotations"
-    assert one.phases["forward"].pct == pytest.approx(60.0 / 110.0 * 100.0)
+    assert one.phases["forward"].pct == pytest.approx(54.0 / 104.0 * 100.0)
 
 
-def test_captures__that_are_far_apart_raise_a_doubt() -> None:
-    """They may be of other work, which no number tells."""
-    assert "much for the same work" in notes(merged([("a", profile(10.0)), ("b", profile(14.0))]))
-    assert "much" not in notes(merged([("a", profile(10.0)), ("b", profile(12.0))]))
+def test_captures__a_throughput_is_that_of_all_of_them() -> None:
+    """A run of half the tokens a second takes twice as long for each of them."""
+    rates = [("a", profile(throughput_tok_s=1000.0)), ("b", profile(throughput_tok_s=950.0))]
+    assert merged(rates).throughput_tok_s == pytest.approx(2 / (1 / 1000 + 1 / 950))
+    assert merged([*rates, ("c", profile())][1:]).throughput_tok_s is None
+
+
+@pytest.mark.parametrize("times", [(100.0, 100.0, 111.0), (100.0, 111.0), (90.0, 101.0, 101.0)])
+def test_captures__that_are_far_apart_are_not_of_the_same_work(times: tuple[float, ...]) -> None:
+    """Old captures beside that of a slower change would be judged in its place."""
+    files = [(f"{n}.json", profile(ms)) for n, ms in enumerate(times)]
+    with pytest.raises(BadInputError, match=r"too far apart for the same work \(ms a step: ") as no:
+        merged(files)
+    assert all(f"{n}.json {ms:g}" in no.value.found for n, ms in enumerate(times))
+    assert "within 10% of the middle one" in no.value.expected
+
+
+def test_captures__of_which_one_has_no_time_are_not_of_the_same_work() -> None:
+    """What one does not tell may be what is slow."""
+    with pytest.raises(BadInputError, match="too far apart"):
+        merged([("a", profile(100.0)), ("b", profile(0.0))])
+
+
+def test_captures__are_far_apart_by_their_throughput_alone() -> None:
+    """The result of a run may have no step time."""
+    files = [(name, profile(0.0, throughput_tok_s=rate)) for name, rate in (("a", 9e3), ("b", 5e3))]
+    with pytest.raises(BadInputError, match=r"\(tok/s: a 9000, b 5000\)"):
+        merged(files)
+
+
+def test_captures__of_very_many_name_those_that_are_furthest() -> None:
+    """The slow one is never among those that are only counted."""
+    files = [(f"{n}.json", profile(100.0 + n / 10)) for n in range(20)]
+    with pytest.raises(BadInputError, match=r"a step: slow\.json 130, .* and 16 more\)"):
+        merged([*files, ("slow.json", profile(130.0))])
+
+
+def state(steps: int, step_ms: float = 100.0, **fields: Any) -> Profile:
+    return profile(step_ms, capture={"global_step": float(steps)}, **fields)
+
+
+def test_states__of_checkpoints_give_way_to_that_of_the_run() -> None:
+    """What a trainer saved on the way is no capture; it may have been slower at first."""
+    one = merged(
+        [
+            ("out/checkpoint-20/trainer_state.json", state(20, 300.0)),
+            ("out/checkpoint-60/trainer_state.json", state(60, 110.0)),
+            ("out/trainer_state.json", state(60, 100.0)),
+        ]
+    )
+    assert one.avg_step_ms == 100.0
+    assert (
+        "Left out as older states of the same run: out/checkpoint-20/trainer_state.json,"
+        " out/checkpoint-60/trainer_state.json." in one.notes
+    )
+
+
+def test_states__of_checkpoints_alone_are_one_run() -> None:
+    """The newest, by its steps and not by its name, also where it is not usable."""
+    files = [
+        ("checkpoint-20/trainer_state.json", state(20, 100.0)),
+        ("checkpoint-100/trainer_state.json", state(100, 300.0)),
+    ]
+    assert merged(files).avg_step_ms == 300.0
+    unusable = ("checkpoint-120/trainer_state.json", state(120, unusable="no train_runtime"))
+    assert merged([*files, unusable]).unusable == "no train_runtime"
+
+
+def test_states__of_another_run_are_refused() -> None:
+    """A checkpoint of more steps than the run has is left from before, or the run never ended."""
+    files = [
+        ("out/checkpoint-500/trainer_state.json", state(500)),
+        ("out/trainer_state.json", state(60)),
+    ]
+    with pytest.raises(BadInputError, match=r"at step 60, beside .*checkpoint-500.* at step 500"):
+        merged(files)
+
+
+def test_states__of_several_runs_are_captures() -> None:
+    """Each run has a folder of its own."""
+    files = [
+        (f"run{n}/{where}trainer_state.json", state(60, ms))
+        for n, ms in enumerate((100.0, 104.0))
+        for where in ("", "checkpoint-60/")
+    ]
+    assert merged(files).avg_step_ms == 102.0
 
 
 def test_captures__of_each_rank_are_merged_first() -> None:

@@ -68,7 +68,7 @@ class CaseRules:
 
     @property
     def match(self) -> tuple[str, ...]:
-        """What must be the same on both sides; a time under a profiler is another number."""
+        """What must be the same on both sides; a time of another source is another number."""
         return (*self.environment.match, "timing")
 
     def gate(self, metric: str) -> GateRule | None:

@@ -113,8 +113,8 @@ class EnvironmentRules(Table):
         tuple[MatchKey, ...],
         Lax,
         Field(
-            description="What must be the same on both sides. Whether it was timed under a profiler"
-            " must always be the same."
+            description="What must be the same on both sides. What timed it (a profiler, a"
+            " trainer's log, a measurement) must always be the same."
         ),
     ] = get_args(MatchKey)
     reject: Annotated[

@@ -192,7 +192,8 @@ def phase_stack(case: Judged) -> Stack | None:
     if not sides:
         return _stack([(_HEAD, case.phases)])
     name, phases = sides[-1]
-    rest_ms = case.scorecard.step_time_ms - sum(phases.values())
+    # The step of the profile: one that was measured without a profiler is another.
+    rest_ms = case.timeline.rest_ms if case.timeline is not None else 0.0
     if len(sides) == 1 and phases and rest_ms > 0:
         sides = [(name, {**phases, "outside all phases": rest_ms})]
     return _stack(sides)

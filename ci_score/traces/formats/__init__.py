@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.model.profile import Profile
+from ci_score.model.profile import Profile, TimedBy
 from ci_score.traces.formats.log_text import outer_keys
 from ci_score.traces.source import ProfileSource
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One row: what it is, on what its reader was tested, and who reads it.
+    """One row: what it is, on what its reader was tested, who reads it, and what took its times.
 
     The reader is named as `module:suffix`; its `recognises` and `read` are loaded when the row is
     tried, so that a usual profile does not pay for the readers of traces.
@@ -25,6 +25,7 @@ class Format:
     description: str
     tested_on: str
     reader: str
+    timed_by: TimedBy | None = "a profiler"
 
     @property
     def recognises(self) -> Callable[[bytes], bool]:
@@ -51,6 +52,7 @@ FORMATS: tuple[Format, ...] = (
         "what `ci-score convert --json` prints",
         "every reader's output, read back equal",
         "reference:normalised",
+        timed_by=None,
     ),
     Format(
         "nsight",
@@ -63,30 +65,35 @@ FORMATS: tuple[Format, ...] = (
         "canary result of the reference runtime (JSON with metrics.tokens_per_sec)",
         "7 results of entrenar, PyTorch, cuBLAS and Unsloth runs",
         "canary",
+        timed_by="the runtime itself",
     ),
     Format(
         "parity-profile",
         "parity-profile-v1 of the reference runtime (JSON)",
         "1 real file, an empty one",
         "parity_profile",
+        timed_by="the runtime itself",
     ),
     Format(
         "apr",
         "apr_training_profiler_v1 (JSON, also within a log)",
         "4 real files",
         "apr_profiler",
+        timed_by="the runtime itself",
     ),
     Format(
         "step-profiler",
         "step_profiler v1 and v2 (JSON, also within a log, wrapped, or with top-level phases)",
         "files of the exact format",
         "step_profiler",
+        timed_by="the runtime itself",
     ),
     Format(
         "trainer-state",
         "Hugging Face trainer_state.json",
-        "2 real files",
+        "2 real files; runs of transformers 4.46, 4.57, 5.0 and 5.23, resumed and not",
         "trainer_state",
+        timed_by="the trainer's log",
     ),
     Format(
         "rocprof",
@@ -111,12 +118,14 @@ FORMATS: tuple[Format, ...] = (
         "the reference's profile: JSON with steps, avg_step_ms, phases, per_layer",
         "the reference's own 427 cases",
         "reference",
+        timed_by=None,
     ),
     Format(
         "text-table",
         "the text table of the reference runtime's step profiler, within a log",
         "1 file of the documented format",
         "text_table",
+        timed_by="the runtime itself",
     ),
     Format(
         "xplane",
@@ -129,6 +138,7 @@ FORMATS: tuple[Format, ...] = (
         "a log of the reference runtime with a profile somewhere in it",
         "1 real log",
         "canary:log",
+        timed_by="the runtime itself",
     ),
 )
 
@@ -140,7 +150,8 @@ def read_profile(source: ProfileSource) -> Profile:
         raise BadInputError(source.name, found="an empty file", expected="a profile")
     for row in FORMATS:
         if row.recognises(head):
-            return row.read(source)
+            profile = row.read(source)
+            return profile.model_copy(update={"timed_by": row.timed_by or profile.timed_by})
     raise BadInputError(
         source.name,
         found=_of_another_command(head) or _looks_like(head),
