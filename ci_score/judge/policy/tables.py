@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
 
 from ci_score.model.trained_model import Model, Table
@@ -48,6 +49,22 @@ CasePatterns = Annotated[
 ]
 
 
+def _rising(looks: tuple[int, ...]) -> tuple[int, ...]:
+    """Each look comes after more pairs than the one before."""
+    if all(first < second for first, second in pairwise(looks)):
+        return looks
+    raise ValueError("rising numbers, as [6, 12]")
+
+
+# Below 6 pairs nothing is decided. `ab` may add a look to these 15.
+Looks = Annotated[
+    tuple[Annotated[int, Field(ge=6, le=64)], ...],
+    Lax,
+    Field(min_length=1, max_length=15),
+    AfterValidator(_rising),
+]
+
+
 class Measure(Table):
     """How the numbers are measured, and how sure a failure must be."""
 
@@ -68,6 +85,21 @@ class Measure(Table):
             " shared by all its gates and cases.",
         ),
     ] = 0.005
+    looks: Annotated[
+        Looks | None,
+        Field(
+            description="After how many pairs `ci-score ab` looks whether it is clear. Without this"
+            " key after 6 and 12, or after 8, 16 and 24 where the limit is at most 3 %."
+        ),
+    ] = None
+    tests: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=256,
+            description="How many tests share `false_fail`, such as the jobs of a matrix.",
+        ),
+    ] = 1
     warmup_steps: Annotated[
         int | None,
         Field(
@@ -166,7 +198,7 @@ class CaseRule(Table):
         bool, Field(description="Whether a report without such a case is *not judged*.")
     ] = False
     measure: Annotated[
-        Measure | None, Field(description="As `[measure]`, without `false_fail`.")
+        Measure | None, Field(description="As `[measure]`, without `false_fail` and `tests`.")
     ] = None
     environment: Annotated[EnvironmentRules | None, Field(description="As `[environment]`.")] = None
     model: Annotated[Model | None, Field(description="As `[model]`.")] = None
