@@ -211,7 +211,7 @@ def _found(session: Session) -> Iterator[str]:
     sure = ", with 95 % confidence" if seen.low > -1.0 else ""
     yield f"head's step takes {interval_in_words(seen.slower, seen.low, seen.high)}{sure}"
     limit = f"(the limit is {share_in_words(session.plan.limit)})"
-    if math.isfinite(seen.high):
+    if math.isfinite(seen.high) and not session.void:
         yield f"anything above {share_in_words(seen.high)} is ruled out (95 %) {limit}"
     if seen.is_unclear and len(session.pairs) >= LEAST_PAIRS:
         yield f"nothing is proven either way{_what_settles_it(session)}"

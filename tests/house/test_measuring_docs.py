@@ -108,4 +108,6 @@ def test_example__names_what_was_planted(tmp_path: Path) -> None:
         "causal_mask_forward"
     ]
     assert case.explanation.ops[0].name == "causal_mask_forward"
-    assert json.loads((tmp_path / "perf" / "session.json").read_text("utf-8"))["void"] == []
+    lines = (tmp_path / "perf" / "measurements.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 24
+    assert not any(json.loads(line).get("failed") for line in lines)

@@ -627,6 +627,7 @@ def test_trouble__of_one_launch_is_not_measured_away(here: Path, capsys: Out) ->
     assert "all 12 pairs were measured" in said
     assert "nothing is proven either way\n" in said
     assert "void launches: 1" in said
+    assert "ruled out" not in said
     (void,) = [one for one in measured(here) if one.failed]
     assert (void.side, void.launch, void.failed, len(void.step_ms)) == (
         "head",
@@ -708,6 +709,16 @@ def test_trouble__the_time_that_was_given_ends_it(here: Path, capsys: Out) -> No
     said = capsys.readouterr().err
     assert "the time was used up" in said
     assert "void" not in said
+
+
+def test_trouble__a_launch_that_hangs_until_the_end_of_the_time_is_void(
+    here: Path, capsys: Out
+) -> None:
+    """There was time for a pair like those before: a slow one must not vanish."""
+    write_side(here / "head", 10.0, "import time\ntime.sleep(60 if LAUNCH == 1 else 0)")
+    assert ab("--max-minutes", "0.05") == 3
+    assert "void: head, pair 2: it took longer than" in capsys.readouterr().err
+    assert next((one.side, one.launch) for one in measured(here) if one.failed) == ("head", 1)
 
 
 @pytest.mark.parametrize(

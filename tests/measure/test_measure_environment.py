@@ -587,6 +587,6 @@ def test_order__tells_the_launch_apart(tmp_path: Path) -> None:
     told = order.told()
     assert f"CI_SCORE_MEASUREMENTS={told['CI_SCORE_MEASUREMENTS']}" == order.mark
     assert told["PYTHONPATH"] == f"{tmp_path / 'b'}:own"
-    launch = Launch(schema=1, step_ms=(1.0,))
+    launch = Launch.model_validate({"schema": 1, "step_ms": [1.0]})
     done = Done(order, launch).void("it broke\n  | its log")
     assert (done.gist, done.launch.failed) == ("base, pair 4: it broke", "it broke")

@@ -199,6 +199,22 @@ def test_command__a_harness_that_fails_qualifies_nothing(here: Path, capsys: Out
     assert not (here / "qualification" / "qualification.json").exists()
 
 
+def test_command__a_harness_that_fails_once_qualifies_nothing(here: Path, capsys: Out) -> None:
+    """What is void on a quiet machine would be void in every session, too."""
+    faulty = (
+        (here / "bench.py").read_text("utf-8").replace("print", "launch == 3 and exit(5)\nprint")
+    )
+    (here / "bench.py").write_text(faulty, encoding="utf-8")
+    assert execute(["qualify", "--dir", "code", *HARNESS]) == 3
+    assert "nothing is qualified" in capsys.readouterr().err
+
+
+def test_qualify__needs_pairs_enough_to_prove_what_it_plants() -> None:
+    """Fewer than eight pairs prove nothing, whatever they show."""
+    assert launches(0.002).trusted
+    assert min(PAIRS, PLANTED_PAIRS) >= 8
+
+
 def test_command__a_named_qualification_counts_alone(here: Path) -> None:
     """`ab --qualification`: one of another machine is told as such."""
     Path("other.json").write_text(json.dumps(record()), encoding="utf-8")
