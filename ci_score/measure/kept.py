@@ -101,7 +101,7 @@ def _continued(out: Path, plan: Plan) -> Session:
         was_extended=saved.was_extended,
         timed_from=saved.timed_from,
     )
-    if saved.ending in FINISHED:
+    if saved.ending in (*FINISHED, Ending.DISTURBED):
         session.stop(saved.ending, saved.stopped)
     return session
 
@@ -115,6 +115,8 @@ def _extend(session: Session, more: int) -> None:
             f"the session has measured {len(session.pairs)} of {session.goal} pairs; let the same"
             " command without --more-pairs finish it first"
         )
+    if session.ending is Ending.DISTURBED:
+        raise WrongUseError(session.stopped)
     goal = goal_with(more, len(session.pairs), session.plan.looks)
     if goal > MOST_PAIRS:
         raise WrongUseError(

@@ -105,7 +105,7 @@ class Ending(StrEnum):
     INTERRUPTED = "it was interrupted"
 
 
-# A session that ended so does not go on, unless pairs are added.
+# A session that ended so goes on only if pairs are added, and a disturbed one not at all.
 FINISHED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.HOPELESS)
 JUDGED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.TIME)
 

@@ -429,6 +429,9 @@ def test_ab__is_not_judged_where_others_stay_on_the_device(
     assert f"pair 1: {words}: it is measured again" in said
     assert "others disturbed 2 pairs, and only 1 may be measured again" in said
     assert [row["launch"] for row in lines(sides)] == [0, 0, 1, 1]
+    assert ab() == 3
+    assert len(lines(sides)) == 4
+    assert ab("--more-pairs", "4") == 2
 
 
 def test_ab__measures_a_pair_again_that_others_disturbed(
