@@ -15,7 +15,7 @@ PURE := model reference files compare judge report launches baselines
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test quick lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas picture house clean
+.PHONY: help demo test quick lint bench bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas picture table house clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -31,6 +31,7 @@ help:
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
 	@echo "make schemas  write the JSON schemas that are shipped anew"
 	@echo "make picture  draw the house in CONTRIBUTING anew, from its plan"
+	@echo "make table   write the table of docs/judging.md anew: every rule, evidence and exit code"
 	@echo "make house   print how big the house is, and how far it is to the decision"
 	@echo "make lock    resolve the dependencies anew"
 	@echo "make clean   remove what the other verbs made"
@@ -80,6 +81,10 @@ schemas: $(VENV)/.tests
 picture: $(VENV)/.tests
 	CI_SCORE_WRITE_PICTURE=1 $(BIN)/python -m pytest -q tests/house/test_architecture.py
 	git diff --stat CONTRIBUTING.md
+
+table: $(VENV)/.tests
+	CI_SCORE_WRITE_TABLE=1 $(BIN)/python -m pytest -q tests/house/test_judging_docs.py
+	git diff --stat docs/judging.md
 
 house: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.house

@@ -21,6 +21,9 @@ class Uploads(Protocol):
     def uploads(self) -> list[Upload]:
         """The branch's own uploads."""
 
+    def why_none(self) -> Reason | None:
+        """Why the branch has no upload although its runs should have left one; else None."""
+
     def open(self, upload: Upload) -> OpenedUpload:
         """One record, or BadInputError with the reason why it is unusable."""
 
@@ -33,6 +36,7 @@ class ArtifactBaselines(Walk):
         self._tested_line = tested_line
         self._store = store
         self._all_expired = 0
+        self._not_left: Reason | None = None
         self._gave_up = False
         self._failure: Missing | None = None
 
@@ -66,6 +70,8 @@ class ArtifactBaselines(Walk):
         An artifact is immutable: a later attempt of a run leaves another one.
         """
         uploads = sorted(self._store.uploads(), key=lambda one: (one.created_at, one.id))
+        if not uploads:
+            self._not_left = self._store.why_none()
         if all(upload.expired for upload in uploads):
             self._all_expired = len(uploads)
         by_commit: dict[str, list[Upload]] = {}
@@ -102,7 +108,7 @@ class ArtifactBaselines(Walk):
         if self._failure is not None:
             return self._failure
         if mismatch:
-            is_known = self._opened[0].case(case) is not None
+            is_known = case in self.known_cases()
             return None if is_known else (Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE, mismatch)
         if unmeasured:
             return Unjudged.ALL_UNUSABLE, unmeasured
@@ -112,6 +118,8 @@ class ArtifactBaselines(Walk):
             return Unjudged.EXPIRED, Why.ALL_EXPIRED(records=self._all_expired)
         if self._skipped:
             return Unjudged.ALL_UNUSABLE, self._skipped[0]
+        if self._not_left:
+            return Unjudged.NO_RECORD, self._not_left
         return Unjudged.FIRST_RUN, Why.NO_RECORD_YET()
 
 

@@ -40,10 +40,6 @@ class FolderBaselines(Walk):
         return store
 
     def policy(self) -> dict[str, Any] | None:
-        """None: whoever names the folder also decides the rules."""
-        return None
-
-    def newest_policy(self) -> dict[str, Any] | None:
         """The rules that the newest record was judged by."""
         newest = self._nearest()
         return newest.policy if newest else None

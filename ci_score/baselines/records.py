@@ -15,8 +15,10 @@ from ci_score.model.scorecard import Scorecard
 
 SCHEMA_VERSION = 3
 KEPT_POINTS = 200
-# What a judgement looks at; older points are for the trend.
-JUDGED_POINTS = 60
+# What a judgement and a trend look at; of older points only the times stay.
+JUDGED_POINTS = 140
+# As many as a proof needs by default.
+PROVING_POINTS = 83
 # Of each side: far more than a session measures.
 KEPT_LAUNCHES = 64
 
@@ -156,24 +158,35 @@ class _Size:
 _SIZES = (
     _Size(),
     _Size(layers=128),
-    _Size(150, layers=128),
-    _Size(100, layers=128),
-    _Size(JUDGED_POINTS, layers=128),
+    _Size(layers=128, launches=KEPT_LAUNCHES),
     _Size(JUDGED_POINTS, layers=128, launches=KEPT_LAUNCHES),
     _Size(JUDGED_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
+    _Size(PROVING_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
     _Size(30, layers=0, launches=KEPT_LAUNCHES, details=False),
     _Size(0, layers=0, launches=KEPT_LAUNCHES, details=False),
 )
 
 
-def fitted(record: Record) -> Record:
-    """The record, cut until it fits into the limit; one that fits stays whole."""
-    cut = record
+def fitted(record: Record) -> str:
+    """The record as it is written: readable while it fits into the limit, then on one line, cut."""
+    text = dump(record)
     for size in _SIZES:
-        if len(dump(cut)) <= RECORD_LIMIT:
+        if len(text) <= RECORD_LIMIT:
             break
-        cut = _cut(record, size)
-    return cut
+        text = _on_one_line(_cut(record, size))
+    return text
+
+
+def _on_one_line(record: Record) -> str:
+    """The record in the least room: what is absent from a point of its history has no key."""
+    value = record.model_dump(mode="json")
+    value["history"] = [_without_gaps(point) for point in value["history"]]
+    return dump(value, indent=None)
+
+
+def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()}
+    return {key: one for key, one in kept.items() if one is not None and one != {}}
 
 
 def _cut(record: Record, size: _Size) -> Record:

@@ -6,17 +6,20 @@ A store says which records there are, in which order, and why it could offer no 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
-from ci_score.baselines.records import is_bare_scorecard, join_histories
+from ci_score.baselines.records import join_histories
 from ci_score.model.environment import Environment
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing
 from ci_score.model.verdict import Unjudged
+
+# A case is known for so many runs after the last one that measured it.
+KNOWN_RUNS = 10
 
 # Why there is no baseline: in one word, and what was found.
 Missing = tuple[Unjudged, Reason]
@@ -32,10 +35,10 @@ class BaselineStore(Protocol):
         """What the nearest records remember of earlier runs, joined."""
 
     def known_cases(self) -> frozenset[str]:
-        """The cases of the nearest record: the report names those that are missing now."""
+        """The cases that the branch measures: the report names those that are missing now."""
 
-    def policy(self) -> dict[str, Any] | None:
-        """The rules that travel with the nearest record; None if there is no such record."""
+    def inputs(self) -> Mapping[str, str] | None:
+        """The inputs of the nearest record's run; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +115,22 @@ class Walk(ABC):
         return join_histories(*(candidate.record.history for candidate in nearest))
 
     def known_cases(self) -> frozenset[str]:
-        """The cases of the nearest record."""
-        record = self._nearest()
-        return frozenset(case.name for case in record.cases) if record else frozenset()
+        """The cases of the nearest record, and of the last runs that it remembers.
 
-    def policy(self) -> dict[str, Any] | None:
-        """The rules that the nearest record was judged by: without a policy file they are {}."""
+        One record may lack a case because a job of its run failed.
+        """
         record = self._nearest()
-        return None if record is None or is_bare_scorecard(record) else record.policy or {}
+        if record is None:
+            return frozenset()
+        runs = dict.fromkeys(_run_of(point) for point in reversed(record.history))
+        last = frozenset(islice(runs, KNOWN_RUNS))
+        remembered = {point.case for point in record.history if _run_of(point) in last}
+        return frozenset(case.name for case in record.cases) | remembered
+
+    def inputs(self) -> Mapping[str, str] | None:
+        """The inputs of the nearest record's run."""
+        record = self._nearest()
+        return record.inputs if record else None
 
     def _nearest(self) -> Record | None:
         return next((candidate.record for candidate in self._nearest_first()), None)
@@ -140,3 +151,8 @@ class Walk(ABC):
             commits_away=candidate.commits_away,
             skipped=tuple(self._skipped),
         )
+
+
+def _run_of(point: HistoryPoint) -> tuple[str | None, int | str]:
+    """What the points of one run have in common."""
+    return point.commit, point.run.number if point.run else point.created_at

@@ -16,6 +16,7 @@ from ci_score.files.strict_json import dump
 from ci_score.judge import decide, exit_code
 from ci_score.judge.policy import LARGEST_POLICY, Policy, PolicyFile, policy_of, read_policy
 from ci_score.model.record import LaunchNumbers, Measured, Record
+from ci_score.model.stages import BaselineFound, Compared
 from ci_score.report import render
 
 
@@ -56,14 +57,7 @@ def command(record: str, baseline: str, config: Path | None, **values: Any) -> i
     file = _policy(config, store)
     policy = file.policy if file else Policy()
     # The launches of its own base are left out, because the user asks to compare with another one.
-    cases = [
-        compared(
-            case.but(launches=_of_head(case)),
-            store.find(case.name, case.environment),
-            policy.named_metrics,
-        )
-        for case in head.cases
-    ]
+    cases = [_compared(case, store, policy) for case in head.cases]
     judged = head.but(
         cases=decide(cases, store.history(1), policy),
         rules=policy.rules,
@@ -73,6 +67,12 @@ def command(record: str, baseline: str, config: Path | None, **values: Any) -> i
     return exit_code(judged, gate)
 
 
+def _compared(case: Measured, store: FolderBaselines, policy: Policy) -> Compared:
+    found = store.find(case.name, case.environment)
+    recorded = found.case if isinstance(found, BaselineFound) else None
+    return compared(case.but(launches=_of_head(case)), found, policy.named_metrics, recorded)
+
+
 def _of_head(case: Measured) -> tuple[LaunchNumbers, ...]:
     return tuple(launch for launch in case.launches if launch.side == "head")
 
@@ -80,7 +80,7 @@ def _of_head(case: Measured) -> tuple[LaunchNumbers, ...]:
 def _policy(config: Path | None, store: FolderBaselines) -> PolicyFile | None:
     if config is not None:
         return read_policy(read_bytes(str(config), LARGEST_POLICY), config.name)
-    table = store.newest_policy()
+    table = store.policy()
     return None if table is None else policy_of(table, "the policy")
 
 

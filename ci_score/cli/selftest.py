@@ -12,15 +12,15 @@ import click
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.options import POSITIVE
-from ci_score.errors import EXIT_OK, EXIT_REGRESSION, EXIT_UNJUDGED, CiScoreError
+from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, CiScoreError
 from ci_score.files.strict_json import dump, overflow_is_bad_input
 from ci_score.files.visible import log_line
-from ci_score.judge import LEAST_PAIRS, exit_code, slowed, unchanged
+from ci_score.judge import exit_code, slowed, unchanged
 from ci_score.model.gate import FailOn, Gate
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of
 from ci_score.model.record import Judged, Record
 from ci_score.model.stages import CaseInput
-from ci_score.model.verdict import JudgedBy, Outcome
+from ci_score.model.verdict import JudgedBy
 from ci_score.report import change_sentence, headline, verdict_line
 from ci_score.run import INPUTS, Job, Settings, job_of_files, run, settings_of
 
@@ -154,13 +154,10 @@ class _Gate:
         return _judged(replace(self.job, cases=tuple(cases)), self.store)
 
     def _blocks(self, record: Record, number: int) -> bool:
-        """Whether the run fails, and because of that case."""
-        outcomes = {Outcome.FAIL}
-        if self.settings.fail_on is FailOn.WARNING:
-            outcomes.add(Outcome.WARN)
+        """Whether the run is blocked, and because of that case: it fails, or is not clear."""
         verdict = record.cases[number].verdict
-        fails = verdict is not None and verdict.outcome in outcomes
-        return fails and self.code(record) == EXIT_REGRESSION
+        gate = Gate(self.settings.fail_on, self.settings.on_inconclusive)
+        return verdict is not None and gate.code_of(verdict) != EXIT_OK
 
     def _blocks_from(self, number: int) -> float | None:
         """The smallest slowdown that the gate blocks; None if it blocks not even the largest."""
@@ -289,7 +286,7 @@ def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -
                 f"metrics.{change.metric} fails beyond {limit}, and {_percent(slowdown)} time is"
                 f" {metric.show_delta(change.delta or 0.0)}: lower its `fail`"
             )
-        elif change.judged_by is JudgedBy.UNVERIFIED:
+        elif change.judged_by is JudgedBy.ONE_NUMBER:
             yield _unverified(record)
         elif change.reasons:
             yield f"{metric.label}: {change_sentence(change, metric)}"
@@ -297,8 +294,7 @@ def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -
 
 def _unverified(record: Record) -> str:
     words = (
-        "one number per side could be noise, so it warns at most: measure head and base in"
-        f" turns, {LEAST_PAIRS} pairs or more (`ci-score ab` does), or give the branch"
-        f" 12 runs of history (--baseline)"
+        "one run per side proves nothing, so it warns up to 20 %: measure head and base in turns,"
+        " 8 pairs or more (`ci-score ab` does), or give the branch 28 runs of history (--baseline)"
     )
     return words if record.rules == "training" else f"{words}; or leave `design` out"

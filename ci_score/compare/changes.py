@@ -30,10 +30,18 @@ LEAST_SHARE_OF_LAYER = 0.05
 Kind = Literal["phase", "op", "layer"]
 
 
-def compared(head: Measured, baseline: Baseline, names: Iterable[str] = ()) -> Compared:
-    """The case beside its baseline, with every known metric and those that `names` adds."""
+def compared(
+    head: Measured,
+    baseline: Baseline,
+    names: Iterable[str] = (),
+    recorded: Measured | None = None,
+) -> Compared:
+    """The case beside its baseline, with every known metric and those that `names` adds.
+
+    `recorded` is the branch's own record of the case, which a session's base is not.
+    """
     if not isinstance(baseline, BaselineFound) or not head.has_a_time:
-        return Compared(head, baseline)
+        return Compared(head, baseline, recorded)
     base = baseline.case
     try:
         with overflow_is_bad_input(f"case {head.name}"):
@@ -43,8 +51,8 @@ def compared(head: Measured, baseline: Baseline, names: Iterable[str] = ()) -> C
             if explanation is not None:
                 explanation = with_causes(explanation, head, base, places)
     except BadInputError as error:
-        return Compared(head.but(unmeasured=quoted(str(error))), baseline)
-    return Compared(head, baseline, rows, places, explanation)
+        return Compared(head.but(unmeasured=quoted(str(error))), baseline, recorded)
+    return Compared(head, baseline, recorded, rows, places, explanation)
 
 
 def differences(head: Measured, base: Measured, names: Iterable[str]) -> tuple[Difference, ...]:

@@ -95,7 +95,7 @@ def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, Baseli
     if read.base is None:
         return case, None
     base = _measured_or_problem(read.base, workload)
-    used = BaselineUsed(source=OWN_BASE)
+    used = BaselineUsed(source=OWN_BASE, of_session=True)
     both = case.but(launches=(*case.launches, *base.launches))
     return both, BaselineFound(base, used)
 
@@ -121,7 +121,7 @@ def base_of_launches(case: Measured) -> BaselineFound | None:
         metrics=numbers,
         tokens_per_step=case.tokens_per_step,
     )
-    return BaselineFound(base_side, BaselineUsed(source=OWN_BASE))
+    return BaselineFound(base_side, BaselineUsed(source=OWN_BASE, of_session=True))
 
 
 def _kept_side(side: ParityProfile) -> ParityProfile:

@@ -142,8 +142,10 @@ def json_path(location: Iterable[int | str]) -> str:
     return path
 
 
-def dump(value: Any) -> str:
+def dump(value: Any, *, indent: int | None = 2) -> str:
     """`value` (a model, or what JSON can hold) as readable JSON with a final newline.
+
+    Without an `indent` it takes half the room.
 
     It is ASCII, which every terminal and every encoding can show.
 
@@ -151,7 +153,8 @@ def dump(value: Any) -> str:
     string, where an escape means the same.
     """
     jsonable = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    text = json.dumps(jsonable, indent=2, allow_nan=False)
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(jsonable, indent=indent, separators=separators, allow_nan=False)
     return text.replace("##[", "#\\u0023[") + "\n"
 
 

@@ -7,6 +7,7 @@ store refuses a forwarded Authorization, and its addresses are signed, so they a
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ TIMEOUTS = (10.0, 30.0)
 LARGEST_JSON = 32 * 1024 * 1024
 LARGEST_DOWNLOAD = 512 * 1024 * 1024
 _CHUNK = 64 * 1024
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _LIMIT_WORDS = ("rate limit", "abuse detection", "secondary rate")
 
 Json = Any
@@ -273,6 +275,13 @@ def as_expected() -> Iterator[None]:
         raise GitHubDownError(
             f"GitHub answered in a shape that is not known ({type(error).__name__})"
         ) from None
+
+
+def moment(text: Any) -> str:
+    """A time as GitHub gives it, which sorts as text; ValueError for any other form."""
+    if not isinstance(text, str) or not _MOMENT.fullmatch(text):
+        raise ValueError("no time")
+    return text
 
 
 def _is_limit(answer: Answer) -> bool:

@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
-from ci_score.errors import BadInputError, GitHubDownError, GitHubError
+from ci_score.errors import BadInputError, GitHubDownError, GitHubError, NotThereError
 from ci_score.files.archives import read_member, read_members
 from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
-from ci_score.github.api import Api, as_expected
+from ci_score.github.api import Api, as_expected, moment
+from ci_score.github.commits import BaseLine
 from ci_score.github.event import TRACKED_EVENTS, workflow_path
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RECORD_FILE, RunIdentity
 from ci_score.model.stages import OpenedUpload, Upload
 
 LARGEST_ZIP = 64 * 1024 * 1024
 MOST_LISTED = 1000
 MOST_PROFILE_ARTIFACTS = 20
+MOST_JOBS = 1000
+LARGEST_WORKFLOW = 1024 * 1024
+# How a run ends that was not meant to leave anything.
+LEFT_NOTHING = ("skipped", "cancelled")
+# What of a workflow can leave a record: it names us, or calls what may name us.
+_MAY_CALL_US = re.compile(
+    rb"ci-score|uses[\"']?\s*:\s*[\"']?(?:\./|[^\s\"'#]+\.ya?ml\b)", re.IGNORECASE
+)
 
 
 @dataclass(slots=True)
@@ -35,6 +48,8 @@ class RecordArtifacts:
     name: str
     branch: str
     workflow: str
+    line: BaseLine
+    _of_others: int = 0
 
     def __post_init__(self) -> None:
         self.workflow = workflow_path(self.workflow)
@@ -60,7 +75,57 @@ class RecordArtifacts:
                 upload = self._own(artifact)
                 if upload is not None:
                     found.append(upload)
+        self._of_others = seen - len(found)
         return found
+
+    def why_none(self) -> Reason | None:
+        """Why the branch has no upload although its runs should have left one.
+
+        None on a first run, and for a workflow that has just learned to leave records: as it is at
+        the tested base, it leaves none.
+        """
+        if not self._of_others and not self._has_run():
+            return None
+        if not self._may_leave_records():
+            return None
+        if self._of_others:
+            return Why.NONE_OF_THE_BRANCH(
+                branch=self.branch, artifact=self.name, artifacts=self._of_others
+            )
+        return Why.NO_RECORD_LEFT(branch=self.branch, workflow=self.workflow, artifact=self.name)
+
+    def _has_run(self) -> bool:
+        """Whether the workflow has completed a run of the branch itself.
+
+        The listing has runs of forks whose branch is called so; those are no runs of ours.
+        """
+        file = quote(self.workflow.rpartition("/")[2])
+        try:
+            listing = self.api.get(
+                f"/repos/{self.repository}/actions/workflows/{file}/runs",
+                branch=self.branch,
+                status="completed",
+                per_page=100,
+            )
+        except NotThereError:
+            return False  # it is not on the default branch yet
+        with as_expected():
+            runs = listing["workflow_runs"]
+            ours = any(
+                run["event"] in TRACKED_EVENTS and run["conclusion"] not in LEFT_NOTHING
+                for run in runs
+            )
+            return ours or int(listing["total_count"]) > len(runs)
+
+    def _may_leave_records(self) -> bool:
+        base = self.line.base()
+        if base is None:
+            return False
+        try:
+            data = self.line.file_at(base, self.workflow, LARGEST_WORKFLOW)
+        except BadInputError:
+            return True  # whatever it is, it cannot be looked into
+        return data is not None and _MAY_CALL_US.search(data) is not None
 
     def open(self, upload: Upload) -> OpenedUpload:
         """The record of an upload; BadInputError says why it cannot be trusted or read."""
@@ -138,6 +203,31 @@ def uploads_of_run(api: Api, repository: str, run_id: int, name: str) -> list[An
     with as_expected():
         rows = [row for row in _artifacts_of(api, repository, run_id) if row["name"] == name]
         return sorted(rows, key=lambda row: (row.get("created_at") or "", row["id"]), reverse=True)
+
+
+def not_of_attempt(
+    api: Api, repository: str, artifact: Any, run: RunIdentity, job: str | None
+) -> Reason | None:
+    """Why an artifact was not left by that attempt of its run: the job did not run then.
+
+    A job has the name of its id, unless its workflow names it otherwise; then any job counts.
+    """
+    path = f"/repos/{repository}/actions/runs/{run.id}/attempts/{run.attempt}/jobs"
+    with as_expected():
+        jobs = list(islice(api.pages(path, "jobs"), MOST_JOBS))
+        named = [one for one in jobs if _is_named(one["name"], job)]
+        made = moment(artifact["created_at"])
+        for one in named or jobs:
+            if one["started_at"] is None or one["completed_at"] is None:
+                continue
+            if moment(one["started_at"]) <= made <= moment(one["completed_at"]):
+                return None
+        return Why.NOT_OF_ITS_ATTEMPT(attempt=run.attempt, uploaded=made)
+
+
+def _is_named(name: str, job: str | None) -> bool:
+    """`gate`, and of a matrix or of a called workflow `gate (h100)` and `caller / gate`."""
+    return job is not None and name.rpartition(" / ")[2].partition(" (")[0] == job
 
 
 def record_in(api: Api, repository: str, artifact: Any) -> bytes:

@@ -6,84 +6,121 @@ A run is compared along the first-parent line from the base that was tested.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from ci_score.errors import GitHubError, NotThereError
+from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import Api, as_expected
-from ci_score.github.event import Event, Kind, ProducerRun, PullRequest
+from ci_score.github.contents import file_at
+from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
 
-# The history lists side branches too, a hundred commits a request.
-MOST_COMMITS = 2000
+COMMITS_A_PAGE = 100
+MOST_PAGES = 20
 
 
-def line_of(api: Api, event: Event, *, head_is_checked_out: bool = False) -> Iterator[str]:
-    """Commits from the tested base backwards, as far as the caller asks for.
+@dataclass(slots=True)
+class BaseLine:
+    """The base that a run has tested, and the commits before it along first parents.
 
-    `pull_request.base.sha` goes stale, so the base of a pull request is the first parent of the
-    test merge, unless the workspace holds the head itself: then it is the merge base.
+    Nothing is asked for before it is needed, and nothing twice. `claimed_merge` is the test merge
+    that the record of another run names.
     """
-    repository = event.repository
-    if event.kind is Kind.MERGE_GROUP and event.merge_base:
-        return first_parents(api, repository, event.merge_base)
-    if event.pull and head_is_checked_out:
-        base = merge_base(api, repository, event.pull.base_ref, event.pull.head_sha)
-        return first_parents(api, repository, base)
-    if event.kind is Kind.OTHER_BRANCH and event.tracked_branch:
-        base = merge_base(api, repository, event.tracked_branch, event.sha)
-        return first_parents(api, repository, base)
-    return islice(first_parents(api, repository, event.sha), 1, None)
 
+    api: Api
+    event: Event
+    head_is_checked_out: bool = False
+    claimed_merge: str | None = None
+    _parents: dict[str, list[str]] = field(default_factory=dict)
+    _pages: int = 0
+    _base: str | None = None
 
-def line_of_merge(api: Api, event: Event, claimed: str | None) -> Iterator[str]:
-    """Commits from the base that another run has tested, which only that run can tell.
+    def base(self) -> str | None:
+        """The commit that the run is compared with; None before the first commit."""
+        if self._base is None:
+            self._base = self._found_base()
+        return self._base
 
-    What it says is checked: a merge of the very head that was measured. Else the merge base.
-    """
-    if event.pull is None:
-        return iter(())
-    head = event.pull.head_sha
-    parents = _parents(api, event.repository, claimed) if claimed else []
-    if len(parents) == 2 and parents[1] == head:
-        return first_parents(api, event.repository, parents[0])
-    base = merge_base(api, event.repository, event.pull.base_ref, head)
-    return first_parents(api, event.repository, base)
+    def walk(self) -> Iterator[str]:
+        """The base and its ancestors along first parents."""
+        sha = self.base()
+        while sha is not None:
+            yield sha
+            if sha not in self._parents and self._pages == MOST_PAGES:
+                return
+            sha = next(iter(self.parents_of(sha)), None)
 
+    def parents_of(self, sha: str) -> list[str]:
+        """A commit's parents.
 
-def _parents(api: Api, repository: str, sha: str) -> list[str]:
-    try:
+        The history lists side branches too, so a commit that is not on a page begins a page of its
+        own: a merge may have brought any number of commits.
+        """
+        if sha not in self._parents:
+            self._pages += 1
+            path = f"/repos/{self.event.repository}/commits"
+            with as_expected():
+                for commit in self.api.get(path, sha=sha, per_page=COMMITS_A_PAGE):
+                    parents = [str(parent["sha"]) for parent in commit["parents"]]
+                    self._parents[str(commit["sha"])] = parents
+        if sha not in self._parents:
+            raise NotThereError(f"no history of {sha[:12]}")
+        return self._parents[sha]
+
+    def file_at(self, sha: str, path: str, limit: int) -> bytes | None:
+        """A file at a commit; None where it is sure that the commit has no such file."""
+        try:
+            return file_at(self.api, self.event.repository, path, sha, limit)
+        except NotThereError:
+            # GitHub also says so of what a token may not read, and then has no history for it.
+            self.parents_of(sha)
+            return None
+
+    def _found_base(self) -> str | None:
+        event = self.event
+        if event.kind is Kind.MERGE_GROUP:
+            return event.merge_base
+        if event.kind is Kind.OTHER_BRANCH and event.tracked_branch:
+            return self._merge_base(event.tracked_branch, event.sha)
+        if event.pull is None:
+            return next(iter(self.parents_of(event.sha)), None)
+        return self._base_of_merge(event.pull) or self._merge_base(
+            event.pull.base_ref, event.pull.head_sha
+        )
+
+    def _base_of_merge(self, pull: PullRequest) -> str | None:
+        """The first parent of the test merge, because `pull_request.base.sha` goes stale.
+
+        None where the head itself was tested. A merge that another run claims may be a stranger's,
+        of anything: its first parent must be a commit of the base branch.
+        """
+        of_another = self.event.kind is Kind.POSTING
+        merge = self.claimed_merge if of_another else self.event.sha
+        if merge is None or self.head_is_checked_out:
+            return None
+        parents = self._parents_if_known(merge)
+        if len(parents) != 2 or parents[1] != pull.head_sha:
+            return None
+        return parents[0] if not of_another or self._is_on(pull.base_ref, parents[0]) else None
+
+    def _parents_if_known(self, sha: str) -> list[str]:
+        try:
+            return self.parents_of(sha)
+        except (GitHubDownError, NoPermissionError):
+            raise
+        except GitHubError:
+            return []
+
+    def _is_on(self, branch: str, sha: str) -> bool:
+        try:
+            return self._merge_base(branch, sha) == sha
+        except NotThereError:
+            return False  # they have no commit in common
+
+    def _merge_base(self, base: str, head: str) -> str:
+        """Where head left base."""
+        compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
-            commit = api.get(f"/repos/{repository}/commits/{sha}")
-            return [str(parent["sha"]) for parent in commit["parents"]]
-    except GitHubError:
-        return []
-
-
-def first_parents(api: Api, repository: str, start: str) -> Iterator[str]:
-    """`start` and its ancestors along first parents, page by page of the history."""
-    parents: dict[str, list[str]] = {}
-    listed = islice(api.pages(f"/repos/{repository}/commits", sha=start), MOST_COMMITS)
-    sha = start
-    while True:
-        with as_expected():
-            while sha not in parents:
-                commit = next(listed, None)
-                if commit is None:
-                    if not parents:
-                        raise NotThereError(f"no history of {start[:12]}")
-                    return
-                parents[commit["sha"]] = [parent["sha"] for parent in commit["parents"]]
-        yield sha
-        if not parents[sha]:
-            return
-        sha = parents[sha][0]
-
-
-def merge_base(api: Api, repository: str, base: str, head: str) -> str:
-    """Where head left base."""
-    compared = f"/repos/{repository}/compare/{quote(base)}...{head}"
-    with as_expected():
-        return str(api.get(compared, per_page=1)["merge_base_commit"]["sha"])
+            return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
 
 
 # --- for another run ----------------------------------------------------------------------------
@@ -106,6 +143,7 @@ def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[
                 head_sha=producer.head_sha,
                 base_ref=str(pull["base"]["ref"]),
                 from_fork=producer.from_fork,
+                head=head_of(pull),
             )
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
             if pull["head"]["sha"] == producer.head_sha

@@ -7,12 +7,13 @@ whether somebody may write is asked of GitHub itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import dropwhile, islice, takewhile
 from typing import Any
 from urllib.parse import quote
 
-from ci_score.errors import GitHubError, NotThereError
-from ci_score.github.api import Api, as_expected
+from ci_score.errors import GitHubError, NotThereError, WrongUseError
+from ci_score.github.api import Api, as_expected, moment
+from ci_score.github.event import Head, head_of
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.reasons import Reason, Why
 
@@ -40,8 +41,10 @@ class PullConversation:
     api: Api
     repository: str
     number: int
+    head: Head | None = None
     is_cut: bool = False
     _listed: list[Listed] | None = None
+    _head_since: str = ""
 
     def comments(self, *, anew: bool = False) -> list[Listed]:
         """As many as are read, the oldest first; `anew` after a write that may have worked."""
@@ -77,6 +80,49 @@ class PullConversation:
             return None
         return Why.MAY_NOT_WRITE(permission=granted[:LONGEST_ERROR])
 
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """Why a comment does not count for the commits that are judged: it was there before them.
+
+        Whoever commits decides on a commit's date, so the clock is that of GitHub's runs.
+        """
+        try:
+            with as_expected():
+                self._head_since = self._head_since or self._since()
+                is_early = moment(comment.written_at) < self._head_since
+        except (GitHubError, WrongUseError) as error:
+            return Why.COMMITS_NOT_DATED(words=str(error)[:LONGEST_ERROR])
+        return Why.BEFORE_THE_COMMITS() if is_early else None
+
+    def _since(self) -> str:
+        """When the head came: the first of the newest runs that are all on the head.
+
+        A head that was there before, and was replaced meanwhile, counts from its return.
+        """
+        head = self.head or head_of(self.api.get(f"/repos/{self.repository}/pulls/{self.number}"))
+        listing = self.api.get(
+            f"/repos/{self.repository}/actions/runs",
+            branch=head.branch,
+            event="pull_request",
+            per_page=100,
+        )
+        runs = sorted(
+            ((moment(run["created_at"]), run["head_sha"]) for run in listing["workflow_runs"]
+             if _is_of(head, run)),
+            reverse=True,
+        )  # fmt: skip
+        newest = dropwhile(lambda run: run[1] != head.sha, runs)
+        times = [at for at, _ in takewhile(lambda run: run[1] == head.sha, newest)]
+        if not times:
+            raise NotThereError("it lists no run of them")
+        return times[-1]
+
+
+def _is_of(head: Head, run: Any) -> bool:
+    """Whether a run is of the pull request's branch; many forks have a branch of one name."""
+    source = run["head_repository"]
+    known = head.repository_id is not None and source is not None
+    return known and source["id"] == head.repository_id
+
 
 def _listed(row: Any) -> Listed:
     # Of an account that is gone there is no user.
@@ -91,6 +137,7 @@ def _listed(row: Any) -> Listed:
             by_a_person=user.get("type") == "User" and not by_an_app,
             is_insider=row.get("author_association") in _INSIDERS,
             edited=row.get("created_at") != row.get("updated_at"),
+            written_at=str(row.get("created_at") or ""),
         ),
     )
 

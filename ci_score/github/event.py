@@ -13,6 +13,7 @@ from ci_score.model.record import RunIdentity
 
 # What runs on a branch itself; every other event can be set off by a stranger, or tests a merge.
 TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
+LONGEST_JOB = 100
 _QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/(.+)/pr-([1-9][0-9]{0,9})-[0-9a-f]{40}")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _WORKFLOW_PATH = re.compile(r"(?:[^/@]+/[^/@]+/)?(\.[^/@]+/workflows/[^@]+)(?:@.*)?")
@@ -29,13 +30,23 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """Where a pull request comes from; a fork that was deleted has no id."""
+
+    sha: str
+    branch: str
+    repository_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class PullRequest:
-    """The pull request that a report belongs to."""
+    """The pull request that a report belongs to; `head` is None where only its number is known."""
 
     number: int
     head_sha: str
     base_ref: str
     from_fork: bool
+    head: Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,7 @@ class Event:
     run_id: int
     run: RunIdentity
     workflow: str
+    job: str | None = None
     pull: PullRequest | None = None
     merge_base: str | None = None
     producer: ProducerRun | None = None
@@ -126,6 +138,7 @@ def _event(
             id=_int(environment, "GITHUB_RUN_ID"),
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
+        job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
         pull=pull,
         merge_base=_sha(group["base_sha"], "merge_group.base_sha") if group else None,
         producer=_producer(payload) if name == "workflow_run" else None,
@@ -168,11 +181,23 @@ def _pull_request(pull: Any) -> PullRequest:
     head_repository, base_repository = pull["head"]["repo"], pull["base"]["repo"]
     # A fork that was deleted meanwhile has no repository any more, and is still a fork.
     own = head_repository is not None and head_repository["id"] == base_repository["id"]
+    head = head_of(pull)
     return PullRequest(
         number=int(pull["number"]),
-        head_sha=_sha(pull["head"]["sha"], "pull_request.head.sha"),
+        head_sha=head.sha,
         base_ref=str(pull["base"]["ref"]),
         from_fork=not own,
+        head=head,
+    )
+
+
+def head_of(pull: Any) -> Head:
+    """The head of a pull request, as a payload or the API describes it."""
+    head, repository = pull["head"], pull["head"]["repo"]
+    return Head(
+        sha=_sha(head["sha"], "pull_request.head.sha"),
+        branch=str(head["ref"]),
+        repository_id=None if repository is None else int(repository["id"]),
     )
 
 

@@ -20,7 +20,7 @@ from ci_score.model.conversation import Comment, Conversation
 from ci_score.model.metrics import Kind, Metric, metric_named
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import MOST_ACCEPTANCES, Judged
-from ci_score.model.verdict import Acceptance, Outcome
+from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict
 
 MISSING = "missing"
 LONGEST_REASON = 160
@@ -161,9 +161,7 @@ def settle(
     People are asked only where there is something to accept.
     """
     worse = frozenset(
-        case.name
-        for case in cases
-        if case.verdict and case.verdict.outcome in (Outcome.FAIL, Outcome.WARN)
+        case.name for case in cases if case.verdict and _can_be_accepted(case.verdict)
     )
     if not worse and not lost:
         return Settled()
@@ -182,7 +180,8 @@ def settle(
     for comment, one, wrong in said:
         if (one.case, one.metric) in granted:
             continue  # a later sentence has replaced it
-        why = wrong or rights.why_not(comment.author)
+        # Each asks GitHub, so only of what would count else.
+        why = wrong or rights.why_not(comment.author) or conversation.why_too_early(comment)
         if why is None:
             granted[one.case, one.metric] = one
         else:
@@ -190,6 +189,12 @@ def settle(
     # Who belongs to the repository is told first why it did not count.
     refused.sort(key=lambda one: one.by not in insiders)
     return Settled(tuple(granted.values()), tuple(refused), heard.trouble)
+
+
+def _can_be_accepted(verdict: Verdict) -> bool:
+    """Whether something is worse, or seems so."""
+    is_worse = verdict.outcome in (Outcome.FAIL, Outcome.WARN)
+    return is_worse or verdict.unjudged is Unjudged.UNCLEAR
 
 
 def accepted_for(acceptances: Iterable[Acceptance], case: str) -> Mapping[str, Acceptance]:

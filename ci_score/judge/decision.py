@@ -1,237 +1,289 @@
-"""A finding × its share of the chance × what holds the verdict back → what becomes of a change."""
+"""A finding × its share of the chance → what becomes of a change.
+
+- *Pairs*: green where the upper end of the interval lies below the limit, red where head is proven
+  slower and the estimate lies beyond it.
+- *History*, by the `training` rules: the same from 28 runs on, red from 83. Fewer are one number.
+- *One number a side*: by `training` green up to 20 %, or the limit if that is wider, and never red;
+  by `reference` the fixed limits, with which the branch's level must agree.
+- *A count*: green within the limit and red beyond it.
+
+Whatever else may be beyond the limit is unclear.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from ci_score.judge import noise
-from ci_score.judge.eligibility import losses_apart
-from ci_score.judge.evidence import varies_on_a_side
-from ci_score.judge.noise import Evidence, PairedEvidence
-from ci_score.judge.trial import Finding, Trial
-from ci_score.model.metrics import Kind, tokens_differ
+from ci_score.judge.doubts import why_undecided
+from ci_score.judge.eligibility import gate_at_of
+from ci_score.judge.history import ONE_NUMBER_UP_TO
+from ci_score.judge.judgement import Judgement, beyond
+from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
-from ci_score.model.stages import BaselineFound
-from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome
+from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged
 
-# The noise is below this part of the limit: then the machine is quiet enough.
-QUIET_ENOUGH = 8
+# Fewer runs have no level that could contradict a single record.
+LEAST_FOR_A_LEVEL = 9
 # Why a number is not compared -> what that means for a gate.
 _LOST_GATES = {Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED, Why.NO_RATIO: Why.GATE_WITHOUT_RATIO}
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
 
-Weighed = tuple[Outcome, tuple[Reason, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What becomes of a change, why, and if it is undecided, which kind of doubt that is."""
+
+    outcome: Outcome
+    reasons: tuple[Reason, ...] = ()
+    unjudged: Unjudged | None = None
+    slower: bool = False
 
 
-def caps(trial: Trial, baseline: BaselineFound) -> tuple[Reason, ...]:
-    """Why nothing of this case can be worse than a warning."""
-    reasons = []
-    distance = not_attributable(baseline)
-    if distance and trial.rules.rules == "training":
-        reasons.append(distance)
-    here, there = trial.case.tokens_per_step, baseline.case.tokens_per_step
-    if "tokens_per_step" in trial.rules.environment.same_work and tokens_differ(here, there):
-        reasons.append(Why.COMPARED_PER_TOKEN(head=here, base=there))
-    losses = losses_apart(trial.case, baseline.case, trial.rules)
-    if losses:
-        reasons.append(Why.OTHER_LOSS(head=losses[0], base=losses[1]))
-    return tuple(reasons)
+@dataclass(frozen=True, slots=True)
+class WeighedChange:
+    """A change with its outcome, and the kind of doubt if it is undecided."""
+
+    change: Change
+    unjudged: Unjudged | None = None
 
 
-def not_attributable(baseline: BaselineFound) -> Reason | None:
-    """That other commits, too, lie between this measurement and its baseline."""
-    away = baseline.used.commits_away or 0
-    return Why.NOT_ATTRIBUTABLE(commits=away) if away else None
-
-
-def weighed(
-    finding: Finding, trial: Trial, chance: float | None, held_back_by: Sequence[Reason]
-) -> Change:
+def weighed(finding: Finding, trial: Trial, share: float) -> WeighedChange:
     """The change with its interval, what it was judged by, and what became of it."""
-    change, rule = finding.change, finding.rule
-    change = change.but(gated=rule.gate, warn_limit=rule.warn, fail_limit=rule.fail)
-    if change.delta is not None:
-        change = _with_interval(change, finding)
+    rule = finding.rule
+    judged = _judgement(finding, trial, share)
+    change = _with_interval(finding, judged).but(
+        gated=rule.gate, warn_limit=rule.warn, fail_limit=rule.fail
+    )
     if not rule.gate:
-        return change.but(severity=None)
+        return WeighedChange(change.but(severity=None))
     if change.delta is None:
         return _not_compared(finding, change)
-    outcome, reasons = _outcome(finding, trial, chance)
-    held_back = (*held_back_by, *_not_qualified(finding, trial))
-    if outcome is Outcome.FAIL and held_back:
-        outcome, reasons = Outcome.WARN, (*reasons, *held_back)
-    accepted = _acceptance(finding, outcome, trial)
-    within = accepted is not None and _is_within(accepted, finding, trial)
-    if accepted is not None and not within:
-        reasons = (*reasons, Why.ACCEPTED_UP_TO(bound=accepted.shown))
-    if within:
-        outcome = Outcome.PASS
-    return change.but(
-        outcome=outcome,
-        reasons=reasons,
-        accepted=accepted if within else None,
-        severity=_SEVERITIES.get(outcome),
+    found = _attributable(_outcome(finding, trial, judged), finding, trial)
+    accepted = _acceptance(found, trial, finding)
+    if accepted is not None and _is_within(accepted, finding, trial, judged):
+        change = change.but(outcome=Outcome.PASS, reasons=found.reasons, accepted=accepted)
+        return WeighedChange(change.but(severity=None))
+    too_far = (Why.ACCEPTED_UP_TO(bound=accepted.shown),) if accepted is not None else ()
+    change = change.but(
+        outcome=found.outcome,
+        slower=found.slower,
+        reasons=(*found.reasons, *too_far),
+        severity=_SEVERITIES.get(found.outcome),
     )
+    return WeighedChange(change, found.unjudged)
 
 
-def _not_qualified(finding: Finding, trial: Trial) -> Iterator[Reason]:
-    """Why the machine may only report this metric, where the policy wants qualified ones.
+def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None:
+    """What the statistics say; None where the numbers themselves decide."""
+    pairs, beside = finding.pairs, finding.beside
+    limit, warn = finding.limit_score, finding.warn_score
+    if pairs is not None:
+        measure = trial.rules.measure
+        looks = measure.looks or finding.looks
+        return replace(
+            pairs.judged(limit, warn, share),
+            settled_by=lambda: pairs.settled_by(
+                limit, warn, looks, measure.false_fail, measure.tests
+            ),
+        )
+    if beside is None or _by_reference(finding, trial):
+        return None
+    if beside.history.has_interval:
+        return beside.history.judged(beside.head, limit, warn)
+    # Of what is no ratio, twenty per cent mean nothing.
+    most = ONE_NUMBER_UP_TO if finding.rule.metric.relative else limit
+    return beside.history.as_one_number(beside.head, limit, warn, most)
 
-    A count is the same on every machine.
-    """
-    rule, machine = finding.rule, trial.case.environment
-    if not trial.rules.measure.qualified or rule.metric.kind is Kind.EXACT:
-        return
-    if machine.gate_at is None:
-        yield Why.NOT_QUALIFIED(words=machine.not_qualified)
-    elif rule.metric.relative and rule.fail is not None and rule.fail < machine.gate_at:
-        yield Why.QUALIFIED_FOR_MORE(gate_at=machine.gate_at)
+
+def _by_reference(finding: Finding, trial: Trial) -> bool:
+    """Whether the reference's fixed limits decide: on one number of a metric of its own."""
+    rules, metric = trial.rules, finding.rule.metric
+    by_default = rules.rules == "reference" and rules.measure.design is None
+    return by_default and metric.card_value is not None
 
 
-def _not_compared(finding: Finding, change: Change) -> Change:
-    """A gate that the policy names is not passed by measuring its metric no more.
+# --- what is shown ------------------------------------------------------------------------------
 
-    What is measured for the first time has nothing yet to be compared with.
-    """
-    lost = _LOST_GATES.get(change.not_compared.code) if change.not_compared else None
-    if lost is None or not finding.rule.named:
+
+def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
+    """The change with the interval of its delta, and what it rests on."""
+    change, metric = finding.change, finding.rule.metric
+    if change.delta is None:
         return change
-    return change.but(outcome=Outcome.INCONCLUSIVE, reasons=(lost(),))
-
-
-def _with_interval(change: Change, finding: Finding) -> Change:
-    """The change with the 95 % interval of its delta, and what it rests on."""
-    evidence, metric = finding.evidence, finding.rule.metric
-    if evidence is None:
-        exact = metric.kind is Kind.EXACT
-        return change.but(judged_by=JudgedBy.EXACT if exact else JudgedBy.UNVERIFIED)
-    upper = evidence.at_most(noise.SURE / 2)
-    ends = [metric.delta_of_score(end) for end in (upper, 2 * evidence.worsening - upper)]
-    delta = metric.delta_of_score(evidence.worsening)
-    # The numbers beside the delta are those that it is of: the pairs' means, or the branch's level.
-    if isinstance(evidence, PairedEvidence):
-        judged_by = JudgedBy.PAIRED
-        base = metric.value_of_score(evidence.base)
-        head = metric.value_of_score(evidence.base + evidence.worsening)
-    else:
-        judged_by, head = JudgedBy.HISTORY, change.head
-        base = head / (1.0 + delta) if metric.relative else head - delta
-    return change.but(
-        base=base,
-        head=head,
-        delta=delta,
-        low=min(ends),
-        high=max(ends),
-        judged_by=judged_by,
-        samples=evidence.samples,
-    )
+    if finding.is_count:
+        return change.but(judged_by=JudgedBy.EXACT)
+    judged_by, samples = JudgedBy.ONE_NUMBER, 0
+    if finding.pairs is not None:
+        judged_by, samples = JudgedBy.PAIRED, len(finding.pairs.sound)
+    elif judged is not None and finding.beside is not None and finding.beside.history.has_interval:
+        judged_by, samples = JudgedBy.HISTORY, len(finding.beside.history.counted)
+    change = change.but(judged_by=judged_by, samples=samples)
+    if judged is None or math.isnan(judged.estimate):
+        return change
+    delta = metric.delta_of_score(judged.estimate)
+    ends = [metric.delta_of_score(end) if math.isfinite(end) else None
+            for end in (judged.low, judged.high)]  # fmt: skip
+    low, high = reversed(ends) if metric.higher_is_better else ends
+    # The number beside the delta is the one that it is of.
+    base = change.head / (1.0 + delta) if metric.relative else change.head - delta
+    return change.but(base=base, delta=delta, low=low, high=high)
 
 
 # --- what becomes of it -------------------------------------------------------------------------
 
 
-def _outcome(finding: Finding, trial: Trial, chance: float | None) -> Weighed:
-    if finding.evidence is not None:
-        return _of_evidence(finding, finding.evidence, chance)
-    metric = finding.rule.metric
-    if metric.kind is Kind.EXACT:
-        return _of_exact(finding, trial)
-    by_reference = trial.rules.rules == "reference" and trial.rules.measure.design is None
-    # The reference speaks of its own metrics only; one number of any other proves nothing.
-    if by_reference and metric.card_value is not None:
-        return _of_reference(finding)
-    if finding.worse_by > finding.rule.warn:
-        return Outcome.WARN, (Why.ONE_NUMBER(),)
-    return Outcome.PASS, ()
+def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighed:
+    if finding.is_count:
+        return _of_count(finding)
+    not_qualified = next(_not_qualified(finding, trial), None)
+    if not_qualified is not None:
+        return Weighed(Outcome.INCONCLUSIVE, (not_qualified,), Unjudged.NOT_AS_DESIGNED)
+    if judged is not None:
+        if finding.rule.fail is None:
+            return _that_only_warns(finding, judged)
+        return _of_statistics(finding, trial, judged)
+    return _of_reference(finding, finding.beside) if finding.beside else Weighed(Outcome.PASS)
 
 
-def _of_exact(finding: Finding, trial: Trial) -> Weighed:
+def _of_count(finding: Finding) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
-    if varies_on_a_side(trial.case, rule.metric.name):
-        return (Outcome.WARN, (Why.COUNT_VARIES(),)) if worse > rule.warn else (Outcome.PASS, ())
     if rule.fail is not None and worse > rule.fail:
-        return Outcome.FAIL, (Why.COUNT_FAILS(),)
-    return (Outcome.WARN, (Why.COUNT(),)) if worse > rule.warn else (Outcome.PASS, ())
+        return Weighed(Outcome.FAIL, (Why.COUNT_FAILS(),), slower=True)
+    if worse > rule.warn:
+        return Weighed(Outcome.WARN, (Why.COUNT(),), slower=True)
+    return Weighed(Outcome.PASS)
 
 
-def _of_reference(finding: Finding) -> Weighed:
-    """The reference's own limits as it applies them, or those that the policy puts there."""
+def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
+    """Without a limit that fails nothing is at stake: it warns, or it does not."""
+    if judged.slower:
+        return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
+    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    if is_one and beyond(judged.estimate, finding.warn_score):
+        return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
+    return Weighed(Outcome.PASS)
+
+
+def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed:
+    """Red or green as the statistics say; in between, why, and what would settle it."""
+    if judged.outcome is Outcome.FAIL:
+        surely = finding.rule.metric.delta_of_score(judged.low)
+        return Weighed(Outcome.FAIL, (Why.PROVEN_BEYOND(delta=surely),), slower=True)
+    if judged.reason is not None:
+        why, kind = why_undecided(finding, trial, judged, judged.reason)
+        return Weighed(Outcome.INCONCLUSIVE, (why,), kind, judged.slower)
+    if judged.outcome is Outcome.PASS:
+        return Weighed(Outcome.PASS)
+    why = Why.PROVEN_WITHIN() if judged.slower else Why.ONE_NUMBER()
+    return Weighed(Outcome.WARN, (why,), slower=judged.slower)
+
+
+def _of_reference(finding: Finding, beside: BesideHistory) -> Weighed:
+    """The reference's own limits as it applies them, or those that the policy puts there.
+
+    From nine runs on the branch's level has to agree. History never excuses: one of the two beyond
+    the limit is unclear.
+    """
+    outcome = _by_fixed_limits(finding)
+    by_level = _above_the_level(finding, beside)
+    fails = outcome is Outcome.FAIL
+    if by_level is not None and beyond(by_level, finding.limit_score) is not fails:
+        why = Why.LEVEL_DISAGREES(
+            by_base=finding.change.delta,
+            by_level=finding.rule.metric.delta_of_score(by_level),
+            runs=len(beside.history.counted),
+        )
+        return Weighed(Outcome.INCONCLUSIVE, (why,), Unjudged.CONTRADICTS)
+    if beside.head.void and not fails:
+        why = Why.VOID_LAUNCHES(head=beside.head.void, base=0)
+        return Weighed(Outcome.INCONCLUSIVE, (why,), Unjudged.VOID)
+    level = _SEVERITIES.get(outcome)
+    reasons = (Why.REFERENCE_LIMIT(severity=level.value),) if level else ()
+    # What the reference warns of counts as said, proven or not.
+    return Weighed(outcome, reasons, slower=outcome is not Outcome.PASS)
+
+
+def _by_fixed_limits(finding: Finding) -> Outcome:
     rule, worse, severity = finding.rule, finding.worse_by, finding.change.severity
     if not rule.named:
-        outcome = _REFERENCE_OUTCOMES[severity] if severity else Outcome.PASS
-    elif rule.fail is not None and worse > rule.fail:
-        outcome = Outcome.FAIL
-    else:
-        outcome = Outcome.WARN if worse > rule.warn else Outcome.PASS
-    level = _SEVERITIES.get(outcome)
-    return outcome, (Why.REFERENCE_LIMIT(severity=level.value),) if level else ()
+        return _REFERENCE_OUTCOMES[severity] if severity else Outcome.PASS
+    if rule.fail is not None and worse > rule.fail:
+        return Outcome.FAIL
+    return Outcome.WARN if worse > rule.warn else Outcome.PASS
 
 
-def _of_evidence(finding: Finding, evidence: Evidence, chance: float | None) -> Weighed:
-    """Fail what is proven beyond the limit; warn of what only looks so; say what is too noisy.
-
-    The worse the numbers, the further down this ladder: pass, too noisy to tell, warn, fail.
-    """
-    metric = finding.rule.metric
-    if chance is not None and finding.is_proven(chance):
-        surely = metric.delta_of_score(evidence.at_least(chance))
-        return Outcome.FAIL, (Why.CONFIRMED_AT_LEAST(delta=surely),)
-    warning = _warning(finding, evidence, chance)
-    if warning is not None:
-        return Outcome.WARN, (warning,)
-    if finding.sides_disagree:
-        by_history = metric.delta_of_score(evidence.worsening)
-        by_nearest = finding.change.delta or 0.0
-        reason = Why.LEVEL_MOVED(by_history=by_history, by_nearest=by_nearest)
-        return Outcome.INCONCLUSIVE, (reason,)
-    most = evidence.at_most(noise.SURE)
-    if most <= finding.decisive_score:
-        return Outcome.PASS, ()
-    return Outcome.INCONCLUSIVE, (Why.TOO_NOISY(up_to=metric.delta_of_score(most)),)
-
-
-def _warning(finding: Finding, evidence: Evidence, chance: float | None) -> Reason | None:
-    """Why it is worth a warning, where it is."""
-    if not finding.may_warn:
+def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
+    """How far head lies above the branch's level; None with too few runs for a level."""
+    if finding.rule.fail is None or len(beside.history.counted) < LEAST_FOR_A_LEVEL:
         return None
-    limit = finding.decisive_score
-    if evidence.at_least(noise.SURE) > finding.warn_score:
-        if finding.rule.fail is None:
-            return Why.CONFIRMED()
-        if evidence.worsening <= limit:
-            return Why.CONFIRMED_WITHIN()
-    return _what_would_prove_it(evidence, limit, chance) if evidence.suggests(limit) else None
+    return finding.rule.metric.score(finding.change.head) - beside.history.level
 
 
-def _what_would_prove_it(evidence: Evidence, limit: float, chance: float | None) -> Reason:
-    chance = noise.SURE if chance is None else chance
-    if not isinstance(evidence, PairedEvidence):
-        enough = noise.runs_to_prove(chance)
-        return Why.UNPROVEN_HISTORY(runs=evidence.samples, enough=enough)
-    pairs = evidence.pairs_to_prove(limit, chance)
-    if pairs is not None:
-        return Why.UNPROVEN_PAIRS(pairs=evidence.samples, enough=pairs)
-    if evidence.error < abs(limit) / QUIET_ENOUGH:
-        return Why.UNPROVEN_NEAR_LIMIT()
-    return Why.UNPROVEN_NOISE(most_pairs=noise.MOST_PAIRS)
+def _attributable(found: Weighed, finding: Finding, trial: Trial) -> Weighed:
+    """Without pairs, a record from before other commits proves nothing about this change."""
+    away = trial.commits_away if finding.pairs is None else 0
+    is_beyond = finding.worse_by > finding.limit or found.outcome is Outcome.FAIL
+    if not away or finding.rule.fail is None or not is_beyond:
+        return found
+    why = Why.NOT_ATTRIBUTABLE(commits=away)
+    reasons = (why, *found.reasons)
+    return Weighed(Outcome.INCONCLUSIVE, reasons, Unjudged.NOT_ATTRIBUTABLE, found.slower)
 
 
-def _acceptance(finding: Finding, outcome: Outcome, trial: Trial) -> Acceptance | None:
-    """What somebody with write access said of a metric that became worse."""
-    if outcome not in (Outcome.FAIL, Outcome.WARN):
+def _not_qualified(finding: Finding, trial: Trial) -> Iterator[Reason]:
+    """Why the machine cannot gate this metric, where the policy wants qualified ones.
+
+    A count is the same on every machine.
+    """
+    rule, machine = finding.rule, trial.case.environment
+    if not trial.rules.measure.qualified:
+        return
+    gate_at = gate_at_of(trial)
+    if machine.gate_at is None:
+        yield Why.NOT_QUALIFIED(words=machine.not_qualified)
+    elif gate_at is None:
+        # What the change says of its own machine does not count.
+        yield Why.NOT_QUALIFIED_BEFORE()
+    elif rule.metric.relative and rule.fail is not None and rule.fail < gate_at:
+        yield Why.QUALIFIED_FOR_MORE(gate_at=gate_at)
+
+
+def _not_compared(finding: Finding, change: Change) -> WeighedChange:
+    """A gate is not passed by measuring its metric no more.
+
+    What is measured for the first time has nothing yet to be compared with.
+    """
+    lost = _LOST_GATES.get(change.not_compared.code) if change.not_compared else None
+    if lost is None or finding.rule.fail is None:
+        return WeighedChange(change)
+    change = change.but(outcome=Outcome.INCONCLUSIVE, reasons=(lost(),))
+    return WeighedChange(change, Unjudged.NOTHING_MEASURED)
+
+
+# --- what was accepted --------------------------------------------------------------------------
+
+
+def _acceptance(found: Weighed, trial: Trial, finding: Finding) -> Acceptance | None:
+    """What somebody with write access said of a metric that became worse, or may have."""
+    is_worse = found.outcome in (Outcome.FAIL, Outcome.WARN)
+    if not is_worse and found.unjudged is not Unjudged.UNCLEAR:
         return None
     return trial.accepted.get(finding.rule.metric.name)
 
 
-def _is_within(accepted: Acceptance, finding: Finding, trial: Trial) -> bool:
+def _is_within(
+    accepted: Acceptance, finding: Finding, trial: Trial, judged: Judgement | None
+) -> bool:
     """Whether the worsening, or the number itself, is no worse than what was accepted."""
     metric = finding.rule.metric
     if accepted.kind == "value":
         value = metric.value(trial.case)
         return value is not None and accepted.allows(value)
     worse = finding.worse_by
-    if finding.evidence is not None:
-        worse = metric.worsening(metric.delta_of_score(finding.evidence.worsening))
+    if judged is not None:
+        worse = metric.worsening(metric.delta_of_score(judged.estimate))
     return worse <= accepted.bound

@@ -1,26 +1,41 @@
-"""Can a case be judged at all? What is not comparable, disturbed or empty is never a regression."""
+"""Can a case be judged at all? What is not comparable, disturbed or empty is neither red nor green.
+
+The whole case is then inconclusive, and says what would settle it.
+"""
 
 from __future__ import annotations
 
-from ci_score.judge.evidence import gate_rules
-from ci_score.judge.noise import LEAST_PAIRS
+import math
+from collections.abc import Iterable
+
+from ci_score.judge.evidence import comparable_points, gate_rules
+from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, tokens_differ
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, tokens_differ
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
-from ci_score.model.verdict import Unjudged, Verdict, unjudged
+from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 
 SIGNS_OF_WORK = ("final_loss", "valid_steps")
 # Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
 NO_LOSS = 1e-3
+# Others may disturb one launch of so many; with more of them the machine is not the job's own.
+OF_WHICH_ONE_SHARED = 8
 
 
 def eligible(trial: Trial) -> BaselineFound | Verdict:
     """What the case is judged against, or the verdict that it cannot be."""
-    unusable = _unusable(trial.case) or _disturbed(trial.case, trial.rules, Why.DISTURBED)
-    unusable = unusable or _too_short(trial) or _not_as_designed(trial) or _uneven(trial)
+    unusable = (
+        _unusable(trial.case)
+        or _disturbed(trial.case, trial.rules, Why.DISTURBED)
+        or _often_shared(trial)
+        or _too_short(trial)
+        or _not_as_designed(trial)
+        or _uneven(trial)
+    )
     if unusable is not None:
         return unusable
     if isinstance(trial.baseline, BaselineMissing):
@@ -53,6 +68,19 @@ def _disturbed(case: Measured, rules: CaseRules, why: Why) -> Verdict | None:
     )
 
 
+def _often_shared(trial: Trial) -> Verdict | None:
+    """A launch that others disturbed is left out; a machine where that happens often is not."""
+    if not trial.drops_shared:
+        return None
+    shared = [any(launch.shared for launch in pair) for pair in trial.case.pairs()]
+    if not trial.case.has_both_sides:
+        shared = [launch.shared for launch in trial.case.launches]
+    if sum(shared) * OF_WHICH_ONE_SHARED <= len(shared):
+        return None
+    reason = Why.OFTEN_SHARED(shared=sum(shared), launches=len(shared))
+    return unjudged(Unjudged.INVALID_MEASUREMENT, reason)
+
+
 def _too_short(trial: Trial) -> Verdict | None:
     """Few steps tell little: the policy says from how many on a launch counts."""
     wanted = trial.rules.measure.timed_steps
@@ -67,11 +95,12 @@ def _too_short(trial: Trial) -> Verdict | None:
 
 
 def _not_as_designed(trial: Trial) -> Verdict | None:
+    if trial.is_in_pairs and trial.case.took_turns is False:
+        # Launches that did not run side by side are no pairs.
+        return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
     if trial.rules.measure.design != "interleaved":
         return None
-    if trial.case.took_turns is False:
-        return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
-    pairs = max(len(trial.case.pairs_of(name)) for name in (STEP_TIME, THROUGHPUT))
+    pairs = len(trial.case.pairs())
     if pairs >= LEAST_PAIRS:
         return None
     return unjudged(Unjudged.NOT_AS_DESIGNED, Why.TOO_FEW_PAIRS(pairs=pairs, least=LEAST_PAIRS))
@@ -81,14 +110,14 @@ def _uneven(trial: Trial) -> Verdict | None:
     """Launches of one side that trained on other amounts have no one number of a step."""
     asked = "tokens_per_step" in trial.rules.environment.same_work
     for side in ("head", "base") if asked else ():
-        sizes = _tokens_of_launches(trial.case, side)
+        sizes = tokens_of_launches(trial.case, side)
         if sizes and tokens_differ(max(sizes), min(sizes)):
             reason = Why.UNEVEN_TOKENS(side=side, least=min(sizes), most=max(sizes))
             return unjudged(Unjudged.OTHER_WORK, reason)
     return None
 
 
-def _tokens_of_launches(case: Measured, side: str) -> list[float]:
+def tokens_of_launches(case: Measured, side: str) -> list[float]:
     """The tokens of the whole job's step; a launch keeps one device's throughput."""
     devices = case.scorecard.accelerator_count or 1
     return [
@@ -107,10 +136,15 @@ def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
     if mismatch is not None:
         why = Unjudged.ENVIRONMENT_CHANGED
         return unjudged(why, Why.NO_BASELINE(why=why.value), mismatch, *baseline.used.skipped)
-    less = _less_work(trial, baseline.case)
-    if less is not None:
-        return unjudged(Unjudged.OTHER_WORK, less)
-    return _disturbed(baseline.case, rules, Why.BASE_DISTURBED) or _nothing_gated(trial)
+    other = _other_work(trial, baseline.case)
+    if other is not None:
+        return unjudged(Unjudged.OTHER_WORK, other)
+    return (
+        _more_warm_up(trial, baseline.case)
+        or _disturbed(baseline.case, rules, Why.BASE_DISTURBED)
+        or _nothing_gated(trial)
+        or _base_contradicts(trial)
+    )
 
 
 def _nothing_gated(trial: Trial) -> Verdict | None:
@@ -118,6 +152,10 @@ def _nothing_gated(trial: Trial) -> Verdict | None:
     compared = {change.metric for change in trial.changes if change.delta is not None}
     if compared.isdisjoint((STEP_TIME, THROUGHPUT)):
         return unjudged(Unjudged.NOTHING_MEASURED, Why.NO_COMMON_TIME())
+    lost = {change.metric for change in trial.changes if _is_lost(change)}
+    if STEP_TIME in lost:
+        # A throughput that is only claimed may well stay the same.
+        return unjudged(Unjudged.NOTHING_MEASURED, Why.STEP_TIME_LOST())
     gated = {name for name, rule in gate_rules(trial).items() if rule.gate}
     if gated and compared.isdisjoint(gated):
         reason = Why.NOTHING_GATED_IN_COMMON(metrics=tuple(sorted(gated)))
@@ -125,28 +163,26 @@ def _nothing_gated(trial: Trial) -> Verdict | None:
     return None
 
 
-def _less_work(trial: Trial, base: Measured) -> Reason | None:
-    """What the head left out that the base did: being faster so is no improvement."""
+def _is_lost(change: Change) -> bool:
+    return change.not_compared is not None and change.not_compared.code is Why.ONLY_IN_BASE
+
+
+def _other_work(trial: Trial, base: Measured) -> Reason | None:
+    """How both sides show that they did not do the same; then no time says anything."""
     head, rules = trial.case, trial.rules
+    asked = rules.environment.same_work
     here, there = head.metrics.get("valid_steps"), base.metrics.get("valid_steps")
-    asked = "valid_steps" in rules.environment.same_work
-    if asked and here is not None and there is not None and here < there:
+    if "valid_steps" in asked and here is not None and there is not None and here < there:
         return Why.FEWER_VALID_STEPS(head=here, base=there)
-    untold, loss = untold_work(head, base, rules), losses_apart(head, base, rules)
-    if untold and _is_faster(trial):
-        return Why.FASTER_AND_SILENT(signs=tuple(untold))
-    if loss is not None and loss[0] > loss[1] and _is_faster(trial):
-        return Why.FASTER_WITH_OTHER_LOSS(head=loss[0], base=loss[1])
-    return None
-
-
-def _is_faster(trial: Trial) -> bool:
-    rules = gate_rules(trial)
-    return any(
-        -rules[change.metric].metric.worsening(change.delta) > rules[change.metric].warn
-        for change in trial.changes
-        if change.delta is not None and change.metric in (STEP_TIME, THROUGHPUT)
-    )
+    tokens = head.tokens_per_step, base.tokens_per_step
+    if "tokens_per_step" in asked and tokens_differ(*tokens):
+        return Why.OTHER_AMOUNT(head=tokens[0], base=tokens[1])
+    losses = losses_apart(head, base, rules)
+    if losses is not None:
+        return Why.OTHER_LOSS(head=losses[0], base=losses[1])
+    # A head that says less must not switch off the check by that.
+    untold = untold_work(head, base, rules)
+    return Why.WORK_NOT_TOLD(signs=tuple(untold)) if untold else None
 
 
 def untold_work(head: Measured, base: Measured, rules: CaseRules) -> list[str]:
@@ -168,3 +204,66 @@ def losses_apart(head: Measured, base: Measured, rules: CaseRules) -> tuple[floa
     if abs(here - there) <= rules.environment.loss_tolerance * abs(there):
         return None
     return here, there
+
+
+def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:
+    """Warm-up steps are not timed, so a longer warm-up could hide slow steps."""
+    wanted = trial.rules.measure.warmup_steps
+    here = _warm_up(trial.case, "head")
+    there = _warm_up(trial.case, "base") if trial.case.has_both_sides else _warm_up(base, "head")
+    bounds = [bound for bound in (wanted, there) if bound is not None]
+    if here is None or not bounds or here <= max(bounds):
+        return None
+    reason = Why.MORE_WARM_UP(head=here, base=max(bounds))
+    return unjudged(Unjudged.NOT_AS_DESIGNED, reason)
+
+
+def _warm_up(case: Measured, side: str) -> int | None:
+    steps = (one.warmup_steps for one in case.launches if one.side == side and not one.void)
+    return max((count for count in steps if count is not None), default=None)
+
+
+# --- what only the branch can say -----------------------------------------------------------------
+
+
+def gate_at_of(trial: Trial) -> float | None:
+    """The smallest limit that the machine can gate, as the branch's record of it says.
+
+    What the change says of itself counts only where it is worse.
+    """
+    if trial.recorded is None:
+        return None
+    known = trial.recorded.environment
+    if trial.case.environment.mismatch(known, trial.rules.match) is not None:
+        return None
+    here = trial.case.environment.gate_at
+    return None if known.gate_at is None or here is None else max(known.gate_at, here)
+
+
+def _base_contradicts(trial: Trial) -> Verdict | None:
+    """Whether the session's base is surely slower than the branch: then it is the wrong base."""
+    rule = trial.rules.gate(STEP_TIME)
+    if not trial.is_in_pairs or rule is None:
+        return None
+    launches = [_number(one.values.get(STEP_TIME)) for one in trial.case.launches
+                if one.side == "base" and not one.void]  # fmt: skip
+    points = comparable_points(trial.case, trial.rules, trial.history)
+    history = History.of_times(_numbers(point.number(STEP_TIME) for point in points),
+                               trial.rules.measure.false_fail)  # fmt: skip
+    if not history.has_interval:
+        return None
+    limit = rule.metric.limit_score(rule.warn if rule.fail is None else rule.fail)
+    judged = history.judged(HeadLaunches.of_times(launches), limit, limit)
+    if judged.outcome is not Outcome.FAIL:
+        return None
+    slower_by = metric_named(STEP_TIME).delta_of_score(judged.estimate)
+    reason = Why.BASE_CONTRADICTS(slower_by=slower_by, runs=len(history.counted))
+    return unjudged(Unjudged.CONTRADICTS, reason)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _numbers(values: Iterable[float | None]) -> list[float]:
+    return [_number(value) for value in values]

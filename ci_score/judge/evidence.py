@@ -1,30 +1,32 @@
-"""The best evidence on each metric: pairs of launches, the branch's history, or none."""
+"""The best evidence on each metric: pairs of launches, the branch's history, or a count."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ci_score.judge import noise
-from ci_score.judge.noise import Evidence
+from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
-from ci_score.judge.trial import Finding, Trial
+from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, Metric, tokens_differ
-from ci_score.model.record import HistoryPoint, Measured
+from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
+from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change
 
 # Counts of launches that differ by a smaller share are the same count.
 SAME_NUMBER = 0.001
+VOID = math.nan
 
 
 def findings_of(trial: Trial) -> list[Finding]:
     """Every change that a rule speaks of, with the evidence on it."""
     rules = gate_rules(trial)
     points = comparable_points(trial.case, trial.rules, trial.history)
+    looks = _looks_of(trial)
     return [
-        Finding(
-            change, rules[change.metric], _evidence(trial, change, rules[change.metric], points)
-        )
+        _finding(trial, Finding(change, rules[change.metric], looks=looks), points)
         for change in trial.changes
         if change.metric in rules
     ]
@@ -33,8 +35,8 @@ def findings_of(trial: Trial) -> list[Finding]:
 def gate_rules(trial: Trial) -> dict[str, GateRule]:
     """The rule of each metric.
 
-    Where throughput is gated and not known, as of a script that tells no tokens, the step time
-    stands in for it: they are one fact.
+    Where throughput is gated and no side knows it, as of a script that tells no tokens, the step
+    time stands in for it: they are one fact.
     """
     rules = {rule.metric.name: rule for rule in trial.rules.gates}
     throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
@@ -47,16 +49,24 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
     return rules
 
 
-def _evidence(
-    trial: Trial, change: Change, rule: GateRule, points: Sequence[HistoryPoint]
-) -> Evidence | None:
+def _looks_of(trial: Trial) -> tuple[int, ...] | None:
+    """What the session says of its plan; launches of several sessions may say several."""
+    plans = {launch.looks for launch in trial.case.launches if launch.looks}
+    return max(plans, key=len) if plans else None
+
+
+def _finding(trial: Trial, bare: Finding, points: Sequence[HistoryPoint]) -> Finding:
+    """The finding with its evidence."""
+    change, metric = bare.change, bare.rule.metric
     if change.delta is None:
-        return None
-    design = trial.rules.measure.design
-    pairs = _of_pairs(trial.case, rule.metric) if design in (None, "interleaved") else None
-    if rule.metric.kind is Kind.EXACT:
-        return pairs if varies_on_a_side(trial.case, rule.metric.name) else None
-    return pairs or _of_history(trial, rule.metric, points)
+        return bare
+    if metric.kind is Kind.EXACT and not varies_on_a_side(trial.case, metric.name):
+        return bare
+    pairs = _in_pairs(trial, metric) if trial.is_in_pairs else None
+    if pairs is not None:
+        return replace(bare, pairs=pairs)
+    # What the session's own launches did not measure comes from the profiles beside it.
+    return replace(bare, beside=_beside_history(trial, change, metric, points))
 
 
 def varies_on_a_side(case: Measured, metric: str) -> bool:
@@ -71,25 +81,84 @@ def varies_on_a_side(case: Measured, metric: str) -> bool:
 # --- pairs --------------------------------------------------------------------------------------
 
 
-def _of_pairs(case: Measured, metric: Metric) -> Evidence | None:
-    pairs = [pair for pair in case.pairs_of(metric.name) if min(pair) > 0 or not metric.relative]
-    return noise.paired(
-        [metric.score(head) for head, _ in pairs], [metric.score(base) for _, base in pairs]
-    )
+def _in_pairs(trial: Trial, metric: Metric) -> Pairs | None:
+    pairs = trial.pairs()
+    measured = any(metric.name in launch.values for pair in pairs for launch in pair)
+    if not measured and metric.name not in (STEP_TIME, THROUGHPUT):
+        return None
+    head = [_cost(here, metric) for here, _ in pairs]
+    base = [_cost(there, metric) for _, there in pairs]
+    if not metric.relative:
+        return Pairs.of_amounts(head, base)
+    return Pairs.of_times(head, base, _tick_of(pairs, metric))
+
+
+def _cost(launch: LaunchNumbers, metric: Metric) -> float:
+    """The launch's number, turned so that more is worse; a void launch has none."""
+    value = launch.values.get(metric.name)
+    if value is None or launch.void:
+        return VOID
+    return _turned(value, metric)
+
+
+def _turned(value: float, metric: Metric) -> float:
+    if not metric.higher_is_better:
+        return value
+    if not metric.relative:
+        return -value
+    return 1.0 / value if value > 0 else VOID
+
+
+def _tick_of(pairs: Sequence[tuple[LaunchNumbers, LaunchNumbers]], metric: Metric) -> float:
+    """A tick of the timer in the unit of the cost: a throughput's cost is the time of a token."""
+    ticks = []
+    for launch in (launch for pair in pairs for launch in pair):
+        step, cost = launch.values.get(STEP_TIME), _cost(launch, metric)
+        if launch.resolution_ms and step and metric.name in (STEP_TIME, THROUGHPUT):
+            ticks.append(launch.resolution_ms * cost / step)
+    return max(ticks, default=0.0)
 
 
 # --- history ------------------------------------------------------------------------------------
 
 
-def _of_history(trial: Trial, metric: Metric, points: Sequence[HistoryPoint]) -> Evidence | None:
-    if trial.rules.measure.design in ("single", "interleaved"):
-        return None
-    now = metric.value(trial.case)
-    numbers = (point.number(metric.name) for point in points)
-    past = [number for number in numbers if number and (number > 0 or not metric.relative)]
-    if not now or (now <= 0 and metric.relative):
-        return None
-    return noise.against_history(metric.score(now), [metric.score(number) for number in past])
+def _beside_history(
+    trial: Trial, change: Change, metric: Metric, points: Sequence[HistoryPoint]
+) -> BesideHistory:
+    runs = [_turned(change.base, metric)]
+    used = trial.baseline.used if isinstance(trial.baseline, BaselineFound) else None
+    alone = (
+        used is None or used.of_session or trial.rules.measure.design in ("single", "interleaved")
+    )
+    if used is not None and not alone:
+        runs = _runs(change, metric, points, used.created_at)
+    launches = [launch for launch in trial.of_head() if metric.name in launch.values or launch.void]
+    head = [_cost(launch, metric) for launch in launches]
+    if all(math.isnan(one) for one in head):
+        head = [_turned(change.head, metric)]
+    false_fail = trial.rules.measure.false_fail
+    if not metric.relative:
+        history = History(tuple(map(_or_none, runs)), false_fail)
+        return BesideHistory(history, HeadLaunches(tuple(map(_or_none, head))))
+    tick = _tick_of([(launch, launch) for launch in launches], metric)
+    return BesideHistory(History.of_times(runs, false_fail), HeadLaunches.of_times(head, tick))
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _runs(
+    change: Change, metric: Metric, points: Sequence[HistoryPoint], until: str | None
+) -> list[float]:
+    """The branch's runs, oldest first; the last one is the baseline's own."""
+    own = _turned(change.base, metric)
+    points = [point for point in points if until is None or point.created_at <= until]
+    values = [point.number(metric.name) for point in points]
+    runs = [VOID if value is None else _turned(value, metric) for value in values]
+    runs = [run for run in runs if math.isfinite(run)]
+    is_there = bool(points) and bool(runs) and math.isclose(runs[-1], own, rel_tol=1e-12)
+    return runs if is_there else [*runs, own]
 
 
 def comparable_points(

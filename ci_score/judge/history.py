@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ci_score.judge.judgement import Doubt, Judgement, as_share, below, beyond, is_a_time
+from ci_score.judge.judgement import Doubt, Judgement, below, beyond, is_a_time
 from ci_score.model.verdict import Outcome
 
 # The level of the branch is the median of so many runs.
@@ -71,6 +71,11 @@ class History:
     runs: tuple[float | None, ...]
     false_fail: float = 0.005
 
+    @classmethod
+    def of_times(cls, times: Sequence[float], false_fail: float = 0.005) -> History:
+        """Runs of anything whose ratio counts; NaN is a void run."""
+        return cls(tuple(math.log(time) if is_a_time(time) else None for time in times), false_fail)
+
     @cached_property
     def counted(self) -> tuple[float, ...]:
         """The newest sound runs: all that a proof needs."""
@@ -99,9 +104,7 @@ class History:
     def judged(self, head: HeadLaunches, limit: float, warn: float) -> Judgement:
         """Red, green or undecided."""
         if not self.counted or not head.sound:
-            return Judgement(
-                Outcome.INCONCLUSIVE, math.nan, -math.inf, math.inf, reason=Doubt.VOID
-            )
+            return Judgement(Outcome.INCONCLUSIVE, math.nan, -math.inf, math.inf, reason=Doubt.VOID)
         if not self.has_interval:
             return self.as_one_number(head, limit, warn)
         return _AgainstRuns(self, head, limit, warn).judgement()
@@ -118,18 +121,16 @@ class History:
         doubt = None
         if head.void:
             doubt = Doubt.VOID
-        elif self._contradicts(min(head.sound), most):
+        elif self.contradicts(min(head.sound), most):
             doubt = Doubt.CONTRADICTS
         elif beyond(distance, most):
             doubt = Doubt.UNCLEAR
         if doubt is not None:
-            return Judgement(
-                Outcome.INCONCLUSIVE, distance, -math.inf, math.inf, reason=doubt
-            )
+            return Judgement(Outcome.INCONCLUSIVE, distance, -math.inf, math.inf, reason=doubt)
         outcome = Outcome.WARN if beyond(distance, min(warn, limit)) else Outcome.PASS
         return Judgement(outcome, distance, -math.inf, math.inf)
 
-    def _contradicts(self, fastest: float, most: float) -> bool:
+    def contradicts(self, fastest: float, most: float) -> bool:
         """Whether the tested base's own run says something else; a void run cannot agree."""
         own = self.runs[-1]
         return own is None or beyond(fastest - own, most)
@@ -200,7 +201,7 @@ class _AgainstRuns:
         """
         before = sorted(self.history.excursions[:-1])
         deep = before[max(1, (len(before) + 1) // 20) - 1]
-        return self.history._contradicts(min(self.head.sound), self.limit + max(0.0, -deep))
+        return self.history.contradicts(min(self.head.sound), self.limit + max(0.0, -deep))
 
     def judgement(self) -> Judgement:
         slower = self.is_proven and beyond(self._surely, self.warn)
@@ -242,19 +243,12 @@ def judge_history(
     shares of time, and `resolution` is a tick of the timer.
     """
     times = [head] if isinstance(head, int | float) else list(head)
-    scores = tuple(math.log(run) if is_a_time(run) else None for run in runs)
     fail_score = math.log1p(limit)
     warn_score = fail_score if warn is None else math.log1p(warn)
-    judged = History(scores, false_fail).judged(
+    judged = History.of_times(runs, false_fail).judged(
         HeadLaunches.of_times(times, resolution), fail_score, warn_score
     )
-    return Judgement(
-        judged.outcome,
-        *(as_share(score) for score in (judged.estimate, judged.low, judged.high)),
-        judged.slower,
-        judged.reason,
-        judged.settled_by,
-    )
+    return judged.in_shares()
 
 
 def _typical(scores: Sequence[float]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -49,6 +49,15 @@ class Judgement:
     def more(self) -> int | None:
         """Computed only when somebody asks, because it tries many numbers."""
         return None if self.reason is None else self.settled_by()
+
+    def in_shares(self) -> Judgement:
+        """The same with shares of time for the differences of logarithms."""
+        return replace(
+            self,
+            estimate=as_share(self.estimate),
+            low=as_share(self.low),
+            high=as_share(self.high),
+        )
 
 
 def beyond(score: float, limit: float) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ci_score.judge.judgement import Doubt, Judgement, below, beyond, is_a_time
 from ci_score.judge.looks import MOST_PAIRS, share_of_look
-from ci_score.judge.judgement import Doubt, Judgement, as_share, below, beyond, is_a_time
 from ci_score.judge.signed_ranks import averages, chance, places_from_the_end
 from ci_score.model.verdict import Outcome
 
@@ -114,9 +114,7 @@ class Pairs:
         """Whether head is slower at all, wrongly said with no more than that chance."""
         return bool(self.sound) and self.chance <= share
 
-    def _outcome(
-        self, limit: float, is_proven: bool, slower: bool
-    ) -> tuple[Outcome, Doubt | None]:
+    def _outcome(self, limit: float, is_proven: bool, slower: bool) -> tuple[Outcome, Doubt | None]:
         if is_proven and beyond(self.estimate, limit):
             return Outcome.FAIL, None
         # The estimate forgives a few launches that stand still; the sum of all steps does not.
@@ -164,12 +162,9 @@ def judge_pairs(
     warn_score = fail_score if warn is None else math.log1p(warn)
     share = share_of_look(len(head), looks, false_fail, tests)
     judged = pairs.judged(fail_score, warn_score, share)
-    return Judgement(
-        judged.outcome,
-        *(as_share(score) for score in (judged.estimate, judged.low, judged.high)),
-        judged.slower,
-        judged.reason,
-        lambda: pairs.settled_by(fail_score, warn_score, looks, false_fail, tests),
+    return replace(
+        judged.in_shares(),
+        settled_by=lambda: pairs.settled_by(fail_score, warn_score, looks, false_fail, tests),
     )
 
 

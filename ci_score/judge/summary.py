@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Iterator, Sequence
 
-from ci_score.judge.decision import not_attributable
-from ci_score.judge.trial import Finding, Trial
+from ci_score.judge.trial import Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
-from ci_score.model.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, slower_by
+from ci_score.model.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, metric_of, slower_by
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
+
+# A launch this much slower than the others of its side is in a mode of its own.
+FAR_SLOWER = 1.2
+LEAST_FOR_A_MODE, LEAST_OF_A_MODE = 6, 2
 
 
 def verdict_of(
     trial: Trial,
     baseline: BaselineFound,
     changes: Sequence[Change],
-    findings: Sequence[Finding],
-    held_back_by: Sequence[Reason],
+    doubt: Unjudged | None,
 ) -> Verdict:
-    """What becomes of the case, by its worst gated change."""
+    """What becomes of the case, by its worst gated change; `doubt` is why it may be undecided."""
     worst = decisive(changes)
     outcome = worst.outcome if worst and worst.outcome else Outcome.PASS
-    visible = _smallest_visible(findings, outcome)
-    limiting = [
-        *filter(None, (not_attributable(baseline), *held_back_by)),
-        *_unknown_keys(trial, baseline),
-        *_without_partner(trial),
-        *_could_have_seen(changes, outcome, visible),
-    ]
     return Verdict(
         outcome=outcome,
-        reasons=[reason for place, reason in enumerate(limiting) if reason not in limiting[:place]],
-        unjudged=_unjudged(changes) if outcome is Outcome.INCONCLUSIVE else None,
-        smallest_visible_slowdown=visible,
+        reasons=[
+            *_unknown_keys(trial, baseline),
+            *_without_partner(trial),
+            *_often_slow(trial),
+        ],
+        unjudged=doubt if outcome is Outcome.INCONCLUSIVE else None,
+        slower=any(change.slower for change in changes if change.outcome is not None),
+        upper_end=_upper_end(changes),
     )
-
-
-def _unjudged(changes: Sequence[Change]) -> Unjudged:
-    lost = any(change.delta is None for change in changes if change.outcome is not None)
-    return Unjudged.NOTHING_MEASURED if lost else Unjudged.TOO_NOISY
 
 
 def _unknown_keys(trial: Trial, baseline: BaselineFound) -> Iterator[Reason]:
@@ -52,39 +47,33 @@ def _unknown_keys(trial: Trial, baseline: BaselineFound) -> Iterator[Reason]:
 
 def _without_partner(trial: Trial) -> Iterator[Reason]:
     """How many launches have no partner on the other side, so that they count for nothing."""
-    pairs = len(trial.case.pairs_of(STEP_TIME))
     sides = [sum(one.side == side for one in trial.case.launches) for side in ("head", "base")]
-    alone = sum(sides) - 2 * pairs
+    alone = sum(sides) - 2 * len(trial.case.pairs())
     if min(sides) and alone:
         yield Why.LAUNCHES_WITHOUT_PARTNER(alone=alone, launches=sum(sides))
 
 
-def _could_have_seen(
-    changes: Sequence[Change], outcome: Outcome, visible: float | None
-) -> Iterator[Reason]:
-    """The smallest slowdown that this run could have seen; a pass says it in its first line."""
-    is_tested = any(change.is_statistical for change in changes if change.outcome is not None)
-    if visible is not None and outcome is not Outcome.PASS and is_tested:
-        yield Why.WOULD_HAVE_SHOWN(share=visible)
+def _often_slow(trial: Trial) -> Iterator[Reason]:
+    """A mode that only head shows: some launches far slower than its others, and none of base."""
+    sides = [trial.case.numbers_of(side, STEP_TIME) for side in ("head", "base")]
+    if min(map(len, sides)) < LEAST_FOR_A_MODE:
+        return
+    slow = [[one for one in side if one > FAR_SLOWER * statistics.median(side)] for side in sides]
+    if len(slow[0]) >= LEAST_OF_A_MODE and not slow[1]:
+        share = statistics.fmean(slow[0]) / statistics.median(sides[0]) - 1.0
+        yield Why.OFTEN_SLOW(slow=len(slow[0]), launches=len(sides[0]), share=share)
 
 
-def _smallest_visible(findings: Sequence[Finding], outcome: Outcome) -> float | None:
-    """The least slowdown that would have been noticed, of the metric that sees it best.
-
-    Of a pass no slowdown above it could hide; of others it is how far luck reaches.
-    """
-    seen: list[float] = []
-    for row in findings:
-        if row.change.metric not in (STEP_TIME, THROUGHPUT) or row.change.delta is None:
-            continue
-        if not row.rule.gate:
-            continue
-        if row.evidence is None:
-            seen.append(row.rule.warn)
-            continue
-        most = row.evidence.smallest_visible(of_a_pass=outcome is Outcome.PASS)
-        seen.append(math.expm1(min(most, 700.0)) if row.rule.metric.relative else most)
-    return min(seen, default=None)
+def _upper_end(changes: Sequence[Change]) -> float | None:
+    """The largest slowdown that the step's time leaves open, as a share of time."""
+    times = [change for change in changes if change.metric in (STEP_TIME, THROUGHPUT)]
+    ends = []
+    for change in times:
+        metric = metric_of(change)
+        end = change.low if metric.higher_is_better else change.high
+        if change.is_statistical and change.outcome is not None and end is not None:
+            ends.append(slower_by(change.but(delta=end)))
+    return min(ends, default=None)
 
 
 # --- the cause ----------------------------------------------------------------------------------
@@ -99,7 +88,7 @@ def as_far_as_proven(found: Explanation | None, changes: Sequence[Change]) -> Ex
         return None
     worst = decisive(changes)
     is_slower = worst is not None and worst.outcome in (Outcome.WARN, Outcome.FAIL)
-    if worst is None or not is_slower or (worst.is_statistical and not worst.is_confirmed):
+    if worst is None or not is_slower or (worst.is_statistical and not worst.is_proven):
         return found.but(cause=None, counts_cause=None)
     return found.but(
         cause=found.cause if _explains_time(found, worst) else None,

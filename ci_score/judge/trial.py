@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ci_score.judge.noise import SURE, Evidence, HistoryEvidence
+from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.model.explanation import Contribution, Explanation
+from ci_score.model.metrics import Kind
 from ci_score.model.reasons import Reason
-from ci_score.model.record import HistoryPoint, Measured
-from ci_score.model.stages import Baseline
+from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
+from ci_score.model.stages import Baseline, BaselineFound
 from ci_score.model.verdict import Acceptance, Change, Outcome
 
 # What holds without a baseline (a budget, a parity), and what became of it.
@@ -19,11 +21,16 @@ Demand = tuple[Outcome, Reason]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A case with everything that its verdict rests on."""
+    """A case with everything that its verdict rests on.
+
+    `recorded` is the branch's own record of the case, which a session's base does not replace:
+    what it says of the machine and of what is measured is not the change's to say.
+    """
 
     case: Measured
     rules: CaseRules
     baseline: Baseline
+    recorded: Measured | None = None
     changes: tuple[Change, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
@@ -31,14 +38,59 @@ class Trial:
     demands: tuple[Demand, ...] = ()
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)
 
+    @property
+    def is_in_pairs(self) -> bool:
+        """Whether its launches are judged in pairs of both sides."""
+        design = self.rules.measure.design
+        return self.case.has_both_sides and design in (None, "interleaved")
+
+    @property
+    def drops_shared(self) -> bool:
+        """Whether launches that others disturbed are left out."""
+        return "shared" in self.rules.environment.reject
+
+    def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
+        """The pairs of launches, without those that others disturbed."""
+        return [
+            pair
+            for pair in self.case.pairs()
+            if not (self.drops_shared and any(launch.shared for launch in pair))
+        ]
+
+    def of_head(self) -> list[LaunchNumbers]:
+        """The launches of head alone, without those that others disturbed."""
+        return [
+            launch
+            for launch in self.case.launches
+            if launch.side == "head" and not (self.drops_shared and launch.shared)
+        ]
+
+    @property
+    def commits_away(self) -> int:
+        """How many other commits lie between the baseline's record and the tested base."""
+        if not isinstance(self.baseline, BaselineFound):
+            return 0
+        return self.baseline.used.commits_away or 0
+
+
+@dataclass(frozen=True, slots=True)
+class BesideHistory:
+    """Head's launches and the branch's runs; a single number may be all there is of either."""
+
+    history: History
+    head: HeadLaunches
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A metric's change with the rule for it and the evidence on it."""
+    """A metric's change with the rule for it, and the evidence on it: an exact count has none."""
 
     change: Change
     rule: GateRule
-    evidence: Evidence | None = None
+    pairs: Pairs | None = None
+    beside: BesideHistory | None = None
+    # After how many pairs the session planned to look.
+    looks: tuple[int, ...] | None = None
 
     @property
     def warn_score(self) -> float:
@@ -46,9 +98,19 @@ class Finding:
         return self.rule.metric.limit_score(self.rule.warn)
 
     @property
-    def fail_score(self) -> float | None:
-        """From where on it fails, on the scale of the evidence."""
-        return None if self.rule.fail is None else self.rule.metric.limit_score(self.rule.fail)
+    def limit(self) -> float:
+        """What it must stay within."""
+        return self.rule.warn if self.rule.fail is None else self.rule.fail
+
+    @property
+    def limit_score(self) -> float:
+        """The same on the scale of the evidence."""
+        return self.rule.metric.limit_score(self.limit)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is a count, on which every run of a program agrees."""
+        return self.rule.metric.kind is Kind.EXACT and self.pairs is None and self.beside is None
 
     @property
     def worse_by(self) -> float:
@@ -56,45 +118,6 @@ class Finding:
         return self.rule.metric.worsening(self.change.delta or 0.0)
 
     @property
-    def decisive_limit(self) -> float:
-        """What it must stay within to pass."""
-        return self.rule.warn if self.rule.fail is None else self.rule.fail
-
-    @property
-    def decisive_score(self) -> float:
-        """What it must stay within to pass, on the scale of the evidence."""
-        return self.rule.metric.limit_score(self.decisive_limit)
-
-    @property
-    def may_warn(self) -> bool:
-        """Whether the nearest baseline, too, finds it worth a warning; pairs have theirs."""
-        return not isinstance(self.evidence, HistoryEvidence) or self.worse_by > self.rule.warn
-
-    @property
-    def sides_disagree(self) -> bool:
-        """Whether history and nearest baseline are sure of different answers.
-
-        Where the branch's level has just moved, its history does not know that yet.
-        """
-        if not isinstance(self.evidence, HistoryEvidence):
-            return False
-        if self.worse_by > self.decisive_limit:
-            return self.evidence.at_most(SURE) <= self.decisive_score
-        return not self.may_warn and (
-            self.evidence.at_least(SURE) > self.warn_score
-            or self.evidence.suggests(self.decisive_score)
-        )
-
-    @property
     def is_tested(self) -> bool:
         """Whether it takes part in the report's shared chance of a false failure."""
-        return self.rule.gate and self.evidence is not None and self.rule.fail is not None
-
-    def is_proven(self, chance: float) -> bool:
-        """Whether it is worse than what fails, wrongly said with that chance."""
-        evidence, limit = self.evidence, self.fail_score
-        if evidence is None or limit is None or not evidence.proves(limit, chance):
-            return False
-        if not isinstance(evidence, HistoryEvidence):
-            return True
-        return evidence.is_borne_out_by(self.rule.metric.limit_score(self.worse_by), limit)
+        return self.rule.gate and self.rule.fail is not None and self.pairs is not None

@@ -4,8 +4,8 @@
 - `eligibility` asks first whether it can be judged at all, and against what.
 - A *finding* is a metric's change with its limits and the best `evidence` on it: pairs of launches,
   the branch's history, an exact count, or one number a side.
-- `error_budget` shares the chance of a false failure among all findings of the report.
-- `decision` says what becomes of each finding, and `caps` what keeps it from failing.
+- `error_budget` shares the chance of a false failure among all that pairs test in the report.
+- `decision` says what becomes of each finding, by `pairs`, `history`, a count or one number.
 - `budgets` and `parity` demand what needs no baseline; `summary` puts the case's verdict together.
 """
 
@@ -18,12 +18,12 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.judge.acceptance import accepted_for
 from ci_score.judge.budgets import with_demands
-from ci_score.judge.decision import caps, weighed
-from ci_score.judge.eligibility import eligible, untold_work
+from ci_score.judge.decision import weighed
+from ci_score.judge.eligibility import eligible
 from ci_score.judge.error_budget import shared_chances
 from ci_score.judge.evidence import findings_of
 from ci_score.judge.parity import parity_demands, parity_with_a_case
-from ci_score.judge.policy import CaseRules, Policy, passes, rules_of
+from ci_score.judge.policy import CaseRules, GateRule, Policy, passes, rules_of
 from ci_score.judge.summary import as_far_as_proven, verdict_of
 from ci_score.judge.trial import Finding, Trial
 from ci_score.model.explanation import Contribution, Explanation
@@ -55,7 +55,7 @@ def decide(
         [] if isinstance(base, Verdict) else findings_of(trial)
         for trial, base in zip(trials, against, strict=True)
     ]
-    chances = shared_chances([_allowed(trial) for trial in trials], findings)
+    chances = shared_chances([trial.rules for trial in trials], findings)
     return [
         _unjudged_case(trial, base, policy, named)
         if isinstance(base, Verdict)
@@ -80,13 +80,14 @@ def _trial(
     measured, changes = case.measured, tuple[Change, ...]()
     try:
         with overflow_is_bad_input(f"case {measured.name}"):
-            changes = tuple(_changes(case.differences, rules))
+            changes = tuple(_changes(case, rules))
     except BadInputError as error:
         measured = measured.but(unmeasured=quoted(str(error)))
     return Trial(
         measured,
         rules,
         case.baseline,
+        recorded=case.recorded,
         changes=changes,
         contributions=case.contributions,
         explanation=case.explanation,
@@ -96,11 +97,13 @@ def _trial(
     )
 
 
-def _changes(differences: Iterable[Difference], rules: CaseRules) -> Iterator[Change]:
+def _changes(case: Compared, rules: CaseRules) -> Iterator[Change]:
     """The differences of the metrics that the policy knows, in its order and its direction."""
-    by_name = {row.metric: row for row in differences}
+    by_name = {row.metric: row for row in case.differences}
     for gate in rules.gates:
         metric, row = gate.metric, by_name.get(gate.metric.name)
+        if row is None or (row.base is None and row.head is None):
+            row = _lost_on_both_sides(case, gate) or row
         if row is None:
             continue
         known = row.base is not None and row.head is not None and row.not_compared is None
@@ -118,6 +121,17 @@ def _changes(differences: Iterable[Difference], rules: CaseRules) -> Iterator[Ch
         )
 
 
+def _lost_on_both_sides(case: Compared, gate: GateRule) -> Difference | None:
+    """A metric that the policy names and the branch has measured, and neither side of a session.
+
+    A session may well measure less than the branch does; not what the policy has a word on.
+    """
+    known = gate.metric.value(case.recorded) if case.recorded is not None else None
+    if known is None or not (gate.gate and gate.named):
+        return None
+    return Difference(gate.metric.name, known, None)
+
+
 def _why_not(row: Difference, delta: float | None) -> Reason | None:
     """Why there is no change to tell of a metric that a side has measured."""
     if delta is not None or (row.base is None and row.head is None):
@@ -125,11 +139,6 @@ def _why_not(row: Difference, delta: float | None) -> Reason | None:
     if row.head is None:
         return Why.ONLY_IN_BASE()
     return Why.ONLY_IN_HEAD() if row.base is None else Why.NO_RATIO()
-
-
-def _allowed(trial: Trial) -> float:
-    """The chance of a false failure; an A/B session that was judged on the way shares it out."""
-    return trial.rules.measure.false_fail
 
 
 # --- the judged case ----------------------------------------------------------------------------
@@ -156,18 +165,21 @@ def _judged_case(
     policy: Policy,
     named: Mapping[str, Measured],
     findings: Sequence[Finding],
-    chances: Sequence[float | None],
+    chances: Sequence[float],
 ) -> Judged:
-    held_back_by = caps(trial, baseline)
     weighed_by_metric = {
-        row.change.metric: weighed(row, trial, chance, held_back_by)
+        row.change.metric: weighed(row, trial, chance)
         for row, chance in zip(findings, chances, strict=True)
     }
-    changes = tuple(weighed_by_metric.get(change.metric, change) for change in trial.changes)
+    changes = tuple(
+        weighed_by_metric[change.metric].change if change.metric in weighed_by_metric else change
+        for change in trial.changes
+    )
     regressed = any(
         change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in changes
     )
-    verdict = verdict_of(trial, baseline, changes, findings, held_back_by)
+    doubts = [one.unjudged for one in weighed_by_metric.values() if one.unjudged]
+    verdict = verdict_of(trial, baseline, changes, _first_to_block(doubts, policy))
     return _judged(
         trial,
         with_demands(verdict, trial),
@@ -177,6 +189,12 @@ def _judged_case(
         contributions=trial.contributions if regressed else (),
         explanation=as_far_as_proven(trial.explanation, changes),
     )
+
+
+def _first_to_block(doubts: Sequence[Unjudged], policy: Policy) -> Unjudged | None:
+    """Of several kinds of doubt one that the policy does not let pass, else the first."""
+    blocking = (doubt for doubt in doubts if not passes(policy, doubt))
+    return next(blocking, doubts[0] if doubts else None)
 
 
 def _judged(
@@ -236,11 +254,5 @@ def _remarks(trial: Trial) -> Iterator[Reason]:
     if wanted is not None and declared - {wanted}:
         # Another warm-up may leave a compilation in the timed steps.
         yield Why.OTHER_WARM_UP(wanted=wanted, declared=tuple(sorted(declared - {wanted})))
-    both_sides = len({launch.side for launch in case.launches}) > 1
-    if rules.measure.design == "interleaved" and case.took_turns is None and both_sides:
+    if rules.measure.design == "interleaved" and case.took_turns is None and case.has_both_sides:
         yield Why.ORDER_NOT_TOLD()
-    if isinstance(trial.baseline, BaselineFound) and case.has_a_time:
-        untold = untold_work(case, trial.baseline.case, rules)
-        if untold:
-            # A head that says less must not switch off the check by that.
-            yield Why.WORK_NOT_TOLD(signs=tuple(untold))

@@ -13,8 +13,8 @@ from ci_score.launches.lines import (
     by_side,
     notes_on,
     read_launches,
-    sound,
     took_turns,
+    without_a_time,
 )
 
 __all__ = [
@@ -28,6 +28,6 @@ __all__ = [
     "pooled",
     "read_environment",
     "read_launches",
-    "sound",
     "took_turns",
+    "without_a_time",
 ]

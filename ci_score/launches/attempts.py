@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, find_metric, tokens_differ
-from ci_score.model.reasons import Reason, Why
+from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers, Measured, Record, RunIdentity
 
 
@@ -28,26 +28,45 @@ def pooled(
     cases: Sequence[Measured],
     run: RunIdentity | None,
     commit: str | None,
-    earlier: Iterable[Record],
+    earlier: Iterable[Record | Reason],
+    job: str | None = None,
 ) -> Attempts:
-    """The cases of this attempt, with the measurements of `earlier` attempts, the newest first."""
+    """The cases of this attempt, with the measurements of `earlier` attempts, the newest first.
+
+    In place of a record there may be the reason why one that was found does not count.
+    """
     if run is None or run.attempt < 2:
         return Attempts(tuple(cases))
     records = _Lazily(
-        record
-        for record in earlier
-        if record.run is not None
-        and record.run.number == run.number
-        and record.run.attempt < run.attempt
-        and record.commit == commit
+        one if isinstance(one, Reason) else _not_ours(one, run, commit, job) or one
+        for one in earlier
     )
     together, notices = [], _Notices(run.attempt)
     for case in cases:
         before = _newest_usable(case, records)
         together.append(case if before is None else _joined(case, before, notices))
-    if records.is_empty:
-        notices.nothing_found = True
+    notices.nothing_found = records.is_empty
+    notices.refused = tuple(records.refused)
     return Attempts(tuple(together), tuple(notices.reasons()))
+
+
+def _not_ours(
+    record: Record, run: RunIdentity, commit: str | None, job: str | None
+) -> Reason | None:
+    """Why a record is not of an earlier attempt of this very run and job."""
+    of = record.run or RunIdentity(number=0)
+    bound: dict[str, tuple[Datum, Datum]] = {
+        "run": (of.id, run.id),
+        "run number": (of.number, run.number),
+        "commit": (record.commit, commit),
+        "job": (record.job, job),
+    }
+    for what, (there, here) in bound.items():
+        if there != here:
+            return Why.OF_ANOTHER(what=what, there=there, here=here)
+    if of.attempt >= run.attempt:
+        return Why.NO_EARLIER_ATTEMPT(there=of.attempt, here=run.attempt)
+    return None
 
 
 @dataclass(slots=True)
@@ -56,11 +75,14 @@ class _Notices:
 
     attempt: int
     nothing_found: bool = False
+    refused: tuple[Reason, ...] = ()
     same: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     other: tuple[Reason, ...] = ()
 
     def reasons(self) -> Iterator[Reason]:
+        for why in self.refused:
+            yield Why.EARLIER_REFUSED(why=why)
         if self.nothing_found:
             yield Why.EARLIER_NOT_FOUND(attempt=self.attempt)
         if self.same:
@@ -71,15 +93,19 @@ class _Notices:
 
 
 class _Lazily:
-    """Records that are fetched only when they are looked at, because each costs a request."""
+    """Records that are fetched only when they are looked at, because each costs requests."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record | Reason]) -> None:
         self._waiting = iter(records)
         self._read: list[Record] = []
+        self.refused: list[Reason] = []
 
     def __iter__(self) -> Iterator[Record]:
         yield from self._read
         for record in self._waiting:
+            if isinstance(record, Reason):
+                self.refused.append(record)
+                continue
             self._read.append(record)
             yield record
 
@@ -206,10 +232,15 @@ def as_one(name: str, values: Sequence[float]) -> float:
 
     For `valid_steps` it is the least, because other launches do not make up for one that skipped
     steps. For an exact count it is the most: the launch that needed more memory, or one more
-    recompilation, counts. For all others it is the median.
+    recompilation, counts. Times are the mean, as all of it was spent. Of a throughput that is the
+    harmonic mean, and for all others it is the median.
     """
     if name == "valid_steps":
         return min(values)
+    if name == STEP_TIME:
+        return statistics.fmean(values)
+    if name == THROUGHPUT and min(values) > 0:
+        return statistics.harmonic_mean(values)
     metric = find_metric(name)
     if metric is not None and metric.kind is Kind.EXACT and not metric.higher_is_better:
         return max(values)

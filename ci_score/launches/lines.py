@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -27,9 +27,9 @@ WARM_UP_FROM = 1.1
 LEAST_LAUNCHES = 3
 SYSTEMATIC = 0.9
 NAMED_VOID = 5
-# The machine may cause one crash more than the base has.
-CLEARLY_MORE = 2
-LONGEST_DISTURBANCE = 200
+# A step this many times as long as usual holds something else.
+LONG_STEP = 3.0
+WORTH_A_NOTE = 0.05
 # Thirty years. The sum of longer steps could overflow.
 LONGEST_STEP_MS = 1e12
 StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
@@ -66,11 +66,23 @@ class Launch(Value):
 
     @property
     def void(self) -> dict[Disturbance, str]:
-        """Why this launch and its pair cannot be used; empty where it is sound."""
-        reasons: dict[Disturbance, str] = {"crashed": self.failed} if self.failed else {}
-        if not self.failed and self.timed_ms and self.mean_ms == 0:
-            reasons["nan"] = "its steps take 0 ms, which is no time"
-        return {**reasons, **self.disturbances}
+        """Why this launch has no usable time; empty where it has one."""
+        if self.failed:
+            return {"crashed": self.failed}
+        if "nan" in self.disturbances or "crashed" in self.disturbances:
+            return {
+                event: words
+                for event, words in self.disturbances.items()
+                if event in ("nan", "crashed")
+            }
+        if not self.timed_ms or self.mean_ms == 0:
+            return {"nan": "its steps take 0 ms, which is no time"}
+        return {}
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its numbers can be shown: it has times, and nobody else disturbed them."""
+        return not self.void and "shared" not in self.disturbances
 
     @property
     def timed_ms(self) -> tuple[float, ...]:
@@ -87,23 +99,28 @@ class Launch(Value):
 
         `tokens` is used as the tokens of a step if the launch does not have them.
         """
-        tokens = self.tokens_per_step or tokens
+        values = {} if self.void else self._values(self.tokens_per_step or tokens)
+        return LaunchNumbers(
+            side=self.side,
+            launch=self.launch,
+            void=bool(self.void),
+            shared="shared" in self.disturbances,
+            resolution_ms=self.resolution_ms,
+            looks=self.looks,
+            values=values,
+            warmup_steps=self.warmup_steps,
+            timed_steps=len(self.timed_ms),
+        )
+
+    def _values(self, tokens: float | None) -> dict[str, float]:
         known: dict[str, float | None] = {
             **self.metrics,
             "step_time_ms": self.mean_ms,
             "peak_memory_gb": self.peak_memory_gb,
             "final_loss": self.final_loss,
+            "throughput_tok_s": tokens / self.mean_ms * 1000.0 if tokens else None,
         }
-        if tokens and self.mean_ms > 0:
-            known["throughput_tok_s"] = tokens / self.mean_ms * 1000.0
-        values = {name: value for name, value in known.items() if value is not None}
-        return LaunchNumbers(
-            side=self.side,
-            launch=self.launch,
-            values=values,
-            warmup_steps=self.warmup_steps,
-            timed_steps=len(self.timed_ms),
-        )
+        return {name: value for name, value in known.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +145,21 @@ class SideLaunches:
         """The versions that this side ran with; each side's process reports its own."""
         return {name: each for launch in self.launches for name, each in launch.versions.items()}
 
+    @property
+    def sound(self) -> tuple[Launch, ...]:
+        """The launches whose numbers can be shown; if others disturbed each, those with times."""
+        sound = tuple(one for one in self.launches if one.is_sound)
+        return sound or tuple(one for one in self.launches if not one.void)
+
     def applied_to(self, profile: Profile) -> Profile:
         """The profile with the measured numbers in place of those under the profiler."""
-        tokens = self.tokens_per_step
-        memory = [one.peak_memory_gb for one in self.launches if one.peak_memory_gb is not None]
+        tokens, sound = self.tokens_per_step, self.sound
+        memory = [one.peak_memory_gb for one in sound if one.peak_memory_gb is not None]
         return profile.but(
-            avg_step_ms=statistics.fmean(one.mean_ms for one in self.launches),
+            avg_step_ms=statistics.fmean(one.mean_ms for one in sound) if sound else 0.0,
             profiled_step_ms=profile.avg_step_ms or None,
             peak_memory_gb=max(memory, default=profile.peak_memory_gb),
-            steps=sum(len(launch.timed_ms) for launch in self.launches),
+            steps=sum(len(launch.timed_ms) for launch in sound),
             tokens_per_step=tokens if tokens is not None else _tokens_of(profile),
             # The profile's throughput is of the profiled run; the tokens give the measured one.
             throughput_tok_s=None,
@@ -150,64 +173,11 @@ def _tokens_of(profile: Profile) -> float | None:
     return profile.throughput_tok_s * profile.avg_step_ms / 1000.0 or None
 
 
-@dataclass(frozen=True, slots=True)
-class SoundLaunches:
-    """The launches of a session that can be judged, and what was void in it.
-
-    `disturbances` and `base_disturbances` are set if all launches of that side are void and some
-    have times: then the policy decides. `crashed` is set if a side has no time at all, or if the
-    head crashes clearly more often than the base.
-    """
-
-    launches: Sequence[Launch]
-    notes: tuple[Note, ...] = ()
-    disturbances: Mapping[str, str] = field(default_factory=dict)
-    base_disturbances: Mapping[str, str] = field(default_factory=dict)
-    crashed: Reason | None = None
-
-
-def sound(launches: Sequence[Launch]) -> SoundLaunches:
-    """The launches without the void ones; of a pair with a void launch, both sides go."""
-    void = [launch for launch in launches if launch.void]
-    if not void:
-        return SoundLaunches(launches)
-    pairs = _pair_of_each(launches)
-    sides = {launch.side for launch in launches}
-    in_pairs = len(sides) > 1
-    gone = {pairs[id(launch)] for launch in void} if in_pairs else set()
-    whole = [launch for launch in launches if not launch.void]
-    kept = [launch for launch in whole if pairs[id(launch)] not in gone]
-    fate = "its pair does not count" if in_pairs else "it does not count"
-    notes = tuple(
-        Note(code="void_launch", words=f"{_words(launch)}: {fate}.") for launch in void[:NAMED_VOID]
-    )
-    if len(void) > NAMED_VOID:
-        more = f"{len(void) - NAMED_VOID} more launches are void."
-        notes += (Note(code="void_launch", words=more),)
-    crashed = _without_any_time(launches) or _crashes_more(launches)
-    if crashed:
-        return SoundLaunches((), notes, crashed=crashed)
-    for candidates in (kept, whole):
-        if {launch.side for launch in candidates} == sides:
-            return SoundLaunches(candidates, notes)
-    return SoundLaunches(
-        [launch for launch in launches if _has_a_time(launch)],
-        notes,
-        _disturbances(launches, "head"),
-        _disturbances(launches, "base"),
-    )
-
-
-def _has_a_time(launch: Launch) -> bool:
-    """Whether it has a time that the policy may still accept, whatever disturbed it."""
-    return bool(launch.timed_ms) and launch.mean_ms > 0 and "crashed" not in launch.void
-
-
-def _without_any_time(launches: Sequence[Launch]) -> Reason | None:
+def without_a_time(launches: Sequence[Launch]) -> Reason | None:
     """A side has no time at all. Without its base, a session would look like a first run."""
     for side in SIDES:
         own = [launch for launch in launches if launch.side == side]
-        if own and not any(_has_a_time(launch) for launch in own):
+        if own and all(launch.void for launch in own):
             void = own[0].void
             return Why.NO_SOUND_LAUNCH(
                 side=side, launch=own[0].launch, events=tuple(void), words=tuple(void.values())
@@ -215,50 +185,46 @@ def _without_any_time(launches: Sequence[Launch]) -> Reason | None:
     return None
 
 
-def _crashes_more(launches: Sequence[Launch]) -> Reason | None:
-    """The head crashes clearly more often than the base; the remaining pairs would hide that."""
-    own = {side: [launch for launch in launches if launch.side == side] for side in SIDES}
-    crashed = {
-        side: [launch.void["crashed"] for launch in rows if "crashed" in launch.void]
-        for side, rows in own.items()
-    }
-    head, base = crashed["head"], crashed["base"]
-    if not own["base"] or len(head) < len(base) + CLEARLY_MORE:
-        return None
-    return Why.CRASHES_MORE(
-        head=len(head), head_launches=len(own["head"]), words=head[0], base=len(base)
-    )
+def _odd_launches(launches: Iterable[Launch]) -> Iterator[Note]:
+    """What happened to single launches, and what that means for them."""
+    odd = [(launch, code, words, fate) for launch in launches
+           for code, words, fate in _what_happened(launch)]  # fmt: skip
+    for launch, code, words, fate in odd[:NAMED_VOID]:
+        name = f"Launch {launch.launch} of the {launch.side}"
+        yield Note(code=code, words=f"{name} {fate} ({words}).")
+    if len(odd) > NAMED_VOID:
+        more = f"{len(odd) - NAMED_VOID} more launches are void or were disturbed."
+        yield Note(code="void_launch", words=more)
 
 
-def _disturbances(launches: Sequence[Launch], side: Side) -> dict[str, str]:
-    """What happened to a side whose launches are all void; else nothing."""
-    own = [launch for launch in launches if launch.side == side]
-    if not all(launch.void for launch in own):
-        return {}
-    by_kind: dict[str, list[str]] = {}
-    for launch in own:
-        for what, words in launch.void.items():
-            by_kind.setdefault(what, []).append(words)
-    return {
-        what: f"{len(words)} of {len(own)} launches: {words[0]}"[:LONGEST_DISTURBANCE]
-        for what, words in by_kind.items()
-    }
+def _what_happened(launch: Launch) -> Iterator[tuple[str, str, str]]:
+    if launch.void:
+        words = "; ".join(f"{event}: {words}" for event, words in launch.void.items())
+        yield "void_launch", words, "is void"
+        return
+    if "shared" in launch.disturbances:
+        yield "shared_launch", launch.disturbances["shared"], "was disturbed by others"
+    if "throttled" in launch.disturbances:
+        # Heavier work lowers the clocks as well, so that is no excuse for a slow launch.
+        words = launch.disturbances["throttled"]
+        yield "throttled_launch", words, "ran with lower clocks, and counts as it is"
 
 
-def _pair_of_each(launches: Sequence[Launch]) -> dict[int, tuple[int, int]]:
-    """The pair of each launch: its number, and a count, as another session has the same numbers."""
-    seen: dict[tuple[str, int], int] = {}
-    pairs = {}
-    for launch in sorted(launches, key=lambda launch: launch.order):
-        key = launch.side, launch.launch
-        seen[key] = seen.get(key, 0) + 1
-        pairs[id(launch)] = launch.launch, seen[key]
-    return pairs
-
-
-def _words(launch: Launch) -> str:
-    reasons = "; ".join(f"{what}: {words}" for what, words in launch.void.items())
-    return f"Launch {launch.launch} of the {launch.side} is void ({reasons})"
+def _stalls(launches: Sequence[Launch]) -> Iterator[str]:
+    """The mean of the steps decides. Where it is far from the usual step, the report says so."""
+    steps = [step for launch in launches if launch.side == "head" and not launch.void
+             for step in launch.timed_ms]  # fmt: skip
+    usual = statistics.median(steps) if steps else 0.0
+    if usual <= 0:
+        return
+    share = statistics.fmean(steps) / usual - 1.0
+    long = sum(step > LONG_STEP * usual for step in steps)
+    if share > WORTH_A_NOTE:
+        words = f"The mean step, which is judged, is {share:.0%} longer than the median step"
+        holds = f"{long} of {len(steps)} steps take over {LONG_STEP:g} times as long"
+        yield (
+            f"{words}: {holds} (a stall, an evaluation or a checkpoint?)." if long else f"{words}."
+        )
 
 
 def took_turns(launches: Iterable[Launch]) -> bool | None:
@@ -273,34 +239,27 @@ def took_turns(launches: Iterable[Launch]) -> bool | None:
     return max(head) > min(base) and max(base) > min(head)
 
 
-def notes_on(launches: Sequence[Launch], judged: Sequence[Launch]) -> list[Note]:
-    """Notes on a session; `judged` are its sound launches."""
+def notes_on(launches: Sequence[Launch]) -> list[Note]:
+    """Notes on a session."""
+    judged = [launch for launch in launches if launch.is_sound]
     return [
+        *_odd_launches(launches),
+        *(Note(code="mean_above_median", words=words) for words in _stalls(launches)),
         *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
         *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
         *(Note(code="warm_up_not_declared", words=words) for words in _warm_up(launches)),
-        *(Note(code="not_in_turns", words=words) for words in _not_in_turns(launches)),
     ]
 
 
 def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:
     """The first timed steps look like warm-up. As the user declares it, this is only a note."""
-    factors = [_first_step_factor(launch.timed_ms) for launch in launches if launch.timed_ms]
+    factors = [_first_step_factor(launch.timed_ms) for launch in launches if not launch.void]
     slow = [factor for factor in factors if factor > WARM_UP_FROM]
     if len(slow) >= LEAST_LAUNCHES and len(slow) >= SYSTEMATIC * len(factors):
         times = statistics.median(slow)
         yield (
             f"The first timed step of {len(slow)} of {len(factors)} launches takes"
             f" {times:.1f} times as long as usual: more warm-up steps than declared?"
-        )
-
-
-def _not_in_turns(launches: Iterable[Launch]) -> Iterator[str]:
-    """One side ran before the other, so that a drift would be judged as the change."""
-    if took_turns(launches) is False:
-        yield (
-            "One side ran before the other, and not in turns: whatever drifted meanwhile looks"
-            " like a change."
         )
 
 
@@ -385,9 +344,8 @@ def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
             expected="measurements of a change: they tell about the machine alone",
         )
     with overflow_is_bad_input(source):
-        if launch.timed_ms:
-            launch.numbers()
-    if not launch.timed_ms and not launch.void:
+        launch.numbers()
+    if not launch.timed_ms and not (launch.failed or launch.disturbances):
         raise BadInputError(
             source,
             field="step_ms",

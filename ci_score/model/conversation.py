@@ -13,7 +13,7 @@ class Comment:
     """A comment in a pull request.
 
     `is_insider` is what GitHub's listing says about the author. It only decides whom to ask about
-    first, and gives no right.
+    first, and gives no right. `written_at` is by GitHub's clock.
     """
 
     author: str
@@ -22,6 +22,7 @@ class Comment:
     by_a_person: bool = True
     is_insider: bool = False
     edited: bool = False
+    written_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,10 @@ class Conversation(Protocol):
         """Why that person may not accept a regression; None if they may."""
         ...
 
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """Why a comment says nothing of the commits that are judged; None if it was after them."""
+        ...
+
 
 class Nobody:
     """The conversation of a run that belongs to no pull request."""
@@ -53,4 +58,8 @@ class Nobody:
 
     def why_not(self, login: str) -> Reason | None:
         """Without a pull request nobody may accept anything."""
+        return Why.NO_PULL_REQUEST()
+
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """Without a pull request there are no commits."""
         return Why.NO_PULL_REQUEST()

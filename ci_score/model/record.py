@@ -35,6 +35,7 @@ MOST_LAUNCHES = 2_000
 MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
+MOST_INPUTS = 64
 
 
 def case_name(text: str) -> str:
@@ -57,9 +58,11 @@ class BaselineUsed(Value):
     """Where the baseline of a case came from; `commits_away` counts from the tested base.
 
     `changed_versions` lists versions that differ between the two sides, as `torch 2.8 → 2.9`.
+    `of_session` says that it is the other side of the same measurements, and no record.
     """
 
     source: str
+    of_session: bool = False
     commit: str | None = None
     run: RunIdentity | None = None
     created_at: str | None = None
@@ -69,10 +72,19 @@ class BaselineUsed(Value):
 
 
 class LaunchNumbers(Value):
-    """What one process launch measured: its mean step, and its other metrics."""
+    """What one process launch measured: its mean step, and its other metrics.
+
+    A void launch has no usable time, and no values. `shared` says that others disturbed it.
+    `resolution_ms` is the tick of its timer, and `looks` are the numbers of pairs after which its
+    session planned to look.
+    """
 
     side: Literal["head", "base"] = "head"
     launch: Count = 0
+    void: bool = False
+    shared: bool = False
+    resolution_ms: Milliseconds = 0.0
+    looks: Annotated[tuple[Count, ...], Lax, Field(max_length=16)] = ()
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
@@ -110,23 +122,27 @@ class Measured(Value):
         card = self.scorecard
         return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
 
+    @property
+    def has_both_sides(self) -> bool:
+        """Whether launches of head and of base were measured side by side."""
+        return len({launch.side for launch in self.launches}) > 1
+
     def numbers_of(self, side: str, metric: str) -> list[float]:
         """What the launches of a side measured of a metric."""
         return [
             one.values[metric] for one in self.launches if one.side == side and metric in one.values
         ]
 
-    def pairs_of(self, metric: str) -> list[tuple[float, float]]:
-        """Head and base of each pair that measured the metric on both sides.
+    def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
+        """Head and base of each pair, void ones too.
 
         If a pair's number occurs again, it comes from another session, whose pairs count as well.
         """
         head, base = self._by_number("head"), self._by_number("base")
         return [
-            (here.values[metric], there.values[metric])
+            pair
             for number in sorted(head.keys() & base.keys())
-            for here, there in zip(head[number], base[number], strict=False)
-            if metric in here.values and metric in there.values
+            for pair in zip(head[number], base[number], strict=False)
         ]
 
     def _by_number(self, side: str) -> dict[int, list[LaunchNumbers]]:
@@ -227,7 +243,12 @@ class Record(Value):
     created_at: Timestamp
     commit: Sha | None = None
     run: RunIdentity | None = None
+    # The id of the job that judged, as its workflow names it.
+    job: ShortText | None = None
+    # Those that were not as they come; None of a run that does not say.
+    inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
     rules: Literal["reference", "training"] = "reference"
+    enforce: Literal["shadow"] | None = None
     policy: dict[str, JsonValue] | None = None
     cases: Annotated[tuple[Judged, ...], Lax, Field(max_length=MOST_CASES)]
     unjudged: Verdict | None = None

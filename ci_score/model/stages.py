@@ -104,11 +104,13 @@ class Compared:
     """A measured case and its baseline: what differs, where, and what explains it.
 
     It has a difference for every metric that a policy names, and depends on no limits. So it is
-    made once, and judged again for each policy and for acceptances.
+    made once, and judged again for each policy and for acceptances. `recorded` is the branch's own
+    record of the case, also where a session brings its own base.
     """
 
     measured: Measured
     baseline: Baseline
+    recorded: Measured | None = None
     differences: tuple[Difference, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from ci_score.model.reasons import Reason, Why
+from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Severity
 from ci_score.model.values import Count, Lax, NotNegative, ShortText, Value
 
@@ -29,6 +29,7 @@ class Unjudged(StrEnum):
     """Why there is no judgement. The policy decides for each of them whether it blocks."""
 
     FIRST_RUN = "first_run"
+    NO_RECORD = "no_record"
     EXPIRED = "expired"
     NEW_CASE = "new_case"
     NEW_ENVIRONMENT_OF_NEW_CASE = "new_environment_of_new_case"
@@ -40,6 +41,10 @@ class Unjudged(StrEnum):
     INVALID_MEASUREMENT = "invalid_measurement"
     OTHER_WORK = "other_work"
     NOT_AS_DESIGNED = "not_as_designed"
+    NOT_ATTRIBUTABLE = "not_attributable"
+    VOID = "void"
+    CONTRADICTS = "contradicts"
+    UNCLEAR = "unclear"
     TOO_NOISY = "too_noisy"
     NO_PERMISSION = "no_permission"
     API_DOWN = "api_down"
@@ -54,8 +59,8 @@ HARMLESS = frozenset(
         Unjudged.EXPIRED,
         Unjudged.NEW_CASE,
         Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE,
-        # It was measured, and the report says what the noise could hide. Teams would switch off a
-        # check that blocks every noisy run.
+        # A run beside the branch's history looks no slower than the limit, and the noise could
+        # hide more. A check that blocks every second unchanged change is switched off in a week.
         Unjudged.TOO_NOISY,
     }
 )
@@ -66,7 +71,9 @@ class Verdict(Value):
 
     `decided_by` is the reason that decides; without one the worst change does. `may_pass` says
     whether the policy lets this `unjudged` reason pass. `remarks` are reasons that do not decide,
-    and that the policy makes worth mentioning.
+    and that the policy makes worth mentioning. `slower` says that something is proven worse and
+    beyond its warn limit, or counted so, whatever else is unclear. `upper_end` is the largest
+    slowdown that the interval of the step's time leaves open; None if it has no end.
     """
 
     outcome: Annotated[Outcome, Lax]
@@ -75,7 +82,8 @@ class Verdict(Value):
     remarks: Annotated[tuple[Reason, ...], Lax] = ()
     unjudged: Annotated[Unjudged | None, Lax] = None
     may_pass: bool = False
-    smallest_visible_slowdown: NotNegative | None = None
+    slower: bool = False
+    upper_end: float | None = None
 
 
 def unjudged(why: Unjudged, decided_by: Reason, *details: Reason) -> Verdict:
@@ -117,14 +125,16 @@ class JudgedBy(StrEnum):
     PAIRED = "pairs"
     HISTORY = "history"
     EXACT = "count"
-    UNVERIFIED = "one_number"
+    ONE_NUMBER = "one_number"
 
 
 class Change(Value):
     """A metric on both sides; `delta` is None where a side was not measured.
 
-    `low` and `high` are the delta's 95 % interval. `outcome` is the policy's, and `reasons` says
-    why. `accepted` is the acceptance by somebody with write access.
+    `low` and `high` are the ends of the delta's interval, which is of 95 % with pairs and of 90 %
+    with a history; an end that does not exist is None. `outcome` is the policy's, and `reasons`
+    says why. `slower` says that it is proven worse, and beyond the warn limit. `accepted` is the
+    acceptance by somebody with write access.
     """
 
     metric: str
@@ -141,6 +151,7 @@ class Change(Value):
     judged_by: Annotated[JudgedBy | None, Lax] = None
     samples: Count = 0
     outcome: Annotated[Outcome | None, Lax] = None
+    slower: bool = False
     reasons: Annotated[tuple[Reason, ...], Lax] = ()
     higher_is_better: bool | None = None
     relative: bool | None = None
@@ -153,12 +164,9 @@ class Change(Value):
         return self.judged_by in (JudgedBy.PAIRED, JudgedBy.HISTORY)
 
     @property
-    def is_confirmed(self) -> bool:
-        """Whether its outcome is proven."""
-        return bool(self.reasons) and self.reasons[0].code in _CONFIRMED
-
-
-_CONFIRMED = (Why.CONFIRMED, Why.CONFIRMED_AT_LEAST, Why.CONFIRMED_WITHIN)
+    def is_proven(self) -> bool:
+        """Whether luck is ruled out: a count, or a test that it passed."""
+        return self.slower or self.judged_by is JudgedBy.EXACT
 
 
 def decisive(changes: Sequence[Change]) -> Change | None:

@@ -24,6 +24,8 @@ from ci_score.report.sentences import accepted_words, change_sentence, sentence
 # Beyond this the step's time and its throughput do not tell the same change.
 SAME_SHARE = 0.01
 NOT_JUDGED = "Not judged: "
+# A smaller share would be printed as 0.0 %.
+LEAST_SHOWN = 0.0005
 
 
 # What happened, and why where it is known.
@@ -64,21 +66,21 @@ def headline_parts(case: Judged) -> Parts:
     if worst is None or worst.outcome is Outcome.PASS:
         return _passed(case, case.verdict)
     words = in_plain_words(worst, case.changes)
-    if not worst.is_statistical:
-        doubt = " (unverified)" if worst.judged_by is JudgedBy.UNVERIFIED else ""
-        return words + doubt, _cause(case, worst)
-    if worst.is_confirmed:
-        return f"{words} (confirmed)", _cause(case, worst)
-    return f"{words} (not proven)", ""
+    if worst.judged_by is JudgedBy.ONE_NUMBER:
+        return f"{words} (one run per side, could be noise)", _cause(case, worst)
+    limit = within_limit(worst) if worst.outcome is Outcome.WARN else ""
+    return f"{words}{limit}", _cause(case, worst)
 
 
 def _why_not_judged(case: Judged, verdict: Verdict) -> str:
-    """A reason of its own, or what of the worst metric is not known."""
+    """A reason of its own, or what of the worst metric is not known, and what it seems to be."""
     worst = decisive(case.changes)
     if verdict.decided_by is not None or worst is None:
         return sentence(verdict.decided_by) if verdict.decided_by else ""
-    metric = metric_of(worst)
-    return f"{metric_named(worst.metric).label.lower()} is {change_sentence(worst, metric)}"
+    words = change_sentence(worst, metric_of(worst))
+    if worst.delta is None:
+        return f"{metric_named(worst.metric).label.lower()} is {words}"
+    return f"{in_plain_words(worst, case.changes)}, {words}"
 
 
 def report_parts(record: Record) -> Parts:
@@ -129,30 +131,59 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
     gated = [change for change in case.changes if change.outcome is not None]
     if not any(change.gated for change in case.changes):
         times = [one for one in case.changes if one.metric in TIMES and one.delta is not None]
-        time = f": {in_plain_words(times[-1], case.changes)}" if times else ""
-        return f"Nothing is gated by the policy, so this is only reported{time}", ""
+        words = f": {in_plain_words(times[-1], case.changes)}" if times else ""
+        return f"Nothing is gated by the policy, so this is only reported{words}", ""
     accepted = next((change for change in gated if change.accepted), None)
     if accepted is not None and accepted.accepted is not None:
         return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)
-    visible = verdict.smallest_visible_slowdown
-    if visible is None:
-        return "No regression beyond the limits", ""
-    if not any(change.is_statistical for change in gated):
-        return f"No slowdown beyond {visible * 100:g} % (unverified)", ""
-    faster = next((change for change in gated if _is_surely(change, worse=False)), None)
-    if faster is not None:
-        return f"{in_plain_words(faster, case.changes)} (confirmed)", ""
-    slower = any(_is_surely(change, worse=True) for change in gated)
-    what = "slowdown beyond the limits" if slower else "slowdown"
-    return f"No {what}. Anything above +{max(visible * 100, 0.1):.1f} % would have shown", ""
+    timed = [change for change in gated if change.metric in (THROUGHPUT, STEP_TIME)]
+    time = max(timed, key=slower_by, default=None)
+    if time is None or time.delta is None or time.fail_limit is None:
+        return "Nothing is worse than its limit", ""
+    if not time.is_statistical:
+        return f"{_compared(time, case)} (one run per side, could be noise)", ""
+    if is_surely(time, worse=False):
+        return in_plain_words(time, case.changes), ""
+    if is_surely(time, worse=True):
+        return f"{in_plain_words(time, case.changes)}{within_limit(time)}", ""
+    return f"Not proven slower{_at_most(verdict)}", ""
 
 
-def _is_surely(change: Change, *, worse: bool) -> bool:
+def _compared(change: Change, case: Judged) -> str:
+    """The change of one run per side, which lies within its limit."""
+    if abs(slower_by(change)) < LEAST_SHOWN:
+        return "The same time"
+    words = in_plain_words(change, case.changes)
+    return f"{words}{within_limit(change) if slower_by(change) > 0 else ''}"
+
+
+def _at_most(verdict: Verdict) -> str:
+    """`: at most +2.1 %`, by the upper end of the interval."""
+    if verdict.upper_end is None:
+        return ""
+    return f": at most {max(verdict.upper_end * 100, 0.1):+.1f} %"
+
+
+def within_limit(change: Change) -> str:
+    """`, within the limit of 10 %`, in the same words as the change: of a throughput as time."""
+    if change.fail_limit is None:
+        return ""
+    metric = metric_of(change)
+    if change.metric == THROUGHPUT:
+        limit = slower_by(change.but(delta=-change.fail_limit))
+        return f", within the limit of {limit * 100:.1f} %".replace(".0 ", " ")
+    shown = metric.show_delta(change.fail_limit).lstrip("+").replace(".0 ", " ")
+    return f", within the limit of {shown}"
+
+
+def is_surely(change: Change, *, worse: bool) -> bool:
     """Whether the whole interval lies on one side of no change at all."""
-    worsening = metric_named(change.metric).worsening
-    ends = [worsening(end) for end in (change.low, change.high) if end is not None]
-    alike = all(end > 0 if worse else end < 0 for end in ends)
-    return change.metric in TIMES and len(ends) == 2 and alike
+    metric = metric_of(change)
+    ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
+    nearest = [end for end in ends if end is not None]
+    if not nearest or (len(nearest) < 2 and not worse):
+        return False
+    return min(nearest) > 0 if worse else max(nearest) < 0
 
 
 # --- a change in words ----------------------------------------------------------------------------

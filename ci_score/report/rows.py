@@ -191,7 +191,7 @@ def unjudged_reasons(record: Record) -> list[str]:
 _MEASURED = {
     JudgedBy.PAIRED: "{} pairs of launches of both sides",
     JudgedBy.HISTORY: "one run against {} runs of the branch",
-    JudgedBy.UNVERIFIED: "one number a side, unverified",
+    JudgedBy.ONE_NUMBER: "one run per side",
 }
 
 
@@ -242,7 +242,13 @@ _WOULD_TELL = {
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
     Unjudged.OTHER_WORK: "a run that does the same work",
     Unjudged.NOT_AS_DESIGNED: "head and base measured side by side (`ci-score ab`)",
-    Unjudged.TOO_NOISY: "more pairs of head and base (`ci-score ab`), or a quieter machine"
+    Unjudged.NOT_ATTRIBUTABLE: "a run of the tested base, or head and base measured side by side"
+    " (`ci-score ab`)",
+    Unjudged.VOID: "a run in which every launch measures its steps",
+    Unjudged.CONTRADICTS: "head and base measured side by side (`ci-score ab`)",
+    Unjudged.UNCLEAR: "more pairs of head and base (`ci-score ab`), or a quieter machine"
+    " (`ci-score qualify` says how)",
+    Unjudged.TOO_NOISY: "pairs of head and base (`ci-score ab`), or a quieter machine"
     " (`ci-score qualify` says how)",
     Unjudged.REQUIRED_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
     " missing because <reason>`",

@@ -23,6 +23,7 @@ FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 # Each `Unjudged` in a few words, for a policy or a table that lists it.
 UNJUDGED: dict[Unjudged, str] = {
     Unjudged.FIRST_RUN: "first run",
+    Unjudged.NO_RECORD: "the branch's runs left no record",
     Unjudged.EXPIRED: "expired",
     Unjudged.NEW_CASE: "a new case",
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
@@ -34,13 +35,18 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.INVALID_MEASUREMENT: "a disturbed measurement",
     Unjudged.OTHER_WORK: "not the same work",
     Unjudged.NOT_AS_DESIGNED: "not measured as the policy demands",
-    Unjudged.TOO_NOISY: "too noisy to tell",
+    Unjudged.NOT_ATTRIBUTABLE: "no record of the tested base",
+    Unjudged.VOID: "a launch without a time",
+    Unjudged.CONTRADICTS: "the branch's runs contradict",
+    Unjudged.UNCLEAR: "not clear",
+    Unjudged.TOO_NOISY: "too noisy to see less",
     Unjudged.NO_PERMISSION: "no permission to read baselines",
     Unjudged.API_DOWN: "API down",
     Unjudged.ALL_UNUSABLE: "every candidate unusable",
 }
 _NO_BASELINE = {
     Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
+    Unjudged.NO_RECORD: "there is no baseline, although the branch has had runs",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
     Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
     Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
@@ -174,13 +180,39 @@ def _moved_together(cases: int, share: float) -> str:
     )
 
 
+def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str]) -> str:
+    words = "; ".join(
+        f"`{name}` is {now or 'not set'} here, and {before or 'not set'} there"
+        for name, now, before in zip(names, here, there, strict=True)
+    )
+    return f"The inputs are not those of the baseline's run: {words}."
+
+
 def _not_tried(parts: Sequence[str]) -> str:
     return f" (not tried: its {listed(parts)})" if parts else ""
 
 
-def _unproven_history(runs: int, enough: int) -> str:
-    few = f"{runs} runs are too few to be sure ({enough} are not), and " if runs < enough else ""
-    return f"{_UNPROVEN}; {few}interleaved launches of head and base would tell"
+def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
+    if void == pairs:
+        return f"{_UNCLEAR}; no pair has times on both sides"
+    if more is None:
+        return f"{_UNCLEAR} with {plural(pairs, 'pair')}, and {_SO_NEAR}"
+    return f"{_UNCLEAR} with {plural(pairs, 'pair')}; {more} pairs would probably settle it"
+
+
+def _unclear_history(runs: int, enough: int, launches: int) -> str:
+    if runs < enough:
+        # A record keeps no more runs than some policies' `false_fail` would need.
+        return f"{_UNCLEAR} from {runs} earlier runs ({enough} can prove it); {_BESIDE}"
+    if launches:
+        return f"{_UNCLEAR} from one launch; a second one can prove it, and so can pairs ({_AB})"
+    return f"{_UNCLEAR}: earlier runs stood out as well; {_BESIDE}"
+
+
+def _void_launches(head: int, base: int) -> str:
+    sides = [f"{count} of the {side}" for side, count in (("head", head), ("base", base)) if count]
+    count = plural(head + base, "launch").replace("launchs", "launches")
+    return f"{count} ({' and '.join(sides)}) measured nothing, so it may be slower; measure again"
 
 
 def small_share(value: float) -> str:
@@ -190,8 +222,15 @@ def small_share(value: float) -> str:
 
 # --- the table ----------------------------------------------------------------------------------
 
-_UNPROVEN = "not proven: it may be noise"
+_UNCLEAR = "not clear"
+_AB = "`ci-score ab`"
+_BESIDE = f"head and base measured side by side ({_AB}) would tell"
+_SO_NEAR = "so near the limit, or so noisy, that more would hardly settle it"
 _MEANINGLESS = "the parity with {partner} means nothing: "
+_TO_CHECK = (
+    "check that its job uploads ci-score.json under the name in `baseline-artifact`, how long"
+    " artifacts are kept, and the inputs `baseline-branch` and `baseline-workflow`"
+)
 _OTHER_WORK = "it did not do the same work ({})"
 
 SENTENCES: dict[Why, Row] = {
@@ -204,9 +243,6 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_TIME_IN_PROFILE: "the profile holds no time",
     Why.NO_NUMBER_TO_COMPARE: "no step time and no throughput was measured",
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
-    Why.CRASHES_MORE: (
-        "{head} of {head_launches} launches of the head crashed ({words}), {base} of the base"
-    ),
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: "the job {job} ended with {result}",
     Why.NOTHING_FOUND: "nothing was found at {where}",
@@ -219,24 +255,37 @@ SENTENCES: dict[Why, Row] = {
         " launches have fewer (the shortest {shortest})"
     ),
     Why.NOT_IN_TURNS: (
-        "the policy asks for interleaved launches of both sides, and one side ran before the other"
+        "one side ran before the other, so that whatever drifted meanwhile would look like a"
+        " change: launch head and base in turns"
     ),
     Why.TOO_FEW_PAIRS: lambda pairs, least: (
         "the policy asks for interleaved launches of both sides, and there are"
         f" {pairs or 'no'} complete pairs of at least {least}"
     ),
+    Why.MORE_WARM_UP: (
+        "the launches of the head leave out {head} warm-up steps, those that they are compared with"
+        " {base}: slow steps could hide there; declare the same number"
+    ),
+    Why.OFTEN_SHARED: (
+        "others disturbed {shared} of {launches} measurements: give the job the machine alone"
+    ),
     Why.UNEVEN_TOKENS: (
         "the launches of the {side} did not do the same work: {least:.0f} to {most:.0f}"
         " tokens a step"
     ),
+    Why.OTHER_AMOUNT: _OTHER_WORK.format("{head:g} tokens a step here, {base:g} there"),
+    Why.OTHER_LOSS: _OTHER_WORK.format("the final loss is {head:.4g} here and {base:.4g} there"),
     Why.FEWER_VALID_STEPS: _OTHER_WORK.format("{head:g} valid steps here, {base:g} there"),
-    Why.FASTER_AND_SILENT: lambda signs: _OTHER_WORK.format(
-        f"it is faster, and no longer tells its {_signs(signs)}"
+    Why.WORK_NOT_TOLD: lambda signs: (
+        f"whether it did the same work is not known: its baseline tells its {_signs(signs)}, and"
+        " this run does not"
     ),
-    Why.FASTER_WITH_OTHER_LOSS: _OTHER_WORK.format(
-        "it is faster, and its final loss is {head:.4g} instead of {base:.4g}"
+    Why.BASE_CONTRADICTS: lambda slower_by, runs: (
+        f"the base of this session is {slower_by * 100:.1f} % slower than the {runs} runs of the"
+        " branch: was the right commit checked out as the base, and is the machine in order?"
     ),
     Why.NO_COMMON_TIME: "neither step time nor throughput is known on both sides",
+    Why.STEP_TIME_LOST: "its baseline has a step time, and this run measured none",
     Why.NOTHING_GATED_IN_COMMON: lambda metrics: (
         f"nothing that the policy gates is known on both sides ({', '.join(metrics)})"
     ),
@@ -249,6 +298,13 @@ SENTENCES: dict[Why, Row] = {
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
     Why.NO_RECORD_IN: "no record in {folder}",
+    Why.NO_RECORD_LEFT: (
+        "{workflow} has completed runs on {branch}, and none left an artifact {artifact}:"
+        f" {_TO_CHECK}"
+    ),
+    Why.NONE_OF_THE_BRANCH: lambda branch, artifact, artifacts: (
+        f"{plural(artifacts, 'artifact')} called {artifact}, none of a run of {branch}: {_TO_CHECK}"
+    ),
     # Why a record was looked at and not used.
     Why.SEARCH_ENDED: "after {records} records the search was given up",
     Why.NOT_ON_THE_LINE: "{commits} commits with a record are not on the line of the tested base",
@@ -263,46 +319,46 @@ SENTENCES: dict[Why, Row] = {
     Why.DEVICES_ON_ONE_SIDE: "only one side knows how many devices it ran on",
     Why.OTHER_TOKENS: "{head:g} tokens a step here, {base:g} there",
     # Why a metric has its outcome; those that need the metric are in CHANGES.
-    Why.ONE_NUMBER: "unverified: one number a side",
-    Why.COUNT_VARIES: "it varies between the launches of one side, and too few pairs tell",
+    Why.ONE_NUMBER: "one run per side, could be noise",
+    Why.FAR_FOR_ONE_NUMBER: lambda most: (
+        f"over {most * 100:g} % in one run per side, which proves nothing and is too much to pass;"
+        f" {_BESIDE}"
+    ),
     Why.COUNT: "a count",
     Why.COUNT_FAILS: "a count, which does not vary from run to run",
     Why.REFERENCE_LIMIT: "{severity}",
-    Why.CONFIRMED: "confirmed",
-    Why.CONFIRMED_WITHIN: "confirmed, within the limit that fails",
-    Why.UNPROVEN_HISTORY: _unproven_history,
-    Why.UNPROVEN_NEAR_LIMIT: (
-        f"{_UNPROVEN}; it is so near the limit that no number of pairs would prove it"
-    ),
-    Why.UNPROVEN_NOISE: (
-        f"{_UNPROVEN}; this machine is too noisy to prove it with {{most_pairs}} pairs"
-    ),
-    Why.UNPROVEN_PAIRS: f"{_UNPROVEN}; {{enough}} pairs would prove it, {{pairs}} were measured",
+    Why.PROVEN_WITHIN: "slower, within the limit that fails",
+    Why.UNCLEAR_PAIRS: _unclear_pairs,
+    Why.UNCLEAR_HISTORY: _unclear_history,
+    Why.VOID_LAUNCHES: _void_launches,
+    Why.NOT_IN_EVERY_PAIR: "not measured in {missing} of {pairs} pairs, so it may be worse there",
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
-    # Why a change warns at most, and what limits a verdict.
     Why.NOT_ATTRIBUTABLE: lambda commits: (
-        f"not attributable: the baseline is {plural(commits, 'commit')} before the tested base"
-    ),
-    Why.COMPARED_PER_TOKEN: "{head:g} tokens a step here, {base:g} there: compared per token",
-    Why.OTHER_LOSS: (
-        "the final loss is {head:.4g} here and {base:.4g} there: is it the same work?"
+        f"it may come from other commits: its baseline is {plural(commits, 'commit')} before the"
+        " tested base, which has no record yet; a run of the base would tell, and so would head and"
+        f" base measured side by side ({_AB})"
     ),
     Why.NOT_QUALIFIED: lambda words: (
-        f"only reported: the machine is not qualified ({words or 'nothing says that it is'})"
+        f"the policy wants a qualified machine ({words or 'nothing says that this one is'});"
+        " `ci-score qualify` finds out"
     ),
-    Why.QUALIFIED_FOR_MORE: (
-        "only reported: the machine can gate at {gate_at:.0%}, and not at less"
+    Why.NOT_QUALIFIED_BEFORE: (
+        "the policy wants a qualified machine, and the branch's record of it says nothing of that;"
+        " a run of the branch with `ci-score qualify` before it leaves that"
     ),
+    Why.QUALIFIED_FOR_MORE: "the machine can gate at {gate_at:.0%}, and not at less",
+    # What limits a verdict.
     Why.KNOWN_ON_ONE_SIDE: lambda keys: (
         f"only one side says its {', '.join(keys)}: taken as the same"
     ),
     Why.LAUNCHES_WITHOUT_PARTNER: (
         "{alone} of {launches} launches have no partner on the other side, and do not count"
     ),
-    Why.WOULD_HAVE_SHOWN: lambda share: (
-        f"the smallest slowdown that would have shown here is {small_share(share)}"
+    Why.OFTEN_SLOW: lambda slow, launches, share: (
+        f"{slow} of {launches} launches of the head take {share * 100:.0f} % longer than its"
+        " others, and none of the base does"
     ),
     # What the policy makes worth a remark.
     Why.OTHER_WARM_UP: lambda wanted, declared: (
@@ -312,10 +368,6 @@ SENTENCES: dict[Why, Row] = {
     Why.ORDER_NOT_TOLD: (
         "The policy asks for interleaved launches; the order in which these ran is not told"
         " (`order`)."
-    ),
-    Why.WORK_NOT_TOLD: lambda signs: (
-        f"The baseline tells its {_signs(signs)}, and this run does not: whether both"
-        " did the same work is not known."
     ),
     # What holds without a baseline.
     Why.BUDGET_NOT_MEASURED: _budget_not_measured,
@@ -359,14 +411,24 @@ SENTENCES: dict[Why, Row] = {
         "The workspace holds the pull request's head and not its test merge: it is compared with"
         " the commit where it left the base."
     ),
+    Why.POLICY_NOT_READ: (
+        "The policy {path} could not be read at the base: {words} The built-in rules judge, and"
+        " every run without a judgement blocks. Mend the file on the base branch, or give the job"
+        " `contents: read`; if GitHub did not answer, run it again."
+    ),
+    Why.NO_SUCH_POLICY: (
+        "There is no policy {path} at the base ({commit}), so the built-in rules judge. A policy"
+        " counts once it is merged."
+    ),
     Why.OWN_POLICY: lambda outcome, not_tried: (
-        "The policy was changed here. The default branch's policy judges; under its own the"
+        "The policy was changed here. The policy of the base judges; under its own the"
         f" verdict would be {outcome}{_not_tried(not_tried)}."
     ),
     Why.OWN_POLICY_UNUSABLE: (
-        "The policy was changed here. The default branch's policy judges; its own cannot be used"
+        "The policy was changed here. The policy of the base judges; its own cannot be used"
         " ({words})."
     ),
+    Why.OTHER_INPUTS: _other_inputs,
     Why.FILE_NOT_WRITTEN: "{file} was not written: {words}",
     Why.COMMENT_NOT_POSTED: "The comment was not posted: {words}",
     Why.MAY_NOT_COMMENT: (
@@ -381,6 +443,10 @@ SENTENCES: dict[Why, Row] = {
         "The issue on lasting changes was not written: {words} `issue-on-drift` needs the job's"
         " permission `issues: write`, and a repository with issues."
     ),
+    Why.SHADOW: lambda code: (
+        f'The policy says `enforce = "shadow"`: this check would have ended with exit {code}, and'
+        " ends with 0."
+    ),
     Why.RESOLVED: "What an earlier run reported here is resolved.",
     Why.COMMENTS_NOT_READ: "Not every comment was read, so an acceptance may be missing: {words}",
     Why.MORE_COMMENTS: (
@@ -390,6 +456,12 @@ SENTENCES: dict[Why, Row] = {
     Why.EARLIER_NOT_FOUND: (
         "This is attempt {attempt}. What the attempts before it measured was not found, so it is"
         " judged by itself."
+    ),
+    Why.EARLIER_REFUSED: "A record of an earlier attempt does not count: {why}.",
+    Why.OF_ANOTHER: "it is of another {what} ({there} there, {here} here)",
+    Why.NO_EARLIER_ATTEMPT: "it says that it is of attempt {there}, and this is attempt {here}",
+    Why.NOT_OF_ITS_ATTEMPT: (
+        "its artifact was uploaded at {uploaded}, and the job did not run in attempt {attempt} then"
     ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"
@@ -420,18 +492,25 @@ SENTENCES: dict[Why, Row] = {
     Why.MAY_NOT_WRITE: "it takes write access, and they have {permission}",
     Why.RIGHTS_NOT_KNOWN: "GitHub does not say whether they may write ({words})",
     Why.NO_PULL_REQUEST: "there is no pull request",
+    Why.BEFORE_THE_COMMITS: "it was written before the newest commits; write it again",
+    Why.COMMITS_NOT_DATED: "GitHub does not say when the newest commits came ({words})",
     **CAUSES,
     **TO_TRY,
 }
 
 CHANGES: dict[Why, Callable[..., str]] = {
-    Why.CONFIRMED_AT_LEAST: lambda delta, metric: f"confirmed: at least {metric.show_delta(delta)}",
-    Why.LEVEL_MOVED: lambda by_history, by_nearest, metric: (
-        f"{metric.show_delta(by_history)} against the branch's history,"
-        f" {metric.show_delta(by_nearest)} against its nearest baseline: the branch's level may"
-        " just have moved"
+    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {metric.show_delta(delta)}",
+    Why.LEVEL_DISAGREES: lambda by_base, by_level, runs, metric: (
+        f"{metric.show_delta(by_base)} against the tested base's record,"
+        f" {metric.show_delta(by_level)} against the level of the last {runs} runs: one of them is"
+        f" beyond the limit; {_BESIDE}"
     ),
-    Why.TOO_NOISY: lambda up_to, metric: (
-        f"too noisy: up to {metric.show_delta(up_to)} could hide in it"
+    Why.UNCLEAR_SUM: lambda delta, metric: (
+        f"the sum of all steps is {metric.show_delta(delta)}: some launches take far longer"
     ),
+    Why.CONTRADICTS: lambda by_base, metric: (
+        f"{metric.show_delta(by_base)} against the tested base's own run, which earlier runs do not"
+        f" explain; {_BESIDE}"
+    ),
+    Why.TOO_NOISY: lambda up_to, metric: f"too noisy to see less than {metric.show_delta(up_to)}",
 }

@@ -74,7 +74,10 @@ def delta_words(change: Change) -> str:
     metric = metric_of(change)
     shown = metric.show_delta(change.delta)
     if change.low is None or change.high is None:
-        return shown
+        end = change.high if change.low is None else change.low
+        if end is None:
+            return shown
+        return f"{shown} ({'up to' if change.low is None else 'from'} {metric.show_delta(end)})"
     low, high = metric.show_delta(change.low), metric.show_delta(change.high)
     value, _, unit = low.rpartition(" ")
     return f"{shown} ({value if unit and high.endswith(unit) else low} to {high})"
@@ -89,24 +92,18 @@ def outcome_words(change: Change) -> str:
     why = change.reasons[0].code if change.reasons else None
     words = {
         Outcome.FAIL: "❌ fails",
-        Outcome.INCONCLUSIVE: _INCONCLUSIVE.get(why, "❔ too noisy") if why else "❔ too noisy",
+        Outcome.INCONCLUSIVE: _INCONCLUSIVE.get(why, "❔ not clear") if why else "❔ not clear",
         Outcome.WARN: "⚠️ warning",
         Outcome.PASS: "✅ within" if change.gated and change.delta is not None else "",
     }
-    return words[change.outcome] + (" (not proven)" if why in _UNPROVEN else "")
+    return words[change.outcome] + (" (could be noise)" if why is Why.ONE_NUMBER else "")
 
 
 _INCONCLUSIVE = {
     Why.GATE_NOT_MEASURED: "❔ not measured",
     Why.GATE_WITHOUT_RATIO: "❔ not compared",
+    Why.TOO_NOISY: "❔ too noisy",
 }
-_UNPROVEN = (
-    Why.ONE_NUMBER,
-    Why.UNPROVEN_HISTORY,
-    Why.UNPROVEN_NEAR_LIMIT,
-    Why.UNPROVEN_NOISE,
-    Why.UNPROVEN_PAIRS,
-)
 
 
 def facts(card: Scorecard) -> list[tuple[str, str]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
 from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
@@ -13,7 +13,7 @@ from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Kind, ProducerRun, PullConversation, artifacts, commits
 from ci_score.judge import exit_code
 from ci_score.model.conversation import Nobody
-from ci_score.model.reasons import Why, quoted
+from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, case_name
 from ci_score.model.verdict import Unjudged, unjudged
 from ci_score.report import sentence
@@ -22,9 +22,10 @@ from ci_score.run.context import Run, World
 from ci_score.run.fork_report import judged_anew
 from ci_score.run.job import Profiles, checked_out, job_of, profiles_in_workspace
 from ci_score.run.publishing import post_comment, publish
+from ci_score.run.rules import rules_in_job
 from ci_score.run.settings import Settings
 from ci_score.run.story import Job, run
-from ci_score.run.triage import ForOneRun, for_one_run
+from ci_score.run.triage import for_one_run
 
 # Each costs a request, and the newest usable one also holds what those before it measured.
 MOST_EARLIER = 4
@@ -54,8 +55,8 @@ def triage_in_job(settings: Settings, world: World) -> Record:
     if context.event.producer is not None:
         raise WrongUseError("suspect: a workflow_run has measured nothing itself")
     job, baselines = _job_and_baselines(context)
-    job = replace(job, policy=for_one_run(job.policy))
-    return run(job, baselines=ForOneRun(baselines), publish=world.show, now=world.now)
+    job = replace(job, policy=for_one_run(job.policy), own_policy=None)
+    return run(job, baselines=baselines, publish=world.show, now=world.now)
 
 
 def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
@@ -64,31 +65,53 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
     # With the pull request's head in the workspace, the base differs from that of the test merge.
     head = event.pull.head_sha if event.pull else None
     on_head = head is not None and checked_out(settings.workspace) == head != event.sha
+    line = commits.BaseLine(context.api, event, head_is_checked_out=on_head)
+    rules = rules_in_job(settings, line)
+    on_head_notices = (Why.HEAD_CHECKED_OUT(),) if on_head else ()
     job = replace(
         job_of(settings, lambda: _profiles(context)),
+        policy=rules.file,
+        own_policy=rules.own,
         commit=event.sha,
         run=event.run,
+        gate_job=event.job,
+        inputs=settings.inputs,
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
-        notices=(Why.HEAD_CHECKED_OUT(),) if on_head else (),
+        gate=context.gate,
+        notices=(*rules.notices, *on_head_notices),
     )
-    return job, _baselines(
-        context, lambda: commits.line_of(context.api, event, head_is_checked_out=on_head)
-    )
+    return job, _baselines(context, line)
 
 
-def _earlier_attempts(context: Run) -> Iterator[Record]:
-    """The records of the attempts before this one of the same run; only a re-run reads them."""
+def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
+    """The records of the attempts before this one of the same run; only a re-run reads them.
+
+    In place of one that does not count, the reason.
+    """
     api, event, name = context.api, context.event, context.settings.baseline_artifact
     name = name if event.kind is Kind.TRACKED_BRANCH else f"{name}-pr"
     try:
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
-            with suppress(BadInputError):
-                data = artifacts.record_in(api, event.repository, upload)
-                yield read_record(data, "the record of an earlier attempt")
+            yield _of_earlier_attempt(context, upload)
     except GitHubError:
         return  # the report then says that no earlier record was found
+
+
+def _of_earlier_attempt(context: Run, upload: Any) -> Record | Reason:
+    """The record in an artifact of this run, if that attempt has left it which it names."""
+    api, event = context.api, context.event
+    try:
+        data = artifacts.record_in(api, event.repository, upload)
+        record = read_record(data, "the record of an earlier attempt")
+    except BadInputError as error:
+        return quoted(str(error))
+    if record.run is None or record.run.id != event.run_id:
+        return record  # of another run, as the pool says: there is nothing to ask about it
+    if record.run.attempt >= event.run.attempt:
+        return record
+    return artifacts.not_of_attempt(api, event.repository, upload, record.run, event.job) or record
 
 
 # --- what was measured --------------------------------------------------------------------------
@@ -122,12 +145,12 @@ def _case_of(name: str, pattern: str) -> str | None:
 # --- what it is compared with -------------------------------------------------------------------
 
 
-def _baselines(context: Run, line: Callable[[], Iterator[str]]) -> BaselineStore:
+def _baselines(context: Run, line: commits.BaseLine) -> BaselineStore:
     settings, event = context.settings, context.event
     if settings.baseline is not None:
         return FolderBaselines(settings.baseline, must_exist=True)
     return ArtifactBaselines(
-        tested_line=line,
+        tested_line=line.walk,
         store=artifacts.RecordArtifacts(
             api=context.api,
             repository=event.repository,
@@ -135,6 +158,7 @@ def _baselines(context: Run, line: Callable[[], Iterator[str]]) -> BaselineStore
             name=settings.baseline_artifact,
             branch=event.tracked_branch,
             workflow=settings.baseline_workflow or event.workflow,
+            line=line,
         ),
     )
 
@@ -175,7 +199,7 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
             workflow=producer.workflow,
             sha=producer.head_sha,
         )
-        conversation = PullConversation(context.api, event.repository, pull.number)
+        conversation = PullConversation(context.api, event.repository, pull.number, pull.head)
         with overflow_is_bad_input(source):
             line = _post(replace(context, event=its_run, conversation=conversation), record)
         yield line
@@ -184,10 +208,11 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
 def _post(context: Run, record: Record) -> str:
     """Judges the record anew, and writes the comment of the pull request that it is of."""
     event, conversation = context.event, context.conversation or Nobody()
-    baselines = _baselines(
-        context, lambda: commits.line_of_merge(context.api, event, record.commit)
-    )
-    judged = judged_anew(record, baselines, conversation, context.world.now())
+    line = commits.BaseLine(context.api, event, claimed_merge=record.commit)
+    rules = rules_in_job(context.settings, line)
+    job = Job(cases=(), policy=rules.file, notices=rules.notices)
+    baselines = _baselines(context, line)
+    judged = judged_anew(record, baselines, conversation, context.world.now(), job)
     judged = judged.but(run=event.run, commit=event.sha)
     of_whom = " of a fork" if event.pull and event.pull.from_fork else ""
     where = f"run {event.run.number}{of_whom}"

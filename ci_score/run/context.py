@@ -60,7 +60,7 @@ class Run:
         api = Api(url, settings.token, sleep=world.sleep)
         pull = event.pull
         # A run in the merge queue has a pull request too; its comments may accept a regression.
-        talk = PullConversation(api, event.repository, pull.number) if pull else None
+        talk = PullConversation(api, event.repository, pull.number, pull.head) if pull else None
         return cls(settings, world, event, api, talk)
 
     @property

@@ -6,38 +6,45 @@ validated when it was read; they are compared and judged here, by the default br
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import get_args
 
 from ci_score.baselines import BaselineStore
 from ci_score.compare import base_of_launches, compared
-from ci_score.judge.policy import policy_of
 from ci_score.model.conversation import Conversation
 from ci_score.model.environment import Disturbance, Environment
 from ci_score.model.explanation import DEVICE_PARTS, Timeline
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Measured, Record
 from ci_score.model.scorecard import Scorecard
+from ci_score.model.stages import BaselineFound, Compared
 from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
 
+_DEFAULTS = Job(cases=())
 AS_ITS_RUN_SAYS = "as its run says"
 # No policy rejects another event, and a name of its own would be the author's words.
 _EVENTS = frozenset(get_args(Disturbance))
 
 
 def judged_anew(
-    record: Record, baselines: BaselineStore, conversation: Conversation, created_at: str
+    record: Record,
+    baselines: BaselineStore,
+    conversation: Conversation,
+    created_at: str,
+    job: Job = _DEFAULTS,
 ) -> Record:
-    """The record with only the stranger's numbers, and our verdict on them."""
-    table = baselines.policy()
-    policy = None if table is None else policy_of(table, "the baseline's policy")
-    names = policy.policy.named_metrics if policy else ()
-    cases = [
-        compared(case, base_of_launches(case) or baselines.find(case.name, case.environment), names)
-        for case in map(only_numbers, record.cases)
-    ]
-    judged = judged_record(Job(cases=()), cases, policy, baselines, conversation, created_at)
+    """The record with only the stranger's numbers, and our verdict by the policy of the job."""
+    names = job.named_metrics
+    cases = [_compared(case, baselines, names) for case in map(only_numbers, record.cases)]
+    judged = judged_record(job, cases, baselines, conversation, created_at)
     return judged.but(cases=tuple(map(_without_causes, judged.cases)))
+
+
+def _compared(case: Measured, baselines: BaselineStore, names: Iterable[str]) -> Compared:
+    found = baselines.find(case.name, case.environment)
+    recorded = found.case if isinstance(found, BaselineFound) else None
+    return compared(case, base_of_launches(case) or found, names, recorded)
 
 
 def _without_causes(case: Judged) -> Judged:

@@ -117,7 +117,11 @@ _INPUTS: tuple[Input, ...] = (
         choices=("true", "false"),
     ),
     Input("title", "Distinguishes several reports of one pull request."),
-    Input("config", "The policy file.", ".github/ci-score.toml"),
+    Input(
+        "config",
+        "The policy file, as a path in the repository; in a job it is read at the tested base.",
+        ".github/ci-score.toml",
+    ),
     Input("output-dir", "Folder in the workspace for the record and the report.", "ci-score"),
     Input(
         "github-token",

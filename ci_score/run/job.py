@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci_score.files.disk import read_bytes
-from ci_score.judge.policy import LARGEST_POLICY, PolicyFile, read_policy
+from ci_score.baselines import FolderBaselines
 from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged, Verdict, unjudged
 from ci_score.run.case_files import CaseFiles, find_files, find_measurements
 from ci_score.run.reading import read_cases
+from ci_score.run.rules import rules_here
 from ci_score.run.settings import Settings
 from ci_score.run.story import Job
 
@@ -29,10 +29,9 @@ class Profiles:
 
 def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
     """The job. If the producer failed, nothing was measured, whatever files it left."""
-    policy = _policy(settings.config)
     if settings.producer is not None and settings.producer.failed:
         ended = Why.JOB_ENDED(job=settings.producer.name, result=settings.producer.result)
-        return Job((), policy=policy, unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
+        return Job((), unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     cases = read_cases(
@@ -46,22 +45,19 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
         looked = [source.pattern for source in (*settings.profiles, *asked)]
         where = settings.profile_artifact or ", ".join(looked) or "no profiles"
         problem = unjudged(Unjudged.NOTHING_MEASURED, Why.NOTHING_FOUND(where=where))
-    return Job(cases, settings.workload, policy, unjudged=problem)
+    return Job(cases, settings.workload, unjudged=problem)
 
 
-def job_of_files(settings: Settings) -> Job:
-    """The job of the files in the workspace that the inputs name."""
-    return job_of(settings, lambda: profiles_in_workspace(settings))
+def job_of_files(settings: Settings, store: FolderBaselines | None = None) -> Job:
+    """The job of the files in the workspace that the inputs name, without GitHub."""
+    rules = rules_here(settings, store)
+    job = job_of(settings, lambda: profiles_in_workspace(settings))
+    return replace(job, policy=rules.file, own_policy=rules.own)
 
 
 def profiles_in_workspace(settings: Settings) -> Profiles:
     """The files that the inputs name."""
     return Profiles(find_files(settings.profiles, settings.workspace))
-
-
-def _policy(path: Path | None) -> PolicyFile | None:
-    """The workspace's policy, if it has one."""
-    return read_policy(read_bytes(str(path), LARGEST_POLICY), path.name) if path else None
 
 
 def checked_out(workspace: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ci_score.baselines import FolderBaselines
@@ -16,7 +17,7 @@ from ci_score.run.job import checked_out, job_of_files
 from ci_score.run.publishing import PAGE_FILE, REPORT_FILE, write_files, write_page
 from ci_score.run.settings import Settings
 from ci_score.run.story import run
-from ci_score.run.triage import ForOneRun, for_one_run
+from ci_score.run.triage import for_one_run
 
 
 def run_as_asked(settings: Settings, world: World) -> int:
@@ -39,13 +40,15 @@ def suspicious_run(settings: Settings, world: World) -> Record:
 
 def _run_here(settings: Settings, world: World) -> int:
     """One run, compared with the one before it, or with the records that the user names."""
-    store = _store(settings)
+    store, gate = _store(settings), Gate(settings.fail_on, settings.on_inconclusive)
     with world.reading:
         job = replace(
-            job_of_files(settings),
+            job_of_files(settings, store),
+            inputs=_without_places(settings.inputs),
             commit=checked_out(settings.workspace),
             run=store.next_run(),
             tracked=True,
+            gate=gate,
         )
         record = run(
             job,
@@ -62,25 +65,31 @@ def _run_here(settings: Settings, world: World) -> int:
     world.say(f"written: {', '.join(str(folder / name) for name in written)}")
     if unwritten:
         world.say(sentence(unwritten))
-    return exit_code(record, Gate(settings.fail_on, settings.on_inconclusive))
+    return exit_code(record, gate)
 
 
 def _triage_here(settings: Settings, world: World) -> Record:
     """The verdict on one run, published nowhere."""
     store = _store(settings)
     with world.reading:
-        job = job_of_files(settings)
+        job = job_of_files(settings, store)
         return run(
             replace(
                 job,
                 policy=for_one_run(job.policy),
+                own_policy=None,
                 commit=checked_out(settings.workspace),
                 tracked=True,
             ),
-            baselines=ForOneRun(store),
+            baselines=store,
             publish=lambda _record: None,
             now=world.now,
         )
+
+
+def _without_places(inputs: Mapping[str, str]) -> dict[str, str]:
+    """The inputs that say how it is judged, and not where on a machine its files are."""
+    return {name: text for name, text in inputs.items() if name not in ("baseline", "output-dir")}
 
 
 def _store(settings: Settings) -> FolderBaselines:

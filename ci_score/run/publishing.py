@@ -8,7 +8,6 @@ from pathlib import Path
 from ci_score.baselines import fitted
 from ci_score.errors import CiScoreError
 from ci_score.files.disk import give_to_owner_of, write_atomically
-from ci_score.files.strict_json import dump
 from ci_score.github import Kind, checks, comment, issue, runner
 from ci_score.judge import exit_code
 from ci_score.model.reasons import Reason, Why
@@ -29,7 +28,7 @@ def write_files(record: Record, settings: Settings) -> None:
     folder = settings.output_dir
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     texts = {
-        folder / RECORD_FILE: dump(fitted(record)),
+        folder / RECORD_FILE: fitted(record),
         folder / REPORT_FILE: render(record, "markdown", settings.title),
     }
     for path, text in texts.items():

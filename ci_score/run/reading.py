@@ -17,8 +17,8 @@ from ci_score.launches import (
     notes_on,
     read_environment,
     read_launches,
-    sound,
     took_turns,
+    without_a_time,
 )
 from ci_score.model.environment import Environment
 from ci_score.model.lists import some_of
@@ -180,39 +180,38 @@ def _timed(
     wrong_partner: str | None,
 ) -> CaseInput:
     """A case with measurements, which are judged. A profile that cannot be read is only a note."""
-    judged = sound(measured.launches)
-    sides = by_side(judged.launches)
+    sides = by_side(measured.launches)
     head, base = sides.get("head"), sides.get("base")
     wrong = measured.problem or profiled.sidecar.problem
     problem = quoted(wrong) if wrong else None
-    if head is None and judged.crashed is None:
+    crashed = without_a_time(measured.launches)
+    if head is None:
         problem = problem or Why.NO_STEPS()
     base_profile, wrong_base = _profile_or_problem(base_files)
     sidecar = profiled.sidecar
     profile = head.applied_to(profiled.profile) if head else profiled.profile
-    if judged.crashed is not None:
+    if crashed is not None:
         profile = profile.but(unusable="its launches crashed")
     case = CaseInput(
         name,
         profile,
         problem=problem,
-        crashed=judged.crashed,
+        crashed=crashed,
         notes=(
             *_unreadable(profiled.problem, wrong_base, wrong_partner),
             *sidecar.notes,
-            *judged.notes,
-            *notes_on(measured.launches, judged.launches),
+            *notes_on(measured.launches),
         ),
         launches=head.numbers() if head else (),
         took_turns=took_turns(measured.launches),
         has_profile=profiled.has_files,
         measurement=measured.digest,
-        environment=_environment_of(head, sidecar, judged.disturbances),
+        environment=_environment_of(head, sidecar),
     )
     if head is None or base is None:
         return case
     own = sidecar.applied_to(base_profile) if base_files else _same_machine(profiled.profile)
-    environment = _environment_of(base, sidecar, judged.base_disturbances)
+    environment = _environment_of(base, sidecar)
     return replace(case, base=_other_side(name, base, own, environment, bool(base_files)))
 
 
@@ -303,18 +302,13 @@ def _profile(files: list[CaseFile]) -> Profile:
         return profile_of(sources, read_all(sources, pool), named)
 
 
-def _environment_of(
-    side: SideLaunches | None, sidecar: _Sidecar, disturbances: Mapping[str, str]
-) -> Environment | None:
-    """The sidecar's environment, with the versions and disturbances of the side's own launches."""
+def _environment_of(side: SideLaunches | None, sidecar: _Sidecar) -> Environment | None:
+    """The sidecar's environment, with the versions of the side's own launches."""
     versions = side.versions if side else {}
-    if not versions and not disturbances:
+    if not versions:
         return sidecar.environment
     known = sidecar.environment or Environment()
-    return known.but(
-        versions={**known.versions, **versions},
-        disturbances={**known.disturbances, **disturbances},
-    )
+    return known.but(versions={**known.versions, **versions})
 
 
 def _same_machine(profile: Profile) -> Profile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,8 +15,9 @@ from ci_score.errors import WrongUseError
 from ci_score.files.visible import plain
 from ci_score.model.gate import FailOn, OnInconclusive
 from ci_score.run.case_files import CaseSource, parse_sources
-from ci_score.run.inputs import INPUTS, TOKEN
+from ci_score.run.inputs import INPUTS, TOKEN, Input
 
+LONGEST_INPUT = 200
 PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
 
 
@@ -64,7 +65,8 @@ class Settings:
     check_run: bool
     issue_on_drift: bool
     title: str
-    config: Path | None
+    config: str
+    inputs: Mapping[str, str]
     output_dir: Path
     token: SecretStr | None
 
@@ -108,7 +110,8 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         check_run=_choice("check-run", value("check-run")) == "true",
         issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
         title=plain(value("title"), 64),
-        config=_config(value("config"), workspace),
+        config=value("config"),
+        inputs=_unlike_default(value),
         output_dir=_output_dir(value("output-dir"), workspace),
         token=_token(value("github-token")),
     )
@@ -154,14 +157,18 @@ def _producer(text: str) -> Producer | None:
     return Producer(plain(name.strip(), 64) if equals else "the measuring job", result)
 
 
-def _config(text: str, workspace: Path) -> Path | None:
-    """The policy file; if the user names one, it must exist."""
-    path = workspace / text
-    if path.is_file():
-        return path
-    if text != INPUTS["config"].default:
-        raise WrongUseError(f"config: there is no file {text[:200]!r} in the workspace")
-    return None
+def _unlike_default(value: Callable[[str], str]) -> dict[str, str]:
+    """The inputs that are not as they come, for the record; no secret, and nothing of one run."""
+    return {
+        row.name: plain(shown, LONGEST_INPUT)
+        for row in INPUTS.values()
+        if row.name not in (TOKEN, "producer", "title")
+        and (shown := _shown(row, value(row.name))) != row.default
+    }
+
+
+def _shown(row: Input, text: str) -> str:
+    return text.lower() if row.choices else text
 
 
 def _output_dir(text: str, workspace: Path) -> Path:

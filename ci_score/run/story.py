@@ -13,16 +13,18 @@ from ci_score import __version__
 from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
-from ci_score.judge import LEAST_PAIRS, decide, refuse_idle_gates, settle, trends
-from ci_score.judge.policy import Policy, PolicyFile, passes, policy_of, rules_of
+from ci_score.judge import decide, exit_code, refuse_idle_gates, settle, trends
+from ci_score.judge.policy import Policy, PolicyFile, passes, rules_of
 from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
-from ci_score.model.metrics import STEP_TIME, slower_by, time_change
+from ci_score.model.gate import Gate
+from ci_score.model.metrics import slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
+from ci_score.run.inputs import INPUTS
 
 # If a session's base is this far from the branch's record, it may be the wrong checkout.
 DOUBTFUL_BASE = 0.1
@@ -36,19 +38,37 @@ LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
 class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
-    `policy` is the workspace's file. `tracked` says that the run is on the baseline branch, and
-    `may_lose_cases` that a known case may disappear without blocking.
+    `policy` is in force, and `own_policy` is the change's own where that is another one. `tracked`
+    says that the run is on the baseline branch, and `may_lose_cases` that a known case may
+    disappear without blocking. `gate_job` is the job that judges, and `inputs` are those
+    that are not as they come. `gate` is the one that makes an exit code of the record, which the
+    report of a policy without teeth names.
     """
 
     cases: tuple[CaseInput, ...]
     workload: Workload = field(default_factory=Workload)
     policy: PolicyFile | None = None
+    own_policy: Policy | None = None
     commit: str | None = None
     run: RunIdentity | None = None
+    gate_job: str | None = None
+    inputs: Mapping[str, str] | None = None
     unjudged: Verdict | None = None
     notices: tuple[Reason, ...] = ()
     tracked: bool = False
     may_lose_cases: bool = False
+    gate: Gate = field(default_factory=Gate)
+
+    @property
+    def in_force(self) -> Policy:
+        """The rules that decide; the defaults if there is no file."""
+        return self.policy.policy if self.policy else Policy()
+
+    @property
+    def named_metrics(self) -> list[str]:
+        """Every metric that either policy names, so that one comparison serves both."""
+        own = self.own_policy.named_metrics if self.own_policy else ()
+        return [*self.in_force.named_metrics, *own]
 
 
 _NOBODY = Nobody()
@@ -61,65 +81,40 @@ def run(
     publish: Callable[[Record], object],
     now: Callable[[], str],
     conversation: Conversation = _NOBODY,
-    earlier: Iterable[Record] = (),
+    earlier: Iterable[Record | Reason] = (),
 ) -> Record:
     """One run, from what was read to a published record; the gate turns that into an exit code."""
-    policies = _Policies.of(job, baselines)
-    measured, notices = _measured(job, policies.in_force, earlier)
+    measured, notices = _measured(job, earlier)
     cases = []
     for case, session_base in measured:
-        baseline, doubt = _baseline_of(case, session_base, baselines, policies.in_force)
-        cases.append(compared(case, baseline, policies.named_metrics))
-        notices += doubt
-    job = replace(job, notices=(*job.notices, *notices))
-    record = judged_record(job, cases, policies.file, baselines, conversation, now())
-    if policies.own not in (None, policies.in_force):
-        notice = _under_its_own(job, cases, policies, baselines)
+        beside = _beside(case, session_base, baselines, job.in_force)
+        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded))
+        notices += beside.doubts
+    job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
+    record = judged_record(job, cases, baselines, conversation, now())
+    if record.enforce == "shadow":
+        notice = Why.SHADOW(code=exit_code(record.but(enforce=None), job.gate))
+        record = record.but(notices=(notice, *record.notices))
+    if job.own_policy not in (None, job.in_force):
+        notice = _under_its_own(job, cases, baselines)
         record = record.but(notices=(*record.notices, notice))
     publish(record)
     return record
-
-
-@dataclass(frozen=True, slots=True)
-class _Policies:
-    """The policy in force, parsed once; `own` is the change's policy, if the base's is in force."""
-
-    file: PolicyFile | None
-    own: Policy | None
-
-    @classmethod
-    def of(cls, job: Job, baselines: BaselineStore) -> _Policies:
-        """The base's policy, if there is one, so that a change cannot loosen its own gate."""
-        table = None if job.tracked else baselines.policy()
-        if table is None:
-            return cls(job.policy, None)
-        own = job.policy.policy if job.policy else Policy()
-        return cls(policy_of(table, "the baseline's policy"), own)
-
-    @property
-    def in_force(self) -> Policy:
-        """The rules that decide; the defaults if there is no file."""
-        return self.file.policy if self.file else Policy()
-
-    @property
-    def named_metrics(self) -> list[str]:
-        """Every metric that either policy names, so that one comparison serves both."""
-        own = self.own.named_metrics if self.own else ()
-        return [*self.in_force.named_metrics, *own]
 
 
 # --- measured, and beside its base ----------------------------------------------------------------
 
 
 def _measured(
-    job: Job, policy: Policy, earlier: Iterable[Record]
+    job: Job, earlier: Iterable[Record | Reason]
 ) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
     """Each case, pooled with earlier attempts, and the base side of its own session."""
     cases = [
-        with_its_base(read, job.workload.with_model(rules_of(policy, read.name).model))
+        with_its_base(read, job.workload.with_model(rules_of(job.in_force, read.name).model))
         for read in job.cases
     ]
-    attempts = pooled([case for case, _ in cases], job.run, job.commit, earlier)
+    measured = [case for case, _ in cases]
+    attempts = pooled(measured, job.run, job.commit, earlier, job.gate_job)
     pooled_cases = [
         (case, base_of_launches(case) if base and case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
@@ -127,26 +122,32 @@ def _measured(
     return pooled_cases, list(attempts.notices)
 
 
-def _baseline_of(
-    case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
-) -> tuple[Baseline, list[Reason]]:
-    """The base side of the same session if it has enough pairs to prove anything; else the record.
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What a case is compared with, what the branch has recorded of it, and what is doubtful."""
 
-    Too few pairs count as one number per side. Then the change should not choose its own base. The
-    reasons ask about the session's base if it differs much from what the branch has measured.
+    baseline: Baseline
+    recorded: Measured | None = None
+    doubts: tuple[Reason, ...] = ()
+
+
+def _beside(
+    case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
+) -> _Beside:
+    """The base side of the same session, else the branch's record.
+
+    Where the policy wants no pairs, the change should not choose its own base.
     """
-    recorded = baselines.find(case.name, _matching(case, policy))
-    if session_base is None:
-        return recorded, []
-    if not isinstance(recorded, BaselineFound):
-        return session_base, []
-    if len(case.pairs_of(STEP_TIME)) < LEAST_PAIRS:
-        return recorded, []
+    found = baselines.find(case.name, _matching(case, policy))
+    recorded = found.case if isinstance(found, BaselineFound) else None
+    in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
+    if session_base is None or (recorded is not None and not in_pairs):
+        return _Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
-    if case.environment.mismatch(recorded.case.environment) is not None:
-        return session_base, []
-    explained = _with_a_profile(session_base, case, recorded.case)
-    return explained, _doubts(session_base.case, recorded.case)
+    if recorded is None or case.environment.mismatch(recorded.environment) is not None:
+        return _Beside(session_base, recorded)
+    explained = _with_a_profile(session_base, case, recorded)
+    return _Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:
@@ -155,12 +156,16 @@ def _matching(case: Measured, policy: Policy) -> Environment:
     return case.environment.but(**{key: None for key in MATCHING if key not in keys})
 
 
-def _doubts(base: Measured, recorded: Measured) -> list[Reason]:
-    """A reason if the session's base is unlike the record: perhaps it was the wrong checkout."""
+def _doubts(case: Measured, base: Measured, recorded: Measured) -> Iterator[Reason]:
+    """A reason if the session's base is unlike the record: perhaps it was the wrong checkout.
+
+    A second look at the same session finds its head in the record, which says nothing of its base.
+    """
+    if case.measurement is not None and case.measurement == recorded.measurement:
+        return
     session_ms, record_ms = base.scorecard.step_time_ms, recorded.scorecard.step_time_ms
-    if not session_ms or not record_ms or abs(session_ms / record_ms - 1) <= DOUBTFUL_BASE:
-        return []
-    return [Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)]
+    if session_ms and record_ms and abs(session_ms / record_ms - 1) > DOUBTFUL_BASE:
+        yield Why.BASE_UNLIKE_RECORD(case=base.name, session_ms=session_ms, record_ms=record_ms)
 
 
 def _with_a_profile(
@@ -196,22 +201,24 @@ class _Judgement:
 def judged_record(
     job: Job,
     cases: Sequence[Compared],
-    file: PolicyFile | None,
     baselines: BaselineStore,
     conversation: Conversation,
     created_at: str,
 ) -> Record:
-    """The record of the compared cases, judged by a policy."""
-    policy = file.policy if file else Policy()
+    """The record of the compared cases, judged by the policy in force."""
+    policy = job.in_force
     judgement = _judge(job, cases, policy, baselines, conversation)
-    history = _history(job, judgement.cases, baselines, created_at)
+    history = _history(job, judgement.cases, baselines, policy, created_at)
     return Record(
         ci_score_version=__version__,
         created_at=created_at,
         commit=job.commit,
         run=job.run,
+        job=job.gate_job,
+        inputs=job.inputs,
         rules=policy.rules,
-        policy=dict(file.table) if file else None,
+        enforce=policy.enforce,
+        policy=dict(job.policy.table) if job.policy else None,
         cases=judgement.cases,
         unjudged=judgement.unjudged,
         notices=(*job.notices, *judgement.notices, *_moving_together(judgement.cases)),
@@ -244,11 +251,9 @@ def _judge(
     return _Judgement(judged, verdict, settled.all, (*trouble, *lost_notices))
 
 
-def _under_its_own(
-    job: Job, cases: Sequence[Compared], policies: _Policies, baselines: BaselineStore
-) -> Reason:
+def _under_its_own(job: Job, cases: Sequence[Compared], baselines: BaselineStore) -> Reason:
     """A notice with the verdict by the change's own policy, or that it does not fit the cases."""
-    own = policies.own or Policy()
+    own = job.own_policy or Policy()
     try:
         judgement = _judge(job, cases, own, baselines, _NOBODY)
     except WrongUseError as error:
@@ -257,7 +262,7 @@ def _under_its_own(
     outcomes = [verdict.outcome for verdict in verdicts if verdict]
     outcome = Outcome.worst(outcomes) if outcomes else Outcome.INCONCLUSIVE
     names = [case.measured.name for case in cases]
-    not_tried = _not_tried(names, own, policies.in_force)
+    not_tried = _not_tried(names, own, job.in_force)
     return Why.OWN_POLICY(outcome=outcome.value, not_tried=not_tried)
 
 
@@ -315,6 +320,25 @@ def _reasons_for(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
         yield (Why.POLICY_WANTS_CASE if required else Why.BASELINE_HAS_CASE)(case=name)
 
 
+def _other_inputs(job: Job, baselines: BaselineStore) -> list[Reason]:
+    """A notice if the workflow asks for something else than it did on the branch."""
+    there = baselines.inputs()
+    if job.inputs is None or there is None:
+        return []
+    here = {name: job.inputs.get(name, row.default) for name, row in INPUTS.items()}
+    before = {name: there.get(name, row.default) for name, row in INPUTS.items()}
+    names = tuple(name for name in INPUTS if here[name] != before[name])
+    if not names:
+        return []
+    return [
+        Why.OTHER_INPUTS(
+            names=names,
+            here=tuple(here[name] for name in names),
+            there=tuple(before[name] for name in names),
+        )
+    ]
+
+
 def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
     """A notice if all cases changed alike, because then they probably share a cause."""
     shares = [slower_by(change) for case in cases if (change := time_change(case)) is not None]
@@ -328,9 +352,16 @@ def _moving_together(cases: Sequence[Judged]) -> list[Reason]:
 
 
 def _history(
-    job: Job, judged: Sequence[Judged], baselines: BaselineStore, created_at: str
+    job: Job,
+    judged: Sequence[Judged],
+    baselines: BaselineStore,
+    policy: Policy,
+    created_at: str,
 ) -> tuple[HistoryPoint, ...]:
-    """The baseline's history; on the tracked branch, with a point for this run."""
+    """The baseline's history; on the tracked branch, with a point for this run.
+
+    A point has the metrics that are gated: only those are judged by a history.
+    """
     if not job.tracked:
         return baselines.history(most_records=1)
     points = tuple(
@@ -341,7 +372,7 @@ def _history(
             created_at=created_at,
             step_time_ms=case.scorecard.step_time_ms,
             throughput_tok_s=case.scorecard.throughput_tok_s,
-            metrics=case.metrics,
+            metrics=_gated(case, policy),
             environment=case.environment.but(versions={}),
             tokens_per_step=case.tokens_per_step,
             outcome=case.verdict.outcome if case.verdict else None,
@@ -350,3 +381,8 @@ def _history(
         if case.has_a_time
     )
     return join_histories(baselines.history(most_records=HISTORIES_JOINED), points)
+
+
+def _gated(case: Measured, policy: Policy) -> dict[str, float]:
+    names = {gate.metric.name for gate in rules_of(policy, case.name).gates if gate.gate}
+    return {name: value for name, value in case.metrics.items() if name in names}

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from ci_score.baselines import BaselineStore
 from ci_score.errors import EXIT_OK, EXIT_SUSPICIOUS, EXIT_UNJUDGED
 from ci_score.judge.policy import PolicyFile, policy_of
-from ci_score.model.environment import Environment
-from ci_score.model.record import HistoryPoint, Record
-from ci_score.model.stages import Baseline
+from ci_score.model.record import Record
 from ci_score.model.verdict import Outcome, Unjudged
 
-# Faults of the run itself; all other reasons are about what it is compared with.
+# Faults of the run itself, and what may be slower; all other reasons are about what it is compared
+# with.
 _WRONG = frozenset(
     {
+        Unjudged.UNCLEAR,
+        Unjudged.CONTRADICTS,
+        Unjudged.NOT_ATTRIBUTABLE,
+        Unjudged.VOID,
         Unjudged.CRASHED_RUN,
         Unjudged.OTHER_WORK,
         Unjudged.REQUIRED_CASE_MISSING,
@@ -53,27 +54,3 @@ def _any_design(table: Mapping[str, Any]) -> dict[str, Any]:
         return dict(table)
     kept = {key: value for key, value in measure.items() if key != "design"}
     return {**table, "measure": kept}
-
-
-@dataclass(frozen=True, slots=True)
-class ForOneRun:
-    """A store whose policy does not ask for a design of the measurement."""
-
-    store: BaselineStore
-
-    def find(self, case: str, environment: Environment) -> Baseline:
-        """The store's baseline."""
-        return self.store.find(case, environment)
-
-    def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
-        """The store's history."""
-        return self.store.history(most_records)
-
-    def known_cases(self) -> frozenset[str]:
-        """The store's known cases."""
-        return self.store.known_cases()
-
-    def policy(self) -> dict[str, Any] | None:
-        """The store's policy, without its `design`."""
-        table = self.store.policy()
-        return None if table is None else _for_one_run(table)

@@ -35,6 +35,7 @@ from tests.loopback_github.state import (
 FAST, SLOW = profile(100.0, tokens_per_step=1000), profile(130.0, tokens_per_step=1000)
 TOKEN = "ghs_" + "s3cr3t" * 6
 REPOSITORY = "team/model"
+POLICY = ".github/ci-score.toml"
 
 
 @dataclass
@@ -75,6 +76,10 @@ class Scene:
     def commits(self, count: int) -> list[Commit]:
         """Commits on the default branch, the newest last."""
         return [self.state.commit(self.repository, "main") for _ in range(count)]
+
+    def policy(self, text: str, path: str = POLICY, branch: str = "main") -> Commit:
+        """A commit that brings a policy to a branch."""
+        return self.state.commit(self.repository, branch, files={path: text})
 
     def leave_record(
         self, commit: Commit, measured: Profile | None = None, **fields: Any
@@ -135,7 +140,7 @@ def record_for(sha: str, measured: Profile, made: WorkflowRun, **fields: Any) ->
     """The record of a first run with one case."""
     case = measured_case(CaseInput(fields.pop("case", "training"), measured), Workload())
     judged = judged_case(case, BaselineMissing(Unjudged.FIRST_RUN))
-    identity = RunIdentity(number=made.run_number, attempt=made.run_attempt)
+    identity = RunIdentity(number=made.run_number, attempt=made.run_attempt, id=made.id)
     described = Record.describing([judged])
     return described.but(created_at="2026-01-05T10:00:00Z", commit=sha, run=identity, **fields)
 
@@ -182,6 +187,13 @@ def pull_request(scene: Scene, branch: str = "faster") -> PullRequest:
     """A pull request of the repository itself."""
     scene.state.commit(scene.repository, branch, parents=[tip(scene).sha])
     return scene.state.pull_request(scene.repository, branch)
+
+
+def opened(scene: Scene, branch: str = "faster") -> PullRequest:
+    """A pull request on which the workflow has run, and people have seen the report."""
+    made = pull_request(scene, branch)
+    events.pull_request(scene.github, made)
+    return made
 
 
 def fork_pull_request(scene: Scene, branch: str = "main") -> PullRequest:

@@ -38,7 +38,7 @@ def pull(head_repository: dict[str, Any] | None) -> dict[str, Any]:
         "repository": {"default_branch": "main"},
         "pull_request": {
             "number": 5,
-            "head": {"sha": HEAD, "repo": head_repository},
+            "head": {"sha": HEAD, "ref": "topic", "repo": head_repository},
             "base": {"ref": "main", "repo": {"id": 7}},
         },
     }

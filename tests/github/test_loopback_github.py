@@ -90,8 +90,14 @@ def build() -> dict[str, Any]:
     state = State()
     state.token(TOKEN)
     repository = state.repository("team/model")
+    tree = {
+        "train.py": "print()",
+        "link": "symlink:gone.py",
+        "vendored": "submodule:https://github.com/team/lib",
+        "docs/a.md": "A",
+    }
     for text in ("first", "second", "third"):
-        state.commit(repository, "main", message=text)
+        state.commit(repository, "main", message=text, files=tree)
     fork = state.fork(repository, "stranger/model")
     state.commit(repository, "faster")
     pull = state.pull_request(repository, "faster")
@@ -148,6 +154,12 @@ EXAMPLES = (
     Example("GET", "/commits/heads/main"),
     Example("GET", "/commits/nothing-here", 422),
     Example("GET", "/git/commits/{run.head_sha}"),
+    Example("GET", "/contents/train.py?ref=main"),
+    Example("GET", "/contents/link?ref=main"),
+    Example("GET", "/contents/vendored?ref=main"),
+    Example("GET", "/contents/docs?ref=main"),
+    Example("GET", "/contents/none?ref=main", 404),
+    Example("GET", "/contents/train.py?ref=none", 404),
     Example("GET", "/compare/main...{pull.head_sha}"),
     Example("GET", "/compare/main...stranger:main?page=1"),
     Example("GET", "/compare/main...nothing", 404),
@@ -164,6 +176,8 @@ EXAMPLES = (
     Example("GET", "/actions/runs/{run.id}"),
     Example("GET", "/actions/runs/{run.id}/attempts/1"),
     Example("GET", "/actions/runs/{run.id}/artifacts"),
+    Example("GET", "/actions/workflows/performance.yml/runs?branch=main&status=completed"),
+    Example("GET", "/actions/workflows/none.yml/runs", 404),
     Example("GET", "/actions/runs/1", 404),
     Example("GET", "/issues/{pull.number}/comments?per_page=100"),
     Example("POST", "/issues/{pull.number}/comments", 201, {"body": "new"}),
@@ -180,6 +194,7 @@ EXAMPLES = (
 OUTSIDE = (Example("GET", "/rate_limit"), Example("GET", "/user", 403))
 UNDESCRIBED = (Example("GET", "/actions/runs/{run.id}/jobs"),)
 EXEMPT = (
+    Example("GET", "/actions/runs/{run.id}/attempts/1/jobs"),
     Example("GET", "/issues?state=all&creator=developer"),
     Example("POST", "/issues", 201, {"title": "Trend"}),
     Example("PATCH", "/issues/1", 200, {"state": "closed"}),

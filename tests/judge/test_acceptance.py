@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -188,6 +188,9 @@ def test_sentences__of_the_documents_are_understood() -> None:
 # --- what counts --------------------------------------------------------------------------------
 
 
+EARLY = "https://github.com/early"
+
+
 @dataclass
 class Said:
     """A conversation of a test, with who may write in it."""
@@ -206,6 +209,10 @@ class Said:
         self.asked.append(login)
         words = self.rights.get(login)
         return None if words is None else quoted(words)
+
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """By the table of urls."""
+        return quoted("too early") if comment.url == EARLY else None
 
 
 def by(author: str = "octo", body: str = LINE, **fields: Any) -> Comment:
@@ -313,6 +320,14 @@ def test_settle__strangers_do_not_crowd_out_a_maintainer() -> None:
     assert len(said.asked) == MOST_ASKED
     assert len(acceptance_notices(found.all)) == 1 + 5 + 1
     assert len(found.all) == 51
+
+
+def test_settle__what_was_written_before_the_newest_commits_is_refused() -> None:
+    """With the reason, and only of those who may: each question costs a request."""
+    early = [by("stranger"), by()]
+    found = settled(Said([replace(one, url=EARLY) for one in early], {"stranger": "no"}))
+    assert found.granted == ()
+    assert [why_refused(one) for one in found.refused] == ["too early", "no"]
 
 
 def test_settle__says_that_not_all_was_read() -> None:

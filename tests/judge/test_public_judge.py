@@ -1,4 +1,4 @@
-"""`judge_pairs` and `judge_history`: the golden cases of a trial of the rules, and their promises."""
+"""`judge_pairs` and `judge_history`: the golden cases of a trial, and what they promise."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_the_chance_is_that_of_all_ways_to_toss_the_signs(pairs: int) -> None:
     sizes = [1.0 + 0.1 * place for place in range(pairs)]
     seen = [-sizes[0], *sizes[1:]]
     below = sum(one <= 0 for one in averages(seen))
-    tossed = [
-        sum(one <= 0 for one in averages([sign * size for sign, size in zip(signs, sizes)]))
-        for signs in product((-1, 1), repeat=pairs)
-    ]
+    tossed = []
+    for signs in product((-1, 1), repeat=pairs):
+        one_way = [sign * size for sign, size in zip(signs, sizes, strict=True)]
+        tossed.append(sum(one <= 0 for one in averages(one_way)))
     by_hand = sum(one <= below for one in tossed) / 2**pairs
     assert chance(averages(seen), pairs) == by_hand
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
@@ -172,8 +171,8 @@ class Branch:
         """The only one."""
         return frozenset({"training"})
 
-    def policy(self) -> dict[str, Any] | None:
-        """That of the workspace."""
+    def inputs(self) -> dict[str, str] | None:
+        """Not known."""
         return None
 
 

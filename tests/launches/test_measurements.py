@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_score.launches.lines import Launch, notes_on
+from ci_score.launches.lines import Launch, notes_on, took_turns
 
 
 def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:
@@ -13,7 +13,7 @@ def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:
 
 def notes(code: str, launches: list[Launch]) -> list[str]:
     """What is said of such launches under that code."""
-    return [note.words for note in notes_on(launches, launches) if note.code == code]
+    return [note.words for note in notes_on(launches) if note.code == code]
 
 
 USUAL = (100.0, 102.0, 98.0, 101.0, 99.0, 100.0)
@@ -68,13 +68,14 @@ def in_order(sides: str) -> list[Launch]:
     ]
 
 
-@pytest.mark.parametrize(("sides", "told"), [("hhhhbbbb", True), ("bbhh", True), ("hbbhhb", False)])
-def test_turns__that_were_not_taken_are_said(sides: str, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("sides", "turns"), [("hhhhbbbb", False), ("bbhh", False), ("hbbhhb", True)]
+)
+def test_turns__are_known_by_the_order(sides: str, turns: bool) -> None:
     """Pairs that did not run side by side share no mood of the machine."""
-    assert bool(notes("not_in_turns", in_order(sides))) is told
+    assert took_turns(in_order(sides)) is turns
 
 
 def test_turns__are_not_guessed_where_no_order_was_told() -> None:
     """Lines without an order all have the same one."""
-    launches = [one.but(order=0) for one in in_order("hhbb")]
-    assert notes("not_in_turns", launches) == []
+    assert took_turns([one.but(order=0) for one in in_order("hhbb")]) is None

@@ -1,4 +1,4 @@
-"""Launches that are void: their pairs do not count, and nothing else is lost."""
+"""Launches that are void, disturbed or slow in parts: what that means for their pairs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ci_score.compare import Workload, measured_case
 from ci_score.errors import BadInputError
-from ci_score.launches.lines import read_launches, sound
+from ci_score.launches.lines import read_launches
 from ci_score.model.verdict import Outcome, Unjudged
 from ci_score.report.headlines import headline
 from tests.builders.launches import judged, lines, read
@@ -41,36 +42,22 @@ def pairs(
     )
 
 
-@pytest.mark.parametrize("kind", VOID)
 @pytest.mark.parametrize("side", ["head", "base"])
-def test_void__of_a_pair_both_sides_go(kind: str, side: str) -> None:
-    """Half a pair proves nothing; the others count, and it is said."""
-    case = read(pairs(void={f"{side[0]}2": VOID[kind]}))
-    assert case.base is not None
-    numbers = [0, 1, 3, 4, 5]
-    assert [one.launch for one in case.launches] == numbers
-    assert [one.launch for one in case.base.launches] == numbers
-    assert case.problem is None
-    (note,) = case.notes
-    assert note.words.startswith(f"Launch 2 of the {side} is void ({kind}: ")
-    assert note.words.endswith("its pair does not count.")
+def test_void__leaves_nothing_green(side: str, tmp_path: Path) -> None:
+    """Eleven pairs that pass do not make good a twelfth that measured nothing."""
+    for kind in ("crashed", "nan"):
+        _, verdict = judged(pairs(12, 100.0, {f"{side[0]}2": VOID[kind]}), tmp_path)
+        assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.VOID)
+    assert judged(pairs(12), tmp_path)[1].outcome is Outcome.PASS
 
 
-def test_void__pairs_that_are_left_are_judged(tmp_path: Path) -> None:
-    """A slowdown is confirmed by five pairs as well as by six."""
-    record, verdict = judged(pairs(6, 130.0, {"h2": VOID["throttled"]}), tmp_path)
+def test_slow_launches__do_not_void_themselves(tmp_path: Path) -> None:
+    """Lower clocks are what heavier work makes: such a launch counts as it is, and is named."""
+    void = {f"h{number}": VOID["throttled"] for number in range(12)}
+    record, verdict = judged(pairs(12, 130.0, void), tmp_path)
     assert verdict.outcome is Outcome.FAIL
-    (samples,) = {change.samples for change in record.cases[0].changes if change.samples}
-    assert samples == 5
-    assert any("Launch 2 of the head" in note for note in record.cases[0].scorecard.notes)
-
-
-def test_void__a_launch_without_pairs_goes_alone() -> None:
-    """Single launches are each their own evidence."""
-    rows = [{"launch": 0}, {"launch": 1, **VOID["shared"]}, {"launch": 2}]
-    case = read(lines(*rows))
-    assert [one.launch for one in case.launches] == [0, 2]
-    assert case.notes[0].words.endswith("it does not count.")
+    words = "Launch 0 of the head ran with lower clocks, and counts as it is (SW power cap)."
+    assert words in record.cases[0].scorecard.notes
 
 
 def test_void__a_base_that_never_ran_blocks(tmp_path: Path) -> None:
@@ -83,54 +70,20 @@ def test_void__a_base_that_never_ran_blocks(tmp_path: Path) -> None:
     )
 
 
-def test_void__where_all_bases_are_disturbed_the_policy_decides(tmp_path: Path) -> None:
-    """As of the head: what has times may be judged by a policy that says so."""
-    data = pairs(6, 130.0, {f"b{number}": VOID["throttled"] for number in range(6)})
-    record, verdict = judged(data, tmp_path)
-    assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
-    assert "its baseline's measurement was disturbed" in headline(record.cases[0])
-    base = read(data).base
-    assert base is not None
-    assert len(base.launches) == 6
-
-
-@pytest.mark.parametrize("crashes", [4, 7])
-def test_void__a_head_that_crashes_is_not_judged_by_its_other_launches(
-    crashes: int, tmp_path: Path
-) -> None:
-    """Half the launches out of memory, and the other half as fast as ever, is no pass."""
-    oom = {"failed": "oom", "step_ms": []}
-    void = {f"h{number}": oom for number in range(crashes)}
-    record, verdict = judged(pairs(8, void=void), tmp_path)
-    assert (verdict.outcome, verdict.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.CRASHED_RUN)
-    words = f"{crashes} of 8 launches of the head crashed (oom), 0 of the base"
-    assert words in headline(record.cases[0])
-
-
-@pytest.mark.parametrize("bases", [1, 2, 3])
-def test_void__crashes_of_both_sides_are_the_machine_s(bases: int) -> None:
-    """A head that crashes about as often as its base is judged by the pairs that are left."""
-    void = {f"h{number}": VOID["crashed"] for number in range(2)}
-    void |= {f"b{number}": VOID["crashed"] for number in range(bases)}
-    case = read(pairs(8, void=void))
-    assert case.profile.unusable is None
-    assert len(case.launches) == 8 - max(2, bases)
-
-
-def test_void__a_median_of_0_is_no_time() -> None:
-    """Such a launch goes with its pair, and is named; a single 0 among others does not matter."""
+def test_void__steps_of_0_are_no_time() -> None:
+    """Such a launch is named; a single 0 among others does not matter."""
     void = {f"{side}{n}": {"step_ms": [0.0, 100.0, 100.0]} for side in "hb" for n in range(6)}
-    case = read(pairs(void={**void, "h2": {"step_ms": [0.0, 0.0, 100.0]}}))
-    assert [one.launch for one in case.launches] == [0, 1, 3, 4, 5]
+    case = read(pairs(void={**void, "h2": {"step_ms": [0.0, 0.0, 0.0]}}))
+    assert [one.launch for one in case.launches if one.void] == [2]
     (note,) = case.notes
-    assert "Launch 2 of the head is void (nan: its median step takes 0 ms" in note.words
+    assert "Launch 2 of the head is void (nan: its steps take 0 ms" in note.words
 
 
 def test_void__many_are_said_in_few_words() -> None:
     """A hundred broken launches are one story."""
     case = read(pairs(100, void={f"h{number}": VOID["nan"] for number in range(90)}))
-    assert len(case.launches) == 10
-    assert case.notes[-1].words == "85 more launches are void."
+    assert sum(one.void for one in case.launches) == 90
+    assert case.notes[-1].words == "85 more launches are void or were disturbed."
 
 
 def test_void__where_all_heads_crashed_it_is_a_crashed_run(tmp_path: Path) -> None:
@@ -142,23 +95,22 @@ def test_void__where_all_heads_crashed_it_is_a_crashed_run(tmp_path: Path) -> No
     assert "CUDA out of memory" in headline(record.cases[0])
 
 
-@pytest.mark.parametrize("kind", ["nan", "throttled", "shared"])
-def test_void__where_all_heads_are_disturbed_the_policy_decides(kind: str, tmp_path: Path) -> None:
-    """A laptop that always throttles may say so in its policy; by default nothing is judged."""
-    data = pairs(6, 130.0, {f"h{number}": VOID[kind] for number in range(6)})
-    assert len(read(data).launches) == 6
-    record, verdict = judged(data, tmp_path)
+def test_shared__where_all_heads_are_disturbed_nothing_is_judged(tmp_path: Path) -> None:
+    """A machine that others use is none to measure on."""
+    record, verdict = judged(
+        pairs(6, 130.0, {f"h{number}": VOID["shared"] for number in range(6)}), tmp_path
+    )
     assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
-    assert f"{kind}: 6 of 6 launches" in headline(record.cases[0])
+    assert "others disturbed 6 of 6 measurements" in headline(record.cases[0])
+    assert record.cases[0].scorecard.step_time_ms == pytest.approx(130.25)
 
 
 def test_void__a_number_that_occurs_again_is_another_pair() -> None:
     """Two sessions in one folder each count from 0."""
-    both = pairs(3, void={"h1": VOID["nan"]}) + pairs(3)
-    launches = read_launches(both, "m.jsonl")
-    kept = [(one.side, one.launch) for one in sound(launches).launches]
-    assert kept.count(("head", 1)) == kept.count(("base", 1)) == 1
-    assert len(kept) == 10
+    case = read(pairs(3, void={"h1": VOID["nan"]}) + pairs(3))
+    assert case.base is not None
+    both = measured_case(case, Workload()).but(launches=(*case.launches, *case.base.launches))
+    assert [here.void for here, _ in both.pairs()] == [False, False, True, False, False, False]
 
 
 @pytest.mark.parametrize("token", ["NaN", "-Infinity", "Infinity"])
@@ -206,3 +158,51 @@ def test_versions__of_each_side_are_its_own(tmp_path: Path) -> None:
     record, _ = judged(lines(*rows), tmp_path)
     assert record.cases[0].baseline is not None
     assert record.cases[0].baseline.changed_versions == ("torch 2.8.0 → 2.9.0",)
+
+
+@pytest.mark.parametrize("kind", ["crashed", "nan"])
+@pytest.mark.parametrize("side", ["head", "base"])
+def test_void__stays_in_its_pair_without_numbers(kind: str, side: str) -> None:
+    """A launch without a time is not left out: it may have been endlessly slow."""
+    case = read(pairs(void={f"{side[0]}2": VOID[kind]}))
+    assert case.base is not None
+    both = (*case.launches, *case.base.launches)
+    assert len(both) == 12
+    (void,) = [one for one in both if one.void]
+    assert (void.side, void.launch, void.values) == (side, 2, {})
+    assert case.problem is None
+    (note,) = case.notes
+    assert note.words.startswith(f"Launch 2 of the {side} is void ({kind}: ")
+
+
+def test_void__what_is_slower_fails_beside_it(tmp_path: Path) -> None:
+    """A slowdown is proven by eleven pairs as well as by twelve."""
+    record, verdict = judged(pairs(12, 130.0, {"h2": VOID["crashed"]}), tmp_path)
+    assert verdict.outcome is Outcome.FAIL
+    (samples,) = {change.samples for change in record.cases[0].changes if change.samples}
+    assert samples == 11
+    assert any("Launch 2 of the head" in note for note in record.cases[0].scorecard.notes)
+
+
+def test_shared__a_pair_of_eight_is_left_out(tmp_path: Path) -> None:
+    """What others disturbed is measured again; one pair of eight may be, and no more."""
+    one = {"h2": {**VOID["shared"], "step_ms": [900.0]}}
+    record, verdict = judged(pairs(12, 100.0, one), tmp_path)
+    assert verdict.outcome is Outcome.PASS
+    assert record.cases[0].scorecard.step_time_ms < 110.0
+    notes = record.cases[0].scorecard.notes
+    assert any("Launch 2 of the head was disturbed by others" in note for note in notes)
+    _, verdict = judged(pairs(12, void={**one, "h3": one["h2"]}), tmp_path)
+    assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
+
+
+def test_stalls__count_and_are_said(tmp_path: Path) -> None:
+    """Time is the sum of all steps: one stall of a hundred steps is in the launch's mean."""
+    steps = [100.0] * 19 + [2100.0]
+    void = {f"h{number}": {"step_ms": steps} for number in range(12)}
+    void |= {f"b{number}": {"step_ms": [100.0] * 20} for number in range(12)}
+    record, verdict = judged(pairs(12, void=void), tmp_path)
+    assert verdict.outcome is Outcome.FAIL
+    assert record.cases[0].scorecard.step_time_ms == pytest.approx(200.0)
+    words = "The mean step, which is judged, is 100% longer than the median step: 12 of 240 steps"
+    assert any(note.startswith(words) for note in record.cases[0].scorecard.notes)

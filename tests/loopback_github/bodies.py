@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         WorkflowRun,
     )
 
+LARGEST_SENT = 1024 * 1024
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 # What stands behind a repository's or a user's URL in the fields of that name.
@@ -297,6 +299,41 @@ def single_commit(links: Links, state: State, repository: Repository, record: Co
     }
 
 
+def content(links: Links, repository: Repository, sha: str, path: str, text: str) -> Json:
+    """A file at a commit; a text that begins with `symlink:` or `submodule:` is one of these."""
+    kind, colon, target = text.partition(":")
+    special = bool(colon) and kind in ("symlink", "submodule")
+    url = f"{links.repository(repository.full_name)}/contents/{path}?ref={sha}"
+    page = f"{links.web}/{repository.full_name}/blob/{sha}/{path}"
+    data = b"" if special else text.encode()
+    # Of more than 1 MB GitHub sends no content.
+    sent = len(data) <= LARGEST_SENT
+    own: dict[str, Json] = {
+        "symlink": {"target": target},
+        "submodule": {"submodule_git_url": target},
+    }
+    return {
+        "type": kind if special else "file",
+        "name": path.rsplit("/", 1)[-1],
+        "path": path,
+        "sha": hashlib.sha1(data, usedforsecurity=False).hexdigest(),
+        "size": len(data),
+        "url": url,
+        "git_url": url,
+        "html_url": page,
+        "download_url": None if kind == "submodule" else page,
+        "_links": {"self": url, "git": url, "html": page},
+        **(
+            own[kind]
+            if special
+            else {
+                "encoding": "base64" if sent else "none",
+                "content": base64.encodebytes(data).decode() if sent else "",
+            }
+        ),
+    }
+
+
 def git_commit(links: Links, repository: Repository, record: Commit) -> Json:
     """A commit of git's own database: `git-commit`."""
     url = f"{links.repository(repository.full_name)}/git/commits"
@@ -520,8 +557,8 @@ def run(links: Links, state: State, record: WorkflowRun) -> Json:
         "workflow_id": record.workflow_id,
         "pull_requests": _pull_requests_of(links, state, record),
         "created_at": record.created_at,
-        "updated_at": record.created_at,
-        "run_started_at": record.created_at,
+        "updated_at": record.started_at,
+        "run_started_at": record.started_at,
         "actor": actor,
         "triggering_actor": actor,
         "referenced_workflows": [],
@@ -580,7 +617,7 @@ def job(links: Links, state: State, record: Job) -> Json:
         "conclusion": record.conclusion,
         "created_at": record.started_at,
         "started_at": record.started_at,
-        "completed_at": record.started_at if record.conclusion else None,
+        "completed_at": record.completed_at,
         "name": record.name,
         "workflow_name": workflow_name(owner),
         "steps": [],

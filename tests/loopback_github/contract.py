@@ -53,6 +53,13 @@ EXEMPTIONS = (
         lambda exchange: exchange.host == "blob",
     ),
     Exemption(
+        "the jobs of an attempt: our cut of the description has none",
+        lambda exchange: (
+            re.fullmatch(r"/repos/[^/]+/[^/]+/actions/runs/\d+/attempts/\d+/jobs", exchange.path)
+            is not None
+        ),
+    ),
+    Exemption(
         "issues themselves: our cut of the description has only their comments",
         lambda exchange: (
             re.fullmatch(r"/repos/[^/]+/[^/]+/issues(/\d+)?", exchange.path) is not None
@@ -73,6 +80,8 @@ ANY_REFUSAL = {
 # - some 422 are no validation errors but a message only ("No commit found for SHA: …");
 MESSAGE_ONLY = ("422",)
 # - an enumeration marked nullable is meant to take null, which OpenAPI 3.0 wants listed too;
+# - what tells files from links by their `type` cannot tell a directory, which is a list;
+CONTENTS = "/repos/{owner}/{repo}/contents/{path}"
 # - a run or a pull request from a fork that was deleted has null for its repository.
 NULL_IF_DELETED = (
     ("workflow-run", ("properties", "head_repository"), "minimal-repository"),
@@ -202,6 +211,8 @@ def _complete(description: dict[str, Any]) -> None:
             for status, name in ANY_REFUSAL.items():
                 shared = {"$ref": f"#/components/responses/{name}"}
                 operation["responses"].setdefault(status, shared)
+    contents = description["paths"][CONTENTS]["get"]["responses"]["200"]
+    del contents["content"]["application/json"]["schema"]["discriminator"]
     _list_null(description)
     _allow_null(description["components"]["schemas"])
 

@@ -19,7 +19,7 @@ REPO = "/repos/{owner}/{repo}"
 RUN = REPO + "/actions/runs/{run_id}"
 
 # A ref may have slashes, as in the description's `x-multi-segment` parameters.
-MULTI_SEGMENT = {"ref", "basehead"}
+MULTI_SEGMENT = {"ref", "basehead", "path"}
 
 # One of these rights is enough. Reading a public repository takes none, so that only what
 # is marked `always` is refused there.
@@ -79,6 +79,7 @@ ROUTES = (
     Route(
         "GET", REPO + "/git/commits/{commit_sha}", _reads("contents"), repositories.get_git_commit
     ),
+    Route("GET", REPO + "/contents/{path}", _reads("contents"), repositories.get_content),
     Route("GET", REPO + "/compare/{basehead}", _reads("contents"), repositories.compare),
     Route("GET", REPO + "/pulls", _reads("pull_requests"), pulls.list_pulls),
     Route("GET", REPO + "/pulls/{pull_number}", _reads("pull_requests"), pulls.get_pull),
@@ -96,6 +97,18 @@ ROUTES = (
     Route("GET", REPO + "/actions/runs", _reads("actions"), actions.list_runs),
     Route("GET", RUN, _reads("actions"), actions.get_run),
     Route("GET", RUN + "/attempts/{attempt_number}", _reads("actions"), actions.get_run_attempt),
+    Route(
+        "GET",
+        RUN + "/attempts/{attempt_number}/jobs",
+        _reads("actions"),
+        actions.list_attempt_jobs,
+    ),
+    Route(
+        "GET",
+        REPO + "/actions/workflows/{workflow_id}/runs",
+        _reads("actions"),
+        actions.list_workflow_runs,
+    ),
     Route("GET", RUN + "/artifacts", _reads("actions"), actions.list_run_artifacts),
     Route("GET", RUN + "/jobs", _reads("actions"), actions.list_jobs),
     Route("GET", REPO + "/issues/comments/{comment_id}", _reads(*TALK), issues.get_comment),

@@ -80,7 +80,7 @@ class Repository:
 
 @dataclass
 class Commit:
-    """A commit; the order of its parents is the one git keeps."""
+    """A commit; the order of its parents is the one git keeps, and `files` its whole tree."""
 
     sha: str
     network: str
@@ -88,6 +88,7 @@ class Commit:
     message: str
     author: str
     committed_at: str
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -150,6 +151,7 @@ class WorkflowRun:
     created_at: str
     workflow_id: int
     pull_requests: list[int] = field(default_factory=list)
+    started_at: str = ""
 
 
 @dataclass
@@ -163,6 +165,7 @@ class Job:
     status: str
     conclusion: str | None
     started_at: str
+    completed_at: str | None = None
 
 
 @dataclass
@@ -400,10 +403,12 @@ class State:
         parents: Sequence[str] | None = None,
         author: str = "developer",
         at: str | None = None,
+        files: Mapping[str, str | None] | None = None,
     ) -> Commit:
         """A commit on a branch, by default upon its tip (upon the default branch's for a new one).
 
-        Pull requests from that branch move with it, as after a push.
+        `files` are those that it changes, with None for one that it deletes. Pull requests from
+        that branch move with it, as after a push.
         """
         if parents is None:
             tip = repository.branches.get(branch or "") or repository.branches.get(
@@ -411,6 +416,8 @@ class State:
             )
             parents = [tip] if tip else []
         made = self._add_commit(repository, list(parents), message, author, at)
+        changed = {**made.files, **(files or {})}
+        made.files = {path: text for path, text in changed.items() if text is not None}
         if branch:
             repository.branches[branch] = made.sha
             self._move_pull_requests(repository, branch, made.sha)
@@ -430,9 +437,29 @@ class State:
         identity = "\n".join([repository.network, *parents, text, when, str(len(self.commits))])
         # usedforsecurity: an SHA-1 because git's are, not because anybody relies on it
         sha = hashlib.sha1(identity.encode(), usedforsecurity=False).hexdigest()
-        made = Commit(sha, repository.network, parents, text, author, when)
+        files = self._merged_files(repository, parents)
+        made = Commit(sha, repository.network, parents, text, author, when, files)
         self.commits.append(made)
         return made
+
+    def _merged_files(self, repository: Repository, parents: Sequence[str]) -> dict[str, str]:
+        """The first parent's tree, with what the others changed since they left it."""
+        graph = self.graph(repository)
+        trees = [graph[sha].files for sha in parents]
+        merged = dict(trees[0]) if trees else {}
+        for sha, tree in zip(parents[1:], trees[1:], strict=True):
+            if tree == merged:
+                continue
+            shared = history.merge_base(graph, parents[0], sha)
+            before = graph[shared].files if shared else {}
+            for path in before.keys() | tree.keys():
+                if tree.get(path) == before.get(path):
+                    continue
+                if path in tree:
+                    merged[path] = tree[path]
+                else:
+                    merged.pop(path, None)
+        return merged
 
     def resolve(self, repository: Repository, ref: str) -> str | None:
         """The SHA behind a branch, a `heads/…` or `pull/N/merge` ref, or a (shortened) SHA."""
@@ -586,6 +613,7 @@ class State:
             workflow_id=self._workflow_id(path),
             pull_requests=list(pull_requests),
         )
+        made.started_at = made.created_at
         self.runs.append(made)
         return made
 
@@ -601,12 +629,12 @@ class State:
     def rerun(
         self, run: WorkflowRun, *, status: str = "completed", conclusion: str | None = "success"
     ) -> WorkflowRun:
-        """The next attempt of a run: same id, same number, same commit."""
+        """The next attempt of a run: same id, number and commit, and made when the run was."""
         changes: dict[str, Any] = {
             "run_attempt": 1 + max(one.run_attempt for one in self.runs if one.id == run.id),
             "status": status,
             "conclusion": conclusion if status == "completed" else None,
-            "created_at": self.tick(),
+            "started_at": self.tick(),
         }
         made = replace(run, **changes)
         self.runs.append(made)
@@ -615,7 +643,9 @@ class State:
     def job(self, run: WorkflowRun, name: str, *, conclusion: str | None = "success") -> Job:
         """A job of a run's attempt; without a conclusion it is still running."""
         status = "completed" if conclusion else "in_progress"
-        made = Job(self.new_id(), run.id, run.run_attempt, name, status, conclusion, self.tick())
+        now = self.tick()
+        ended = now if conclusion else None
+        made = Job(self.new_id(), run.id, run.run_attempt, name, status, conclusion, now, ended)
         self.jobs.append(made)
         return made
 
@@ -654,6 +684,19 @@ class State:
             expired=expired,
         )
         self.artifacts.append(made)
+        return made
+
+    def uploaded(
+        self,
+        run: WorkflowRun,
+        name: str,
+        content: bytes | Mapping[str, str | bytes],
+        job: str = "gate",
+    ) -> Artifact:
+        """An artifact that a job of the attempt has left, which ends then."""
+        left_by = self.job(run, job)
+        made = self.artifact(run, name, content)
+        left_by.completed_at = self.tick()
         return made
 
     def check_run(self, repository: Repository, head_sha: str, name: str) -> CheckRun:

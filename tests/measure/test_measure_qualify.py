@@ -232,17 +232,16 @@ POLICY = "schema = 1\nrules = 'training'\n[measure]\nqualified = {demanded}\n"
 @pytest.mark.parametrize(
     ("demanded", "says", "code", "words"),
     [
-        ("true", {"gate_at": 0.05}, 1, "confirmed"),
-        ("true", {"gate_at": 0.10}, 0, "only reported: the machine can gate at 10%"),
-        ("true", {"not_qualified": "it expired"}, 0, "the machine is not qualified (it expired)"),
-        ("true", {}, 0, "the machine is not qualified (nothing says that it is)"),
-        ("false", {"not_qualified": "it expired"}, 1, "confirmed"),
+        ("true", {"gate_at": 0.05}, 3, "the branch's record of it says nothing of that"),
+        ("true", {"not_qualified": "it expired"}, 3, "a qualified machine (it expired)"),
+        ("true", {}, 3, "a qualified machine (nothing says that this one is)"),
+        ("false", {"not_qualified": "it expired"}, 1, "proven"),
     ],
 )
-def test_judge__fails_only_on_a_qualified_machine_where_the_policy_wants_one(
+def test_judge__wants_a_qualified_machine_where_the_policy_does(
     here: Path, capsys: Out, demanded: str, says: dict[str, Any], code: int, words: str
 ) -> None:
-    """Else it reports, with the reason."""
+    """What a session says of itself is not enough: the branch's record has to know it, too."""
     perf = here / "perf"
     perf.mkdir()
     rows = [

@@ -53,6 +53,7 @@ SPECIAL: Mapping[Why, Mapping[str, Datum | Reason]] = {
     Why.PARITY_SLOWER: {"here_ms": 1.5, "there_ms": 1.0},
     Why.MEASURED_AGAIN: {"cases": ("a", "b")},
     Why.JUDGED_AGAIN: {"cases": ("a", "b")},
+    Why.OTHER_INPUTS: {"names": ("fail-on",), "here": ("never",), "there": ("",)},
     Why.LARGE_PART: {"part": "idle"},
 }
 

@@ -15,6 +15,7 @@ from tests.builders.scene import (
     Scene,
     fork_pull_request,
     on_pull_request,
+    opened,
     pull_request,
     record_for,
     record_in,
@@ -22,6 +23,7 @@ from tests.builders.scene import (
 )
 from tests.builders.verdicts import why
 from tests.loopback_github import ACTIONS_BOT, FORK_PERMISSIONS, events, faults
+from tests.loopback_github.events import Event
 from tests.loopback_github.state import Comment, PullRequest
 
 SLOWER = (
@@ -36,7 +38,7 @@ def slow(scene: Scene) -> PullRequest:
     scene.repository.collaborators |= {"maintainer": "maintain", "reader": "triage"}
     scene.leave_record(tip(scene), FAST)
     scene.measure(SLOW)
-    return pull_request(scene)
+    return opened(scene)
 
 
 def say(scene: Scene, pull: PullRequest, body: str = SLOWER, author: str = "maintainer") -> Comment:
@@ -77,7 +79,8 @@ def test_accepted__costs_a_request_for_each_person(scene: Scene, slow: PullReque
     say(scene, slow)
     say(scene, slow, "Thanks!", author="developer")
     on_pull_request(scene, slow)
-    assert len(scene.asked()) == 7
+    # A person and the age of the head, beside a usual run.
+    assert len(scene.asked()) == 10
     assert asked_about(scene) == ["maintainer"]
 
 
@@ -86,7 +89,7 @@ def test_accepted__is_not_asked_for_where_nothing_fails(scene: Scene, slow: Pull
     say(scene, slow)
     scene.measure(FAST)
     assert on_pull_request(scene, slow).code == 0
-    assert len(scene.asked()) == 6
+    assert len(scene.asked()) == 8
     assert record_in(scene).acceptances == ()
 
 
@@ -314,6 +317,116 @@ def test_limits__a_flood_before_our_first_comment(scene: Scene, slow: PullReques
     done = on_pull_request(scene, slow)
     assert done.code == 1
     assert "The comment was not posted: over 2000 are there already" in done.summary
+
+
+# --- and later commits ----------------------------------------------------------------------------
+
+TOO_EARLY = "it was written before the newest commits; write it again"
+
+
+def push(scene: Scene, pull: PullRequest) -> Event:
+    """Another commit on the pull request's branch, and the run on it."""
+    scene.state.commit(scene.repository, pull.head_ref)
+    return events.pull_request(scene.github, pull)
+
+
+def test_later__commits_are_not_covered(scene: Scene, slow: PullRequest) -> None:
+    """What was accepted was what there was to see."""
+    say(scene, slow)
+    done = scene.act(push(scene, slow))
+    assert done.code == 1
+    assert TOO_EARLY in done.summary
+    say(scene, slow)
+    assert on_pull_request(scene, slow).code == 0
+
+
+def test_later__a_commit_with_an_old_date_is_not_covered(scene: Scene, slow: PullRequest) -> None:
+    """Whoever commits decides on its date; the clock is GitHub's."""
+    say(scene, slow)
+    old = "2001-01-01T00:00:00Z"
+    scene.state.commit(scene.repository, slow.head_ref, at=old)
+    assert on_pull_request(scene, slow).code == 1
+
+
+def test_later__a_run_of_the_same_commit_keeps_it(scene: Scene, slow: PullRequest) -> None:
+    """A label, or a second workflow, makes a new run and no new commit."""
+    say(scene, slow)
+    events.pull_request(scene.github, slow, path=".github/workflows/lint.yml")
+    assert on_pull_request(scene, slow).code == 0
+
+
+def test_later__commits_that_come_back_are_not_covered(scene: Scene, slow: PullRequest) -> None:
+    """They were there before, and not when it was accepted: another head was to be seen then."""
+    seen = slow.head_sha
+    slower = push(scene, slow)
+    scene.repository.branches[slow.head_ref] = slow.head_sha = seen
+    scene.state.test_merge(slow)
+    events.pull_request(scene.github, slow)
+    say(scene, slow)
+    slow.head_sha = scene.repository.branches[slow.head_ref] = slower.run.head_sha
+    scene.state.test_merge(slow)
+    done = on_pull_request(scene, slow)
+    assert done.code == 1
+    assert TOO_EARLY in done.summary
+
+
+def test_later__another_pull_request_that_had_them_before_is_no_help(
+    scene: Scene, slow: PullRequest
+) -> None:
+    """A run on another branch says nothing of this one."""
+    commit = scene.state.commit(scene.repository, "other", parents=[slow.head_sha])
+    events.pull_request(scene.github, scene.state.pull_request(scene.repository, "other"))
+    say(scene, slow)
+    slow.head_sha = scene.repository.branches[slow.head_ref] = commit.sha
+    scene.state.test_merge(slow)
+    assert on_pull_request(scene, slow).code == 1
+
+
+def test_later__a_stranger_s_branch_of_the_same_name_is_no_help(
+    scene: Scene, slow: PullRequest
+) -> None:
+    """Branches of forks may be called alike."""
+    fork = scene.state.fork(scene.repository, "stranger/model")
+    commit = scene.state.commit(fork, slow.head_ref, parents=[slow.head_sha])
+    theirs = scene.state.pull_request(scene.repository, slow.head_ref, head_repository=fork)
+    events.pull_request(scene.github, theirs)
+    say(scene, slow)
+    slow.head_sha = scene.repository.branches[slow.head_ref] = commit.sha
+    scene.state.test_merge(slow)
+    assert on_pull_request(scene, slow).code == 1
+
+
+def test_later__in_the_merge_queue_the_pull_request_s_head_counts(
+    scene: Scene, slow: PullRequest
+) -> None:
+    """The queue's own commit is always newer; a commit after the sentence is not covered."""
+    say(scene, slow)
+    assert scene.act(events.merge_group(scene.github, slow)).code == 0
+    push(scene, slow)
+    assert scene.act(events.merge_group(scene.github, slow)).code == 1
+
+
+@pytest.mark.parametrize("path", ["/actions/runs$", "/pulls/"])
+def test_later__where_the_time_cannot_be_told_it_does_not_count(
+    scene: Scene, slow: PullRequest, path: str
+) -> None:
+    """The reason is in the report."""
+    say(scene, slow)
+    event = events.merge_group(scene.github, slow)
+    scene.github.inject(faults.server_error(502), path=path, times=8)
+    done = scene.act(event)
+    assert done.code == 1
+    assert "GitHub does not say when the newest commits came" in done.summary
+
+
+def test_later__where_no_run_is_listed_it_does_not_count(scene: Scene, slow: PullRequest) -> None:
+    """Nothing says since when the head is there."""
+    say(scene, slow)
+    event = events.pull_request(scene.github, slow)
+    scene.state.runs = [run for run in scene.state.runs if run.event != "pull_request"]
+    done = scene.act(event)
+    assert done.code == 1
+    assert "it lists no run of them" in done.summary
 
 
 def test_posted__a_fork_s_report_knows_what_was_accepted(scene: Scene) -> None:

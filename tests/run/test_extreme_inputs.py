@@ -40,11 +40,11 @@ def test_run__too_many_launches_of_a_case_are_not_judged(here: Path, capsys: Out
 
 
 def test_run__a_disturbance_may_be_as_long_as_it_may(here: Path, capsys: Out) -> None:
-    """Counting the launches in front of it makes it no longer."""
+    """The words around it do not make it too long for a note."""
     rows = ({"launch": number, "disturbances": {"shared": "x" * 200}} for number in range(3))
     measured(here, "m.jsonl", *rows)
     assert execute(["run", "--measurements", "m.jsonl"]) == EXIT_UNJUDGED
-    assert "shared: 3 of 3 launches: xxx" in capsys.readouterr().out
+    assert "Launch 0 of the head was disturbed by others (xxx" in capsys.readouterr().out
 
 
 def test_run__names_the_places_where_nothing_was_found(here: Path, capsys: Out) -> None:

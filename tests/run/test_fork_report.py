@@ -42,7 +42,9 @@ from ci_score.model.scorecard import (
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
 from ci_score.report.headlines import headline
 from ci_score.run.fork_report import judged_anew, only_numbers
+from ci_score.run.story import Job
 from tests.builders import case, record, scorecard
+from tests.builders.verdicts import policy_file
 
 # The author's own words, and the names that must stay for a reader to know what a number is of.
 WORDS, NAME = "WORDS", "NAME"
@@ -77,7 +79,8 @@ CHANGE = Change(
     judged_by=JudgedBy.PAIRED,
     samples=7,
     outcome=Outcome.WARN,
-    reasons=(REASON, Why.CONFIRMED_AT_LEAST(delta=0.006)),
+    slower=True,
+    reasons=(REASON, Why.PROVEN_BEYOND(delta=0.006)),
     higher_is_better=True,
     relative=True,
     unit=f"{WORDS} unit",
@@ -156,7 +159,10 @@ FULL = Judged(
         LaunchNumbers(
             side="base",
             launch=5,
-            look_share=0.5,
+            void=True,
+            shared=True,
+            resolution_ms=0.5,
+            looks=(6, 12),
             values={f"{NAME} metric": 302.0},
             warmup_steps=6,
             timed_steps=10,
@@ -209,6 +215,7 @@ FULL = Judged(
         ops={f"{NAME} op": 317.0},
     ),
     baseline=BaselineUsed(
+        of_session=True,
         source=f"{WORDS} source",
         commit=f"{WORDS} commit",
         run=RunIdentity(number=18, attempt=2, id=19),
@@ -221,13 +228,14 @@ FULL = Judged(
     contributions=(Contribution(kind="op", name=f"{WORDS} op", base_ms=318.0, head_ms=319.0),),
     explanation=EXPLANATION,
     verdict=Verdict(
+        slower=True,
+        upper_end=0.25,
         outcome=Outcome.INCONCLUSIVE,
         decided_by=REASON,
         reasons=(REASON, quoted(f"{WORDS} quoted")),
         remarks=(Why.OTHER_WARM_UP(wanted=21, declared=(22, 23)),),
         unjudged=Unjudged.TOO_NOISY,
         may_pass=True,
-        smallest_visible_slowdown=0.09,
     ),
 )
 
@@ -379,24 +387,15 @@ def test_only_numbers__has_no_verdict() -> None:
     assert type(only_numbers(FULL)) is Measured
 
 
-class OfBranch(FolderBaselines):
-    """A folder whose newest record brings the policy, as on GitHub."""
-
-    def policy(self) -> dict[str, Any] | None:
-        """The rules that the newest record was judged by."""
-        return self.newest_policy()
-
-
 def test_judged_anew__compares_a_metric_of_a_table_of_cases(tmp_path: Path) -> None:
     """Each metric that our policy names for the case is judged, wherever the policy names it."""
     rule = {"exact": True, "direction": "lower", "gate": True, "fail": 0.1}
-    of_branch = record(
-        case(metrics={"syncs": 1.0}),
-        policy={"schema": 1, "case": [{"match": "training", "metrics": {"syncs": rule}}]},
-    )
+    rules = policy_file(case=[{"match": "training", "metrics": {"syncs": rule}}])
+    of_branch = record(case(metrics={"syncs": 1.0}))
     (tmp_path / "r.json").write_text(dump(of_branch), encoding="utf-8")
     strange = record(case(metrics={"syncs": 2.0}))
-    done = judged_anew(strange, OfBranch(tmp_path), Nobody(), "2026-01-02T03:04:05Z")
+    job = Job(cases=(), policy=rules)
+    done = judged_anew(strange, FolderBaselines(tmp_path), Nobody(), "2026-01-02T03:04:05Z", job)
     outcomes = {change.metric: change.outcome for change in done.cases[0].changes}
     assert outcomes["syncs"] is Outcome.FAIL
 
@@ -415,7 +414,9 @@ def test_judged_anew__no_name_becomes_a_sentence(tmp_path: Path) -> None:
     phases = slow.but(timeline=Timeline(basis="phases", step_ms=200.0, parts={praise: 200.0}))
     (tmp_path / "r.json").write_text(dump(record(fast)), encoding="utf-8")
     for head in (slow, phases):
-        done = judged_anew(record(head), OfBranch(tmp_path), Nobody(), "2026-01-02T03:04:05Z")
+        done = judged_anew(
+            record(head), FolderBaselines(tmp_path), Nobody(), "2026-01-02T03:04:05Z"
+        )
         assert "100.0 % slower" in headline(done.cases[0])
         assert praise not in headline(done.cases[0])
     assert done.cases[0].explanation is None

@@ -11,7 +11,7 @@ import pytest
 
 from ci_score.baselines import ArtifactBaselines
 from ci_score.compare import Workload, measured_case
-from ci_score.judge.policy import PolicyFile, policy_of, read_policy
+from ci_score.judge.policy import Policy, PolicyFile, policy_of, read_policy
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.environment import Environment
 from ci_score.model.profile import Profile
@@ -24,23 +24,20 @@ from ci_score.run.reading import read_cases
 from ci_score.run.story import Job, run
 from tests.builders import profile
 from tests.builders.launches import COMMIT, lines
-from tests.builders.scene import FAST, SLOW, Scene, on_pull_request, pull_request, record_in, tip
+from tests.builders.scene import FAST, SLOW, Scene, on_pull_request, opened, record_in, tip
 from tests.builders.verdicts import policy_file
 
-THEIRS: dict[str, Any] = {"schema": 1, "rules": "reference"}
-SAME = b"schema = 1\nrules = 'reference'\n"
+THEIRS = b"schema = 1\nrules = 'reference'\n"
+SAME = b"rules = 'reference'\nschema = 1\n"
 OTHER = b"schema = 1\nrules = 'reference'\n[metrics.step_time_ms]\ngate = false\n"
-THE_BASELINE_S = "the baseline's policy"
 
 
 @dataclass
 class Counting:
     """A branch that has measured each case faster, and counts what it is asked for."""
 
-    rules: dict[str, Any] | None
     accelerator: str | None = None
     looked_up: list[str] = field(default_factory=list)
-    asked_for_rules: int = 0
 
     def find(self, case: str, environment: Environment) -> Baseline:
         """Each case, a third faster."""
@@ -57,10 +54,9 @@ class Counting:
         """Those of the run."""
         return frozenset({"plain", "timed"})
 
-    def policy(self) -> dict[str, Any] | None:
-        """The branch's, if it has one."""
-        self.asked_for_rules += 1
-        return self.rules
+    def inputs(self) -> Mapping[str, str] | None:
+        """Not known."""
+        return None
 
 
 @dataclass
@@ -79,6 +75,10 @@ class Accepting:
 
     def why_not(self, login: str) -> Reason | None:
         """They may."""
+        return None
+
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """They have seen all commits."""
         return None
 
 
@@ -131,14 +131,16 @@ def cases() -> tuple[CaseInput, ...]:
 
 def left_by(
     store: Counting,
-    own: PolicyFile | None,
+    file: PolicyFile | None,
+    own: Policy | None = None,
     *,
-    accepted: bool,
+    accepted: bool = False,
     read: tuple[CaseInput, ...] | None = None,
     **fields: Any,
 ) -> Record:
     published: list[Record] = []
-    job = Job(read or cases(), policy=own, commit=COMMIT, run=RunIdentity(number=7), **fields)
+    identity = RunIdentity(number=7)
+    job = Job(read or cases(), policy=file, own_policy=own, commit=COMMIT, run=identity, **fields)
     record = run(
         job,
         baselines=store,
@@ -156,27 +158,28 @@ def left_by(
     [
         (None, None, False),
         (None, SAME, False),
+        (None, OTHER, True),
         (THEIRS, None, False),
         (THEIRS, SAME, False),
         (THEIRS, OTHER, True),
     ],
-    ids=["no policy", "its own", "the branch's", "the same", "another"],
+    ids=["no policy", "the defaults", "its own", "the base's", "the same", "another"],
 )
 def test_run__looks_up_each_case_and_parses_each_policy_once(
     parsed: list[str],
-    theirs: dict[str, Any] | None,
+    theirs: bytes | None,
     own: bytes | None,
     *,
     differs: bool,
     accepted: bool,
 ) -> None:
     """Also where it judges again, for what was accepted and under the change's own policy."""
-    store = Counting(theirs)
-    file = read_policy(own, "own.toml") if own else None
-    record = left_by(store, file, accepted=accepted)
+    store = Counting()
+    file = read_policy(theirs, "base.toml") if theirs else None
+    mine = read_policy(own, "own.toml").policy if own else None
+    record = left_by(store, file, mine, accepted=accepted)
     assert store.looked_up == ["plain", "timed"]
-    assert store.asked_for_rules == 1
-    assert parsed == [*(["own.toml"] if own else []), *([THE_BASELINE_S] if theirs else [])]
+    assert parsed == [*(["base.toml"] if theirs else []), *(["own.toml"] if own else [])]
     # That it did judge so often, and needed the branch's record for the session's base.
     assert record.outcome is (Outcome.PASS if accepted else Outcome.FAIL)
     assert len(record.acceptances) == (4 if accepted else 0)
@@ -191,9 +194,10 @@ def test_run__a_record_of_another_machine_says_nothing_of_a_session(
     branch_s: str, *, is_like: bool
 ) -> None:
     """A policy may allow such a record, which neither doubts a session's base nor explains it."""
-    store = Counting({**THEIRS, "environment": {"match": ["precision"]}}, branch_s)
+    store = Counting(branch_s)
+    rules = policy_file(rules="reference", environment={"match": ["precision"]})
     read = [replace(one, environment=Environment(accelerator="NVIDIA L4")) for one in cases()]
-    record = left_by(store, None, accepted=False, read=tuple(read))
+    record = left_by(store, rules, read=tuple(read))
     doubted = Why.BASE_UNLIKE_RECORD in [notice.code for notice in record.notices]
     assert doubted is is_like
     assert (of(record, "timed").explanation is not None) is is_like
@@ -203,14 +207,6 @@ def of(record: Record, name: str) -> Judged:
     found = record.case(name)
     assert found is not None
     return found
-
-
-def test_run__of_the_branch_itself_asks_for_no_other_policy(parsed: list[str]) -> None:
-    """Its own file is in force."""
-    store = Counting(THEIRS)
-    left_by(store, read_policy(OTHER, "own.toml"), accepted=False, tracked=True)
-    assert (store.looked_up, store.asked_for_rules) == (["plain", "timed"], 0)
-    assert parsed == ["own.toml"]
 
 
 @pytest.mark.parametrize("measured", [FAST, SLOW], ids=["as fast", "slower"])
@@ -227,16 +223,17 @@ def test_job__looks_up_each_case_and_parses_each_policy_once(
 
     monkeypatch.setattr(ArtifactBaselines, "find", counting)
     scene.repository.collaborators["maintainer"] = "write"
-    scene.leave_record(tip(scene), FAST, policy=THEIRS)
+    scene.policy(THEIRS.decode(), "policy.toml")
+    scene.leave_record(tip(scene), FAST)
     scene.measure(measured)
     (scene.workspace / "policy.toml").write_bytes(OTHER)
-    pull = pull_request(scene)
+    pull = opened(scene)
     for metric in ("step_time_ms", "throughput_tok_s"):
         words = f"ci-score accept training {metric} up to 60 % because it is worth it"
         scene.state.comment(scene.repository, pull.number, words, author="maintainer")
     assert on_pull_request(scene, pull, config="policy.toml").code == 0
     assert looked_up == ["training"]
-    assert sorted(parsed) == ["policy.toml", THE_BASELINE_S]
+    assert parsed == [f"policy.toml at {tip(scene).sha[:12]}", "policy.toml"]
     record = record_in(scene)
     assert len(record.acceptances) == (2 if measured is SLOW else 0)
     assert [notice.code for notice in record.notices].count(Why.OWN_POLICY) == 1
@@ -255,7 +252,7 @@ def test_run__says_what_of_its_own_policy_was_not_tried(
     table: dict[str, Any], not_tried: tuple[str, ...]
 ) -> None:
     """What decides how a case is measured, or which baseline is found, is the base's alone."""
-    store = Counting(rules={"schema": 1, "rules": "training"})
-    record = left_by(store, policy_file(rules="training", **table), accepted=False)
+    own = policy_file(rules="training", **table).policy
+    record = left_by(Counting(), policy_file(rules="training"), own)
     (notice,) = (one for one in record.notices if one.code is Why.OWN_POLICY)
     assert notice.data["not_tried"] == not_tried

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines import FolderBaselines
 from ci_score.cli import execute
 from ci_score.errors import EXIT_SUSPICIOUS
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import quoted
 from ci_score.model.record import Record
 from ci_score.model.verdict import Outcome, Unjudged, Verdict, unjudged
-from ci_score.run.triage import ForOneRun, exit_code_of, for_one_run
+from ci_score.run.triage import exit_code_of, for_one_run
 from tests.builders import case, profile, record
 from tests.builders.scene import FAST, SLOW, Scene, fork_pull_request, pull_request, tip
 from tests.builders.verdicts import policy, policy_file
@@ -137,9 +136,8 @@ def test_suspicion__the_design_is_taken_out_everywhere() -> None:
     assert found.policy == policy(found.table)
 
 
-def test_suspect__a_store_without_a_policy_has_none(here: Path) -> None:
-    """Then the workspace's counts."""
-    assert ForOneRun(FolderBaselines(here / "none")).policy() is None
+def test_suspicion__without_a_policy_has_no_design() -> None:
+    """Then the defaults hold."""
     assert for_one_run(None) is None
 
 

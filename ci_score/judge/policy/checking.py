@@ -51,6 +51,7 @@ def mistakes_in(table: Mapping[str, Any], source: str) -> list[BadInputError]:
         ]
     found = (
         *_reasons(policy),
+        *_looks(policy),
         *_metrics(policy),
         *_models(policy),
         *_cases(policy),
@@ -100,6 +101,13 @@ def _reasons(policy: Policy) -> Iterator[Mistake]:
     for key in policy.unjudged:
         if key not in known:
             yield ("unjudged", key), "a reason that does not exist", _one_of(known, key)
+
+
+def _looks(policy: Policy) -> Iterator[Mistake]:
+    for place, table in _places(policy):
+        looks = table.measure.looks if table.measure else None
+        if looks is not None and (not looks or list(looks) != sorted(set(looks))):
+            yield (*place, "measure", "looks"), f"{list(looks)}", "rising numbers, such as [6, 12]"
 
 
 # --- metrics ------------------------------------------------------------------------------------

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 from pydantic.config import JsonDict
 
 from ci_score.model.trained_model import Model, Table
@@ -49,22 +48,6 @@ CasePatterns = Annotated[
 ]
 
 
-def _rising(looks: tuple[int, ...]) -> tuple[int, ...]:
-    """Each look comes after more pairs than the one before."""
-    if all(first < second for first, second in pairwise(looks)):
-        return looks
-    raise ValueError("rising numbers, as [6, 12]")
-
-
-# Below 6 pairs nothing is decided. `ab` may add a look to these 15.
-Looks = Annotated[
-    tuple[Annotated[int, Field(ge=6, le=64)], ...],
-    Lax,
-    Field(min_length=1, max_length=15),
-    AfterValidator(_rising),
-]
-
-
 class Measure(Table):
     """How the numbers are measured, and how sure a failure must be."""
 
@@ -73,7 +56,7 @@ class Measure(Table):
         Field(
             description="`interleaved`: launches of head and base in turns, or it is not judged;"
             " `history`: one side, against the branch's runs; `single`: one number per side, which"
-            " warns at most. Without this key the best available evidence decides."
+            " proves nothing. Without this key the best available evidence decides."
         ),
     ] = None
     false_fail: Annotated[
@@ -86,10 +69,13 @@ class Measure(Table):
         ),
     ] = 0.005
     looks: Annotated[
-        Looks | None,
+        tuple[Annotated[int, Field(ge=6, le=64)], ...] | None,
+        Lax,
+        # `ab` may add a look that can prove something, and a line has 16 of them at most.
         Field(
-            description="After how many pairs `ci-score ab` looks whether it is clear. Without this"
-            " key after 6 and 12, or after 8, 16 and 24 where the limit is at most 3 %."
+            max_length=15,
+            description="After how many pairs `ci-score ab` looks whether it is clear: rising"
+            " numbers. Without this key 6 and 12, or 8, 16 and 24 where the limit is at most 3 %."
         ),
     ] = None
     tests: Annotated[
@@ -104,8 +90,8 @@ class Measure(Table):
         int | None,
         Field(
             ge=0,
-            description="Steps at the start of a launch that do not count; the report says so where"
-            " a launch left out another number.",
+            description="Steps at the start of a launch that do not count. A launch that leaves out"
+            " more is not judged.",
         ),
     ] = None
     timed_steps: Annotated[
@@ -115,8 +101,9 @@ class Measure(Table):
     qualified: Annotated[
         bool,
         Field(
-            description="Whether noisy metrics, such as times, can fail only on a machine that has"
-            " passed `ci-score qualify`; counts, budgets and parities can on any."
+            description="Whether noisy metrics, such as times, are judged only on a machine that"
+            " has passed `ci-score qualify`, as the branch's record says; counts, budgets and"
+            " parities are judged on any."
         ),
     ] = False
 
@@ -139,8 +126,8 @@ class EnvironmentRules(Table):
         tuple[WorkKey, ...],
         Lax,
         Field(
-            description="What shows that both sides did the same work: fewer valid steps are"
-            " refused, another loss or number of tokens warns at most."
+            description="What shows that both sides did the same work. Fewer valid steps, another"
+            " loss or another number of tokens is not judged."
         ),
     ] = get_args(WorkKey)
     loss_tolerance: Annotated[
@@ -309,6 +296,12 @@ class Policy(Table):
             " what is proven; `reference`: the reference model's fixed limits."
         ),
     ] = "reference"
+    enforce: Annotated[
+        Literal["shadow"] | None,
+        Field(
+            description="`shadow`: every report says how the check would have ended; it exits 0."
+        ),
+    ] = None
     measure: Annotated[
         Measure, Field(description="How the numbers are measured, and how sure a failure must be.")
     ] = Measure()

@@ -52,6 +52,21 @@ def list_runs(call: Call) -> Reply:
     return call.counted("workflow_runs", found, bodies.run)
 
 
+def list_workflow_runs(call: Call) -> Reply:
+    """The runs of one workflow, by its file; 404 where no run ever had it on the default branch."""
+    wanted = call.params["workflow_id"]
+    mine = [run for run in call.mine(call.state.runs) if _file(run) == wanted]
+    if not mine:
+        raise not_found()
+    newest = {run.id: run for run in mine}
+    found = [run for run in reversed(newest.values()) if _passes(call, run)]
+    return call.counted("workflow_runs", found, bodies.run)
+
+
+def _file(run: WorkflowRun) -> str:
+    return run.path.split("@")[0].rsplit("/", 1)[-1]
+
+
 def _passes(call: Call, run: WorkflowRun) -> bool:
     query = call.request.query
     return (
@@ -82,6 +97,13 @@ def list_jobs(call: Call) -> Reply:
     found = [
         job for job in call.state.jobs if (job.run_id, job.run_attempt) == (run.id, run.run_attempt)
     ]
+    return call.counted("jobs", found, bodies.job)
+
+
+def list_attempt_jobs(call: Call) -> Reply:
+    """The jobs of one attempt of a run."""
+    wanted = (_run(call).id, call.number("attempt_number"))
+    found = [job for job in call.state.jobs if (job.run_id, job.run_attempt) == wanted]
     return call.counted("jobs", found, bodies.job)
 
 

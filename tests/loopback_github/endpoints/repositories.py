@@ -40,6 +40,23 @@ def get_git_commit(call: Call) -> Reply:
     return json_reply(bodies.git_commit(call.links, call.repository, commit))
 
 
+def get_content(call: Call) -> Reply:
+    """A file at a ref, or what lies in a directory."""
+    repository, path = call.repository, call.params["path"].strip("/")
+    ref = call.request.query.get("ref") or repository.default_branch
+    sha = call.state.resolve(repository, ref)
+    if sha is None:
+        raise Refusal(404, f"No commit found for the ref {ref}")
+    files = call.state.graph(repository)[sha].files
+    if path in files:
+        return json_reply(bodies.content(call.links, repository, sha, path, files[path]))
+    inside = sorted(name for name in files if name.startswith(f"{path}/"))
+    if not inside:
+        raise not_found()
+    rows = [bodies.content(call.links, repository, sha, name, files[name]) for name in inside]
+    return json_reply([{**row, "content": ""} for row in rows])
+
+
 def compare(call: Call) -> Reply:
     """`base...head`; a side may name a fork of the network as `owner:ref`."""
     base_name, dots, head_name = call.params["basehead"].partition("...")

@@ -1,0 +1,75 @@
+"""Why a comparison is undecided, and what would settle it."""
+
+from __future__ import annotations
+
+from ci_score.judge.history import LEAST_LAUNCHES_TO_PROVE, ONE_NUMBER_UP_TO, runs_to_prove
+from ci_score.judge.judgement import Doubt, Judgement, as_share, below
+from ci_score.judge.pairs import Pairs
+from ci_score.judge.trial import BesideHistory, Finding, Trial
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.verdict import Unjudged
+
+_UNJUDGED = {
+    Doubt.VOID: Unjudged.VOID,
+    Doubt.CONTRADICTS: Unjudged.CONTRADICTS,
+    Doubt.UNCLEAR: Unjudged.UNCLEAR,
+    Doubt.TOO_NOISY: Unjudged.TOO_NOISY,
+}
+
+
+def why_undecided(
+    finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt
+) -> tuple[Reason, Unjudged]:
+    """The doubt as a reason with its data, and its kind."""
+    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding)):
+        # Nothing contradicts where the level says the same as the base's own run.
+        doubt = Doubt.UNCLEAR
+    return _reason(finding, trial, judged, doubt), _UNJUDGED[doubt]
+
+
+def _limit_of(finding: Finding) -> float:
+    """What may not be beyond it to pass, on the scale of the evidence."""
+    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_ratio = finding.rule.metric.relative
+    return (
+        max(ONE_NUMBER_UP_TO, finding.limit_score) if is_one and is_ratio else finding.limit_score
+    )
+
+
+def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
+    if doubt is Doubt.VOID:
+        void = [launch.side for launch in trial.case.launches if launch.void]
+        if void or finding.pairs is None:
+            return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
+        pairs = len(finding.pairs.differences)
+        return Why.NOT_IN_EVERY_PAIR(missing=pairs - len(finding.pairs.sound), pairs=pairs)
+    if finding.pairs is not None:
+        return _of_pairs(finding, finding.pairs, judged)
+    if finding.beside is not None:
+        return _of_history(finding, finding.beside, judged, doubt)
+    raise AssertionError("a count is never in doubt")
+
+
+def _of_pairs(finding: Finding, pairs: Pairs, judged: Judgement) -> Reason:
+    if below(judged.high, finding.limit_score):
+        # The interval forgives a few launches that stand still; the sum of all steps does not.
+        return Why.UNCLEAR_SUM(delta=finding.rule.metric.delta_of_score(pairs.whole))
+    count = len(pairs.differences)
+    return Why.UNCLEAR_PAIRS(pairs=count, void=count - len(pairs.sound), more=judged.more)
+
+
+def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doubt: Doubt) -> Reason:
+    metric, history, head = finding.rule.metric, beside.history, beside.head
+    if doubt is Doubt.CONTRADICTS:
+        above = min(head.sound) - (history.runs[-1] or 0.0)
+        return Why.CONTRADICTS(by_base=metric.delta_of_score(above))
+    if doubt is Doubt.TOO_NOISY:
+        return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
+    if not history.has_interval:
+        most = as_share(_limit_of(finding)) if metric.relative else finding.limit
+        return Why.FAR_FOR_ONE_NUMBER(most=most)
+    return Why.UNCLEAR_HISTORY(
+        runs=len(history.excursions),
+        enough=runs_to_prove(history.false_fail),
+        launches=max(0, LEAST_LAUNCHES_TO_PROVE - len(head.scores)),
+    )

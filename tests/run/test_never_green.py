@@ -1,0 +1,289 @@
+"""A slowdown of 30 % and more is never green, whatever a change brings along; the whole command."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.cli import execute
+from ci_score.model.environment import Environment
+from ci_score.model.record import HistoryPoint, Judged, Record, RunIdentity
+from tests.builders import case, record, scorecard, write
+
+Out = pytest.CaptureFixture[str]
+TRAINING = 'schema = 1\nrules = "training"\n'
+TOKENS = 1000
+PHASES = {"forward": {"total_ms": 40.0, "pct": 40.0, "avg_ms": 40.0}}
+UNPROFILED = Environment(timing="unprofiled")
+
+
+def timed(ms: float, name: str = "training", **fields: Any) -> Judged:
+    """A case of a record: what `run` leaves of measurement lines."""
+    fields = {"environment": UNPROFILED, "tokens_per_step": float(TOKENS), **fields}
+    return case(name, scorecard(ms, TOKENS / ms * 1000.0, wall_coverage=0.0), **fields)
+
+
+def point(number: int, ms: float, name: str = "training") -> HistoryPoint:
+    return HistoryPoint(
+        case=name,
+        run=RunIdentity(number=number),
+        created_at=f"2026-01-{1 + number // 24:02}T{number % 24:02}:00:00Z",
+        step_time_ms=ms,
+        throughput_tok_s=TOKENS / ms * 1000.0,
+        tokens_per_step=float(TOKENS),
+        environment=UNPROFILED,
+    )
+
+
+def branch(
+    here: Path, *cases: Judged, runs: int = 0, spread: float = 0.01, odd: float = 1.0
+) -> None:
+    """The branch's newest record, with so many runs before it; every fifth may be odd."""
+    luck = random.Random(7)  # noqa: S311 - noise, no secret
+    cases = cases or (timed(100.0),)
+    points = [
+        point(number, one.scorecard.step_time_ms * (1 + luck.gauss(0.0, spread))
+              * (odd if number % 20 == 19 else 1.0), one.name)
+        for number in range(runs)
+        for one in cases
+    ]  # fmt: skip
+    own = [point(runs, one.scorecard.step_time_ms, one.name) for one in cases]
+    left = record(
+        *cases, history=(*points, *own), run=RunIdentity(number=runs),
+        created_at="2026-02-01T00:00:00Z",
+    )  # fmt: skip
+    write(here / "main.json", left.model_dump_json())
+
+
+def session(head_ms: float, base_ms: float = 100.0, pairs: int = 12) -> Iterator[dict[str, Any]]:
+    """The lines of an A/B session on a quiet machine."""
+    luck = random.Random(11)  # noqa: S311 - noise, no secret
+    for number in range(pairs):
+        for place, (side, ms) in enumerate((("base", base_ms), ("head", head_ms))):
+            yield {
+                "schema": 1, "side": side, "launch": number, "order": 2 * number + place,
+                "step_ms": [ms * (1 + luck.gauss(0.0, 0.004)) for _ in range(20)],
+                "tokens_per_step": TOKENS,
+            }  # fmt: skip
+
+
+def alone(*times: float, **fields: Any) -> Iterator[dict[str, Any]]:
+    """Launches of head without a base."""
+    for number, ms in enumerate(times):
+        yield {"schema": 1, "launch": number, "order": number, "step_ms": [ms] * 5,
+               "tokens_per_step": TOKENS, **fields}  # fmt: skip
+
+
+def judged(
+    here: Path,
+    *rows: dict[str, Any],
+    policy: str | None = TRAINING,
+    environment: dict[str, Any] | None = None,
+) -> tuple[int, str]:
+    """The exit code of `ci-score run` beside the branch's record, and the report."""
+    if policy is not None:
+        write(here / ".github" / "ci-score.toml", policy)
+    if environment is not None:
+        write(here / "perf" / "environment.json", json.dumps({"schema": 1, **environment}))
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    write(here / "perf" / "measurements.jsonl", lines)
+    named = ["--baseline", "main.json"] if (here / "main.json").exists() else []
+    code = execute(["run", "--profiles", "none", "--measurements", "perf", *named])
+    return code, (here / "ci-score" / "report.md").read_text(encoding="utf-8")
+
+
+def held(here: Path) -> Record:
+    """What the run left."""
+    return Record.model_validate_json((here / "ci-score" / "ci-score.json").read_bytes())
+
+
+def test_control__what_is_tried_here_passes_without_a_slowdown(here: Path) -> None:
+    """The sessions and launches of these tests are green where nothing is slower."""
+    assert judged(here, *session(100.0))[0] == 0
+    branch(here, runs=40)
+    assert judged(here, *alone(100.0, 100.5))[0] == 0
+    assert judged(here, *session(100.0))[0] == 0
+
+
+def test_stalls__that_a_median_hides(here: Path) -> None:
+    """Two steps of twenty that stand still for ten steps are in the mean of a launch."""
+    rows = [
+        {**row, "step_ms": [*row["step_ms"][:18], 1000.0, 1000.0]} if row["side"] == "head" else row
+        for row in session(100.0)
+    ]
+    code, report = judged(here, *rows)
+    assert code == 1
+    assert "the mean step, which is judged" in report.lower()
+    branch(here, runs=40)
+    slow = [100.0] * 4 + [900.0]
+    code, report = judged(here, *alone(100.0, 100.0, step_ms=slow))
+    assert code == 3
+
+
+def test_launches__that_void_themselves(here: Path) -> None:
+    """Calling its own slow launches throttled, shared, crashed or no number makes none of it go."""
+    marks: list[tuple[dict[str, Any], int, str]] = [
+        ({"disturbances": {"throttled": "SW power cap"}}, 1, "ran with lower clocks"),
+        ({"disturbances": {"shared": "somebody"}}, 3, "others disturbed 6 of 12"),
+        ({"disturbances": {"crashed": "somehow"}}, 3, "measured nothing, so it may be slower"),
+        ({"disturbances": {"nan": "odd"}}, 3, "measured nothing, so it may be slower"),
+        ({"failed": "out of memory"}, 3, "measured nothing, so it may be slower"),
+    ]
+    for mark, expected, words in marks:
+        rows = [
+            {**row, **mark, "step_ms": [150.0] * 20}
+            if row["side"] == "head" and row["launch"] % 2
+            else row
+            for row in session(131.0 if expected == 1 else 100.0)
+        ]
+        code, report = judged(here, *rows)
+        assert (code, words in report) == (expected, True), words
+
+
+def test_warm_up__that_swallows_slow_steps(here: Path) -> None:
+    """A head that times fewer of its steps than the base is not compared with it."""
+    rows = [
+        {**row, "step_ms": [200.0] * 15 + row["step_ms"][:5], "warmup_steps": 15}
+        if row["side"] == "head"
+        else row
+        for row in session(100.0)
+    ]
+    code, report = judged(here, *rows)
+    assert code == 3
+    assert "leave out 15 warm-up steps" in report
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"tokens_per_step": 2 * TOKENS}, "2000 tokens a step here, 1000 there"),
+        ({"final_loss": 4.0}, "final loss is 4 here and 2 there"),
+        ({"metrics": {"valid_steps": 5}}, "5 valid steps here, 20 there"),
+        ({"final_loss": None}, "its baseline tells its final loss, and this run does not"),
+    ],
+    ids=["tokens", "loss", "steps", "untold"],
+)
+def test_other_work__beside_a_slowdown(here: Path, fields: dict[str, Any], words: str) -> None:
+    """Another step, another loss or fewer steps make no warning of a slowdown, and no pass."""
+    every = {"final_loss": 2.0, "metrics": {"valid_steps": 20}}
+    for head_ms in (130.0, 100.0):
+        rows = [
+            {**row, **every, **(fields if row["side"] == "head" else {})}
+            for row in session(head_ms)
+        ]
+        told = [{name: one for name, one in row.items() if one is not None} for row in rows]
+        code, report = judged(here, *told)
+        assert code == 3
+        assert words in report.replace("\\", "")
+
+
+def test_lost__a_gated_metric_blocks(here: Path) -> None:
+    """The policy's own, and what the rules gate by themselves."""
+    base = timed(100.0, metrics={"peak_memory_gb": 40.0})
+    branch(here, base)
+    code, report = judged(here, *alone(100.0))
+    assert code == 3
+    assert "gated by the policy, and not measured here" in report
+    silent = [{k: v for k, v in row.items() if k != "tokens_per_step"} for row in alone(100.0)]
+    branch(here)
+    code, report = judged(here, *silent)
+    assert code == 3
+
+
+@pytest.mark.parametrize("policy", [None, TRAINING], ids=["reference", "training"])
+def test_lost__the_step_time_beside_a_constant_throughput(
+    here: Path, policy: str | None, capsys: Out
+) -> None:
+    """A profile that tells tokens per second and no step time is not compared by halves."""
+    if policy is not None:
+        write(here / ".github" / "ci-score.toml", policy)
+    profile = {"steps": 10, "avg_step_ms": 100.0, "wall_coverage": 0.9, "phases": PHASES}
+    write(here / "p.json", json.dumps(profile))
+    base = ["--profiles", "p.json", "--throughput", "10000", "--output-dir", "base"]
+    assert execute(["run", *base]) == 0
+    write(here / "p.json", json.dumps({**profile, "avg_step_ms": 0.0}))
+    code = execute(
+        ["run", "--profiles", "p.json", "--throughput", "10000", "--baseline", "base/ci-score.json"]
+    )
+    assert code == 3
+    assert "its baseline has a step time, and this run measured none" in capsys.readouterr().out
+
+
+def test_qualified__by_its_own_word(here: Path) -> None:
+    """A demanded qualification counts as the branch's record of the same machine has it."""
+    policy = TRAINING + "[measure]\nqualified = true\n"
+    branch(here, timed(100.0))
+    for environment, words in (
+        ({}, "the policy wants a qualified machine (nothing says that this one is)"),
+        ({"gate_at": 0.03}, "the branch's record of it says nothing of that"),
+    ):
+        for head_ms in (130.0, 100.0):
+            code, report = judged(here, *session(head_ms), policy=policy, environment=environment)
+            assert code == 3
+            assert words in report.replace("\\", "")
+    branch(here, timed(100.0, environment=UNPROFILED.but(gate_at=0.03)))
+    assert judged(here, *session(130.0), policy=policy, environment={"gate_at": 0.03})[0] == 1
+    assert judged(here, *session(100.0), policy=policy, environment={"gate_at": 0.03})[0] == 0
+
+
+def test_looks__of_its_own_plan(here: Path) -> None:
+    """A session that claims many looks makes its red harder to prove, and nothing green."""
+    looks = [6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 64]
+    rows = [{**row, "looks": looks} for row in session(130.0, pairs=10)]
+    assert judged(here, *rows)[0] in (1, 3)
+    assert judged(here, *session(130.0, pairs=10))[0] == 1
+
+
+def test_base__that_contradicts_the_branch(here: Path) -> None:
+    """A base that was made slow hides a slowdown from the pairs, and not from the branch."""
+    branch(here, runs=90)
+    code, report = judged(here, *session(140.0, 140.0))
+    assert code == 3
+    assert "the base of this session is" in report
+    assert "Was it the right checkout?" in report or "right commit" in report
+
+
+@pytest.mark.parametrize("runs", [0, 5, 8, 9, 11, 12, 20, 28, 29, 60, 100, 139])
+@pytest.mark.parametrize("policy", [None, TRAINING], ids=["reference", "training"])
+def test_history__of_any_length_excuses_nothing(here: Path, runs: int, policy: str | None) -> None:
+    """Half as slow again fails without a policy at any length, and is never green with one."""
+    for odd in (1.0, 1.9):
+        branch(here, runs=runs, odd=odd)
+        code, _ = judged(here, *alone(150.0, 151.0), policy=policy)
+        assert code == (1 if policy is None else code)
+        assert code in (1, 3)
+
+
+def test_history__of_a_matrix_excuses_nothing(here: Path) -> None:
+    """Twelve cases with a noisy branch: the one that is nearly twice as slow is not green."""
+    names = [f"case-{number}" for number in range(12)]
+    branch(here, *(timed(100.0, name) for name in names), runs=60, spread=0.05)
+    rows = [
+        {**row, "case": name}
+        for name in names
+        for row in alone(190.0 if name == "case-5" else 100.0)
+    ]
+    code, report = judged(here, *rows)
+    assert code == 3
+    (slow,) = [one for one in held(here).cases if one.name == "case-5"]
+    assert slow.verdict is not None
+    assert not slow.verdict.may_pass
+    assert "case-5" in report
+
+
+def test_history__a_faster_base_is_not_undone_unseen(here: Path) -> None:
+    """Back at the old level beside a base that had just become faster is not green."""
+    branch(here, runs=60)
+    left = Record.model_validate_json((here / "main.json").read_bytes())
+    faster = timed(70.0)
+    points = (*left.history[:-1], point(60, 70.0))
+    write(here / "main.json", left.but(cases=(faster,), history=points).model_dump_json())
+    for policy in (TRAINING, None):
+        (here / ".github" / "ci-score.toml").unlink(missing_ok=True)
+        code, _ = judged(here, *alone(100.0, 100.0), policy=policy)
+        assert code == 3 if policy else code in (1, 3)
