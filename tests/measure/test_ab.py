@@ -266,6 +266,16 @@ def test_rules__are_the_bases(here: Path, capsys: Out) -> None:
 WITHIN, FINE = "slower, and within the limit", "not slower than the limit"
 
 
+def test_rules__of_looks_that_are_too_early_still_prove_a_slowdown(here: Path) -> None:
+    """Six pairs prove nothing: the session adds a look, and the judge knows it."""
+    write_side(here / "head", 14.0)
+    write_policy(here / "base", "[measure]\nlooks = [6]\n")
+    assert ab() == 0
+    assert len(measured(here)) == 16
+    policy = "base/.github/ci-score.toml"
+    assert execute(["run", "--measurements", "perf", "--config", policy]) == 1
+
+
 def test_rules__of_the_command_line_win(here: Path, capsys: Out) -> None:
     """`--limit` and `--looks`, over any policy."""
     write_policy(here / "base", "[measure]\nlooks = [7, 9]\n")

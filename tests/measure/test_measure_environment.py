@@ -464,6 +464,7 @@ if "pid" in asked and os.path.exists(visited):
     assert {row["launch"] for row in rows if "shared" in row["disturbances"]} == {1}
     assert ab() == 0
     assert lines(sides) == rows
+    assert execute(["run", "--measurements", "perf"]) == 0
 
 
 def test_ab__counts_a_pair_that_others_disturbed_where_the_policy_accepts_that(
