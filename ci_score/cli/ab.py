@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,19 @@ from ci_score.cli.session import (
     FILE,
     FOLDER,
     ProgressLine,
+    added_pairs_of,
     looks_of,
+    plan_in_words,
     say_lines,
     session_options,
     stopped_by_signals,
     words_of,
 )
-from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, WrongUseError
+from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import read_bytes
+from ci_score.judge import MOST_PAIRS, planned_looks
 from ci_score.judge.policy import LARGEST_POLICY, CaseRules, Policy, read_policy, rules_of
-from ci_score.measure import LOOKS, Comparison, ComparisonRequest
+from ci_score.measure import Comparison, ComparisonRequest
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT
 from ci_score.run import INPUTS
 
@@ -34,12 +39,24 @@ POLICY = Path(INPUTS["config"].default)
 @click.option("--head", required=True, type=FOLDER, help="The code with the change.")
 @session_options("perf")
 @click.option(
+    "--limit",
+    type=click.FloatRange(0, 10, min_open=True),
+    metavar="SHARE",
+    help="The slowdown that fails, as a share of the time of a step.  [default: policy's]",
+)
+@click.option(
     "--looks",
     callback=looks_of,
-    default=",".join(map(str, LOOKS)),
-    show_default=True,
     metavar="N,N,…",
-    help="After how many pairs to check whether the answer is clear.",
+    help="After how many pairs to check whether the answer is clear.  [default: policy's]",
+)
+@click.option(
+    "--more-pairs",
+    type=click.IntRange(0, MOST_PAIRS),
+    default=0,
+    callback=added_pairs_of,
+    metavar="N",
+    help="Add so many pairs to the finished session in --out, in steps of four.",
 )
 @click.option(
     "--false-fail",
@@ -48,7 +65,7 @@ POLICY = Path(INPUTS["config"].default)
     help="The chance to call an unchanged program slower, over all checks.  [default: policy's]",
 )
 @click.option(
-    "--config", type=FILE, help=f"The policy with the limit.  [default: {POLICY}, as for `run`]"
+    "--config", type=FILE, help=f"The policy with the limit.  [default: {POLICY} in --base]"
 )
 @click.option(
     "--qualification",
@@ -65,9 +82,10 @@ def command(base: Path, head: Path, config: Path | None, **options: Any) -> int:
 
     The harness trains some steps and reports how long they took in one of three ways: it uses
     ci_score.measure.Recorder (or appends such a line itself to $CI_SCORE_MEASUREMENTS), it prints
-    {"step_ms": 12.3} for each step, or it reports nothing and is timed from outside. Head and base
-    take turns, so that a warm or busy machine favours neither. Measurements are kept: after an
-    interruption, the same command continues.
+    {"step_ms": 12.3} for each step, or it reports nothing and is timed from outside. In each pair a
+    coin decides which side runs first, so that neither a warm or busy machine nor periodic work
+    favours one. Measurements are kept: after an interruption, the same command continues, and
+    --more-pairs adds to a session that is finished.
 
     It exits with 0 if `ci-score run` can judge what was measured, and with 3 if it cannot.
 
@@ -75,45 +93,103 @@ def command(base: Path, head: Path, config: Path | None, **options: Any) -> int:
     Examples:
       ci-score ab --base ../main --head . --harness "python bench.py"
       ci-score ab --base base --head head --harness "python bench.py" --case llama@h100
+      ci-score ab --base base --head head --harness "python bench.py" --more-pairs 8
       ci-score run --measurements perf
     """
-    rules = _rules(config, options["case"])
-    for name in ("false_fail", "warmup_steps"):
-        if options[name] is None:
-            options[name] = getattr(rules.measure, name)
-    request = ComparisonRequest(**options, limit=limit_of(rules))
+    case = options["case"]
+    rules = _rules_in(config, case) if config else _rules_of_base(base, case)
+    request, words = _planned(options, rules)
     comparison = Comparison(request, base, head, os.environ)
+    say(words)
     with ProgressLine() as line, stopped_by_signals() as stopped:
         session = comparison.run(line, stopped)
     say_lines(words_of(session))
-    if session.can_be_judged:
-        with stopped_by_signals() as stopped:
-            for problem in comparison.profile(session, stopped):
-                say_lines(problem)
+    if not session.can_be_judged:
+        return EXIT_UNJUDGED
+    with stopped_by_signals() as stopped:
+        for problem in comparison.profile(session, stopped):
+            say_lines(problem)
     if not session.can_be_judged:
         return EXIT_UNJUDGED
     say(f"judge it: ci-score run --measurements {click.format_filename(request.out)}")
     return EXIT_OK
 
 
-def _rules(config: Path | None, case: str) -> CaseRules:
-    """The rules for the case; the defaults if there is no policy file."""
-    if config is None and not POLICY.is_file():
-        return rules_of(Policy(), case)
-    file = config or POLICY
-    return rules_of(read_policy(read_bytes(str(file), LARGEST_POLICY), file.name).policy, case)
+# --- by which rules -------------------------------------------------------------------------------
 
 
-def limit_of(rules: CaseRules) -> float:
-    """The smallest limit that fails, as the logarithm of a ratio of step times."""
-    limits = [
-        gate.metric.limit_score(gate.fail)
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for the case, and where that is written."""
+
+    of_case: CaseRules
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Which slowdown fails and which one warns, as shares of the time of a step.
+
+    `as_written` is the limit as the policy has it: throughput that is 3 % lower is 3.1 % more time.
+    """
+
+    fail: float
+    warn: float
+    as_written: float
+
+
+def _rules_in(file: Path, case: str) -> Rules:
+    policy = read_policy(read_bytes(str(file), LARGEST_POLICY), file.name).policy
+    return Rules(rules_of(policy, case), click.format_filename(file))
+
+
+def _rules_of_base(base: Path, case: str) -> Rules:
+    """The rules are the base's: a change cannot move its own limit."""
+    built_in = rules_of(Policy(), case)
+    file = base / POLICY
+    if not file.is_file():
+        return Rules(built_in, f"the built-in rules (base has no {POLICY})")
+    try:
+        return Rules(_rules_in(file, case).of_case, "the base's policy")
+    except (BadInputError, WrongUseError) as error:
+        # Else nobody could measure the change that repairs it.
+        return Rules(built_in, f"the built-in rules (the base's policy cannot be used: {error})")
+
+
+def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, str]:
+    """What is asked of the session, by option or by policy, and its plan in one line."""
+    measure, asked, source = rules.of_case.measure, dict(options), rules.source
+    for name in ("false_fail", "warmup_steps", "looks"):
+        if asked[name] is None:
+            asked[name] = getattr(measure, name)
+    limit = asked.pop("limit")
+    if limit is None:
+        limits = limits_of(rules.of_case)
+    else:
+        limits, source = Limits(limit, limit, limit), "--limit"
+    looks = planned_looks(limits.as_written, asked.pop("looks"), asked["false_fail"], measure.tests)
+    request = ComparisonRequest(
+        **asked,
+        looks=looks,
+        tests=measure.tests,
+        limit=limits.fail,
+        warn=limits.warn,
+        repeats_shared="shared" in rules.of_case.environment.reject,
+    )
+    return request, plan_in_words(looks, limits.fail, source)
+
+
+def limits_of(rules: CaseRules) -> Limits:
+    """The smallest limit on times that fails."""
+    gates = [
+        (gate.metric.limit_score(gate.fail), gate.metric.limit_score(gate.warn), gate.fail)
         for name in (THROUGHPUT, STEP_TIME)
         if (gate := rules.gate(name)) is not None and gate.gate and gate.fail is not None
     ]
-    if limits:
-        return min(limits)
-    raise WrongUseError(
-        "the policy fails on neither throughput nor step time; gate one of them, or leave out"
-        " --config"
-    )
+    if not gates:
+        raise WrongUseError(
+            "the policy fails on neither throughput nor step time; gate one of them, or give"
+            " --limit"
+        )
+    fail, warn, as_written = min(gates)
+    return Limits(math.expm1(fail), math.expm1(warn), as_written)

@@ -48,7 +48,7 @@ def command(folder: Path, as_json: bool, **request: Any) -> int:
         say(f"planted +{_share(planted)}:" if planted else "unchanged:")
         with ProgressLine() as line, stopped_by_signals() as stopped:
             session = qualifier.run(planted, line, stopped)
-        if not session.can_be_judged:
+        if session.void or not session.can_be_judged:
             say_lines(f"{session.stopped} ({len(session.pairs)} pairs): nothing is qualified")
             return EXIT_UNJUDGED
     result, record = qualifier.result(datetime.now(UTC))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,29 +16,43 @@ import click
 from ci_score.cli.console import LiveLine, say
 from ci_score.cli.options import with_options
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
-from ci_score.measure import Session, Side, share_in_words
-from ci_score.model.lists import plural
+from ci_score.measure import ADDED_AT_ONCE, Session, Side, share_in_words
+from ci_score.model.lists import listed, plural
 from ci_score.model.record import DEFAULT_CASE, case_name
 
+Looks = tuple[int, ...]
+# As many as a policy may name.
+MOST_LOOKS = 15
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-# Without any noise the result would be 0.0 %, which is more than a clock can promise.
-LEAST_SHOWN = 0.001
 
 
-def looks_of(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, ...]:
+def looks_of(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Looks | None:
     """Increasing numbers of pairs, or an error with an example."""
+    if text is None:
+        return None
     try:
         numbers = tuple(int(number) for number in text.split(","))
     except ValueError:
         numbers = ()
     rising = all(first < second for first, second in pairwise(numbers))
-    if not numbers or numbers[0] < LEAST_PAIRS or numbers[-1] > MOST_PAIRS or not rising:
+    known = min(numbers, default=0) >= LEAST_PAIRS and max(numbers, default=0) <= MOST_PAIRS
+    if not known or not rising or len(numbers) > MOST_LOOKS:
         raise click.BadParameter(
-            f"{text!r}: give rising numbers of pairs from {LEAST_PAIRS} to {MOST_PAIRS}, as 4,8,12"
+            f"{text!r}: give rising numbers of pairs from {LEAST_PAIRS} to {MOST_PAIRS}, as 6,12"
         )
     return numbers
+
+
+def added_pairs_of(_ctx: click.Context, _param: click.Parameter, pairs: int) -> int:
+    """A whole number of steps, or an error that says why."""
+    if pairs % ADDED_AT_ONCE:
+        raise click.BadParameter(
+            f"{pairs}: pairs are added in steps of {ADDED_AT_ONCE}, and nothing can be proven"
+            f" between two of them; give {pairs + -pairs % ADDED_AT_ONCE}"
+        )
+    return pairs
 
 
 def case_name_of(_ctx: click.Context, _param: click.Parameter, text: str) -> str:
@@ -89,7 +104,10 @@ OPTIONS = (
         help="Tokens per step, if the harness does not report them.",
     ),
     click.option(
-        "--seed", default=0, show_default=True, metavar="N", help="Decides which side runs first."
+        "--seed",
+        type=int,
+        metavar="N",
+        help="Decides which side of each pair runs first.  [default: a fresh one]",
     ),
     click.option("--fresh", is_flag=True, help="Start again if --out holds a session."),
 )
@@ -131,9 +149,9 @@ class ProgressLine(LiveLine):
 
     def begins(self, session: Session, side: Side, pair: int) -> None:
         """Shows what is running, and the result so far."""
-        count, most = len(session.pairs), session.plan.looks[-1]
+        count = len(session.pairs)
         known = _so_far(session) or _medians(session)
-        self.begin(f"{count} of at most {most} pairs{known}; {side} of {pair + 1}")
+        self.begin(f"{count} of at most {session.goal} pairs{known}; {side} of {pair + 1}")
 
     def ends(self, session: Session, result: str) -> None:
         """Prints the result of a pair."""
@@ -148,50 +166,93 @@ def say_lines(message: str) -> None:
 
 
 def interval_in_words(seen: float, low: float, high: float) -> str:
-    """A slowdown with its confidence interval: `+3.2 % (+1.0 % to +5.4 %)`."""
-    return f"{share_in_words(seen)} ({share_in_words(low)} to {share_in_words(high)})"
+    """A slowdown with its confidence interval, if any: `+3.2 % (+1.0 % to +5.4 %)`."""
+    words = share_in_words(seen)
+    if low <= -1.0:
+        return words
+    if math.isinf(high):
+        return f"{words} ({share_in_words(low)} or more)"
+    return f"{words} ({share_in_words(low)} to {share_in_words(high)})"
+
+
+def plan_in_words(looks: Looks, limit: float, source: str) -> str:
+    """What a session is going to do, before it begins."""
+    when = plural(len(looks), "look")[2:]
+    return (
+        f"up to {looks[-1]} pairs, {when} after {listed([str(look) for look in looks])}; limit"
+        f" {share_in_words(limit)} a step, from {source}"
+    )
 
 
 def words_of(session: Session) -> str:
-    """Why the session stopped, what it found, and what it could have found."""
+    """Why the session stopped, what it found, and what would settle what it left open."""
     count = len(session.pairs)
     lines = [f"{session.stopped} ({plural(count, 'pair')} measured)"]
-    slowdown, visible = session.slowdown, session.smallest_visible
-    if slowdown is not None and visible is not None:
-        shown = "below 0.1 %" if visible < LEAST_SHOWN else share_in_words(visible)
-        lines.append(f"head's step takes {interval_in_words(*slowdown)}, with 95 % confidence")
-        lines.append(
-            f"the smallest slowdown that this could have seen: {shown}"
-            f" (the limit is {share_in_words(session.limit)})"
-        )
-        if not session.is_clear:
-            lines.append("nothing is proven either way")
+    if len(session.void) < 2 * count:
+        lines += _found(session)
     if session.timed_from:
         lines.append(f"the times come from {session.timed_from}")
     if session.void:
-        lines.append(f"void pairs: {len(session.void)}")
+        lines.append(f"void launches: {len(session.void)}")
+    if session.disturbed:
+        lines.append(f"pairs that others disturbed: {len(session.disturbed)}")
+    if session.was_extended:
+        lines.append(
+            f"pairs were added after the plan of {session.plan.looks[-1]}: they spend what it has"
+            " left of the chance of a false failure"
+        )
     return "\n".join([*lines, *session.notes, *_too_few(session)])
 
 
+def _found(session: Session) -> Iterator[str]:
+    seen = session.seen()
+    if math.isnan(seen.slower):
+        return
+    sure = ", with 95 % confidence" if seen.low > -1.0 else ""
+    yield f"head's step takes {interval_in_words(seen.slower, seen.low, seen.high)}{sure}"
+    limit = f"(the limit is {share_in_words(session.plan.limit)})"
+    if math.isfinite(seen.high) and not session.void:
+        yield f"anything above {share_in_words(seen.high)} is ruled out (95 %) {limit}"
+    if seen.is_unclear and len(session.pairs) >= LEAST_PAIRS:
+        yield f"nothing is proven either way{_what_settles_it(session)}"
+
+
+def _what_settles_it(session: Session) -> str:
+    """How to go on; pairs can be added where the planned ones are measured."""
+    if not session.may_be_extended:
+        return ""
+    pairs = session.pairs_to_settle()
+    if pairs is None:
+        return f"; not even {MOST_PAIRS} pairs would probably settle it"
+    more = pairs - len(session.pairs)
+    more += -more % ADDED_AT_ONCE
+    return f"; about {pairs} pairs would probably settle it: --more-pairs {more}"
+
+
 def _so_far(session: Session) -> str:
-    slowdown = session.slowdown
-    return f", so far {interval_in_words(*slowdown)}" if slowdown else ""
+    if len(session.pairs) < LEAST_PAIRS:
+        return ""
+    seen = session.seen()
+    if math.isnan(seen.slower):
+        return ""
+    return f", so far {interval_in_words(seen.slower, seen.low, seen.high)}"
 
 
 def _medians(session: Session) -> str:
     """The medians: few pairs have no interval yet, but show that the harness works."""
-    if not session.pairs:
-        return ""
     base, head = session.mean_ms("base"), session.mean_ms("head")
+    if math.isnan(base + head):
+        return ""
     return f", so far base {base:.4g} ms, head {head:.4g} ms"
 
 
 def _too_few(session: Session) -> Iterator[str]:
     """Why the session cannot be judged."""
-    count = len(session.pairs)
-    if not count:
-        why = session.void[-1].partition("\n")[0] if session.void else session.stopped
+    sound, prove = session.sound_pairs, session.plan.least_to_prove
+    needed = f"{LEAST_PAIRS} are needed to clear a change, and {prove} to prove a slowdown"
+    if not sound:
+        void = session.void
+        why = f"{void[-1].side}: {void[-1].failed}" if void else session.stopped
         yield f"nothing was measured, and nothing can be judged: {why}"
-    elif count < LEAST_PAIRS:
-        pairs = plural(count, "pair")
-        yield f"it cannot be judged: {pairs}; at least {LEAST_PAIRS} are needed to judge"
+    elif sound < LEAST_PAIRS:
+        yield f"it cannot be judged: {plural(sound, 'sound pair')}; {needed}"

@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from ci_score.judge.history import judge_history as judge_history
     from ci_score.judge.injection import slowed as slowed
     from ci_score.judge.injection import unchanged as unchanged
-    from ci_score.judge.looks import share_of_look as share_of_look
-    from ci_score.judge.noise import SURE as SURE
-    from ci_score.judge.noise import Evidence as Evidence
-    from ci_score.judge.noise import paired as paired
+    from ci_score.judge.looks import MOST_PAIRS as MOST_PAIRS
+    from ci_score.judge.looks import planned_looks as planned_looks
     from ci_score.judge.pairs import LEAST_PAIRS as LEAST_PAIRS
-    from ci_score.judge.pairs import MOST_PAIRS as MOST_PAIRS
     from ci_score.judge.pairs import judge_pairs as judge_pairs
     from ci_score.judge.trend import trends as trends
     from ci_score.judge.verdicts import decide as decide
@@ -36,9 +33,8 @@ else:
         gates=("refuse_idle_gates",),
         history=("judge_history",),
         injection=("slowed", "unchanged"),
-        looks=("share_of_look",),
-        noise=("SURE", "Evidence", "paired"),
-        pairs=("LEAST_PAIRS", "MOST_PAIRS", "judge_pairs"),
+        looks=("MOST_PAIRS", "planned_looks"),
+        pairs=("LEAST_PAIRS", "judge_pairs"),
         trend=("trends",),
         verdicts=("decide",),
     )

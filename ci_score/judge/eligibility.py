@@ -75,10 +75,18 @@ def _often_shared(trial: Trial) -> Verdict | None:
     shared = [any(launch.shared for launch in pair) for pair in trial.case.pairs()]
     if not trial.case.has_both_sides:
         shared = [launch.shared for launch in trial.case.launches]
-    if sum(shared) * OF_WHICH_ONE_SHARED <= len(shared):
+    if sum(shared) <= _repeats_allowed(trial, len(shared)):
         return None
     reason = Why.OFTEN_SHARED(shared=sum(shared), launches=len(shared))
     return unjudged(Unjudged.INVALID_MEASUREMENT, reason)
+
+
+def _repeats_allowed(trial: Trial, measured: int) -> int:
+    """One in eight; of a session one in eight of the pairs that it planned, and one at least."""
+    if not trial.case.has_both_sides:
+        return measured // OF_WHICH_ONE_SHARED
+    planned = [launch.looks[-1] for launch in trial.case.launches if launch.looks]
+    return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
 
 
 def _too_short(trial: Trial) -> Verdict | None:

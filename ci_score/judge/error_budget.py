@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci_score.judge.looks import share_of_look
+from ci_score.judge.looks import planned_looks, share_of_look
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Finding
@@ -25,7 +25,10 @@ class _Tested:
     def share(self, tests: int) -> float:
         """Its share among so many tests; what a session says of its plan makes it only smaller."""
         measure = self.rules.measure
-        plans = {measure.looks, self.looks or measure.looks}
+        asked = measure.looks
+        # As `ab` plans it: where none of the policy's looks can prove anything, one more does.
+        known = asked and planned_looks(1.0, asked, measure.false_fail, measure.tests)
+        plans = {known, self.looks or known}
         count = len(self.pairs.differences)
         return min(share_of_look(count, looks, measure.false_fail, tests) for looks in plans)
 

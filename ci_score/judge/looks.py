@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_PAIRS = 64
 # What planned looks spend together; the rest is for pairs that are added after the plan.
 OF_THE_PLAN, OF_MORE_PAIRS = 0.8, 0.2
+# After how many pairs a session looks by itself; a tight limit takes more of them.
+LOOKS, TIGHT_LOOKS = (6, 12), (8, 16, 24)
+TIGHT = 0.03
 # Pairs are added in steps of so many, and each step spends half of what the one before spent.
 ADDED_AT_ONCE = 4
 
@@ -25,6 +29,23 @@ def share_of_look(
         return 0.0 if between else OF_MORE_PAIRS * false_fail / tests * 2.0**-steps
     able, share = _able_to_prove(planned, OF_THE_PLAN * false_fail / tests)
     return 0.0 if pairs in planned and pairs not in able else share
+
+
+def planned_looks(
+    limit: float,
+    looks: Sequence[int] | None = None,
+    false_fail: float = 0.005,
+    tests: int = 1,
+) -> tuple[int, ...]:
+    """After how many pairs a session looks, so that one look at least can prove a slowdown.
+
+    `looks` are those that somebody asked for. Where none of them could prove anything, because many
+    tests share `false_fail`, the least number that can is one more look.
+    """
+    asked = tuple(looks) if looks else TIGHT_LOOKS if limit <= TIGHT else LOOKS
+    plans = (asked, *((*asked, last) for last in range(asked[-1] + 1, MOST_PAIRS + 1)))
+    chance = OF_THE_PLAN * false_fail / tests
+    return next((plan for plan in plans if _able_to_prove(plan, chance)[0]), asked)
 
 
 def _able_to_prove(planned: Sequence[int], chance: float) -> tuple[Sequence[int], float]:

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ci_score.judge.judgement import Doubt, Judgement, below, beyond, is_a_time
-from ci_score.judge.looks import share_of_look
+from ci_score.judge.looks import MOST_PAIRS, share_of_look
 from ci_score.judge.signed_ranks import averages, chance, places_from_the_end
 from ci_score.model.verdict import Outcome
 
 # Fewer pairs have no interval, so nothing is green with them.
 LEAST_PAIRS = 6
-MOST_PAIRS = 64
 
 
 @dataclass(frozen=True, slots=True)

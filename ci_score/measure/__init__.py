@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from ci_score import lazy_door
 
 if TYPE_CHECKING:
-    from ci_score.measure.ab import Session as Session
-    from ci_score.measure.ab import share_in_words as share_in_words
     from ci_score.measure.bench import Request as Request
     from ci_score.measure.comparison import Comparison as Comparison
     from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
@@ -20,16 +18,18 @@ if TYPE_CHECKING:
     from ci_score.measure.qualify import Qualification as Qualification
     from ci_score.measure.qualify import Qualifier as Qualifier
     from ci_score.measure.recorder import Recorder as Recorder
-    from ci_score.measure.schedule import LOOKS as LOOKS
+    from ci_score.measure.schedule import ADDED_AT_ONCE as ADDED_AT_ONCE
     from ci_score.measure.schedule import Side as Side
+    from ci_score.measure.session import Session as Session
+    from ci_score.measure.session import share_in_words as share_in_words
 else:
     __getattr__ = lazy_door(
         __name__,
-        ab=("Session", "share_in_words"),
         bench=("Request",),
         comparison=("Comparison", "ComparisonRequest"),
         environment=("this_machine",),
         qualify=("Qualification", "Qualifier"),
         recorder=("Recorder",),
-        schedule=("LOOKS", "Side"),
+        schedule=("ADDED_AT_ONCE", "Side"),
+        session=("Session", "share_in_words"),
     )

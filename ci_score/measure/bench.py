@@ -11,11 +11,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from ci_score.measure.ab import Audience, Plan, Runner, Session, opened
+from ci_score.measure.ab import Audience, Runner
 from ci_score.measure.accelerators import find_probe
 from ci_score.measure.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.harness import harness_of
+from ci_score.measure.kept import opened
 from ci_score.measure.launching import launch
+from ci_score.measure.session import Plan, Session
 
 SECONDS_A_MINUTE = 60.0
 
@@ -31,7 +33,7 @@ class Request:
     max_minutes: float | None
     warmup_steps: int | None
     tokens_per_step: float | None
-    seed: int
+    seed: int | None
     fresh: bool
 
 
@@ -76,9 +78,10 @@ class Bench:
         audience: Audience,
         stopped: Callable[[], bool],
         only_for_head: Mapping[str, str] | None = None,
+        more_pairs: int = 0,
     ) -> Session:
-        """Runs the session in a folder, or goes on with it."""
-        session = opened(out, plan, fresh=self.request.fresh)
+        """Runs the session in a folder, or goes on with it; `more_pairs` if it is finished."""
+        session = opened(out, plan, fresh=self.request.fresh, more_pairs=more_pairs)
         if session.ending is not None:
             return session
         self.harness.install()

@@ -8,29 +8,37 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_score.measure.ab import LOGS, PROFILES, SIDES, Audience, Ending, Plan, Session
+from ci_score.measure.ab import Audience
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state, write_environment
 from ci_score.measure.harness import Harness, harness_of
+from ci_score.measure.kept import LOGS, PROFILES
 from ci_score.measure.launching import run_once
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
 from ci_score.measure.schedule import Side
+from ci_score.measure.session import Ending, Plan, Session
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
+SIDES: tuple[Side, Side] = ("base", "head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRequest(Request):
     """What a person asks of a comparison.
 
-    `limit` is the slowdown that fails, as the logarithm of a ratio of step times. A `qualification`
-    that is named counts alone; else the one in the folder, or this machine's.
+    `limit` is the slowdown that fails, and `warn` the one that warns, as a share of the time of a
+    step. `tests` share `false_fail`. A `qualification` that is named counts alone; else the one in
+    the folder, or this machine's.
     """
 
     looks: tuple[int, ...]
     false_fail: float
+    tests: int
     limit: float
+    warn: float
+    repeats_shared: bool
+    more_pairs: int = 0
     qualification: Path | None = None
     profile_once: str | None = None
 
@@ -64,9 +72,12 @@ class Comparison:
             programs=programs,
             looks=request.looks,
             false_fail=request.false_fail,
+            tests=request.tests,
             limit=request.limit,
+            warn=request.warn,
+            repeats_shared=request.repeats_shared,
         )
-        session = bench.run(plan, bench.out, audience, stopped)
+        session = bench.run(plan, bench.out, audience, stopped, more_pairs=request.more_pairs)
         if session.pairs and bench.has_launched:
             machine = bench.machine(session)
             files = [bench.out / QUALIFICATION, kept_at(bench.environment)]

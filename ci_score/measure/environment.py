@@ -1,7 +1,7 @@
 """environment.json: what a measurement ran on, and how its accelerators fared.
 
 The static part is read once. A watch samples the accelerators during each launch: clocks that were
-held down, or somebody else on a device of the launch, void the pair that they fell into.
+held down are told, and a pair with somebody else on its devices or its CPUs is measured again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ci_score.measure.accelerators import (
     find_probe,
 )
 from ci_score.measure.launching import Done, Order
+from ci_score.measure.load import Load, load_by_others
 from ci_score.measure.processes import carries
 from ci_score.measure.recorder import VERSIONED
 
@@ -61,11 +62,13 @@ class MachineWatch:
         stop = threading.Event()
         sampler = threading.Thread(target=self._sample, args=(samples, stop, order), daemon=True)
         sampler.start()
+        load = Load.now()
         try:
             done = run()
         finally:
             stop.set()
             sampler.join()
+        others = load_by_others(load, Load.now(), knows_own=not done.outlived_by)
         self.launches += 1
         self._used |= {
             one.uuid for one, strangers in samples if (one.processes or set()) - strangers
@@ -75,7 +78,7 @@ class MachineWatch:
         self._remember(reading for reading, _ in counted)
         already = {pid for one in before if self._is_used(one) for pid in one.processes or ()}
         strangers = already.union(*(strangers for _, strangers in counted))
-        found = {**_throttled([reading for reading, _ in counted]), **_shared(strangers)}
+        found = {**_throttled([reading for reading, _ in counted]), **_shared(strangers, others)}
         self._disturbed.update(found.keys())
         return done, found
 
@@ -129,11 +132,11 @@ def _throttled(samples: Sequence[Reading]) -> dict[str, str]:
     return {"throttled": f"{reasons} in {len(slow)} of {len(samples)} samples"}
 
 
-def _shared(strangers: set[int]) -> dict[str, str]:
-    if not strangers:
-        return {}
-    others = f"{len(strangers)} other process{'es' if len(strangers) > 1 else ''}"
-    return {"shared": f"{others} on the accelerator"}
+def _shared(strangers: set[int], load: str) -> dict[str, str]:
+    count = len(strangers)
+    others = f"{count} other process{'es' if count > 1 else ''} on the accelerator"
+    words = "; ".join(filter(None, (others if count else "", load)))
+    return {"shared": words} if words else {}
 
 
 def machine(probe: str, devices: Sequence[Reading], versions: Mapping[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ LOG_LIMIT = 64 * 1024 * 1024
 LONGEST_STEP_LINE = 10_000
 TAIL_LINES = 12
 CHECK_SECONDS = 0.1
+LONGEST_FAILURE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +71,44 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a launch: its measurement, or why there is none.
+    """What became of a launch: what it measured, or, with `failed`, what there is of a void one.
 
-    `disturbed` where it ran well, and something else made its numbers worthless.
+    `problem` says more of why it is void than a line can hold: the end of its log, too.
     """
 
     order: Order
-    launch: Launch | None
+    launch: Launch
     problem: str = ""
     timed_from: str = ""
-    note: str = ""
-    disturbed: bool = False
+    outlived_by: int = 0
+
+    @property
+    def place(self) -> str:
+        """Side, and pair as it is counted on the terminal."""
+        return f"{self.order.side}, pair {self.order.pair + 1}"
 
     @property
     def words(self) -> str:
-        """For people: side, pair as it is counted on the terminal, and reason."""
-        return f"{self.order.side}, pair {self.order.pair + 1}: {self.problem or self.note}"
+        """For people: whose problem, and which."""
+        return f"{self.place}: {self.problem}"
 
     @property
     def gist(self) -> str:
         """The same without the end of the log."""
         return self.words.partition("\n")[0]
+
+    def but(self, launch: Launch) -> Done:
+        """The same with more said of the launch."""
+        return replace(self, launch=launch)
+
+    def void(self, problem: str) -> Done:
+        """The same, with a reason why it cannot be used."""
+        return replace(self, launch=self.launch.but(failed=_short(problem)), problem=problem)
+
+
+def _short(problem: str) -> str:
+    """A problem as a measurement line can have it."""
+    return problem.partition("\n")[0][:LONGEST_FAILURE]
 
 
 def launch(
@@ -99,13 +117,8 @@ def launch(
     """Runs the harness once in the side's folder and reads what it measured."""
     ran = run_once(command, order, timeout, stopped)
     if ran.problem:
-        return Done(order, None, ran.problem)
-    done = _measured(order, ran.seconds)
-    if not ran.outlived_by or done.launch is None:
-        return done
-    count = ran.outlived_by
-    note = f"{count} process{'es' if count > 1 else ''} outlived the harness, and had to be ended"
-    return Done(order, done.launch, timed_from=done.timed_from, note=note)
+        return _void(order, ran.problem)
+    return replace(_measured(order, ran.seconds), outlived_by=ran.outlived_by)
 
 
 def run_once(
@@ -183,17 +196,34 @@ def _watched(
 def _measured(order: Order, seconds: float) -> Done:
     """The recorder's line, else the steps that it printed, else its whole time."""
     try:
-        values, source = _recorded(order.measurements), "the harness"
-        if values is None:
-            values, source = _printed(order.log), "printed steps"
+        values, source = _reported(order)
         if values is None:
             values, source = {"step_ms": [seconds * 1000.0]}, "outside: the whole process"
-        launch = _checked(values, order)
+        launch = _sound(_launch_of(values, order))
     except BadInputError as error:
         place = f" in {error.field}" if error.field else ""
         words = f"{error.found}{place}; expected {error.expected}"
-        return Done(order, None, words + tail_of(order.log))
+        return _void(order, words + tail_of(order.log))
     return Done(order, launch, timed_from=source)
+
+
+def _void(order: Order, problem: str) -> Done:
+    """A launch without a usable time, with what it has reported as far as that can be read."""
+    why = {"failed": _short(problem)}
+    try:
+        values, _ = _reported(order)
+        launch = _launch_of({**(values or {"step_ms": []}), **why}, order)
+    except BadInputError:
+        launch = _launch_of({"step_ms": [], **why}, order)
+    return Done(order, launch, problem)
+
+
+def _reported(order: Order) -> tuple[dict[str, Any] | None, str]:
+    """What the harness says of its steps, and how it says that."""
+    values = _recorded(order.measurements)
+    if values is not None:
+        return values, "the harness"
+    return _printed(order.log), "printed steps"
 
 
 def _recorded(path: Path) -> dict[str, Any] | None:
@@ -262,20 +292,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _checked(values: dict[str, Any], order: Order) -> Launch:
-    launch = validate(
-        Launch,
-        {
-            "schema": 1,
-            **values,
-            "side": order.side,
-            "launch": order.pair,
-            "order": order.place,
-        },
-        "the measurement",
-    )
-    if launch.failed:
-        raise BadInputError("the measurement", found=launch.failed, expected="a sound run")
+def _launch_of(values: dict[str, Any], order: Order) -> Launch:
+    own = {"side": order.side, "launch": order.pair, "order": order.place}
+    return validate(Launch, {"schema": 1, **values, **own}, "the measurement")
+
+
+def _sound(launch: Launch) -> Launch:
+    """The launch, if it does not call itself void; who shared its machine is not for it to say."""
+    claims = {what: how for what, how in launch.disturbances.items() if what != "throttled"}
+    why = launch.failed or "; ".join(f"{what}: {how}" for what, how in claims.items())
+    if why:
+        raise BadInputError("the measurement", found=why, expected="a sound run")
     return launch
 
 

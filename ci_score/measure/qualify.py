@@ -17,20 +17,21 @@ from typing import Any
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import parse
-from ci_score.judge import paired
+from ci_score.judge import judge_pairs
 from ci_score.launches import Launch
-from ci_score.measure.ab import Audience, Session, share_of
+from ci_score.measure.ab import Audience
 from ci_score.measure.accelerators import POWER_CAP
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state
 from ci_score.measure.recorder import PLANTED_VARIABLE
-from ci_score.measure.schedule import interval_of
+from ci_score.measure.session import Pair, Session
 
 SCHEMA = 1
 FILE = "qualification.json"
 VALID_DAYS = 30
 PLANTED = (0.05, 0.10)
-PAIRS, PLANTED_PAIRS = 6, 4
+# Fewer than 8 pairs prove nothing at so small a chance of error.
+PAIRS, PLANTED_PAIRS = 12, 8
 FALSE_FAIL = 0.005
 # A spread of launches up to this -> the smallest limit that a gate can have.
 TIERS = ((0.005, 0.03), (0.01, 0.05), (0.03, 0.10))
@@ -84,7 +85,7 @@ class Qualification:
 
 
 def qualified(
-    series: Mapping[float, Sequence[tuple[Launch, Launch]]], environment: Mapping[str, Any]
+    series: Mapping[float, Sequence[Pair]], environment: Mapping[str, Any]
 ) -> Qualification:
     """What the series say: planted slowdown -> pairs of the slowed and the unchanged program."""
     unchanged = [launch for pair in series[0.0] for launch in pair]
@@ -95,18 +96,15 @@ def qualified(
     return Qualification(spread, gate_at, found, tuple(_advice(spread, environment)))
 
 
-def _found(planted: float, pairs: Sequence[tuple[Launch, Launch]]) -> Found:
-    evidence = paired(
-        [math.log(slowed.mean_ms) for slowed, _ in pairs],
-        [math.log(unchanged.mean_ms) for _, unchanged in pairs],
-    )
-    if evidence is None:
-        return Found(planted, 0.0, 0.0, 0.0, caught=False)
+def _found(planted: float, pairs: Sequence[Pair]) -> Found:
     # Of a planted slowdown half must be beyond doubt; of none, nothing may be.
-    limit = math.log1p(planted / 2 if planted else 0.0)
-    caught = evidence.proves(limit, FALSE_FAIL)
-    seen, low, high = map(share_of, interval_of(evidence))
-    return Found(planted, seen, low, high, caught)
+    judged = judge_pairs(
+        [slowed.mean_ms for slowed, _ in pairs],
+        [unchanged.mean_ms for _, unchanged in pairs],
+        limit=planted / 2,
+        false_fail=FALSE_FAIL,
+    )
+    return Found(planted, judged.estimate, judged.low, judged.high, judged.outcome == "fail")
 
 
 def _advice(spread: float, environment: Mapping[str, Any]) -> Iterable[str]:
@@ -152,7 +150,7 @@ class Qualifier:
     def __init__(self, request: Request, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder.resolve()
         self._bench = Bench(request, (self._folder,), environment)
-        self._series: dict[float, list[tuple[Launch, Launch]]] = {}
+        self._series: dict[float, list[Pair]] = {}
         self._last: Session | None = None
 
     def run(self, planted: float, audience: Audience, stopped: Callable[[], bool]) -> Session:
@@ -164,7 +162,7 @@ class Qualifier:
             # One look at the end: the spread is wanted, not a quick answer.
             looks=(PLANTED_PAIRS if planted else PAIRS,),
             false_fail=FALSE_FAIL,
-            limit=planted,
+            limit=planted / 2,
             planted=True,
         )
         out = self._bench.out / f"planted-{planted:.0%}".replace("%", "")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score import judge_history, judge_pairs
-from ci_score.judge import share_of_look
 from ci_score.judge.judgement import Doubt, Judgement
+from ci_score.judge.looks import share_of_look
 from ci_score.judge.signed_ranks import averages, chance, places_from_the_end
 from ci_score.model.verdict import Outcome
 from tests.builders import shared

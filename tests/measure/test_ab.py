@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import pty
 import re
@@ -12,15 +11,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ci_score.cli import execute
+from ci_score.judge import planned_looks
+from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
-from ci_score.measure.ab import share_in_words
+from ci_score.measure import share_in_words
 from ci_score.measure.harness import harness_of as harness_from
+from ci_score.measure.schedule import goal_with, order_of
 from tests.builders import PROJECT
 
 Out = pytest.CaptureFixture[str]
@@ -109,57 +112,66 @@ def lives(pid: int) -> bool:
 def test_session__of_an_unchanged_program_is_clear_at_the_first_look(
     here: Path, capsys: Out
 ) -> None:
-    """Four pairs are enough where the machine is calm; what could have been seen is said."""
+    """Six pairs are enough where the machine is calm, and the plan is said before they begin."""
     write_side(here / "head", 10.0)
     assert ab() == 0
     said = capsys.readouterr().err
-    assert "after 4 pairs it is clear: not slower than the limit (4 pairs measured)" in said
-    assert "the smallest slowdown that this could have seen: below 0.1 % (the limit" in said
+    assert said.startswith(
+        "up to 12 pairs, looks after 6 and 12; limit +20.0 % a step, from the built-in rules (base"
+        " has no .github/ci-score.toml)\n"
+    )
+    assert "after 6 pairs it is clear: not slower than the limit (6 pairs measured)" in said
+    assert "anything above +0.0 % is ruled out (95 %) (the limit is +20.0 %)" in said
     assert "judge it: ci-score run --measurements perf" in said
-    assert len(measured(here)) == 8
+    assert len(measured(here)) == 12
 
 
 def test_session__of_a_slowdown_stops_when_it_is_proven(here: Path, capsys: Out) -> None:
-    """Not before the second look: four pairs cannot tell it from a machine of two modes."""
+    """Six pairs cannot prove it: all of them say the same by luck once in 64 times."""
     write_side(here / "head", 14.0)
     assert ab() == 0
     said = capsys.readouterr().err
-    assert "after 8 pairs it is clear: slower than the limit" in said
+    assert "after 12 pairs it is clear: slower than the limit" in said
     assert "head's step takes +39.9 %" in said
+    assert ab("--fresh", "--looks", "8") == 0
+    assert "after 8 pairs it is clear: slower than the limit" in capsys.readouterr().err
+
+
+def test_session__of_a_small_slowdown_says_that_it_is_within_the_limit(
+    here: Path, capsys: Out
+) -> None:
+    """What is beyond the policy's `warn` and not beyond its `fail` is clear, too."""
+    write_side(here / "head", 11.5)
+    assert ab("--looks", "8") == 0
+    assert "it is clear: slower, and within the limit" in capsys.readouterr().err
+
+
+NOISY = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
 
 
 def test_session__that_stays_unclear_uses_all_pairs(here: Path, capsys: Out) -> None:
-    """A slowdown as large as the limit is neither proven nor ruled out."""
-    noisy = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
+    """A slowdown as large as the limit is neither proven nor ruled out, and more pairs may help."""
     for side, ms in (("base", 10.0), ("head", 11.8)):
-        wobbling = f"{noisy}def train(told=train): told({ms} * random.uniform(0.9, 1.1))"
+        wobbling = f"{NOISY}def train(told=train): told({ms} * random.uniform(0.9, 1.1))"
         write_side(here / side, ms, wobbling)
     assert ab() == 0
     said = capsys.readouterr().err
     assert "all 12 pairs were measured (12 pairs measured)" in said
-    assert "nothing is proven either way" in said
-
-
-def test_session__sees_what_its_judge_sees(here: Path, capsys: Out) -> None:
-    """The smallest slowdown that could have been seen is one number, in both commands."""
-    noisy = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
-    for side in ("base", "head"):
-        wobbling = f"{noisy}def train(told=train): told(10 * random.uniform(0.98, 1.02))"
-        write_side(here / side, 10.0, wobbling)
-    assert ab() == 0
-    seen = re.search(r"could have seen: (\S+ %)", capsys.readouterr().err)
-    assert execute(["run", "--measurements", "perf"]) == 0
-    assert seen is not None
-    assert f"Anything above {seen[1]} would have shown" in capsys.readouterr().out
+    assert re.search(
+        r"nothing is proven either way; (about \d+ pairs would probably settle it: --more-pairs \d"
+        r"|not even 64 pairs would)",
+        said,
+    )
 
 
 def test_session__too_short_to_be_judged_says_so(here: Path, capsys: Out) -> None:
-    """How many pairs there are, and how many it takes; what there is of numbers came with them."""
+    """How many sound pairs there are, and how many it takes to clear or to prove."""
     broken = "def train(told=train):\n    told() if LAUNCH < 1 else exit(5)"
     write_side(here / "head", 10.0, broken)
     assert ab() == 3
     assert capsys.readouterr().err.endswith(
-        "it cannot be judged: 1 pair; at least 4 are needed to judge\n"
+        "it cannot be judged: 1 sound pair; 6 are needed to clear a change, and 8 to prove a"
+        " slowdown\n"
     )
 
 
@@ -170,41 +182,6 @@ def test_session__too_short_to_be_judged_says_so(here: Path, capsys: Out) -> Non
 def test_words__a_share_has_no_zero_with_a_minus(share: float, words: str) -> None:
     """A hair below nothing is nothing."""
     assert share_in_words(share) == words
-
-
-def test_session__runs_abba(here: Path) -> None:
-    """Whichever side went first goes second in the next pair; the seed decides the first."""
-    starts = set()
-    for seed in range(6):
-        assert ab("--seed", str(seed), "--fresh", "--looks", "4") == 0
-        sides = [one.side for one in sorted(measured(here), key=lambda one: one.order)]
-        first, second = sides[:2]
-        assert sides == [first, second, second, first] * 2
-        starts.add(first)
-    assert starts == {"head", "base"}
-
-
-def test_session__each_pair_carries_the_share_of_its_look(here: Path) -> None:
-    """The chance of error is spent over the looks: the judge has to know how much is left."""
-    write_side(here / "head", 14.0)
-    assert ab("--looks", "4,8,12") == 0
-    shares = [one.look_share for one in measured(here) if one.side == "head"]
-    assert shares == [pytest.approx(1 / 6)] * 4 + [pytest.approx(2 / 6)] * 4
-
-
-@pytest.mark.parametrize(("share", "code"), [(1.0, 1), (1 / 6, 0)])
-def test_session__the_judge_spends_no_more_than_the_look_may(
-    here: Path, share: float, code: int
-) -> None:
-    """The same pairs prove a slowdown at the whole chance of error, and suggest it at a part."""
-    rows = [
-        {"schema": 1, "side": side, "launch": pair, "look_share": share, "step_ms": [ms]}
-        for pair in range(8)
-        for side, ms in (("base", 100.0), ("head", 100.0 * math.exp(0.083 + 0.02 * (-1) ** pair)))
-    ]
-    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    Path("policy.toml").write_text("schema = 1\nrules = 'training'\n", encoding="utf-8")
-    assert execute(["run", "--measurements", "pairs.jsonl", "--config", "policy.toml"]) == code
 
 
 def test_session__is_judged_by_run(here: Path, capsys: Out) -> None:
@@ -218,17 +195,213 @@ def test_session__is_judged_by_run(here: Path, capsys: Out) -> None:
     assert [case["name"] for case in record["cases"]] == ["small@cpu"]
 
 
-def test_session__stops_by_the_limit_of_the_policy(here: Path, capsys: Out) -> None:
-    """The same file that `run` reads decides: 10 % is beyond 5 %, and within 20 %."""
+# --- the coins ----------------------------------------------------------------------------------
+
+
+def first_sides(here: Path) -> list[str]:
+    """Which side of each pair ran first."""
+    rows = sorted(measured(here), key=lambda one: one.order)
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    assert all(first.launch == second.launch for first, second in pairs), "one after the other"
+    assert all(first.order % 2 == 0 for first, _ in pairs)
+    return [first.side for first, _ in pairs]
+
+
+def test_coin__of_each_pair_is_fair_and_its_own() -> None:
+    """Whatever the seed: as often heads as tails, and the coin before tells nothing of the next."""
+    for seed in range(3):
+        thrown = [order_of(pair, seed)[0] == "head" for pair in range(4000)]
+        assert sum(thrown) / 4000 == pytest.approx(0.5, abs=0.04)
+        alike = [first == second for first, second in pairwise(thrown)]
+        assert sum(alike) / len(alike) == pytest.approx(0.5, abs=0.04)
+
+
+def test_coin__is_thrown_by_the_seed(here: Path) -> None:
+    """The same seed repeats a session; another one makes another order."""
+    orders = []
+    for seed in (3, 3, 4):
+        assert ab("--seed", str(seed), "--fresh") == 0
+        orders.append(first_sides(here))
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_coin__is_fresh_where_nobody_gives_a_seed(here: Path) -> None:
+    """Nobody can fit the work to an order that nobody knows before; the session keeps its seed."""
+    seeds = set()
+    for _ in range(2):
+        assert ab("--fresh", "--looks", "6") == 0
+        seeds.add(session(here)["plan"]["seed"])
+    assert len(seeds) == 2
+    assert ab("--looks", "6", "--more-pairs", "4") == 0
+    assert session(here)["plan"]["seed"] in seeds
+    seed = session(here)["plan"]["seed"]
+    assert first_sides(here) == [order_of(pair, seed)[0] for pair in range(12)]
+
+
+# --- by which rules -----------------------------------------------------------------------------
+
+
+def write_policy(side: Path, text: str) -> None:
+    (side / ".github").mkdir(exist_ok=True)
+    policy = f"schema = 1\nrules = 'training'\n{text}"
+    (side / ".github" / "ci-score.toml").write_text(policy, encoding="utf-8")
+
+
+def test_rules__are_the_bases(here: Path, capsys: Out) -> None:
+    """Head's own policy cannot move its limit: 10 % is beyond the base's 5 %, and within 20 %."""
+    write_policy(here / "head", "")
     assert ab() == 0
-    assert "not slower than the limit" in capsys.readouterr().err
-    (here / ".github").mkdir()
-    policy = "schema = 1\nrules = 'training'\n"
-    (here / ".github" / "ci-score.toml").write_text(policy, encoding="utf-8")
+    assert "not slower than the limit" in capsys.readouterr().err.replace(WITHIN, FINE)
+    write_policy(here / "base", "[measure]\nlooks = [7, 9]\ntests = 2\nfalse_fail = 0.01\n")
+    write_policy(here / "head", "[metrics.throughput_tok_s]\nwarn = 0.1\nfail = 0.4\n")
     assert ab("--fresh") == 0
     said = capsys.readouterr().err
-    assert "it is clear: slower than the limit" in said
-    assert "(the limit is +5.3 %)" in said
+    assert "up to 9 pairs, looks after 7 and 9; limit +5.3 % a step, from the base's policy" in said
+    assert "after 9 pairs it is clear: slower than the limit" in said
+    plan = session(here)["plan"]
+    assert (plan["looks"], plan["tests"], plan["false_fail"]) == ([7, 9], 2, 0.01)
+    assert {one.looks for one in measured(here)} == {(7, 9)}
+
+
+WITHIN, FINE = "slower, and within the limit", "not slower than the limit"
+
+
+def test_rules__of_looks_that_are_too_early_still_prove_a_slowdown(here: Path) -> None:
+    """Six pairs prove nothing: the session adds a look, and the judge knows it."""
+    write_side(here / "head", 14.0)
+    write_policy(here / "base", "[measure]\nlooks = [6]\n")
+    assert ab() == 0
+    assert len(measured(here)) == 16
+    policy = "base/.github/ci-score.toml"
+    assert execute(["run", "--measurements", "perf", "--config", policy]) == 1
+
+
+def test_rules__of_the_command_line_win(here: Path, capsys: Out) -> None:
+    """`--limit` and `--looks`, over any policy."""
+    write_policy(here / "base", "[measure]\nlooks = [7, 9]\n")
+    assert ab("--limit", "0.5", "--looks", "6") == 0
+    said = capsys.readouterr().err
+    assert "up to 8 pairs, looks after 6 and 8; limit +50.0 % a step, from --limit" in said
+    assert "after 6 pairs it is clear" in said
+
+
+def test_rules__of_a_policy_that_is_named_win_over_the_bases(here: Path, capsys: Out) -> None:
+    """`--config`, as for a checkout that holds the sides in subfolders."""
+    write_policy(here / "base", "")
+    Path("other.toml").write_text("schema = 1\n[metrics.step_time_ms]\nfail = 0.3\n", "utf-8")
+    assert ab("--config", "other.toml") == 0
+    assert "from other.toml" in capsys.readouterr().err
+
+
+def test_rules__that_cannot_be_read_give_way_to_the_built_in_ones(here: Path, capsys: Out) -> None:
+    """Else nobody could measure the change that repairs the base's policy."""
+    write_policy(here / "base", "nonsense = true\n")
+    assert ab() == 0
+    said = capsys.readouterr().err
+    assert "limit +20.0 % a step, from the built-in rules (the base's policy cannot be used" in said
+
+
+def test_rules__a_tight_limit_takes_more_pairs(here: Path, capsys: Out) -> None:
+    """Three percent or less, as the policy writes it."""
+    write_side(here / "head", 10.0)
+    write_policy(here / "base", "[metrics.throughput_tok_s]\nwarn = 0.02\nfail = 0.03\n")
+    assert ab() == 0
+    said = capsys.readouterr().err
+    assert "up to 24 pairs, looks after 8, 16 and 24; limit +3.1 % a step" in said
+    assert "after 8 pairs it is clear" in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "tests", "planned"),
+    [
+        (None, 1, (6, 12)),
+        (None, 16, (6, 12)),
+        (None, 17, (6, 12, 13)),
+        (None, 32, (6, 12, 13)),
+        ((6,), 1, (6, 8)),
+        ((8,), 1, (8,)),
+        ((64,), 256, (64,)),
+    ],
+)
+def test_looks__can_prove_something_with_the_share_of_many_tests(
+    asked: tuple[int, ...] | None, tests: int, planned: tuple[int, ...]
+) -> None:
+    """Where no planned look could, the least number of pairs that can is one more."""
+    found = planned_looks(0.05, asked, 0.005, tests)
+    assert found == planned
+    shares = [share_of_look(pairs, found, 0.005, tests) for pairs in found]
+    assert any(2.0**-pairs <= share for pairs, share in zip(found, shares, strict=True))
+
+
+# --- more pairs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "measured", "goal"),
+    [(4, 12, 16), (8, 12, 20), (4, 6, 12), (8, 6, 16), (4, 16, 20), (60, 6, 68)],
+)
+def test_more_pairs__end_where_something_can_be_proven(more: int, measured: int, goal: int) -> None:
+    """At the end of the plan, or a whole number of fours behind it."""
+    assert goal_with(more, measured, (6, 12)) == goal
+
+
+def test_more_pairs__are_added_to_a_finished_session(here: Path, capsys: Out) -> None:
+    """Under its plan, and clear or not; the lines stay, and the words say what is spent."""
+    assert ab("--looks", "8", "--limit", "0.5") == 0
+    before = (here / "perf" / "measurements.jsonl").read_bytes()
+    capsys.readouterr()
+    assert ab("--looks", "8", "--limit", "0.5", "--more-pairs", "8") == 0
+    said = capsys.readouterr().err
+    assert "after 16 pairs it is clear" in said
+    assert "pairs were added after the plan of 8: they spend what it has left of the" in said
+    assert (here / "perf" / "measurements.jsonl").read_bytes().startswith(before)
+    assert len(measured(here)) == 32
+    assert [look["pairs"] for look in session(here)["looks"]] == [8, 16]
+    assert {one.looks for one in measured(here)} == {(8,)}
+
+
+def test_more_pairs__go_on_after_an_interruption(here: Path) -> None:
+    """The same command measures what is left of them, and adds no more."""
+    assert ab("--looks", "8") == 0
+    before = session(here)
+    assert ab("--looks", "8", "--more-pairs", "8") == 0
+    lines = (here / "perf" / "measurements.jsonl").read_bytes().splitlines(keepends=True)
+    (here / "perf" / "measurements.jsonl").write_bytes(b"".join(lines[:20]))
+    state = {**before, "ending": None, "goal": 16, "was_extended": True, "next_pair": 10}
+    (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
+    assert ab("--looks", "8", "--more-pairs", "8") == 0
+    assert len(measured(here)) == 32
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--more-pairs", "6"], "pairs are added in steps of 4, and nothing can be proven between"),
+        (["--more-pairs", "6"], "give 8"),
+        (["--more-pairs", "4"], "perf has none to add to; measure one first"),
+        (["--more-pairs", "4", "--fresh"], "without --more-pairs and --fresh"),
+    ],
+)
+def test_more_pairs__without_a_session_teach(capsys: Out, options: list[str], words: str) -> None:
+    """There is nothing that they could be added to, or the number means nothing."""
+    assert ab(*options) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_more_pairs__have_an_end(here: Path, capsys: Out) -> None:
+    """A session has at most 64 pairs."""
+    assert ab("--looks", "8") == 0
+    assert ab("--looks", "8", "--more-pairs", "60") == 2
+    assert "that makes 68 pairs, and a session has at most 64" in capsys.readouterr().err
+
+
+def test_more_pairs__are_not_for_a_session_with_planned_ones_left(here: Path, capsys: Out) -> None:
+    """Those come first, by the same command without the option."""
+    assert ab() == 0
+    state = session(here) | {"ending": "the time was used up"}
+    (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
+    assert ab("--more-pairs", "4") == 2
+    assert "has measured 6 of 12 pairs; let the same command" in capsys.readouterr().err
 
 
 # --- one harness --------------------------------------------------------------------------------
@@ -237,7 +410,7 @@ def test_session__stops_by_the_limit_of_the_policy(here: Path, capsys: Out) -> N
 def test_harness__runs_each_sides_own_code(here: Path) -> None:
     """What stands beside the harness is imported by neither side: both would be that."""
     write_side(here, 99.0)
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
     typical = {one.side: one.mean_ms for one in measured(here)}
     assert typical["head"] > typical["base"] + 0.9
     assert max(typical.values()) < 12.0
@@ -248,7 +421,7 @@ def test_harness__of_head_is_taken_for_both(here: Path) -> None:
     (here / "head" / "bench.py").write_text(HARNESS, encoding="utf-8")
     (here / "base" / "bench.py").write_text("raise SystemExit(9)", encoding="utf-8")
     (here / "bench.py").unlink()
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
 
 
 def test_harness__may_import_what_stands_beside_it_in_each_side(here: Path) -> None:
@@ -258,7 +431,7 @@ def test_harness__may_import_what_stands_beside_it_in_each_side(here: Path) -> N
     for side in ("base", "head"):
         (here / side / "benchmarks").mkdir()
         (here / side / "side.py").rename(here / side / "benchmarks" / "side.py")
-    assert ab("--looks", "4", command="benchmarks/bench.py") == 0
+    assert ab("--looks", "6", command="benchmarks/bench.py") == 0
 
 
 def test_harness__that_runs_the_other_sides_code_is_found_out(
@@ -350,7 +523,7 @@ def test_timing__by_the_recorder(here: Path) -> None:
         "    recorder.loss(2.5)\n    recorder.metric('recompiles', 1)\n",
         encoding="utf-8",
     )
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
     one = measured(here)[0]
     assert (len(one.step_ms), one.warmup_steps, one.tokens_per_step) == (4, 1, 64.0)
     assert (one.final_loss, one.metrics) == (2.5, {"recompiles": 1.0})
@@ -366,7 +539,7 @@ def test_timing__from_outside(here: Path, capsys: Out) -> None:
             "    subprocess.Popen(['sleep', '30'], start_new_session=True)\n"
         )
         write_side(here / side, 10.0, lingering)
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
     assert "the times come from outside: the whole process" in capsys.readouterr().err
     assert all(len(one.step_ms) == 1 and 50 < one.mean_ms < 4000 for one in measured(here))
 
@@ -377,7 +550,7 @@ def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> N
         write_side(
             here / side, 10.0, "def train():\n    [print('{\"step_ms\": 5}') for _ in range(4)]"
         )
-    assert ab("--looks", "4", "--warmup-steps", "2", "--tokens-per-step", "512") == 0
+    assert ab("--looks", "6", "--warmup-steps", "2", "--tokens-per-step", "512") == 0
     one = measured(here)[0]
     assert (len(one.timed_ms), one.tokens_per_step) == (2, 512.0)
 
@@ -429,8 +602,11 @@ def train(told=train):
     said = capsys.readouterr().err
     assert words in said
     assert "pair 3" in said
-    assert "(2 pairs measured)" in said
-    assert len(measured(here)) == 4
+    assert "(4 pairs measured)" in said
+    assert "the head failed 2 times in a row" in said
+    void = [one for one in measured(here) if one.failed]
+    assert [(one.side, one.launch) for one in void] == [("head", 2), ("head", 3)]
+    assert len(measured(here)) == 8
 
 
 def test_trouble__a_base_that_does_not_build_ends_the_session(here: Path, capsys: Out) -> None:
@@ -440,28 +616,77 @@ def test_trouble__a_base_that_does_not_build_ends_the_session(here: Path, capsys
     said = capsys.readouterr().err
     assert "the base failed 2 times in a row" in said
     assert said.count("SyntaxError") == 1, "the same end of a log is told once"
-    assert "it exited with 1 (0 pairs measured)\n" in said
+    assert "it exited with 1 (2 pairs measured)\n" in said
     last = said.splitlines()[-1]
-    assert last.startswith("nothing was measured, and nothing can be judged: base, pair 2")
+    assert last == "nothing was measured, and nothing can be judged: base: it exited with 1"
 
 
-def test_trouble__of_one_launch_voids_its_pair(here: Path, capsys: Out) -> None:
-    """The next pair takes its place."""
-    write_side(
-        here / "head", 10.0, "def train(told=train):\n    told() if LAUNCH != 1 else exit(5)"
-    )
+def crashes_at(here: Path, launch: int, ms: float = 10.0) -> None:
+    """A head with one launch that dies, after some steps."""
+    dying = f"def train(told=train):\n    told({ms}, steps=6 if LAUNCH != {launch} else 2)\n"
+    write_side(here / "head", ms, f"{dying}    LAUNCH == {launch} and exit(5)")
+
+
+def test_trouble__of_one_launch_is_not_measured_away(here: Path, capsys: Out) -> None:
+    """A head that crashes sometimes is never clear: its void launch is kept, with its steps."""
+    crashes_at(here, 1)
     assert ab() == 0
-    assert "void pairs: 1" in capsys.readouterr().err
-    assert sorted({one.launch for one in measured(here)}) == [0, 2, 3, 4]
+    said = capsys.readouterr().err
+    assert "pair 2: void: head, pair 2: it exited with 5" in said
+    assert "a launch is void: nothing can be cleared any more, only a slowdown be proven" in said
+    assert "all 12 pairs were measured" in said
+    assert "nothing is proven either way\n" in said
+    assert "void launches: 1" in said
+    assert "ruled out" not in said
+    (void,) = [one for one in measured(here) if one.failed]
+    assert (void.side, void.launch, void.failed, len(void.step_ms)) == (
+        "head",
+        1,
+        "it exited with 5",
+        2,
+    )
+    assert sorted({one.launch for one in measured(here)}) == list(range(12))
 
 
-def test_trouble__an_unequal_pair_each_time_is_not_measured_for_ever(
-    here: Path, capsys: Out
+def test_trouble__of_one_launch_hides_no_slowdown(here: Path, capsys: Out) -> None:
+    """The other pairs can still prove it."""
+    crashes_at(here, 1, 14.0)
+    assert ab() == 0
+    assert "after 12 pairs it is clear: slower than the limit" in capsys.readouterr().err
+
+
+def test_trouble__ends_a_session_that_can_decide_nothing_any_more(here: Path, capsys: Out) -> None:
+    """Eight pairs prove a slowdown only where all of them are slower, and one is void."""
+    crashes_at(here, 2)
+    assert ab("--looks", "8") == 3
+    said = capsys.readouterr().err
+    assert "nothing can be cleared, and no slowdown can be proven any more" in said
+    assert "(3 pairs measured)" in said
+
+
+@pytest.mark.parametrize("claim", ["shared", "nan"])
+def test_trouble__a_harness_does_not_say_itself_who_disturbed_it(
+    here: Path, capsys: Out, claim: str
 ) -> None:
-    """A head that takes other steps than base cannot be compared."""
+    """A slow launch could be measured again for that; one that calls itself disturbed is void."""
+    more = f"""
+def train():
+    with open(os.environ["CI_SCORE_MEASUREMENTS"], "w") as stream:
+        stream.write('{{"step_ms": [1.0], "disturbances": {{"{claim}": "it says"}}}}\\n')
+"""
+    write_side(here / "head", 10.0, more)
+    assert ab() == 3
+    assert f"head, pair 1: {claim}: it says; expected a sound run" in capsys.readouterr().err
+
+
+def test_trouble__fewer_steps_than_the_other_side_are_void(here: Path, capsys: Out) -> None:
+    """A head that takes fewer steps than base cannot be compared."""
     write_side(here / "head", 10.0, "def train(told=train):\n    told(steps=3)")
     assert ab() == 3
-    assert "6 pairs were void (0 pairs measured)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "the head failed 2 times in a row: head, pair 2: 3 timed steps of head, 6 of base" in said
+    )
 
 
 def test_trouble__forks_that_linger_are_ended(here: Path, capsys: Out) -> None:
@@ -480,7 +705,7 @@ def train(told=train):
     assert ab() == 0
     assert "2 processes outlived the harness, and had to be ended" in capsys.readouterr().err
     left = [int(pid) for pid in pids.read_text("utf-8").split()]
-    assert len(left) == 8
+    assert len(left) == 12
     assert not any(map(lives, left))
 
 
@@ -496,15 +721,26 @@ def test_trouble__the_time_that_was_given_ends_it(here: Path, capsys: Out) -> No
     assert "void" not in said
 
 
+def test_trouble__a_launch_that_hangs_until_the_end_of_the_time_is_void(
+    here: Path, capsys: Out
+) -> None:
+    """There was time for a pair like those before: a slow one must not vanish."""
+    write_side(here / "head", 10.0, "import time\ntime.sleep(60 if LAUNCH == 1 else 0)")
+    assert ab("--max-minutes", "0.05") == 3
+    assert "void: head, pair 2: it took longer than" in capsys.readouterr().err
+    assert next((one.side, one.launch) for one in measured(here) if one.failed) == ("head", 1)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--looks", "3,8"], "give rising numbers of pairs from 4 to 64"),
+        (["--looks", "5,8"], "give rising numbers of pairs from 6 to 64"),
         (["--looks", "8,4"], "rising"),
         (["--looks", "x"], "rising"),
         (["--case", "a b"], "use up to 64 letters"),
         (["--timeout", "0"], "0"),
         (["--false-fail", "0.5"], "0.5"),
+        (["--limit", "0"], "0"),
         (["--config", "none.toml"], "none.toml"),
     ],
 )
@@ -567,8 +803,8 @@ def test_interrupted__what_was_measured_is_kept(
     for side in ("base", "head"):
         write_side(here / side, 10.0)
     assert ab() == 0
-    assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4]
-    assert len(measured(here)) == 8
+    assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4, 5, 6]
+    assert len(measured(here)) == 12
 
 
 def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out) -> None:
@@ -578,21 +814,21 @@ def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out)
     first = capsys.readouterr().err
     assert ab() == 0
     again = capsys.readouterr().err
-    assert "after 4 pairs it is clear" in again
-    assert again in first
+    assert "after 6 pairs it is clear" in again
+    assert all(line in first for line in again.splitlines())
     assert (here / "perf" / "measurements.jsonl").read_bytes() == before
 
 
 def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
     """Half a line and half a pair are dropped, and what follows stands on lines of its own."""
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
     lines = (here / "perf" / "measurements.jsonl").read_bytes().splitlines(keepends=True)
     state = session(here) | {"ending": None, "stopped": "", "looks": [], "next_pair": 2}
     (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
     (here / "perf" / "measurements.jsonl").write_bytes(b"".join(lines[:5]) + lines[5][:40])
-    assert ab("--looks", "4") == 0
-    assert sorted({one.launch for one in measured(here)}) == [0, 1, 2, 3]
-    assert len(measured(here)) == 8
+    assert ab("--looks", "6") == 0
+    assert sorted({one.launch for one in measured(here)}) == [0, 1, 2, 3, 4, 5]
+    assert len(measured(here)) == 12
 
 
 @pytest.mark.parametrize(
@@ -607,25 +843,27 @@ def test_resumed__another_plan_is_refused(
     here: Path, capsys: Out, change: Callable[[Path], object], words: str
 ) -> None:
     """Pairs of two programs or two cases would be mixed."""
-    assert ab("--case", "other", "--looks", "4") == 0
+    assert ab("--case", "other", "--looks", "6") == 0
     change(here)
     case = "other" if words == "programs" else "mine"
-    assert ab("--case", case, "--looks", "4") == 2
+    assert ab("--case", case, "--looks", "6") == 2
     said = capsys.readouterr().err
     assert "holds a session of another plan" in said
     assert words in said
-    assert ab("--case", case, "--looks", "4", "--fresh") == 0
+    assert ab("--case", case, "--looks", "6", "--fresh") == 0
 
 
-@pytest.mark.parametrize("change", [{"plan": []}, {"looks": [{}]}, {"next_pair": "x"}, {"void": 1}])
+@pytest.mark.parametrize(
+    "change", [{"plan": []}, {"looks": [{}]}, {"next_pair": "x"}, {"goal": 65}]
+)
 def test_resumed__a_damaged_session_is_refused(
     here: Path, capsys: Out, change: dict[str, Any]
 ) -> None:
     """It is named, and what was measured is left alone."""
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
     before = (here / "perf" / "measurements.jsonl").read_bytes()
     (here / "perf" / "session.json").write_text(json.dumps(session(here) | change), "utf-8")
-    assert ab("--looks", "4") == 2
+    assert ab("--looks", "6") == 2
     assert "expected a session" in capsys.readouterr().err
     assert (here / "perf" / "measurements.jsonl").read_bytes() == before
 
@@ -674,7 +912,7 @@ def test_progress__lives_on_a_terminal(here: Path) -> None:
     write_side(here / "base", 10.0)
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ci_score", *arguments("--looks", "5")],
+        [sys.executable, "-m", "ci_score", *arguments("--looks", "6")],
         env={**os.environ, "TERM": "xterm"},
         stderr=theirs,
     )
@@ -689,16 +927,16 @@ def test_progress__lives_on_a_terminal(here: Path) -> None:
         os.close(ours)
     assert process.wait(20) == 0
     text = seen.decode()
-    assert "\r0 of at most 5 pairs; " in text
-    assert "\r1 of at most 5 pairs, so far base 10.02 ms, head 10.02 ms; " in text
-    assert "4 of at most 5 pairs, so far +" in text
+    assert "\r0 of at most 8 pairs; " in text
+    assert "\r1 of at most 8 pairs, so far base 10.02 ms, head 10.02 ms; " in text
+    assert "4 of at most 8 pairs, so far base" in text
     assert "pair 1: base 10.0" in text
-    assert "after 5 pairs it is clear" in text
+    assert "after 6 pairs it is clear" in text
 
 
 def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
     """A job's log has no line that lives."""
-    assert ab("--looks", "4") == 0
+    assert ab("--looks", "6") == 0
     said = capsys.readouterr().err
     assert "\r" not in said
     assert said.count("pair 4: base 10.0") == 1

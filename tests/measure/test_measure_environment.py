@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -15,9 +17,11 @@ from typing import Any
 import pytest
 
 from ci_score.cli import execute
-from ci_score.measure import accelerators
+from ci_score.launches.lines import Launch
+from ci_score.measure import accelerators, load
 from ci_score.measure.accelerators import Reading, chosen, find_probe, throttles_of
 from ci_score.measure.launching import Done, Order
+from ci_score.measure.load import Load, load_by_others
 from ci_score.measure.processes import carriers, carries
 
 Out = pytest.CaptureFixture[str]
@@ -384,20 +388,26 @@ def sides(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def lines(sides: Path) -> list[dict[str, Any]]:
+    text = (sides / "perf" / "measurements.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def ab(*more: str) -> int:
     return execute(
         ["ab", "--base", "base", "--head", "head", "--harness", f"{sys.executable} bench.py",
-         "--looks", "4", *more]
+         "--looks", "6", *more]
     )  # fmt: skip
 
 
-def test_ab__a_throttled_launch_voids_its_pair(tools: Tools, sides: Path, capsys: Out) -> None:
-    """With the reason; a session in which all are void says so and judges nothing."""
+def test_ab__a_throttled_launch_counts_and_is_named(tools: Tools, sides: Path, capsys: Out) -> None:
+    """Heavier work lowers the clocks: a slow launch must not be able to excuse itself by that."""
     tools.nvidia({"clocks_throttle_reasons.active": "0x0000000000000040"})
-    assert ab() == 3
-    said = capsys.readouterr().err
-    assert "disturbed (throttled: hardware thermal slowdown in" in said
-    assert "6 pairs were void (0 pairs measured)" in said
+    assert ab() == 0
+    assert "head, pair 1: throttled (hardware thermal slowdown in" in capsys.readouterr().err
+    rows = lines(sides)
+    assert len(rows) == 12
+    assert all("hardware thermal slowdown" in row["disturbances"]["throttled"] for row in rows)
 
 
 def test_ab__a_power_cap_voids_nothing(tools: Tools, sides: Path) -> None:
@@ -408,13 +418,63 @@ def test_ab__a_power_cap_voids_nothing(tools: Tools, sides: Path) -> None:
     assert environment["throttled_share"] == {"software power cap": 1.0}
 
 
-def test_ab__somebody_else_on_the_device_voids_the_pair(
+def test_ab__is_not_judged_where_others_stay_on_the_device(
     tools: Tools, sides: Path, capsys: Out, neighbour: int
 ) -> None:
-    """Whoever was there before, or does not carry the launch's mark."""
+    """Whoever was there before, or does not carry the launch's mark; one pair is measured again."""
     tools.nvidia(processes=[("GPU-0", neighbour)])
     assert ab() == 3
-    assert "disturbed (shared: 1 other process on the accelerator)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    words = "disturbed (1 other process on the accelerator)"
+    assert f"pair 1: {words}: it is measured again" in said
+    assert "others disturbed 2 pairs, and only 1 may be measured again" in said
+    assert [row["launch"] for row in lines(sides)] == [0, 0, 1, 1]
+    assert ab() == 3
+    assert len(lines(sides)) == 4
+    assert ab("--more-pairs", "4") == 2
+
+
+def test_ab__measures_a_pair_again_that_others_disturbed(
+    tools: Tools, sides: Path, neighbour: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines stay, marked, and the pair in its place has a number of its own."""
+    monkeypatch.setattr(accelerators, "TOOL_EVERY", 0.02)
+    # The second pair's launches let a visitor in, and live until the driver has seen it.
+    (sides / "bench.py").write_text(
+        f"{STEPS}\nimport time\nend = time.monotonic() + 20\n"
+        "if launch == 1:\n    open('../visited', 'w').close()\n"
+        "while os.path.exists('../visited') and time.monotonic() < end:\n    time.sleep(0.005)\n",
+        encoding="utf-8",
+    )
+    visitor = f"""
+import os
+visited = {str(sides / "visited")!r}
+if "pid" in asked and os.path.exists(visited):
+    state["processes"] = [("GPU-0", {neighbour})]
+    os.remove(visited)
+"""
+    tools.nvidia()
+    source = NVIDIA_SMI.format(state=str(tools.state))
+    tools.install(
+        "nvidia-smi", source.replace('if "pid" in asked:', f'{visitor}if "pid" in asked:')
+    )
+    assert ab() == 0
+    rows = lines(sides)
+    assert sorted({row["launch"] for row in rows}) == list(range(7))
+    assert {row["launch"] for row in rows if "shared" in row["disturbances"]} == {1}
+    assert ab() == 0
+    assert lines(sides) == rows
+    assert execute(["run", "--measurements", "perf"]) == 0
+
+
+def test_ab__counts_a_pair_that_others_disturbed_where_the_policy_accepts_that(
+    tools: Tools, sides: Path, neighbour: int
+) -> None:
+    """As of a harness whose work a daemon does, which looks like somebody else."""
+    tools.nvidia(processes=[("GPU-0", neighbour)])
+    (sides / "policy.toml").write_text("schema = 1\n[environment]\nreject = ['nan']\n", "utf-8")
+    assert ab("--config", "policy.toml") == 0
+    assert len(lines(sides)) == 12
 
 
 def test_ab__its_own_processes_are_no_strangers(
@@ -449,8 +509,70 @@ def test_ab__of_no_accelerator_disturbs_nothing(tools: Tools, sides: Path) -> No
     """A machine without one is measured as well."""
     assert ab() == 0
     environment = json.loads((sides / "perf" / "environment.json").read_text("utf-8"))
-    assert environment["launches"] == 8
+    assert environment["launches"] == 12
     assert "accelerator" not in environment
+
+
+# --- load by others on the CPU ------------------------------------------------------------------
+
+
+def loaded(**seconds: float) -> str:
+    """What is said of ten seconds on four CPUs."""
+    before = Load(at=0.0, cpus=4, busy=100.0, idle=100.0, stolen=5.0, own=50.0)
+    spent = {"busy": 10.0, "idle": 30.0, "stolen": 0.0, "own": 10.0, "at": 10.0} | seconds
+    after = {name: getattr(before, name) + value for name, value in spent.items()}
+    return load_by_others(before, replace(before, **after))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ({}, ""),
+        ({"stolen": 0.3}, ""),
+        ({"stolen": 2.0, "idle": 28.0}, "CPU steal 17 %"),
+        # All CPUs are busy, with the launch's own threads.
+        ({"busy": 40.0, "idle": 0.0, "own": 40.0}, ""),
+        ({"busy": 40.0, "idle": 0.0, "own": 35.0}, ""),
+        ({"busy": 40.0, "idle": 0.0, "own": 20.0}, "others used 2.0 of 4 CPUs, and none was free"),
+        # Others are busy, and leave CPUs free.
+        ({"busy": 35.0, "idle": 5.0, "own": 10.0}, ""),
+        # The kernel's counters are too coarse for it.
+        ({"at": 1.0, "stolen": 2.0}, ""),
+    ],
+)
+def test_load__is_seen_only_where_it_cannot_be_the_launchs_own(
+    seconds: dict[str, float], words: str
+) -> None:
+    """Stolen time, or time of others while no CPU was free."""
+    assert loaded(**seconds) == words
+
+
+def test_load__where_nobody_counts_is_not_invented(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without these counters, or with others."""
+    monkeypatch.setattr(load, "COUNTERS", Path("/no/such/file"))
+    assert Load.now() is None
+    assert load_by_others(None, None) == ""
+
+
+def test_load__of_others_beside_a_launch_is_told(
+    tools: Tools, sides: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real processes that want every CPU, beside real launches."""
+    monkeypatch.setattr(load, "LEAST_SECONDS", 0.2)
+    monkeypatch.setattr(load, "NONE_FREE", 0.3)
+    busy = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass\n"
+    (sides / "bench.py").write_text(busy.format(0.5) + STEPS, encoding="utf-8")
+    command = [sys.executable, "-c", busy.format(60)]
+    count = 3 * len(os.sched_getaffinity(0))
+    others = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        assert ab() == 3
+    finally:
+        for process in others:
+            process.kill()
+            process.wait()
+    told = [row["disturbances"].get("shared", "") for row in lines(sides)]
+    assert any(re.search("others used .* CPUs, and none was free|CPU steal", one) for one in told)
 
 
 def test_order__tells_the_launch_apart(tmp_path: Path) -> None:
@@ -469,4 +591,6 @@ def test_order__tells_the_launch_apart(tmp_path: Path) -> None:
     told = order.told()
     assert f"CI_SCORE_MEASUREMENTS={told['CI_SCORE_MEASUREMENTS']}" == order.mark
     assert told["PYTHONPATH"] == f"{tmp_path / 'b'}:own"
-    assert Done(order, None, "it broke").words == "base, pair 4: it broke"
+    launch = Launch.model_validate({"schema": 1, "step_ms": [1.0]})
+    done = Done(order, launch).void("it broke\n  | its log")
+    assert (done.gist, done.launch.failed) == ("base, pair 4: it broke", "it broke")

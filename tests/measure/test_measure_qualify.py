@@ -199,6 +199,22 @@ def test_command__a_harness_that_fails_qualifies_nothing(here: Path, capsys: Out
     assert not (here / "qualification" / "qualification.json").exists()
 
 
+def test_command__a_harness_that_fails_once_qualifies_nothing(here: Path, capsys: Out) -> None:
+    """What is void on a quiet machine would be void in every session, too."""
+    faulty = (
+        (here / "bench.py").read_text("utf-8").replace("print", "launch == 3 and exit(5)\nprint")
+    )
+    (here / "bench.py").write_text(faulty, encoding="utf-8")
+    assert execute(["qualify", "--dir", "code", *HARNESS]) == 3
+    assert "nothing is qualified" in capsys.readouterr().err
+
+
+def test_qualify__needs_pairs_enough_to_prove_what_it_plants() -> None:
+    """Fewer than eight pairs prove nothing, whatever they show."""
+    assert launches(0.002).trusted
+    assert min(PAIRS, PLANTED_PAIRS) >= 8
+
+
 def test_command__a_named_qualification_counts_alone(here: Path) -> None:
     """`ab --qualification`: one of another machine is told as such."""
     Path("other.json").write_text(json.dumps(record()), encoding="utf-8")
@@ -216,17 +232,16 @@ POLICY = "schema = 1\nrules = 'training'\n[measure]\nqualified = {demanded}\n"
 @pytest.mark.parametrize(
     ("demanded", "says", "code", "words"),
     [
-        ("true", {"gate_at": 0.05}, 1, "confirmed"),
-        ("true", {"gate_at": 0.10}, 0, "only reported: the machine can gate at 10%"),
-        ("true", {"not_qualified": "it expired"}, 0, "the machine is not qualified (it expired)"),
-        ("true", {}, 0, "the machine is not qualified (nothing says that it is)"),
-        ("false", {"not_qualified": "it expired"}, 1, "confirmed"),
+        ("true", {"gate_at": 0.05}, 3, "the branch's record of it says nothing of that"),
+        ("true", {"not_qualified": "it expired"}, 3, "a qualified machine (it expired)"),
+        ("true", {}, 3, "a qualified machine (nothing says that this one is)"),
+        ("false", {"not_qualified": "it expired"}, 1, "proven"),
     ],
 )
-def test_judge__fails_only_on_a_qualified_machine_where_the_policy_wants_one(
+def test_judge__wants_a_qualified_machine_where_the_policy_does(
     here: Path, capsys: Out, demanded: str, says: dict[str, Any], code: int, words: str
 ) -> None:
-    """Else it reports, with the reason."""
+    """What a session says of itself is not enough: the branch's record has to know it, too."""
     perf = here / "perf"
     perf.mkdir()
     rows = [

@@ -236,12 +236,13 @@ def _cases(policy: Policy) -> Iterator[Mistake]:
             )
         if rule.model_fields_set <= {"match"}:
             yield place, "nothing but `match`", "what holds for these cases, such as `required`"
-        if rule.measure and "false_fail" in rule.measure.model_fields_set:
-            yield (
-                (*place, "measure", "false_fail"),
-                "the chance of a whole report for some cases",
-                "`false_fail` in [measure]",
-            )
+        for key in ("false_fail", "tests"):
+            if rule.measure and key in rule.measure.model_fields_set:
+                yield (
+                    (*place, "measure", key),
+                    "what a whole report shares, for some cases",
+                    f"`{key}` in [measure]",
+                )
 
 
 def _globs(place: Place, globs: Iterable[str]) -> Iterator[Mistake]:

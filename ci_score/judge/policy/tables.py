@@ -71,9 +71,11 @@ class Measure(Table):
     looks: Annotated[
         tuple[Annotated[int, Field(ge=6, le=64)], ...] | None,
         Lax,
+        # `ab` may add a look that can prove something, and a line has 16 of them at most.
         Field(
+            max_length=15,
             description="After how many pairs `ci-score ab` looks whether it is clear: rising"
-            " numbers. Without this key 6 and 12, or 8, 16 and 24 where the limit is at most 3 %."
+            " numbers. Without this key 6 and 12, or 8, 16 and 24 where the limit is at most 3 %.",
         ),
     ] = None
     tests: Annotated[
@@ -183,7 +185,7 @@ class CaseRule(Table):
         bool, Field(description="Whether a report without such a case is *not judged*.")
     ] = False
     measure: Annotated[
-        Measure | None, Field(description="As `[measure]`, without `false_fail`.")
+        Measure | None, Field(description="As `[measure]`, without `false_fail` and `tests`.")
     ] = None
     environment: Annotated[EnvironmentRules | None, Field(description="As `[environment]`.")] = None
     model: Annotated[Model | None, Field(description="As `[model]`.")] = None

@@ -1,0 +1,175 @@
+"""A session's folder: what was measured, and where the session stands.
+
+Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
+again. `session.json` holds the plan and the looks. A session that was interrupted goes on by them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from ci_score.errors import BadInputError, WrongUseError
+from ci_score.files.disk import write_atomically
+from ci_score.files.strict_json import parse, validate
+from ci_score.judge import MOST_PAIRS
+from ci_score.launches import read_launches
+from ci_score.measure.launching import line_of
+from ci_score.measure.schedule import Look, goal_with
+from ci_score.measure.session import FINISHED, Ending, Pair, Plan, Session
+
+MEASUREMENTS, SESSION, LOGS, PROFILES = "measurements.jsonl", "session.json", "logs", "profiles"
+SCHEMA = 2
+
+
+class _Saved(BaseModel):
+    """What `session.json` says, beside the pairs."""
+
+    schema_: Annotated[Literal[2], Field(alias="schema")]
+    plan: dict[str, Any]
+    next_pair: int
+    goal: Annotated[int, Field(ge=1, le=MOST_PAIRS)]
+    was_extended: bool
+    timed_from: str
+    looks: list[Look]
+    notes: list[str]
+    ending: Ending | None
+    stopped: str
+
+
+def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Session:
+    """The session in a folder, to go on with; or a new one.
+
+    `more_pairs` are added to one that is finished.
+    """
+    session_file, lines = out / SESSION, out / MEASUREMENTS
+    if more_pairs and (fresh or not session_file.exists()):
+        raise WrongUseError(
+            f"--more-pairs adds to a finished session, and {out} has none to add to; measure one"
+            " first, without --more-pairs and --fresh"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
+    if lines.exists() and not session_file.exists():
+        raise WrongUseError(f"{lines} is there and of no session; give another --out")
+    if fresh:
+        _clear(out)
+    if session_file.exists():
+        session = _continued(out, plan)
+        if more_pairs:
+            _extend(session, more_pairs)
+        return session
+    if plan.seed is None:
+        # Nobody can know it before, and so nobody can fit the work to it.
+        plan = replace(plan, seed=random.SystemRandom().getrandbits(32))
+    return Session(plan)
+
+
+def _continued(out: Path, plan: Plan) -> Session:
+    saved = _saved(out / SESSION)
+    if plan.seed is None:
+        plan = replace(plan, seed=saved.plan.get("seed"))
+    changed = _changed(saved.plan, plan.fixed())
+    if changed:
+        raise WrongUseError(
+            f"{out} holds a session of another plan ({changed}); give --fresh to begin anew, or"
+            " another --out"
+        )
+    lines = out / MEASUREMENTS
+    pairs = _pairs(lines)
+    # A kill may have come between the two lines of a pair, or within one.
+    write_atomically(lines, "".join(line_of(launch) for pair in pairs for launch in pair))
+    repeated = [pair for pair in pairs if plan.repeats(pair)]
+    session = Session(
+        plan,
+        pairs=[pair for pair in pairs if pair not in repeated],
+        disturbed=repeated,
+        looks=saved.looks,
+        notes=saved.notes,
+        # The kill may also have come between the lines of a pair and this file.
+        next_pair=max([saved.next_pair, *(head.launch + 1 for head, _ in pairs)]),
+        goal=saved.goal,
+        was_extended=saved.was_extended,
+        timed_from=saved.timed_from,
+    )
+    if saved.ending in (*FINISHED, Ending.DISTURBED):
+        session.stop(saved.ending, saved.stopped)
+    return session
+
+
+def _extend(session: Session, more: int) -> None:
+    """Makes a finished session go on; one that was interrupted has its own pairs to measure yet."""
+    if session.ending is None:
+        if session.was_extended:
+            return
+        raise WrongUseError(
+            f"the session has measured {len(session.pairs)} of {session.goal} pairs; let the same"
+            " command without --more-pairs finish it first"
+        )
+    if session.ending is Ending.DISTURBED:
+        raise WrongUseError(session.stopped)
+    goal = goal_with(more, len(session.pairs), session.plan.looks)
+    if goal > MOST_PAIRS:
+        raise WrongUseError(
+            f"--more-pairs {more}: that makes {goal} pairs, and a session has at most {MOST_PAIRS}"
+        )
+    session.goal, session.was_extended = goal, True
+    session.ending, session.stopped = None, ""
+
+
+def save(session: Session, out: Path) -> None:
+    """Where the session stands."""
+    state = {
+        "schema": SCHEMA,
+        "plan": session.plan.fixed(),
+        "next_pair": session.next_pair,
+        "goal": session.goal,
+        "was_extended": session.was_extended,
+        "timed_from": session.timed_from,
+        "looks": [asdict(look) for look in session.looks],
+        "notes": session.notes,
+        "ending": session.ending,
+        "stopped": session.stopped,
+    }
+    write_atomically(out / SESSION, json.dumps(state, indent=2) + "\n")
+
+
+def _saved(path: Path) -> _Saved:
+    try:
+        return validate(_Saved, parse(path.read_bytes(), path.name), path.name)
+    except (OSError, BadInputError):
+        raise BadInputError(
+            str(path), found="something else", expected="a session; give --fresh to begin anew"
+        ) from None
+
+
+def _clear(out: Path) -> None:
+    """Takes away what an earlier session left, and nothing else."""
+    for name in (MEASUREMENTS, SESSION):
+        (out / name).unlink(missing_ok=True)
+    for name in (LOGS, PROFILES):
+        shutil.rmtree(out / name, ignore_errors=True)
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs between two plans; empty where nothing does."""
+    keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
+    return "; ".join(f"{key}: {before.get(key)} then, {now.get(key)} now" for key in keys)
+
+
+def _pairs(path: Path) -> list[Pair]:
+    if not path.exists():
+        return []
+    sides: dict[int, dict[str, Any]] = {}
+    for launch in read_launches(path.read_bytes(), path.name, planted=True):
+        sides.setdefault(launch.launch, {})[launch.side] = launch
+    return [(both["head"], both["base"]) for _, both in sorted(sides.items()) if len(both) == 2]

@@ -1,0 +1,250 @@
+"""What an A/B session was asked to do, what it has measured, and what that says."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
+from ci_score.launches import Launch
+from ci_score.measure.launching import Order
+from ci_score.measure.schedule import ANSWERS, Answer, Look, Side
+
+SHARED, THROTTLED = "shared", "throttled"
+# Of the planned pairs, one in so many may be measured again.
+PAIRS_A_REPEAT = 8
+# How much slower a pair to come is taken to be, to see whether anything can be proven with it.
+FAR_SLOWER = 1e6
+# Head and base of one pair.
+Pair = tuple[Launch, Launch]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a session was asked to do; a session goes on only by the same plan.
+
+    `limit` and `warn` are shares of the time of a step. `seed` throws the coins; None is a fresh
+    one for each session. `programs` tells the code of each side apart, as far as it is known. The
+    sides of a `planted` session are one program, made slower on purpose: it tells about the machine
+    alone. `repeats_shared` says that pairs which others disturbed are measured again.
+    """
+
+    base: str
+    head: str
+    harness: tuple[str, ...]
+    case: str
+    looks: tuple[int, ...]
+    false_fail: float
+    limit: float
+    seed: int | None
+    timeout: float
+    warn: float | None = None
+    tests: int = 1
+    repeats_shared: bool = True
+    warmup_steps: int | None = None
+    tokens_per_step: float | None = None
+    imports: tuple[str, ...] = ("",)
+    programs: Mapping[str, str] = field(default_factory=dict)
+    planted: bool = False
+
+    @property
+    def least_to_prove(self) -> int:
+        """How many sound pairs it takes to prove any slowdown."""
+        return planned_looks(self.limit, (1,), self.false_fail, self.tests)[-1]
+
+    def folder(self, side: Side) -> Path:
+        """Where a side's code is."""
+        return Path(self.head if side == "head" else self.base)
+
+    def order(
+        self, side: Side, number: int, place: int, logs: Path, environment: Mapping[str, str]
+    ) -> Order:
+        """A launch of a side; the name of what it writes is its own."""
+        folder = self.folder(side)
+        paths = tuple(path for name in self.imports if (path := folder / name).is_dir())
+        return Order(
+            side=side,
+            pair=number,
+            place=place,
+            folder=folder,
+            other_folder=self.folder("base" if side == "head" else "head"),
+            paths=paths,
+            log=logs / f"{number + 1:02}-{side}.log",
+            measurements=logs / f"{number + 1:02}-{side}.line",
+            environment=environment,
+        )
+
+    def repeats(self, pair: Pair) -> bool:
+        """Whether a pair is measured again. A void one is not: its side may be the reason."""
+        is_void = any(one.failed for one in pair)
+        is_shared = any(SHARED in one.disturbances for one in pair)
+        return self.repeats_shared and is_shared and not is_void
+
+    def fixed(self) -> dict[str, Any]:
+        """What must not change between the sittings of a session, as its file has it."""
+        known: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del known["timeout"]
+        return known
+
+
+class Ending(StrEnum):
+    """Why a session stopped."""
+
+    CLEAR = "it is clear"
+    ALL_PAIRS = "all pairs were measured"
+    HOPELESS = "nothing can be decided any more"
+    TIME = "the time was used up"
+    DISTURBED = "others disturbed it too often"
+    BROKEN = "a side is broken"
+    INTERRUPTED = "it was interrupted"
+
+
+# A session that ended so goes on only if pairs are added, and a disturbed one not at all.
+FINISHED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.HOPELESS)
+JUDGED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the pairs say: shares of time, and no end of the interval where there is none."""
+
+    answer: Answer
+    slower: float
+    low: float
+    high: float
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it proves nothing either way."""
+        return self.answer is Answer.UNCLEAR
+
+
+@dataclass(slots=True)
+class Session:
+    """What was measured so far.
+
+    `pairs` are those that count, void ones too; `disturbed` those that were measured again. It ends
+    after `goal` pairs at the latest. A session to which pairs were added looks only then.
+    """
+
+    plan: Plan
+    pairs: list[Pair] = field(default_factory=list)
+    disturbed: list[Pair] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    next_pair: int = 0
+    goal: int = 0
+    was_extended: bool = False
+    timed_from: str = ""
+    ending: Ending | None = None
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        self.goal = self.goal or self.plan.looks[-1]
+
+    def stop(self, ending: Ending, words: str) -> None:
+        """It ends here."""
+        self.ending, self.stopped = ending, words
+
+    def seen(self) -> Seen:
+        """What the judge of `run` sees in the pairs so far."""
+        judged = judge_pairs(*self._times(), **self._rules())
+        answer = ANSWERS.get(judged.outcome, Answer.UNCLEAR)
+        return Seen(answer, judged.estimate, judged.low, judged.high)
+
+    def pairs_to_settle(self) -> int | None:
+        """How many pairs like these would probably decide it; None where no number would."""
+        return judge_pairs(*self._times(), **self._rules()).more
+
+    @property
+    def may_be_extended(self) -> bool:
+        """Whether more pairs could settle it: the planned ones are measured, and none is void."""
+        return self.ending in FINISHED and not self.void
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the pairs that are still to come could prove a slowdown."""
+        head, base = self._times()
+        count = len(head)
+        return any(
+            judge_pairs(
+                [*head, *[FAR_SLOWER] * (pairs - count)],
+                [*base, *[1.0] * (pairs - count)],
+                **self._rules(),
+            ).outcome
+            == "fail"
+            for pairs in {*self.plan.looks, self.goal}
+            if count < pairs <= self.goal
+        )
+
+    def _rules(self) -> dict[str, Any]:
+        plan = self.plan
+        per = self._tokens_or_one()
+        ticks = (one.resolution_ms / per(one) for one in self._sound())
+        return {
+            "limit": plan.limit,
+            "warn": plan.warn,
+            "false_fail": plan.false_fail,
+            "looks": plan.looks,
+            "tests": plan.tests,
+            "resolution": max(ticks, default=0.0),
+        }
+
+    def _times(self) -> tuple[list[float], list[float]]:
+        """The times of head and base; NaN is a void launch."""
+        per = self._tokens_or_one()
+        times = [
+            [math.nan if one.failed else one.mean_ms / per(one) for one in pair]
+            for pair in self.pairs
+        ]
+        return [head for head, _ in times], [base for _, base in times]
+
+    def _tokens_or_one(self) -> Callable[[Launch], float]:
+        """What the times are divided by: tokens, where all sound launches tell theirs."""
+        tells_tokens = all(one.tokens_per_step for one in self._sound())
+        return lambda one: (one.tokens_per_step or 1.0) if tells_tokens else 1.0
+
+    def _sound(self) -> list[Launch]:
+        return [one for pair in self.pairs for one in pair if not one.failed]
+
+    def mean_ms(self, side: Side) -> float:
+        """The median launch of a side; NaN where none is sound."""
+        times = [one.mean_ms for one in self._sound() if one.side == side]
+        return statistics.median(times) if times else math.nan
+
+    @property
+    def sound_pairs(self) -> int:
+        """How many pairs have two launches that can be used."""
+        return sum(not any(one.failed for one in pair) for pair in self.pairs)
+
+    @property
+    def void(self) -> list[Launch]:
+        """The launches without a usable time, which forbid that it is clear in head's favour."""
+        return [one for pair in self.pairs for one in pair if one.failed]
+
+    @property
+    def most_repeats(self) -> int:
+        """How many pairs may be measured again."""
+        return max(1, self.goal // PAIRS_A_REPEAT)
+
+    @property
+    def answer(self) -> Answer:
+        """What the last look found."""
+        return self.looks[-1].answer if self.looks else Answer.UNCLEAR
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether it ended as a session may, with pairs enough to say anything."""
+        return self.sound_pairs >= LEAST_PAIRS and self.ending in JUDGED
+
+
+def share_in_words(share: float) -> str:
+    """A part of something as a change of it: `+3.2 %`, `−0.4 %`, and no zero with a minus."""
+    # Adding zero takes the sign from a negative one.
+    return f"{round(share * 100, 1) + 0.0:+.1f} %".replace("-", "\u2212")
