@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 from ci_score.compare import compared
 from ci_score.judge import decide, exit_code
@@ -142,7 +143,7 @@ def _around(change: float, spread: float, count: int) -> tuple[float, ...]:
     return tuple(100.0 * (1.0 + change + spread * place / max(middle, 0.5)) for place in places)
 
 
-def _timed(ms: float, **fields: object) -> Judged:
+def _timed(ms: float, **fields: Any) -> Judged:
     return case(card=scorecard(ms, TOKENS / ms * 1000.0), **fields)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -19,7 +20,10 @@ from ci_score.judge.signed_ranks import averages, chance, places_from_the_end
 from ci_score.model.verdict import Outcome
 from tests.builders import shared
 
-CALLS = {"judge_pairs": judge_pairs, "judge_history": judge_history}
+CALLS: dict[str, Callable[..., Judgement]] = {
+    "judge_pairs": judge_pairs,
+    "judge_history": judge_history,
+}
 ORDER = list(Outcome)
 NAN = math.nan
 
