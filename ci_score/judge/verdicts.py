@@ -175,10 +175,11 @@ def _judged_case(
         weighed_by_metric[change.metric].change if change.metric in weighed_by_metric else change
         for change in trial.changes
     )
-    regressed = any(
+    doubts = [one.unjudged for one in weighed_by_metric.values() if one.unjudged]
+    # What may be slower is shown as well, and said as not proven.
+    regressed = Unjudged.UNCLEAR in doubts or any(
         change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in changes
     )
-    doubts = [one.unjudged for one in weighed_by_metric.values() if one.unjudged]
     verdict = verdict_of(trial, baseline, changes, _first_to_block(doubts, policy))
     return _judged(
         trial,

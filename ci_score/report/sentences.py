@@ -194,19 +194,20 @@ def _not_tried(parts: Sequence[str]) -> str:
 
 def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
     if void == pairs:
-        return f"{_UNCLEAR}; no pair has times on both sides"
+        return "no pair has times on both sides"
+    words = f"{plural(pairs, 'pair')} cannot tell {_WHETHER}"
     if more is None:
-        return f"{_UNCLEAR} with {plural(pairs, 'pair')}, and {_SO_NEAR}"
-    return f"{_UNCLEAR} with {plural(pairs, 'pair')}; {more} pairs would probably settle it"
+        return f"{words}, and more would hardly: it is so near the limit, or the noise so large"
+    return f"{words}; about {more} pairs would"
 
 
 def _unclear_history(runs: int, enough: int, launches: int) -> str:
     if runs < enough:
         # A record keeps no more runs than some policies' `false_fail` would need.
-        return f"{_UNCLEAR} from {runs} earlier runs ({enough} can prove it); {_BESIDE}"
+        return f"{runs} earlier runs cannot tell {_WHETHER} ({enough} can); {_BESIDE}"
     if launches:
-        return f"{_UNCLEAR} from one launch; a second one can prove it, and so can pairs ({_AB})"
-    return f"{_UNCLEAR}: earlier runs stood out as well; {_BESIDE}"
+        return f"one launch cannot tell {_WHETHER}; a second one can prove it, or pairs ({_AB})"
+    return f"the branch's runs cannot tell {_WHETHER}: some stood out as well; {_BESIDE}"
 
 
 def _void_launches(head: int, base: int) -> str:
@@ -222,10 +223,9 @@ def small_share(value: float) -> str:
 
 # --- the table ----------------------------------------------------------------------------------
 
-_UNCLEAR = "not clear"
+_WHETHER = "whether it is slower than the limit"
 _AB = "`ci-score ab`"
 _BESIDE = f"head and base measured side by side ({_AB}) would tell"
-_SO_NEAR = "so near the limit, or so noisy, that more would hardly settle it"
 _MEANINGLESS = "the parity with {partner} means nothing: "
 _TO_CHECK = (
     "check that its job uploads ci-score.json under the name in `baseline-artifact`, how long"

@@ -119,18 +119,21 @@ def _where(case: Judged) -> Iterable[str]:
         explanation = case.explanation
         parts = rows.part_rows(explanation)
         places = common_places(parts)
-        yield f"Where the {delta_milliseconds(explanation.delta_ms)} went\n" + table(
-            (
-                row.name,
-                milliseconds(row.base_ms),
-                milliseconds(row.head_ms),
-                delta_at(row.delta_ms, places),
+        yield (
+            f"Where the {delta_milliseconds(explanation.delta_ms)} went{words.if_unproven(case)}\n"
+            + table(
+                (
+                    row.name,
+                    milliseconds(row.base_ms),
+                    milliseconds(row.head_ms),
+                    delta_at(row.delta_ms, places),
+                )
+                for row in parts
             )
-            for row in parts
         )
     elif case.contributions:
         places = common_places(case.contributions)
-        yield "Where the time changed most\n" + table(
+        yield f"Where the time changed most{words.if_unproven(case)}\n" + table(
             (
                 f"{part.kind} {part.name}",
                 milliseconds(part.base_ms),

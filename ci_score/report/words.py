@@ -11,7 +11,7 @@ from ci_score.model.metrics import metric_of, significant
 from ci_score.model.reasons import Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.scorecard import Bottleneck, Parity, Scorecard
-from ci_score.model.verdict import Change, Outcome
+from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.numbers import milliseconds
 from ci_score.report.sentences import sentence, sentences
 
@@ -180,9 +180,18 @@ def headline_delta(change: Change | None, *, named: bool = False) -> str:
 
 def is_slower(case: Judged) -> bool:
     """Whether there is a slowdown to explain, by the verdict and not only by the numbers."""
-    return case.verdict is not None and any(
-        change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in case.changes
+    if case.verdict is None:
+        return False
+    worse = (Outcome.FAIL, Outcome.WARN)
+    return case.verdict.unjudged is Unjudged.UNCLEAR or any(
+        change.outcome in worse or change.accepted for change in case.changes
     )
+
+
+def if_unproven(case: Judged) -> str:
+    """Behind what differs most: whether that may be noise."""
+    unclear = case.verdict is not None and case.verdict.unjudged is Unjudged.UNCLEAR
+    return " (not proven)" if unclear else ""
 
 
 def to_try(case: Judged) -> list[str]:

@@ -194,7 +194,10 @@ def test_base__of_few_pairs_is_not_clear(here: Path) -> None:
     shutil.copy(here / "ci-score" / "ci-score.json", here / "main.json")
     two = [*rows("head", 131.0)][:2] + [*rows("base", 129.0)][:2]
     record = judged(here, *two, baseline="main.json", code=3)
-    assert "not clear with 2 pairs; 6 pairs would probably settle it" in headline(record)
+    assert (
+        "2 pairs cannot tell whether it is slower than the limit; about 6 pairs would"
+        in headline(record)
+    )
 
 
 def test_base__that_is_not_the_branch_s_is_asked_about(here: Path) -> None:
