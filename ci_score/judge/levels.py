@@ -64,9 +64,9 @@ def level_changes(scores: Sequence[float], least: float) -> list[LevelChange]:
     run = max(0, len(scores) - LOOKS_BACK)
     while run < len(scores):
         seen, sign = run, levels.moved_at(run)
-        while run < len(scores) and levels.moved_at(run) == sign:
+        while run < min(len(scores), seen + GAP) and levels.moved_at(run) == sign:
             run += 1
-        if sign and (change := _placed(levels.scores, seen, run, sign, found)):
+        if sign and (change := _placed(levels.scores, seen, sign, found)):
             rest = [
                 score - change.size * change.done_at(at) for at, score in enumerate(levels.scores)
             ]
@@ -120,10 +120,10 @@ def _furthest(blocks: Sequence[float], level: float) -> float:
 
 
 def _placed(
-    scores: Sequence[float], seen: int, until: int, sign: int, earlier: Sequence[LevelChange]
+    scores: Sequence[float], seen: int, sign: int, earlier: Sequence[LevelChange]
 ) -> LevelChange | None:
     """Where it happened: at one place, unless a slow change describes the runs far better."""
-    around = range(max(0, seen - LOOKED_THROUGH), max(until, min(len(scores), seen + GAP)))
+    around = range(max(0, seen - LOOKED_THROUGH), min(len(scores), seen + GAP))
     first = max(around.start + 2, earlier[-1].new + 1 if earlier else 0)
     places = range(first, around.stop - 1)
     # One odd run is no level: each counts as the middle one of itself and its neighbours.

@@ -14,6 +14,7 @@ from ci_score.judge.evidence import comparable_points
 from ci_score.judge.levels import LEAST_RUNS, LevelChange, level_changes
 from ci_score.judge.policy import CaseRules, Policy, rules_of
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
+from ci_score.model.reasons import ENDLESS
 from ci_score.model.record import MOST_BETWEEN, MOST_TRENDS, HistoryPoint, Measured, Trend
 
 # Smaller changes are not worth anybody's time.
@@ -49,16 +50,16 @@ def _of_case(case: Measured, rules: CaseRules, history: Sequence[HistoryPoint]) 
 def trends_of(metric: Metric, history: Sequence[HistoryPoint]) -> list[Trend]:
     """The trends of one series: points of one case, measured alike, the oldest first."""
     measured = [
-        (point, value)
+        (point, value, score)
         for point in history
-        if (value := point.number(metric.name)) is not None and (value > 0 or not metric.relative)
+        if (value := point.number(metric.name)) is not None
+        and (value > 0 or not metric.relative)
+        and abs(score := metric.score(value)) < ENDLESS
     ]
     if len(measured) < LEAST_RUNS:
         return []
-    points, values = zip(*measured, strict=True)
-    changes = level_changes(
-        [metric.score(value) for value in values], metric.limit_score(LEAST_CHANGE)
-    )
+    points, values, scores = zip(*measured, strict=True)
+    changes = level_changes(scores, metric.limit_score(LEAST_CHANGE))
     starts = [0, *(change.new for change in changes)]
     ends = [*(change.old for change in changes[1:]), len(values)]
     told = []
@@ -80,7 +81,7 @@ def _told(
     """A change, told as commits and values: those of the runs on either side."""
     last, first = points[change.last], points[change.first]
     before, after = statistics.median(old), statistics.median(new)
-    delta = (after - before) / before if metric.relative else after - before
+    delta = metric.delta_of_score(metric.score(after) - metric.score(before))
     between = history[history.index(last) + 1 : history.index(first)]
     commits = dict.fromkeys(point.commit for point in between if point.commit)
     return Trend(

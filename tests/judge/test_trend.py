@@ -11,7 +11,7 @@ from ci_score.compare import Workload, measured_case
 from ci_score.judge.levels import LEAST_RUNS
 from ci_score.judge.trend import trends_of
 from ci_score.model.environment import Environment
-from ci_score.model.metrics import KERNELS, STEP_TIME, THROUGHPUT, metric_named
+from ci_score.model.metrics import KERNELS, STEP_TIME, THROUGHPUT, metric_named, user_metric
 from ci_score.model.record import MOST_BETWEEN, HistoryPoint, Judged, Record
 from ci_score.model.stages import Baseline, CaseInput
 from ci_score.model.verdict import Outcome
@@ -161,11 +161,22 @@ def test_trend__of_a_count_is_exact() -> None:
     assert (place(trend.last_before), place(trend.first_after)) == (86, 87)
 
 
+@pytest.mark.parametrize("far", [1e-300, 1e300, 1.7e308])
+def test_trend__of_absurd_numbers_is_finite(far: float) -> None:
+    """A record is a stranger's: no number in it ends the run."""
+    points = [
+        point.but(metrics={"own": far if run % 7 else 1.0, KERNELS: far if run > 120 else 1e-300})
+        for run, point in enumerate(history(quiet()))
+    ]
+    assert trends_of(user_metric("own", None, "absolute", None), points) == []
+    assert all(trend.delta < 1e306 for trend in trends_of(metric_named(KERNELS), points))
+
+
 def test_trend__in_words() -> None:
     """What, by how much, since when, and between which commits."""
     (trend,) = trends(quiet(), {120: 0.20})
     assert describe_trend(trend) == (
-        "Step time +19.7 % (100 ms → 120 ms) since 2026-05-09, between 000000000000 and"
+        "Step time +20.2 % (100 ms → 120 ms) since 2026-05-09, between 000000000000 and"
         " 000000000000"
     )
 
