@@ -202,8 +202,8 @@ class Branch:
         """The only one."""
         return frozenset({"training"})
 
-    def policy(self) -> dict[str, Any] | None:
-        """That of the workspace."""
+    def inputs(self) -> dict[str, str] | None:
+        """Not known."""
         return None
 
 
