@@ -86,8 +86,11 @@ def _in_pairs(trial: Trial, metric: Metric) -> Pairs | None:
     measured = any(metric.name in launch.values for pair in pairs for launch in pair)
     if not measured and metric.name not in (STEP_TIME, THROUGHPUT):
         return None
-    head = [_cost(here, metric) for here, _ in pairs]
-    base = [_cost(there, metric) for _, there in pairs]
+    # A launch whose partner is missing is half of a pair that measured nothing: else whoever leaves
+    # out the slow launches of head would be green.
+    alone = [VOID] * trial.case.without_partner
+    head = [*(_cost(here, metric) for here, _ in pairs), *alone]
+    base = [*(_cost(there, metric) for _, there in pairs), *alone]
     if not metric.relative:
         return Pairs.of_amounts(head, base)
     return Pairs.of_times(head, base, _tick_of(pairs, metric))

@@ -356,7 +356,8 @@ SENTENCES: dict[Why, Row] = {
         f"only one side says its {', '.join(keys)}: taken as the same"
     ),
     Why.LAUNCHES_WITHOUT_PARTNER: (
-        "{alone} of {launches} launches have no partner on the other side, and do not count"
+        "{alone} of {launches} launches have no partner on the other side, as if that had measured"
+        " nothing"
     ),
     Why.OFTEN_SLOW: lambda slow, launches, share: (
         f"{slow} of {launches} launches of the head take {share * 100:.0f} % longer than its"
