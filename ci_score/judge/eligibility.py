@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ci_score.judge.evidence import comparable_points, gate_rules
 from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.looks import planned_looks
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
@@ -82,10 +83,15 @@ def _often_shared(trial: Trial) -> Verdict | None:
 
 
 def _repeats_allowed(trial: Trial, measured: int) -> int:
-    """One in eight; of a session one in eight of the pairs that it planned, and one at least."""
+    """One in eight; of a session one in eight of the pairs that it planned, and one at least.
+
+    A session cannot say that it planned more pairs than the policy lets anybody plan.
+    """
     if not trial.case.has_both_sides:
         return measured // OF_WHICH_ONE_SHARED
-    planned = [launch.looks[-1] for launch in trial.case.launches if launch.looks]
+    measure = trial.rules.measure
+    most = planned_looks(0.0, measure.looks, measure.false_fail, measure.tests)[-1]
+    planned = [min(launch.looks[-1], most) for launch in trial.case.launches if launch.looks]
     return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
 
 

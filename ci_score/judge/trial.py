@@ -50,20 +50,23 @@ class Trial:
         return "shared" in self.rules.environment.reject
 
     def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
-        """The pairs of launches, without those that others disturbed."""
-        return [
-            pair
-            for pair in self.case.pairs()
-            if not (self.drops_shared and any(launch.shared for launch in pair))
-        ]
+        """The pairs of launches, without those that others disturbed.
+
+        A void launch stays: whoever disturbed it, it measured nothing.
+        """
+        return [pair for pair in self.case.pairs() if not self._is_dropped(*pair)]
 
     def of_head(self) -> list[LaunchNumbers]:
         """The launches of head alone, without those that others disturbed."""
         return [
             launch
             for launch in self.case.launches
-            if launch.side == "head" and not (self.drops_shared and launch.shared)
+            if launch.side == "head" and not self._is_dropped(launch)
         ]
+
+    def _is_dropped(self, *launches: LaunchNumbers) -> bool:
+        is_shared = self.drops_shared and any(one.shared for one in launches)
+        return is_shared and not any(one.void for one in launches)
 
     @property
     def commits_away(self) -> int:
