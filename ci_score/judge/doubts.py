@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ci_score.judge.history import LEAST_LAUNCHES_TO_PROVE, ONE_NUMBER_UP_TO, runs_to_prove
+from ci_score.judge.history import (
+    LEAST_LAUNCHES_TO_PROVE,
+    ONE_NUMBER_UP_TO,
+    HeadLaunches,
+    runs_to_prove,
+)
 from ci_score.judge.judgement import Doubt, Judgement, as_share, below
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.trial import BesideHistory, Finding, Trial
@@ -38,16 +43,24 @@ def _limit_of(finding: Finding) -> float:
 
 def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
     if doubt is Doubt.VOID:
-        void = [launch.side for launch in trial.case.launches if launch.void]
-        if void or finding.pairs is None:
-            return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
-        pairs = len(finding.pairs.differences)
-        return Why.NOT_IN_EVERY_PAIR(missing=pairs - len(finding.pairs.sound), pairs=pairs)
+        return why_void(finding, trial)
     if finding.pairs is not None:
         return _of_pairs(finding, finding.pairs, judged)
     if finding.beside is not None:
         return _of_history(finding, finding.beside, judged, doubt)
     raise AssertionError("a count is never in doubt")
+
+
+def why_void(finding: Finding, trial: Trial) -> Reason:
+    """Launches without a time, or those that do not tell this number."""
+    void = [launch.side for launch in trial.case.launches if launch.void]
+    if void:
+        return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
+    if finding.pairs is not None:
+        pairs = len(finding.pairs.differences)
+        return Why.NOT_IN_EVERY_PAIR(missing=pairs - len(finding.pairs.sound), pairs=pairs)
+    head = finding.beside.head if finding.beside else HeadLaunches(())
+    return Why.NOT_IN_EVERY_LAUNCH(missing=head.void, launches=len(head.scores))
 
 
 def _of_pairs(finding: Finding, pairs: Pairs, judged: Judgement) -> Reason:

@@ -135,9 +135,10 @@ def _beside_history(
     )
     if used is not None and not alone:
         runs = _runs(change, metric, points)
-    launches = [launch for launch in trial.of_head() if metric.name in launch.values or launch.void]
+    # A launch that tells less than the others may be worse: it counts as void.
+    launches = trial.of_head()
     head = [_cost(launch, metric) for launch in launches]
-    if all(math.isnan(one) for one in head):
+    if not any(metric.name in launch.values for launch in launches):
         head = [_turned(change.head, metric)]
     false_fail = trial.rules.measure.false_fail
     if not metric.relative:

@@ -129,6 +129,7 @@ class Why(StrEnum):
     CONTRADICTS = "contradicts", "by_base"
     VOID_LAUNCHES = "void_launches", "head base"
     NOT_IN_EVERY_PAIR = "not_in_every_pair", "missing pairs"
+    NOT_IN_EVERY_LAUNCH = "not_in_every_launch", "missing launches"
     TOO_NOISY = "too_noisy", "up_to"
     GATE_NOT_MEASURED = "gate_not_measured"
     GATE_WITHOUT_RATIO = "gate_without_ratio"

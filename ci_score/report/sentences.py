@@ -334,6 +334,9 @@ SENTENCES: dict[Why, Row] = {
     Why.UNCLEAR_HISTORY: _unclear_history,
     Why.VOID_LAUNCHES: _void_launches,
     Why.NOT_IN_EVERY_PAIR: "not measured in {missing} of {pairs} pairs, so it may be worse there",
+    Why.NOT_IN_EVERY_LAUNCH: (
+        "not measured in {missing} of {launches} launches of the head, so it may be worse there"
+    ),
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",

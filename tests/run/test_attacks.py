@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.builders.whole_run import judged, session
+import pytest
+
+from tests.builders.whole_run import TRAINING, alone, branch, judged, session, timed
 
 Row = dict[str, Any]
 
@@ -51,3 +53,41 @@ def test_shared__and_void(here: Path) -> None:
     code, report = judged(here, *rows)
     assert code == 3
     assert "1 launch (1 of the head) measured nothing" in report
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+@pytest.mark.parametrize(("head", "base"), [(1e-300, 1e300), (1e-20, 1.0), (1e-320, 1e-320)])
+def test_numbers__that_are_very_far_apart(
+    here: Path, direction: str, head: float, base: float
+) -> None:
+    """Any two numbers end in a report; that of what is better is green or has its reason."""
+    own = f'{TRAINING}[metrics.x]\ndirection = "{direction}"\nwarn = 0.05\nfail = 0.1\n'
+    numbers = {"head": head, "base": base}
+    rows = [{**row, "metrics": {"x": numbers[row["side"]]}} for row in session(100.0)]
+    worse = direction == "higher"
+    code, report = judged(here, *rows, policy=own)
+    assert code == (0 if not worse else 3 if head == base else 1)
+    assert report
+    branch(here, timed(100.0, metrics={"x": base}))
+    code, report = judged(here, *alone(100.0, 100.0, metrics={"x": head}), policy=own)
+    assert code == (3 if worse else 0)
+    assert "0 launches" not in report
+
+
+def test_looks__that_no_session_can_take(here: Path) -> None:
+    """Looks at thousands of pairs are not tried to say how many pairs would settle it."""
+    rows = [{**row, "looks": [*range(1985, 2001)]} for row in session(105.26)]
+    code, report = judged(here, *rows)
+    assert code == 3
+    assert "12 pairs cannot tell" in report
+
+
+def test_metrics__told_by_the_fast_launches_alone(here: Path) -> None:
+    """Beside a history, too, a launch that leaves out a gated number may be worse."""
+    own = f'{TRAINING}[metrics.sync_ms]\ndirection = "lower"\nwarn = 0.03\nfail = 0.05\n'
+    branch(here, timed(100.0, metrics={"sync_ms": 10.0}))
+    rows = list(alone(100.0, 100.0, 100.0, metrics={"sync_ms": 10.0}))
+    assert judged(here, *rows, policy=own)[0] == 0
+    code, report = judged(here, rows[0], *list(alone(100.0, 100.0, 100.0))[1:], policy=own)
+    assert code == 3
+    assert "not measured in 2 of 3 launches of the head" in report
