@@ -94,8 +94,7 @@ def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None
         return None
     if beside.history.has_interval:
         return beside.history.judged(beside.head, limit, warn)
-    # Of what is no ratio, twenty per cent mean nothing.
-    most = ONE_NUMBER_UP_TO if finding.rule.metric.relative else limit
+    most = ONE_NUMBER_UP_TO if trial.may_be_waved_through(finding.rule.metric) else limit
     return beside.history.as_one_number(beside.head, limit, warn, most)
 
 

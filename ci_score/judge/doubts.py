@@ -26,19 +26,19 @@ def why_undecided(
     finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt
 ) -> tuple[Reason, Unjudged]:
     """The doubt as a reason with its data, and its kind."""
-    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding)):
+    if doubt is Doubt.CONTRADICTS and not below(
+        judged.estimate, _limit_of(finding, trial)
+    ):
         # Nothing contradicts where the level says the same as the base's own run.
         doubt = Doubt.UNCLEAR
     return _reason(finding, trial, judged, doubt), _UNJUDGED[doubt]
 
 
-def _limit_of(finding: Finding) -> float:
+def _limit_of(finding: Finding, trial: Trial) -> float:
     """What may not be beyond it to pass, on the scale of the evidence."""
     is_one = finding.beside is not None and not finding.beside.history.has_interval
-    is_ratio = finding.rule.metric.relative
-    return (
-        max(ONE_NUMBER_UP_TO, finding.limit_score) if is_one and is_ratio else finding.limit_score
-    )
+    is_more = is_one and trial.may_be_waved_through(finding.rule.metric)
+    return max(ONE_NUMBER_UP_TO, finding.limit_score) if is_more else finding.limit_score
 
 
 def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
@@ -47,7 +47,7 @@ def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> 
     if finding.pairs is not None:
         return _of_pairs(finding, finding.pairs, judged)
     if finding.beside is not None:
-        return _of_history(finding, finding.beside, judged, doubt)
+        return _of_history(finding, trial, finding.beside, judged, doubt)
     raise AssertionError("a count is never in doubt")
 
 
@@ -71,7 +71,9 @@ def _of_pairs(finding: Finding, pairs: Pairs, judged: Judgement) -> Reason:
     return Why.UNCLEAR_PAIRS(pairs=count, void=count - len(pairs.sound), more=judged.more)
 
 
-def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doubt: Doubt) -> Reason:
+def _of_history(
+    finding: Finding, trial: Trial, beside: BesideHistory, judged: Judgement, doubt: Doubt
+) -> Reason:
     metric, history, head = finding.rule.metric, beside.history, beside.head
     if doubt is Doubt.CONTRADICTS:
         above = min(head.sound) - (history.runs[-1] or 0.0)
@@ -79,7 +81,7 @@ def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doub
     if doubt is Doubt.TOO_NOISY:
         return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
     if not history.has_interval:
-        most = as_share(_limit_of(finding)) if metric.relative else finding.limit
+        most = as_share(_limit_of(finding, trial)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
     return Why.UNCLEAR_HISTORY(
         runs=len(history.excursions),

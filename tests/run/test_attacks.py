@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ci_score.model.record import LaunchNumbers
 from tests.builders.whole_run import TRAINING, alone, branch, judged, session, timed
 
 Row = dict[str, Any]
@@ -91,3 +92,27 @@ def test_metrics__told_by_the_fast_launches_alone(here: Path) -> None:
     code, report = judged(here, rows[0], *list(alone(100.0, 100.0, 100.0))[1:], policy=own)
     assert code == 3
     assert "not measured in 2 of 3 launches of the head" in report
+
+
+def test_pairs__of_which_the_base_is_left_out(here: Path) -> None:
+    """Where the branch measures in pairs, one side alone is not waved through up to 20 %."""
+    lines = list(session(115.0))
+    both = tuple(
+        LaunchNumbers(side=row["side"], launch=row["launch"], values={"step_time_ms": 100.0})
+        for row in lines
+    )
+    branch(here, timed(100.0, launches=both))
+    assert judged(here, *lines)[0] == 1
+    head_alone = [row for row in lines if row["side"] == "head"]
+    code, report = judged(here, *head_alone)
+    assert code == 3
+    assert "in one run per side, which proves nothing and is too much to pass" in report
+    assert judged(here, *alone(101.0))[0] == 0
+
+
+def test_counts__that_a_launch_blurs(here: Path) -> None:
+    """A second launch that needs still more memory makes no warning of a count that fails."""
+    branch(here, timed(100.0, metrics={"peak_memory_gb": 40.0}))
+    assert judged(here, *alone(100.0, peak_memory_gb=46.0))[0] == 1
+    rows = [*alone(100.0, peak_memory_gb=46.0), *alone(100.0, peak_memory_gb=46.1, launch=1)]
+    assert judged(here, *rows)[0] == 3
