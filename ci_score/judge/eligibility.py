@@ -6,6 +6,7 @@ The whole case is then inconclusive, and says what would settle it.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 
 from ci_score.judge.evidence import comparable_points, gate_rules
@@ -20,7 +21,12 @@ from ci_score.model.record import Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 
-SIGNS_OF_WORK = ("final_loss", "valid_steps")
+# What shows that a side did its work -> the number of a launch that tells it.
+SIGNS_OF_WORK = {
+    "final_loss": "final_loss",
+    "valid_steps": "valid_steps",
+    "tokens_per_step": THROUGHPUT,
+}
 # Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
 NO_LOSS = 1e-3
 # Others may disturb one launch of so many; with more of them the machine is not the job's own.
@@ -195,17 +201,24 @@ def _other_work(trial: Trial, base: Measured) -> Reason | None:
     if losses is not None:
         return Why.OTHER_LOSS(head=losses[0], base=losses[1])
     # A head that says less must not switch off the check by that.
-    untold = untold_work(head, base, rules)
-    return Why.WORK_NOT_TOLD(signs=tuple(untold)) if untold else None
+    signs = [sign for sign in SIGNS_OF_WORK if sign in asked]
+    untold = tuple(sign for sign in signs if not _tells(head, sign) and _tells(base, sign))
+    if untold:
+        return Why.WORK_NOT_TOLD(signs=untold)
+    # Nor does one launch speak for the others, where each launch of the base speaks for itself.
+    by_some = tuple(sign for sign in signs if _tells(head, sign) < _tells(base, sign) == 1)
+    return Why.WORK_TOLD_BY_SOME(signs=by_some) if by_some else None
 
 
-def untold_work(head: Measured, base: Measured, rules: CaseRules) -> list[str]:
-    """What shows that the base did its work, and is not said of the head."""
-    return [
-        name
-        for name in SIGNS_OF_WORK
-        if name in rules.environment.same_work and name in base.metrics and name not in head.metrics
-    ]
+def _tells(case: Measured, sign: str) -> float:
+    """The share of its launches that tell it; 1 if the case itself does."""
+    of_case = case.tokens_per_step if sign == "tokens_per_step" else case.metrics.get(sign)
+    if of_case is None:
+        return 0.0
+    own = "head" if any(one.side == "head" for one in case.launches) else "base"
+    told = [SIGNS_OF_WORK[sign] in one.values for one in case.launches
+            if one.side == own and not one.void]  # fmt: skip
+    return statistics.fmean(told) if any(told) else 1.0
 
 
 def losses_apart(head: Measured, base: Measured, rules: CaseRules) -> tuple[float, float] | None:

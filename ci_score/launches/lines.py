@@ -94,12 +94,9 @@ class Launch(Value):
         """The launch as one number: time is the sum of all steps, so a stall counts, too."""
         return math.fsum(self.timed_ms) / len(self.timed_ms)
 
-    def numbers(self, tokens: float | None = None) -> LaunchNumbers:
-        """One number per metric; the throughput is the whole job's.
-
-        `tokens` is used as the tokens of a step if the launch does not have them.
-        """
-        values = {} if self.void else self._values(self.tokens_per_step or tokens)
+    def numbers(self) -> LaunchNumbers:
+        """One number per metric; the throughput is the whole job's."""
+        values = {} if self.void else self._values()
         return LaunchNumbers(
             side=self.side,
             launch=self.launch,
@@ -112,7 +109,8 @@ class Launch(Value):
             timed_steps=len(self.timed_ms),
         )
 
-    def _values(self, tokens: float | None) -> dict[str, float]:
+    def _values(self) -> dict[str, float]:
+        tokens = self.tokens_per_step
         known: dict[str, float | None] = {
             **self.metrics,
             "step_time_ms": self.mean_ms,
@@ -131,8 +129,7 @@ class SideLaunches:
 
     def numbers(self) -> tuple[LaunchNumbers, ...]:
         """What each launch measured; each launch is one piece of evidence."""
-        tokens = self.tokens_per_step
-        return tuple(launch.numbers(tokens) for launch in self.launches)
+        return tuple(launch.numbers() for launch in self.launches)
 
     @property
     def tokens_per_step(self) -> float | None:
@@ -270,8 +267,8 @@ def _untold_tokens(launches: Iterable[Launch]) -> Iterator[str]:
         silent = sum(not launch.tokens_per_step for launch in rows)
         if tokens and silent:
             yield (
-                f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step:"
-                f" taken as {tokens:.0f}, as of the others."
+                f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step,"
+                " so their throughput is not known."
             )
 
 

@@ -82,6 +82,7 @@ class Why(StrEnum):
     OTHER_LOSS = "other_loss", "head base"
     FEWER_VALID_STEPS = "fewer_valid_steps", "head base"
     WORK_NOT_TOLD = "work_not_told", "signs"
+    WORK_TOLD_BY_SOME = "work_told_by_some", "signs"
     BASE_CONTRADICTS = "base_contradicts", "slower_by runs"
     NO_COMMON_TIME = "no_common_time"
     STEP_TIME_LOST = "step_time_lost"

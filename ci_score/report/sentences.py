@@ -17,7 +17,11 @@ from ci_score.report.numbers import milliseconds
 
 Row = str | Callable[..., str]
 
-SIGNS = {"final_loss": "final loss", "valid_steps": "valid steps"}
+SIGNS = {
+    "final_loss": "final loss",
+    "valid_steps": "valid steps",
+    "tokens_per_step": "tokens a step",
+}
 FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 
 # Each `Unjudged` in a few words, for a policy or a table that lists it.
@@ -279,6 +283,10 @@ SENTENCES: dict[Why, Row] = {
     Why.WORK_NOT_TOLD: lambda signs: (
         f"whether it did the same work is not known: its baseline tells its {_signs(signs)}, and"
         " this run does not"
+    ),
+    Why.WORK_TOLD_BY_SOME: lambda signs: (
+        "whether it did the same work is not known: each launch of its baseline tells its"
+        f" {_signs(signs)}, and only some of this run do"
     ),
     Why.BASE_CONTRADICTS: lambda slower_by, runs: (
         f"the base of this session is {slower_by * 100:.1f} % slower than the {runs} runs of the"

@@ -116,3 +116,41 @@ def test_counts__that_a_launch_blurs(here: Path) -> None:
     assert judged(here, *alone(100.0, peak_memory_gb=46.0))[0] == 1
     rows = [*alone(100.0, peak_memory_gb=46.0), *alone(100.0, peak_memory_gb=46.1, launch=1)]
     assert judged(here, *rows)[0] == 3
+
+
+BY_STEP_TIME = (
+    TRAINING + "[metrics.throughput_tok_s]\ngate = false\n[metrics.step_time_ms]\ngate = true\n"
+)
+
+
+@pytest.mark.parametrize("policy", [TRAINING, BY_STEP_TIME], ids=["throughput", "step-time"])
+@pytest.mark.parametrize(("told_by", "words"), [(0, "and this run does not"), (4, "only some")])
+def test_tokens__not_told_by_the_launches_that_train_on_fewer(
+    here: Path, policy: str, told_by: int, words: str
+) -> None:
+    """Smaller steps look faster; a head that does not say their size is not compared."""
+    rows = of_head(
+        session(130.0),
+        lambda row: row
+        if row["launch"] < told_by
+        else {**row, "step_ms": [65.0] * 20, "tokens_per_step": 0},
+    )
+    code, report = judged(here, *rows, policy=policy)
+    assert code == 3
+    assert words in report
+
+
+@pytest.mark.parametrize("sign", [{"final_loss": 2.0}, {"metrics": {"valid_steps": 20}}])
+def test_work__told_by_one_launch(here: Path, sign: Row) -> None:
+    """One launch with the right loss does not speak for those that do not tell theirs."""
+    base = [{**row, **sign} for row in session(100.0)]
+    assert judged(here, *base)[0] == 0
+    rows = of_head(
+        base,
+        lambda row: row
+        if row["launch"] == 0
+        else {key: value for key, value in row.items() if key not in sign},
+    )
+    code, report = judged(here, *rows)
+    assert code == 3
+    assert "each launch of its baseline tells its" in report
