@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable
 
-from ci_score.judge.evidence import comparable_points, gate_rules
+from ci_score.judge.evidence import gate_rules, points_of
 from ci_score.judge.history import HeadLaunches, History
 from ci_score.judge.looks import planned_looks
 from ci_score.judge.pairs import LEAST_PAIRS
@@ -274,7 +274,7 @@ def _base_contradicts(trial: Trial) -> Verdict | None:
         return None
     launches = [_number(one.values.get(STEP_TIME)) for one in trial.case.launches
                 if one.side == "base" and not one.void]  # fmt: skip
-    points = comparable_points(trial.case, trial.rules, trial.history)
+    points = points_of(trial)
     history = History.of_times(_numbers(point.number(STEP_TIME) for point in points),
                                trial.rules.measure.false_fail)  # fmt: skip
     if not history.has_interval:

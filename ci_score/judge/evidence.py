@@ -23,7 +23,7 @@ VOID = math.nan
 def findings_of(trial: Trial) -> list[Finding]:
     """Every change that a rule speaks of, with the evidence on it."""
     rules = gate_rules(trial)
-    points = comparable_points(trial.case, trial.rules, trial.history)
+    points = points_of(trial)
     looks = _looks_of(trial)
     return [
         _finding(trial, Finding(change, rules[change.metric], looks=looks), points)
@@ -160,6 +160,21 @@ def _runs(change: Change, metric: Metric, points: Sequence[HistoryPoint]) -> lis
     runs = [run for run in runs if math.isfinite(run)]
     is_there = bool(runs) and math.isclose(runs[-1], own, rel_tol=1e-12)
     return runs if is_there else [*runs, own]
+
+
+def points_of(trial: Trial) -> list[HistoryPoint]:
+    """The branch's runs that this one can be compared with.
+
+    What it does not say of its machine is as the branch's record has it: else the runs of every
+    machine would count, and the noise between machines would hide a slowdown.
+    """
+    case, there = trial.case, trial.recorded
+    if there is not None:
+        known = case.environment.filled_from(there.environment)
+        case = case.but(
+            environment=known, tokens_per_step=case.tokens_per_step or there.tokens_per_step
+        )
+    return comparable_points(case, trial.rules, trial.history)
 
 
 def comparable_points(

@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
-from ci_score.model.record import LaunchNumbers
-from tests.builders.whole_run import TRAINING, alone, branch, judged, session, timed
+from ci_score.model.record import LaunchNumbers, RunIdentity
+from tests.builders import record, write
+from tests.builders.whole_run import (
+    TOKENS,
+    TRAINING,
+    UNPROFILED,
+    alone,
+    branch,
+    judged,
+    point,
+    session,
+    timed,
+)
 
 Row = dict[str, Any]
 
@@ -154,3 +165,21 @@ def test_work__told_by_one_launch(here: Path, sign: Row) -> None:
     code, report = judged(here, *rows)
     assert code == 3
     assert "each launch of its baseline tells its" in report
+
+
+def test_history__of_other_machines(here: Path) -> None:
+    """A run that does not name its machine is not judged beside the runs of all machines."""
+    fast, slow = (UNPROFILED.but(accelerator=name) for name in ("H100", "T4"))
+    machines = [slow if number % 10 < 7 else fast for number in range(60)]
+    points = [
+        point(number, 400.0 if machine is slow else 100.0).but(environment=machine)
+        for number, machine in enumerate(machines)
+    ]
+    own = point(60, 100.0).but(environment=fast)
+    left = record(
+        timed(100.0, environment=fast), history=(*points, own), run=RunIdentity(number=60)
+    )
+    write(here / "main.json", left.model_dump_json())
+    for environment in ({"accelerator": "H100"}, {}):
+        code, _ = judged(here, *alone(130.0, 131.0), environment=environment)
+        assert code == 3
