@@ -183,3 +183,23 @@ def test_history__of_other_machines(here: Path) -> None:
     for environment in ({"accelerator": "H100"}, {}):
         code, _ = judged(here, *alone(130.0, 131.0), environment=environment)
         assert code == 3
+
+
+def test_base__of_its_own_on_a_machine_of_another_name(here: Path) -> None:
+    """Where the policy judges by the branch, no other name of the machine brings another base."""
+    by_branch = TRAINING + '[measure]\ndesign = "history"\n'
+    machine = UNPROFILED.but(accelerator="H100")
+    branch(here, timed(100.0, environment=machine), runs=40)
+    for name, expected in (("H100", 3), ("h100", 3)):
+        both_slow = session(140.0, 140.0)
+        code, _ = judged(here, *both_slow, policy=by_branch, environment={"accelerator": name})
+        assert code == expected
+
+
+def test_shared__where_the_policy_does_not_mind(here: Path) -> None:
+    """Launches that are called disturbed are in the number that fixed limits judge."""
+    lenient = 'schema = 1\n[environment]\nreject = ["crashed", "nan"]\n'
+    branch(here)
+    mark = {"disturbances": {"shared": "somebody"}}
+    rows = [*alone(100.0), *alone(200.0, launch=1, **mark), *alone(200.0, launch=2, **mark)]
+    assert judged(here, *rows, policy=lenient)[0] == 1
