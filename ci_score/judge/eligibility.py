@@ -238,6 +238,10 @@ def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:
     wanted = trial.rules.measure.warmup_steps
     here = _warm_up(trial.case, "head")
     there = _warm_up(trial.case, "base") if trial.case.has_both_sides else _warm_up(base, "head")
+    # A session that leaves out more on both sides may hide the slow steps of one of them.
+    branch = None if trial.recorded is None else _warm_up(trial.recorded, "head")
+    if wanted is None and there is not None and branch is not None:
+        there = min(there, branch)
     bounds = [bound for bound in (wanted, there) if bound is not None]
     if here is None or not bounds or here <= max(bounds):
         return None
