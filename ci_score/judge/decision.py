@@ -150,7 +150,9 @@ def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighe
         if finding.rule.fail is None:
             return _that_only_warns(finding, judged)
         return _of_statistics(finding, trial, judged)
-    return _of_reference(finding, finding.beside, trial) if finding.beside else Weighed(Outcome.PASS)
+    return (
+        _of_reference(finding, finding.beside, trial) if finding.beside else Weighed(Outcome.PASS)
+    )
 
 
 def _of_count(finding: Finding) -> Weighed:

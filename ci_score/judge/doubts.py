@@ -26,9 +26,7 @@ def why_undecided(
     finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt
 ) -> tuple[Reason, Unjudged]:
     """The doubt as a reason with its data, and its kind."""
-    if doubt is Doubt.CONTRADICTS and not below(
-        judged.estimate, _limit_of(finding, trial)
-    ):
+    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding, trial)):
         # Nothing contradicts where the level says the same as the base's own run.
         doubt = Doubt.UNCLEAR
     return _reason(finding, trial, judged, doubt), _UNJUDGED[doubt]

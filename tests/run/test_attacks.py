@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import pytest
 from ci_score.model.record import LaunchNumbers, RunIdentity
 from tests.builders import record, write
 from tests.builders.whole_run import (
-    TOKENS,
     TRAINING,
     UNPROFILED,
     alone,
@@ -49,9 +49,11 @@ def test_shared__by_a_plan_of_two_thousand_pairs(here: Path) -> None:
     """What a session says of its plan does not let it leave out half of its pairs."""
     rows = of_head(
         session(100.0, pairs=20),
-        lambda row: {**row, "step_ms": [190.0] * 20, "disturbances": {"shared": "somebody"}}
-        if row["launch"] < 10
-        else row,
+        lambda row: (
+            {**row, "step_ms": [190.0] * 20, "disturbances": {"shared": "somebody"}}
+            if row["launch"] < 10
+            else row
+        ),
     )
     code, report = judged(here, *({**row, "looks": [6, 12, 2000]} for row in rows))
     assert code == 3
@@ -142,9 +144,11 @@ def test_tokens__not_told_by_the_launches_that_train_on_fewer(
     """Smaller steps look faster; a head that does not say their size is not compared."""
     rows = of_head(
         session(130.0),
-        lambda row: row
-        if row["launch"] < told_by
-        else {**row, "step_ms": [65.0] * 20, "tokens_per_step": 0},
+        lambda row: (
+            row
+            if row["launch"] < told_by
+            else {**row, "step_ms": [65.0] * 20, "tokens_per_step": 0}
+        ),
     )
     code, report = judged(here, *rows, policy=policy)
     assert code == 3
@@ -158,9 +162,11 @@ def test_work__told_by_one_launch(here: Path, sign: Row) -> None:
     assert judged(here, *base)[0] == 0
     rows = of_head(
         base,
-        lambda row: row
-        if row["launch"] == 0
-        else {key: value for key, value in row.items() if key not in sign},
+        lambda row: (
+            row
+            if row["launch"] == 0
+            else {key: value for key, value in row.items() if key not in sign}
+        ),
     )
     code, report = judged(here, *rows)
     assert code == 3
@@ -203,3 +209,29 @@ def test_shared__where_the_policy_does_not_mind(here: Path) -> None:
     mark = {"disturbances": {"shared": "somebody"}}
     rows = [*alone(100.0), *alone(200.0, launch=1, **mark), *alone(200.0, launch=2, **mark)]
     assert judged(here, *rows, policy=lenient)[0] == 1
+
+
+def test_lines__that_are_there_twice(here: Path) -> None:
+    """A copy of the measurements proves nothing, and settles nothing, that they do not."""
+    few, slower = list(session(100.0, pairs=3)), list(session(110.0, pairs=5))
+    for rows in (few, slower):
+        write(here / "perf" / "copy.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        code, report = judged(here, *rows, *rows)
+        assert code == 3
+        assert "count once" in report
+
+
+def test_warm_up__of_both_sides(here: Path) -> None:
+    """A session that leaves out more steps than the branch does hides what is slow in them."""
+    launches = (LaunchNumbers(values={"step_time_ms": 100.0}, warmup_steps=2),)
+    branch(here, timed(100.0, launches=launches))
+    first = {"head": [300.0] * 13, "base": [100.0] * 13}
+    rows = [
+        {**row, "step_ms": [*first[row["side"]], *row["step_ms"][:5]], "warmup_steps": 2}
+        for row in session(100.0)
+    ]
+    assert judged(here, *rows)[0] == 1
+    code, report = judged(here, *({**row, "warmup_steps": 13} for row in rows))
+    assert code == 3
+    assert "leave out 13 warm-up steps" in report
+    assert "compared with 2" in report
