@@ -158,6 +158,8 @@ def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighe
 def _of_count(finding: Finding) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
     if rule.fail is not None and worse > rule.fail:
+        if finding.varies_on_the_branch:
+            return Weighed(Outcome.INCONCLUSIVE, (Why.COUNT_VARIES(),), Unjudged.UNCLEAR)
         return Weighed(Outcome.FAIL, (Why.COUNT_FAILS(),), slower=True)
     if worse > rule.warn:
         return Weighed(Outcome.WARN, (Why.COUNT(),), slower=True)

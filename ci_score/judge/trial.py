@@ -104,6 +104,8 @@ class Finding:
     beside: BesideHistory | None = None
     # After how many pairs the session planned to look.
     looks: tuple[int, ...] | None = None
+    # Of a count: whether the branch's own runs disagree on it.
+    varies_on_the_branch: bool = False
 
     @property
     def warn_score(self) -> float:

@@ -121,6 +121,7 @@ class Why(StrEnum):
     LEVEL_DISAGREES = "level_disagrees", "by_base by_level runs"
     COUNT = "count"
     COUNT_FAILS = "count_fails"
+    COUNT_VARIES = "count_varies"
     REFERENCE_LIMIT = "reference_limit", "severity"
     PROVEN_BEYOND = "proven_beyond", "delta"
     PROVEN_WITHIN = "proven_within"

@@ -336,6 +336,10 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.COUNT: "a count",
     Why.COUNT_FAILS: "a count, which does not vary from run to run",
+    Why.COUNT_VARIES: (
+        "beyond the limit, but so were runs of the branch among each other: no count that every run"
+        f" agrees on; {_BESIDE}"
+    ),
     Why.REFERENCE_LIMIT: "{severity}",
     Why.PROVEN_WITHIN: "slower, within the limit that fails",
     Why.UNCLEAR_PAIRS: _unclear_pairs,
