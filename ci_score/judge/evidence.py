@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.history import OF_A_LEVEL, HeadLaunches, History
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.judge.trial import BesideHistory, Finding, Trial
@@ -18,6 +19,8 @@ from ci_score.model.verdict import Change
 # Counts of launches that differ by a smaller share are the same count.
 SAME_NUMBER = 0.001
 VOID = math.nan
+# So many changes of a count among the branch's last runs are no change of the program's.
+LEAST_STEPS = 2
 
 
 def findings_of(trial: Trial) -> list[Finding]:
@@ -61,7 +64,8 @@ def _finding(trial: Trial, bare: Finding, points: Sequence[HistoryPoint]) -> Fin
     if change.delta is None:
         return bare
     if metric.kind is Kind.EXACT and not varies_on_a_side(trial.case, metric.name):
-        return bare
+        varies = not trial.is_in_pairs and _varies_on_the_branch(bare, points)
+        return replace(bare, varies_on_the_branch=varies)
     pairs = _in_pairs(trial, metric) if trial.is_in_pairs else None
     if pairs is not None:
         return replace(bare, pairs=pairs)
@@ -75,7 +79,22 @@ def varies_on_a_side(case: Measured, metric: str) -> bool:
         seen = case.numbers_of(side, metric)
         if seen and max(seen) - min(seen) > SAME_NUMBER * abs(max(seen)):
             return True
+        # Whoever leaves it out may need more than those who tell it.
+        if seen and len(seen) < sum(one.side == side and not one.void for one in case.launches):
+            return True
     return False
+
+
+def _varies_on_the_branch(finding: Finding, points: Sequence[HistoryPoint]) -> bool:
+    """Whether it has come and gone by more than the limit in the branch's last runs.
+
+    One step is a change that somebody made; two or more within so few runs are luck.
+    """
+    metric = finding.rule.metric
+    numbers = [point.number(metric.name) for point in points]
+    last = [number for number in numbers if number is not None][-OF_A_LEVEL:]
+    steps = [metric.delta(before, after) for before, after in pairwise(last)]
+    return sum(step is not None and abs(step) > finding.limit for step in steps) >= LEAST_STEPS
 
 
 # --- pairs --------------------------------------------------------------------------------------

@@ -235,3 +235,30 @@ def test_warm_up__of_both_sides(here: Path) -> None:
     assert code == 3
     assert "leave out 13 warm-up steps" in report
     assert "compared with 2" in report
+
+
+def test_memory__told_by_one_launch(here: Path) -> None:
+    """Launches that leave out what they need may need more."""
+    rows = [{**row, "peak_memory_gb": 40.0} for row in session(100.0)]
+    assert judged(here, *rows)[0] == 0
+    told_once = of_head(rows, lambda row: {**row, "peak_memory_gb": None} if row["launch"] else row)
+    without = [{key: one for key, one in row.items() if one is not None} for row in told_once]
+    code, report = judged(here, *without)
+    assert code == 3
+    assert "not measured in 11 of 12 pairs" in report
+
+
+def test_counts__that_change_from_run_to_run(here: Path) -> None:
+    """What comes and goes on the branch itself is no proof against a change, and no pass."""
+    for steps, expected in (((0, 1, 0, 1, 0, 0, 1, 0, 0), 3), ((1, 1, 1, 1, 0, 0, 0, 0, 0), 1)):
+        memory = [43.0 if one else 40.0 for one in steps]
+        points = [
+            point(number, 100.0).but(metrics={"peak_memory_gb": gb})
+            for number, gb in enumerate(memory)
+        ]
+        newest = timed(100.0, metrics={"peak_memory_gb": 40.0})
+        left = record(newest, history=tuple(points), run=RunIdentity(number=8))
+        write(here / "main.json", left.model_dump_json())
+        code, report = judged(here, *alone(100.0, peak_memory_gb=43.0))
+        assert code == expected
+        assert ("among each other" in report) is (expected == 3)
