@@ -302,7 +302,8 @@ def asked(command: Sequence[str]) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,
+        # A group of its own, and our session: in others are the processes of launches.
+        process_group=0,
     )
     with suppress(subprocess.TimeoutExpired):
         out, _ = process.communicate(timeout=ANSWER_SECONDS)

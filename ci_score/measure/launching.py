@@ -17,7 +17,7 @@ from typing import Any
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import parse, validate
 from ci_score.launches import Launch
-from ci_score.measure.processes import GRACE_SECONDS, end_all
+from ci_score.measure.processes import GRACE_SECONDS, adopt_orphans, descendants, end_all
 from ci_score.measure.recorder import FOLDERS_VARIABLE, LINE_LIMIT, PATH_VARIABLE
 from ci_score.measure.schedule import Side
 
@@ -131,6 +131,8 @@ def run_once(
     """
     order.measurements.unlink(missing_ok=True)
     order.log.parent.mkdir(parents=True, exist_ok=True)
+    adopt_orphans()
+    before = descendants()
     with order.log.open("wb") as log:
         begin = time.perf_counter()
         try:
@@ -159,7 +161,7 @@ def run_once(
             problem = _watched(process, waiting, order.log, timeout, stopped)
         finally:
             # Whatever it left running would share the machine with the next launch.
-            outlived_by = end_all(process, order.mark)
+            outlived_by = end_all(process, order.mark, before)
             waiting.join(GRACE_SECONDS)
     seconds = ended[0] - begin if ended else 0.0
     return Ran(seconds, problem + tail_of(order.log) if problem else "", outlived_by)

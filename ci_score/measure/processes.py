@@ -1,11 +1,14 @@
 """Which processes belong to a launch: whoever carries its mark, in whatever session or group.
 
 A launcher of several ranks gives each a session of its own, so neither the parent nor the group
-says whose a process is. The environment does: it is inherited by all of them.
+says whose a process is. The environment does: it is inherited by all of them. A process that has
+cleared its environment, to slow down the launches of the other side, is known by its descent: on
+Linux we adopt whatever loses its parent.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -17,6 +20,8 @@ from pathlib import Path
 PROCESSES = Path("/proc")
 GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.01
+# linux/prctl.h
+SET_CHILD_SUBREAPER = 36
 
 
 def carries(pid: int, mark: str) -> bool | None:
@@ -33,32 +38,78 @@ def carries(pid: int, mark: str) -> bool | None:
     return mark.encode() in told.split(b"\0") if told else None
 
 
-def carriers(mark: str) -> list[int]:
-    """The processes with the mark; one that has ended and waits for its parent has none."""
+def adopt_orphans() -> None:
+    """What a launch leaves without a parent becomes our child, so that it can be found."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants() -> frozenset[int]:
+    """Our children, theirs and so on: those that live, in sessions of their own.
+
+    A launch begins a session, and nobody can join ours from there. Who is in ours is no launch's:
+    a driver's tool that we have asked, say.
+    """
+    told = {int(entry.name): _living(entry) for entry in _entries() if entry.name.isdigit()}
+    found = {os.getpid()}
+    while more := {pid for pid, one in told.items() if one and one[0] in found} - found:
+        found |= more
+    own = os.getsid(0)
+    return frozenset(pid for pid in found if (one := told.get(pid)) and one[1] != own)
+
+
+def _living(entry: Path) -> tuple[int, int] | None:
+    """A process's parent and session; None if it has ended."""
     try:
-        numbers = [int(entry.name) for entry in PROCESSES.iterdir() if entry.name.isdigit()]
+        # The name, which comes before, may hold anything, brackets too.
+        state, parent, _, session = (entry / "stat").read_bytes().rpartition(b") ")[2].split()[:4]
+    except (OSError, ValueError):
+        return None
+    return None if state == b"Z" else (int(parent), int(session))
+
+
+def _entries() -> list[Path]:
+    try:
+        return list(PROCESSES.iterdir())
     except OSError:
         return []
+
+
+def carriers(mark: str) -> list[int]:
+    """The processes with the mark; one that has ended and waits for its parent has none."""
+    numbers = [int(entry.name) for entry in _entries() if entry.name.isdigit()]
     return [pid for pid in numbers if pid != os.getpid() and carries(pid, mark)]
 
 
-def end_all(process: subprocess.Popen[bytes], mark: str) -> int:
-    """Ends a process, its group and all that it left; says how many had outlived it."""
-    outlived = len(carriers(mark)) if process.poll() is not None else 0
+def end_all(process: subprocess.Popen[bytes], mark: str, before: frozenset[int]) -> int:
+    """Ends a process, its group and all that it left; says how many had outlived it.
+
+    `before` are our descendants of before it began, which are none of its.
+    """
+
+    def left() -> set[int]:
+        return ({*carriers(mark), *descendants()} - before) - {process.pid}
+
+    outlived = left() if process.poll() is not None else set()
+    adopted = set(outlived)
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        _signal_all(process, mark, sign)
-        if _wait_until(lambda: process.poll() is not None and not carriers(mark)):
+        adopted |= left()
+        _signal_all(process, adopted, sign)
+        if _wait_until(lambda: process.poll() is not None and not left()):
             break
     # A member of the group that hides its environment was asked, and is not waited for.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    return outlived
+    for pid in adopted:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return len(outlived)
 
 
-def _signal_all(process: subprocess.Popen[bytes], mark: str, sign: signal.Signals) -> None:
+def _signal_all(process: subprocess.Popen[bytes], left: set[int], sign: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, sign)
-    for pid in carriers(mark):
+    for pid in left:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, sign)
 

@@ -689,6 +689,25 @@ def test_trouble__fewer_steps_than_the_other_side_are_void(here: Path, capsys: O
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans are not adopted")
+def test_trouble__forks_that_hide_are_ended(here: Path, capsys: Out) -> None:
+    """A process without parent, group, session and environment would slow the other side down."""
+    pids = here / "pids"
+    hidden = f"{sys.executable} -c 'import time; time.sleep(60)' & echo $! >> {pids}"
+    more = f"""
+def train(told=train):
+    import subprocess
+    subprocess.run(["/bin/sh", "-c", {hidden!r}], env={{}}, start_new_session=True)
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    assert ab() == 0
+    assert "1 process outlived the harness, and had to be ended" in capsys.readouterr().err
+    left = [int(pid) for pid in pids.read_text("utf-8").split()]
+    assert len(left) == 6
+    assert not any(map(lives, left))
+
+
 def test_trouble__forks_that_linger_are_ended(here: Path, capsys: Out) -> None:
     """Also those with a session of their own; the launch counts, and they are told."""
     pids = here / "pids"
