@@ -22,6 +22,8 @@ from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 SIGNS_OF_WORK = ("final_loss", "valid_steps")
 # Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
 NO_LOSS = 1e-3
+# Counting their ranks takes time that grows with the third power of the pairs.
+MOST_JUDGED_PAIRS = 256
 # Others may disturb one launch of so many; with more of them the machine is not the job's own.
 OF_WHICH_ONE_SHARED = 8
 
@@ -103,12 +105,16 @@ def _too_short(trial: Trial) -> Verdict | None:
 
 
 def _not_as_designed(trial: Trial) -> Verdict | None:
+    pairs = len(trial.case.pairs())
+    if trial.is_in_pairs and pairs > MOST_JUDGED_PAIRS:
+        return unjudged(
+            Unjudged.NOT_AS_DESIGNED, Why.TOO_MANY_PAIRS(pairs=pairs, most=MOST_JUDGED_PAIRS)
+        )
     if trial.is_in_pairs and trial.case.took_turns is False:
         # Launches that did not run side by side are no pairs.
         return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
     if trial.rules.measure.design != "interleaved":
         return None
-    pairs = len(trial.case.pairs())
     if pairs >= LEAST_PAIRS:
         return None
     return unjudged(Unjudged.NOT_AS_DESIGNED, Why.TOO_FEW_PAIRS(pairs=pairs, least=LEAST_PAIRS))

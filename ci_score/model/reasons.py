@@ -75,6 +75,7 @@ class Why(StrEnum):
     TOO_FEW_STEPS = "too_few_steps", "wanted short launches shortest"
     NOT_IN_TURNS = "not_in_turns"
     TOO_FEW_PAIRS = "too_few_pairs", "pairs least"
+    TOO_MANY_PAIRS = "too_many_pairs", "pairs most"
     MORE_WARM_UP = "more_warm_up", "head base"
     OFTEN_SHARED = "often_shared", "shared launches"
     UNEVEN_TOKENS = "uneven_tokens", "side least most"

@@ -262,6 +262,7 @@ SENTENCES: dict[Why, Row] = {
         "the policy asks for interleaved launches of both sides, and there are"
         f" {pairs or 'no'} complete pairs of at least {least}"
     ),
+    Why.TOO_MANY_PAIRS: "{pairs} pairs of launches of one case; at most {most} are judged",
     Why.MORE_WARM_UP: (
         "the launches of the head leave out {head} warm-up steps, those that they are compared with"
         " {base}: slow steps could hide there; declare the same number"

@@ -1047,6 +1047,14 @@ def test_reference__is_not_clear_where_the_level_disagrees() -> None:
     assert verdict(timed(130.0), timed(100.0), policy={}, history=few).outcome is Outcome.FAIL
 
 
+def test_paired__of_far_too_many_is_not_judged() -> None:
+    """A stranger's thousands of pairs do not hold up the report."""
+    for count, outcome in ((256, Outcome.PASS), (257, Outcome.INCONCLUSIVE)):
+        result = judged(timed(100.0, launches=launches([100.0] * count, [100.0] * count)))
+        assert said(result).outcome is outcome
+    assert "257 pairs of launches of one case; at most 256 are judged" in headline(result)
+
+
 def test_warm_up__of_more_steps_than_the_base_s_is_not_compared() -> None:
     """Steps that nobody times could hide a slowdown."""
     longer = [one.but(warmup_steps=20 if one.side == "head" else 5)
