@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ci_score.judge.evidence import comparable_points, gate_rules
 from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.looks import MOST_PAIRS
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
@@ -86,13 +87,16 @@ def _repeats_allowed(trial: Trial, measured: int) -> int:
     if not trial.case.has_both_sides:
         return measured // OF_WHICH_ONE_SHARED
     planned = [launch.looks[-1] for launch in trial.case.launches if launch.looks]
-    return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
+    # The change itself says what was planned, and no session has more pairs than that.
+    return max(1, max(measured, min(max(planned, default=0), MOST_PAIRS)) // OF_WHICH_ONE_SHARED)
 
 
 def _too_short(trial: Trial) -> Verdict | None:
     """Few steps tell little: the policy says from how many on a launch counts."""
     wanted = trial.rules.measure.timed_steps
-    counts = [one.timed_steps for one in trial.case.launches if one.timed_steps is not None]
+    # A void launch has its own consequences: it must not hide a slowdown that the others prove.
+    sound = [one for one in trial.case.launches if not one.void]
+    counts = [one.timed_steps for one in sound if one.timed_steps is not None]
     short = [count for count in counts if wanted is not None and count < wanted]
     if not short:
         return None
