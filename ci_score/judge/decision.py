@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from ci_score.judge.doubts import why_undecided
 from ci_score.judge.eligibility import gate_at_of
-from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.reasons import Reason, Why
@@ -94,9 +93,7 @@ def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None
         return None
     if beside.history.has_interval:
         return beside.history.judged(beside.head, limit, warn)
-    # Of what is no ratio, twenty per cent mean nothing.
-    most = ONE_NUMBER_UP_TO if finding.rule.metric.relative else limit
-    return beside.history.as_one_number(beside.head, limit, warn, most)
+    return beside.history.as_one_number(beside.head, limit, warn, finding.most_of_one_number)
 
 
 def _by_reference(finding: Finding, trial: Trial) -> bool:
@@ -151,9 +148,9 @@ def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighe
 
 def _of_count(finding: Finding) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
-    if rule.fail is not None and worse > rule.fail:
-        return Weighed(Outcome.FAIL, (Why.COUNT_FAILS(),), slower=True)
-    if worse > rule.warn:
+    if rule.fail is not None and beyond(worse, rule.fail):
+        return Weighed(Outcome.FAIL, (Why.COUNT(),), slower=True)
+    if beyond(worse, rule.warn):
         return Weighed(Outcome.WARN, (Why.COUNT(),), slower=True)
     return Weighed(Outcome.PASS)
 
@@ -162,8 +159,7 @@ def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
     """Without a limit that fails nothing is at stake: it warns, or it does not."""
     if judged.slower:
         return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
-    is_one = finding.beside is not None and not finding.beside.history.has_interval
-    if is_one and beyond(judged.estimate, finding.warn_score):
+    if finding.is_one_number and beyond(judged.estimate, finding.warn_score):
         return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
     return Weighed(Outcome.PASS)
 
@@ -211,9 +207,9 @@ def _by_fixed_limits(finding: Finding) -> Outcome:
     rule, worse, severity = finding.rule, finding.worse_by, finding.change.severity
     if not rule.named:
         return _REFERENCE_OUTCOMES[severity] if severity else Outcome.PASS
-    if rule.fail is not None and worse > rule.fail:
+    if rule.fail is not None and beyond(worse, rule.fail):
         return Outcome.FAIL
-    return Outcome.WARN if worse > rule.warn else Outcome.PASS
+    return Outcome.WARN if beyond(worse, rule.warn) else Outcome.PASS
 
 
 def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
@@ -226,7 +222,7 @@ def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
 def _attributable(found: Weighed, finding: Finding, trial: Trial) -> Weighed:
     """Without pairs, a record from before other commits proves nothing about this change."""
     away = trial.commits_away if finding.pairs is None else 0
-    is_beyond = finding.worse_by > finding.limit or found.outcome is Outcome.FAIL
+    is_beyond = beyond(finding.worse_by, finding.limit) or found.outcome is Outcome.FAIL
     if not away or finding.rule.fail is None or not is_beyond:
         return found
     why = Why.NOT_ATTRIBUTABLE(commits=away)
