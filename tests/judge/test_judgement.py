@@ -655,6 +655,17 @@ def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> N
 # --- demands and acceptance ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("table", [{}, {"gate": False}, {"warn": 0.05}])
+def test_gate__a_throughput_that_cannot_be_compared_is_no_way_around_it(
+    table: dict[str, Any],
+) -> None:
+    """A head that does not say on how many devices it ran is gated by its step time."""
+    base = timed(100.0, environment=on("L4", 8), metrics={MEMORY: 10.0})
+    head = timed(150.0, environment=on("L4"), metrics={MEMORY: 10.0})
+    policy = {**TRAINING, "metrics": {STEP_TIME: table} if table else {}}
+    assert verdict(head, base, policy=policy).unjudged is Unjudged.UNCLEAR
+
+
 def test_budget__needs_no_baseline_and_no_statistics() -> None:
     """An absolute limit fails by itself, in the direction of its metric."""
     head = timed(100.0, metrics={"peak_memory_gb": 79.0})
