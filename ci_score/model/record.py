@@ -215,10 +215,10 @@ class Trend(Value):
 
     A shift happened after `last_before`, the last commit surely on the old level, and up to
     `first_after`, the first surely on the new one. `between` has the commits of the history between
-    those two that were not measured, or that the noise cannot assign. A drift is the slow change
-    that is left when all shifts are taken out, from the anchor (the median of the oldest runs, up
-    to `last_before`) to the newest runs (up to `first_after`). `created_at` and `run` are those of
-    `first_after`. `delta` is relative if the metric is; `worse` says whether it got worse.
+    those two that were not measured, or that the noise cannot assign. A drift took more than ten
+    runs: from `last_before` up to `first_after`, or it still goes on there. `created_at` and `run`
+    are those of `first_after`. `delta` is relative if the metric is; `worse` says whether it got
+    worse. `runs_before` and `runs_after` are the runs whose medians `before` and `after` are.
     """
 
     case: CaseName

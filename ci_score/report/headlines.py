@@ -137,7 +137,8 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
     if accepted is not None and accepted.accepted is not None:
         return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)
     timed = [change for change in gated if change.metric in (THROUGHPUT, STEP_TIME)]
-    time = max(timed, key=slower_by, default=None)
+    # Of the step and its throughput the one whose limit is nearer.
+    time = max(timed, key=lambda one: slower_by(one) - _limit_in_time(one), default=None)
     if time is None or time.delta is None or time.fail_limit is None:
         return "Nothing is worse than its limit", ""
     if not time.is_statistical:
@@ -164,10 +165,15 @@ def within_limit(change: Change) -> str:
         return ""
     metric = metric_of(change)
     if change.metric == THROUGHPUT:
-        limit = slower_by(change.but(delta=-change.fail_limit))
-        return f", within the limit of {limit * 100:.1f} %".replace(".0 ", " ")
+        return f", within the limit of {_limit_in_time(change) * 100:.1f} %".replace(".0 ", " ")
     shown = metric.show_delta(change.fail_limit).lstrip("+").replace(".0 ", " ")
     return f", within the limit of {shown}"
+
+
+def _limit_in_time(change: Change) -> float:
+    """The limit as a share of time; a throughput of −5 % is 5.3 % more time."""
+    limit = change.fail_limit or 0.0
+    return slower_by(change.but(delta=-limit if change.metric == THROUGHPUT else limit))
 
 
 def is_surely(change: Change, *, worse: bool) -> bool:

@@ -251,14 +251,14 @@ def test_page__prints(browser: Browser) -> None:
 
 
 def test_page__draws_trend_and_pairs(browser: Browser) -> None:
-    """With sizes that can be seen: a course of 72 runs, this run marked, a change marked."""
+    """With sizes that can be seen: a course of 120 runs, this run marked, a change marked."""
     with browser.page(page_of("a slow pull request")) as (page, _):
         line = page.locator(".course .line").bounding_box()
         assert line["width"] > 500
         assert line["height"] > 20
         assert page.locator(".course .now circle").count() == 1
         assert page.locator(".course text.key").text_content() == "1"
-        assert page.locator(".course .hover title").count() == 72
+        assert page.locator(".course .hover title").count() == 120
         assert page.locator(".pairs .head-dot").count() == 2
         assert page.locator(".layers .forward").bounding_box()["height"] > 20
 

@@ -51,7 +51,7 @@ def slow_pull_request() -> Record:
         ),
         commit=MAIN_COMMIT,
         run=RunIdentity(number=912),
-        history=history(CASE, 301.0, 72),
+        history=history(CASE, 301.0, 120),
         rules="training",
     )
     read = CaseInput(
@@ -148,11 +148,11 @@ def launches(side: Side, step_ms: float, count: int = 12) -> tuple[LaunchNumbers
 
 
 def history(name: str, step_ms: float, runs: int, seed: int = 11) -> tuple[HistoryPoint, ...]:
-    """Runs of the branch, one per day; after a third of them a change makes them 4 % slower."""
+    """Runs of the branch, one per day; after three quarters a change makes them 4 % slower."""
     noise = random.Random(seed)  # noqa: S311 - no secret
     points = []
     for number in range(runs):
-        level = step_ms / 1.04 if number < runs // 3 else step_ms
+        level = step_ms / 1.04 if number < runs * 3 // 4 else step_ms
         ms = level * (1 + noise.gauss(0, 0.004))
         day = number * 365 // max(runs, 365) if runs > 365 else number
         points.append(

@@ -144,8 +144,8 @@ def test_page__draws_long_courses_whole() -> None:
     """A path is no text, and is never cut."""
     text = report_html(slow_pull_request())
     lines = re.findall(r'<path class="line" d="([^"]*)"', text)
-    assert [line.count("L") for line in lines] == [71]
-    assert "Throughput per device −3.9" in text
+    assert [line.count("L") for line in lines] == [119]
+    assert "Throughput per device −3.6" in text
     assert "this run" in text
 
 

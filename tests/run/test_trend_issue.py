@@ -26,9 +26,9 @@ def trend(delta: float = 0.1, **fields: Any) -> Trend:
     return Trend(**{**defaults, **fields})
 
 
-def history(level: float = 112.0, at: int = 20, count: int = 40) -> tuple[HistoryPoint, ...]:
+def history(level: float = 112.0, at: int = 90, count: int = 110) -> tuple[HistoryPoint, ...]:
     """Runs of the branch that became slower once, for good."""
-    start = datetime.fromisoformat("2025-11-01T00:00:00Z")
+    start = datetime.fromisoformat("2025-09-01T00:00:00Z")
     points = []
     for number in range(count):
         step_ms = (100.0 if number < at else level) + (number * 7 % 5 - 2) * 0.2
@@ -70,7 +70,7 @@ def test_issue__is_opened_once_and_kept_up_to_date(drifted: Scene) -> None:
     (issue,) = ours(drifted)
     assert issue.title == "ci-score: lasting changes for the worse on main"
     assert "Throughput per device" in issue.body
-    assert f"{20:040x}" in issue.body
+    assert f"{90:040x}" in issue.body
     assert issue.author == ACTIONS_BOT
     drifted.github.exchanges.clear()
     push(drifted)

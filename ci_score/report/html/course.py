@@ -172,12 +172,11 @@ def _levels(
         last = _place(commits, trend.last_before, 0)
         first = _place(commits, trend.first_after, end)
         before, after = scale.top(trend.before), scale.top(trend.after)
-        if trend.kind == "drift":
-            yield Level(across.percent(0), across.percent(end), before, after)
-            continue
         start, stop = max(last - trend.runs_before + 1, 0), min(first + trend.runs_after - 1, end)
         yield Level(across.percent(start), across.percent(last), before, before)
         yield Level(across.percent(first), across.percent(stop), after, after)
+        if trend.kind == "drift":
+            yield Level(across.percent(last), across.percent(first), before, after)
 
 
 def _marks(trends: Sequence[Trend], commits: Sequence[str | None], across: Scale) -> Iterator[Mark]:
@@ -185,9 +184,8 @@ def _marks(trends: Sequence[Trend], commits: Sequence[str | None], across: Scale
     for number, trend in enumerate(trends, start=1):
         first = _place(commits, trend.first_after, end)
         last = _place(commits, trend.last_before, max(first - 1, 0))
-        is_drift = trend.kind == "drift"
-        start, stop = (0.0, 1.0) if is_drift else (across.share(last), across.share(first))
-        width = percent(0.0 if is_drift else stop - start)
+        start, stop = across.share(last), across.share(first)
+        width = percent(stop - start)
         middle = percent((start + stop) / 2)
         yield Mark(percent(start), width, middle, number, describe_trend(trend))
 
