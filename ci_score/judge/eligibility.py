@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from ci_score.judge.evidence import comparable_points, gate_rules
 from ci_score.judge.history import HeadLaunches, History
-from ci_score.judge.looks import MOST_PAIRS
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
@@ -87,8 +86,7 @@ def _repeats_allowed(trial: Trial, measured: int) -> int:
     if not trial.case.has_both_sides:
         return measured // OF_WHICH_ONE_SHARED
     planned = [launch.looks[-1] for launch in trial.case.launches if launch.looks]
-    # The change itself says what was planned, and no session has more pairs than that.
-    return max(1, max(measured, min(max(planned, default=0), MOST_PAIRS)) // OF_WHICH_ONE_SHARED)
+    return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
 
 
 def _too_short(trial: Trial) -> Verdict | None:

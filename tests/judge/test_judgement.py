@@ -1107,16 +1107,6 @@ def test_shared__pairs_are_left_out_up_to_one_in_eight() -> None:
     assert verdict(timed(100.0, launches=tuple(rows)), policy=allowed).outcome is not Outcome.PASS
 
 
-def test_shared__a_plan_that_no_session_has_excuses_nothing() -> None:
-    """The lines are the change's own: a plan of hundreds of pairs leaves no more of them out."""
-    rows = [
-        one.but(shared=one.launch < 20, looks=(6, 2000))
-        for one in launches([100.0] * 40, [100.0] * 40)
-    ]
-    result = judged(timed(100.0, launches=tuple(rows)))
-    assert "others disturbed 20 of 40 measurements" in headline(result)
-
-
 def test_short__a_void_launch_hides_no_slowdown() -> None:
     """It has few steps because it died: the other launches still prove what they prove."""
     rows = [one.but(timed_steps=20) for one in launches([130.0] * 12, [100.0] * 12)]
