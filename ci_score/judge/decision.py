@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from ci_score.judge.doubts import why_undecided
 from ci_score.judge.eligibility import gate_at_of
+from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.reasons import Reason, Why
@@ -93,7 +94,9 @@ def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None
         return None
     if beside.history.has_interval:
         return beside.history.judged(beside.head, limit, warn)
-    return beside.history.as_one_number(beside.head, limit, warn, finding.most_of_one_number)
+    # Of what is no ratio, twenty per cent mean nothing.
+    most = ONE_NUMBER_UP_TO if finding.rule.metric.relative else limit
+    return beside.history.as_one_number(beside.head, limit, warn, most)
 
 
 def _by_reference(finding: Finding, trial: Trial) -> bool:
@@ -159,7 +162,8 @@ def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
     """Without a limit that fails nothing is at stake: it warns, or it does not."""
     if judged.slower:
         return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
-    if finding.is_one_number and beyond(judged.estimate, finding.warn_score):
+    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    if is_one and beyond(judged.estimate, finding.warn_score):
         return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
     return Weighed(Outcome.PASS)
 

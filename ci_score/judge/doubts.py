@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci_score.judge.history import OF_A_LEVEL, runs_to_prove
+from ci_score.judge.history import OF_A_LEVEL, ONE_NUMBER_UP_TO, runs_to_prove
 from ci_score.judge.judgement import Doubt, Judgement, as_share, below
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.trial import BesideHistory, Finding, Trial
@@ -22,11 +22,19 @@ def why_undecided(
     finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt
 ) -> tuple[Reason, Unjudged]:
     """The doubt as a reason with its data, and its kind."""
-    most = finding.most_of_one_number if finding.is_one_number else finding.limit_score
-    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, most):
+    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding)):
         # Nothing contradicts where the level says the same as the base's own run.
         doubt = Doubt.UNCLEAR
     return _reason(finding, trial, judged, doubt), _UNJUDGED[doubt]
+
+
+def _limit_of(finding: Finding) -> float:
+    """What may not be beyond it to pass, on the scale of the evidence."""
+    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_ratio = finding.rule.metric.relative
+    return (
+        max(ONE_NUMBER_UP_TO, finding.limit_score) if is_one and is_ratio else finding.limit_score
+    )
 
 
 def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
@@ -59,7 +67,7 @@ def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doub
     if doubt is Doubt.TOO_NOISY:
         return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
     if not history.has_interval:
-        most = as_share(finding.most_of_one_number) if metric.relative else finding.limit
+        most = as_share(_limit_of(finding)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
     enough = runs_to_prove(history.false_fail) + OF_A_LEVEL
     return Why.UNCLEAR_HISTORY(

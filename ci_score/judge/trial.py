@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ci_score.judge.history import ONE_NUMBER_UP_TO, HeadLaunches, History
+from ci_score.judge.history import HeadLaunches, History
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.model.explanation import Contribution, Explanation
@@ -106,17 +106,6 @@ class Finding:
     def limit_score(self) -> float:
         """The same on the scale of the evidence."""
         return self.rule.metric.limit_score(self.limit)
-
-    @property
-    def is_one_number(self) -> bool:
-        """Whether it is one number a side: there are no pairs, and too few runs beside it."""
-        return self.beside is not None and not self.beside.history.has_interval
-
-    @property
-    def most_of_one_number(self) -> float:
-        """Up to where one number a side may pass; of what is no ratio, 20 % mean nothing."""
-        is_ratio = self.rule.metric.relative
-        return max(ONE_NUMBER_UP_TO, self.limit_score) if is_ratio else self.limit_score
 
     @property
     def is_count(self) -> bool:
