@@ -151,9 +151,9 @@ def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighe
 
 def _of_count(finding: Finding) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
-    if rule.fail is not None and worse > rule.fail:
-        return Weighed(Outcome.FAIL, (Why.COUNT_FAILS(),), slower=True)
-    if worse > rule.warn:
+    if rule.fail is not None and beyond(worse, rule.fail):
+        return Weighed(Outcome.FAIL, (Why.COUNT(),), slower=True)
+    if beyond(worse, rule.warn):
         return Weighed(Outcome.WARN, (Why.COUNT(),), slower=True)
     return Weighed(Outcome.PASS)
 
@@ -211,9 +211,9 @@ def _by_fixed_limits(finding: Finding) -> Outcome:
     rule, worse, severity = finding.rule, finding.worse_by, finding.change.severity
     if not rule.named:
         return _REFERENCE_OUTCOMES[severity] if severity else Outcome.PASS
-    if rule.fail is not None and worse > rule.fail:
+    if rule.fail is not None and beyond(worse, rule.fail):
         return Outcome.FAIL
-    return Outcome.WARN if worse > rule.warn else Outcome.PASS
+    return Outcome.WARN if beyond(worse, rule.warn) else Outcome.PASS
 
 
 def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
@@ -226,7 +226,7 @@ def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
 def _attributable(found: Weighed, finding: Finding, trial: Trial) -> Weighed:
     """Without pairs, a record from before other commits proves nothing about this change."""
     away = trial.commits_away if finding.pairs is None else 0
-    is_beyond = finding.worse_by > finding.limit or found.outcome is Outcome.FAIL
+    is_beyond = beyond(finding.worse_by, finding.limit) or found.outcome is Outcome.FAIL
     if not away or finding.rule.fail is None or not is_beyond:
         return found
     why = Why.NOT_ATTRIBUTABLE(commits=away)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ci_score.judge.history import LEAST_LAUNCHES_TO_PROVE, ONE_NUMBER_UP_TO, runs_to_prove
+from ci_score.judge.history import OF_A_LEVEL, ONE_NUMBER_UP_TO, runs_to_prove
 from ci_score.judge.judgement import Doubt, Judgement, as_share, below
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import KEPT_POINTS
 from ci_score.model.verdict import Unjudged
 
 _UNJUDGED = {
@@ -68,8 +69,10 @@ def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doub
     if not history.has_interval:
         most = as_share(_limit_of(finding)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
+    enough = runs_to_prove(history.false_fail) + OF_A_LEVEL
     return Why.UNCLEAR_HISTORY(
-        runs=len(history.excursions),
-        enough=runs_to_prove(history.false_fail),
-        launches=max(0, LEAST_LAUNCHES_TO_PROVE - len(head.scores)),
+        runs=len(history.counted),
+        enough=enough if enough <= KEPT_POINTS else None,
+        # More launches prove only what already stands out.
+        launches=0 if judged.more is None else judged.more - len(head.scores),
     )

@@ -94,7 +94,9 @@ def _repeats_allowed(trial: Trial, measured: int) -> int:
 def _too_short(trial: Trial) -> Verdict | None:
     """Few steps tell little: the policy says from how many on a launch counts."""
     wanted = trial.rules.measure.timed_steps
-    counts = [one.timed_steps for one in trial.case.launches if one.timed_steps is not None]
+    # A void launch has its own consequences: it must not hide a slowdown that the others prove.
+    sound = [one for one in trial.case.launches if not one.void]
+    counts = [one.timed_steps for one in sound if one.timed_steps is not None]
     short = [count for count in counts if wanted is not None and count < wanted]
     if not short:
         return None

@@ -35,17 +35,18 @@ def findings_of(trial: Trial) -> list[Finding]:
 def gate_rules(trial: Trial) -> dict[str, GateRule]:
     """The rule of each metric.
 
-    Where throughput is gated and no side knows it, as of a script that tells no tokens, the step
-    time stands in for it: they are one fact.
+    Where throughput is gated and cannot be compared, as of a script that tells no tokens, the step
+    time stands in for it: they are one fact. Only a limit of its own that fails goes before that.
     """
     rules = {rule.metric.name: rule for rule in trial.rules.gates}
     throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
     if throughput is None or step_time is None:
         return rules
     compared = {change.metric for change in trial.changes if change.delta is not None}
-    is_left_open = not step_time.gate and not step_time.named
-    if throughput.gate and THROUGHPUT not in compared and is_left_open:
-        rules[STEP_TIME] = replace(step_time, gate=True, warn=throughput.warn, fail=throughput.fail)
+    can_fail = step_time.gate and step_time.fail is not None
+    if throughput.gate and THROUGHPUT not in compared and not can_fail:
+        warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
+        rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
     return rules
 
 
@@ -126,11 +127,8 @@ def _beside_history(
     trial: Trial, change: Change, metric: Metric, points: Sequence[HistoryPoint]
 ) -> BesideHistory:
     runs = [_turned(change.base, metric)]
-    used = trial.baseline.used if isinstance(trial.baseline, BaselineFound) else None
-    alone = (
-        used is None or used.of_session or trial.rules.measure.design in ("single", "interleaved")
-    )
-    if used is not None and not alone:
+    is_of_branch = isinstance(trial.baseline, BaselineFound) and not trial.baseline.used.of_session
+    if is_of_branch and trial.rules.measure.design in (None, "history"):
         runs = _runs(change, metric, points)
     launches = [launch for launch in trial.of_head() if metric.name in launch.values or launch.void]
     head = [_cost(launch, metric) for launch in launches]

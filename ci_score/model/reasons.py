@@ -120,7 +120,6 @@ class Why(StrEnum):
     FAR_FOR_ONE_NUMBER = "far_for_one_number", "most"
     LEVEL_DISAGREES = "level_disagrees", "by_base by_level runs"
     COUNT = "count"
-    COUNT_FAILS = "count_fails"
     REFERENCE_LIMIT = "reference_limit", "severity"
     PROVEN_BEYOND = "proven_beyond", "delta"
     PROVEN_WITHIN = "proven_within"

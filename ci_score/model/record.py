@@ -36,6 +36,8 @@ MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
 MOST_INPUTS = 64
+# Of the history of each case.
+KEPT_POINTS = 200
 
 
 def case_name(text: str) -> str:

@@ -201,24 +201,24 @@ def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
     return f"{words}; about {more} pairs would"
 
 
-def _unclear_history(runs: int, enough: int, launches: int) -> str:
+def _unclear_history(runs: int, enough: int | None, launches: int) -> str:
+    words = f"{runs} earlier runs cannot tell {_WHETHER}"
+    if enough is None:
+        return f"{words}, and for so small a `false_fail` a record keeps too few; {_BESIDE}"
     if runs < enough:
-        # A record keeps no more runs than some policies' `false_fail` would need.
-        return f"{runs} earlier runs cannot tell {_WHETHER} ({enough} can); {_BESIDE}"
+        return f"{words} ({enough} can); {_BESIDE}"
     if launches:
         return f"one launch cannot tell {_WHETHER}; a second one can prove it, or pairs ({_AB})"
     return f"the branch's runs cannot tell {_WHETHER}: some stood out as well; {_BESIDE}"
 
 
 def _void_launches(head: int, base: int) -> str:
-    sides = [f"{count} of the {side}" for side, count in (("head", head), ("base", base)) if count]
-    count = plural(head + base, "launch").replace("launchs", "launches")
-    return f"{count} ({' and '.join(sides)}) measured nothing, so it may be slower; measure again"
-
-
-def small_share(value: float) -> str:
-    """A share of time: `3.2 %`."""
-    return f"{value * 100:.1f} %" if value >= 0.001 else "below 0.1 %"
+    sides = [
+        f"{count} {'launch' if count == 1 else 'launches'} of the {side}"
+        for side, count in (("head", head), ("base", base))
+        if count
+    ]
+    return f"{' and '.join(sides)} measured nothing, and may have been slow; measure again"
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -327,8 +327,7 @@ SENTENCES: dict[Why, Row] = {
         f"over {most * 100:g} % in one run per side, which proves nothing and is too much to pass;"
         f" {_BESIDE}"
     ),
-    Why.COUNT: "a count",
-    Why.COUNT_FAILS: "a count, which does not vary from run to run",
+    Why.COUNT: "a count, which does not vary from run to run",
     Why.REFERENCE_LIMIT: "{severity}",
     Why.PROVEN_WITHIN: "slower, within the limit that fails",
     Why.UNCLEAR_PAIRS: _unclear_pairs,
@@ -348,8 +347,8 @@ SENTENCES: dict[Why, Row] = {
         " `ci-score qualify` finds out"
     ),
     Why.NOT_QUALIFIED_BEFORE: (
-        "the policy wants a qualified machine, and the branch's record of it says nothing of that;"
-        " a run of the branch with `ci-score qualify` before it leaves that"
+        "the policy wants a qualified machine, and the branch's record does not say that this one"
+        " is: run `ci-score qualify` before the branch's next run"
     ),
     Why.QUALIFIED_FOR_MORE: "the machine can gate at {gate_at:.0%}, and not at less",
     # What limits a verdict.
