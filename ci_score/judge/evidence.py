@@ -35,8 +35,9 @@ def findings_of(trial: Trial) -> list[Finding]:
 def gate_rules(trial: Trial) -> dict[str, GateRule]:
     """The rule of each metric.
 
-    Where throughput is gated and cannot be compared, as of a script that tells no tokens, the step
-    time stands in for it: they are one fact. Only a limit of its own that fails goes before that.
+    Where throughput is gated and cannot be compared, as of a script that tells no tokens, or where
+    its tokens are only inferred, the step time stands in for it: they are one fact. Only a limit of
+    its own that fails goes before that.
     """
     rules = {rule.metric.name: rule for rule in trial.rules.gates}
     throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
@@ -44,10 +45,18 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
         return rules
     compared = {change.metric for change in trial.changes if change.delta is not None}
     can_fail = step_time.gate and step_time.fail is not None
-    if throughput.gate and THROUGHPUT not in compared and not can_fail:
+    inferred = _has_inferred_tokens(trial)
+    if throughput.gate and (inferred or THROUGHPUT not in compared) and not can_fail:
         warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
         rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
+    if inferred:
+        rules[THROUGHPUT] = replace(throughput, gate=False)
     return rules
+
+
+def _has_inferred_tokens(trial: Trial) -> bool:
+    base = trial.baseline.case if isinstance(trial.baseline, BaselineFound) else None
+    return trial.case.tokens_inferred or (base is not None and base.tokens_inferred)
 
 
 def _looks_of(trial: Trial) -> tuple[int, ...] | None:

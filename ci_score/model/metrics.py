@@ -273,9 +273,13 @@ def time_change(case: Judged) -> Change | None:
 
 def slower_by(change: Change) -> float:
     """How much more time a step or a token takes, as a share; below zero if it is faster."""
-    delta = change.delta or 0.0
+    return slower_by_share(change.metric, change.delta or 0.0)
+
+
+def slower_by_share(metric: str, delta: float) -> float:
+    """The same of the delta of a step time or a throughput."""
     # A throughput near 0 would divide by 0.
-    return delta if change.metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
+    return delta if metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
 
 
 SAME_TOKENS = 0.02

@@ -107,6 +107,7 @@ class Measured(Value):
     measurement: ShortText | None = None
     earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
     tokens_per_step: NotNegative | None = None
+    tokens_inferred: bool = False
     phases: dict[str, Milliseconds] = {}
     ops: dict[str, Milliseconds] = {}
     ops_left_out: Count = 0

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ci_score.model.lists import listed, plural, some_of
-from ci_score.model.metrics import Metric, metric_named
+from ci_score.model.metrics import (
+    STEP_TIME,
+    THROUGHPUT,
+    Metric,
+    metric_named,
+    slower_by_share,
+)
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.causes import CAUSES, TO_TRY
@@ -500,19 +506,31 @@ SENTENCES: dict[Why, Row] = {
     **TO_TRY,
 }
 
+
+def _in_words(delta: float, metric: Metric) -> str:
+    """A change as headlines say it: of a throughput as time, which people know."""
+    if metric.name not in (STEP_TIME, THROUGHPUT):
+        return metric.show_delta(delta)
+    share = slower_by_share(metric.name, delta)
+    return f"{abs(share) * 100:.1f} % {'slower' if share >= 0 else 'faster'}"
+
+
 CHANGES: dict[Why, Callable[..., str]] = {
-    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {metric.show_delta(delta)}",
+    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {_in_words(delta, metric)}",
     Why.LEVEL_DISAGREES: lambda by_base, by_level, runs, metric: (
-        f"{metric.show_delta(by_base)} against the tested base's record,"
-        f" {metric.show_delta(by_level)} against the level of the last {runs} runs: one of them is"
+        f"{_in_words(by_base, metric)} than the tested base's record and"
+        f" {_in_words(by_level, metric)} than the level of the last {runs} runs: one of them is"
         f" beyond the limit; {_BESIDE}"
     ),
     Why.UNCLEAR_SUM: lambda delta, metric: (
-        f"the sum of all steps is {metric.show_delta(delta)}: some launches take far longer"
+        f"all steps together are {_in_words(delta, metric)}: some launches take far longer"
     ),
     Why.CONTRADICTS: lambda by_base, metric: (
-        f"{metric.show_delta(by_base)} against the tested base's own run, which earlier runs do not"
+        f"{_in_words(by_base, metric)} than the tested base's own run, which earlier runs do not"
         f" explain; {_BESIDE}"
     ),
-    Why.TOO_NOISY: lambda up_to, metric: f"too noisy to see less than {metric.show_delta(up_to)}",
+    Why.TOO_NOISY: lambda up_to, metric: (
+        "too noisy to see less than"
+        f" {_in_words(up_to, metric).removesuffix(' slower').removesuffix(' faster')}"
+    ),
 }
