@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ci_score.judge.doubts import why_undecided
+from ci_score.judge.doubts import why_undecided, why_void
 from ci_score.judge.eligibility import gate_at_of
 from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
@@ -94,8 +94,7 @@ def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None
         return None
     if beside.history.has_interval:
         return beside.history.judged(beside.head, limit, warn)
-    # Of what is no ratio, twenty per cent mean nothing.
-    most = ONE_NUMBER_UP_TO if finding.rule.metric.relative else limit
+    most = ONE_NUMBER_UP_TO if trial.may_be_waved_through(finding.rule.metric) else limit
     return beside.history.as_one_number(beside.head, limit, warn, most)
 
 
@@ -129,8 +128,13 @@ def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
             for end in (judged.low, judged.high)]  # fmt: skip
     low, high = reversed(ends) if metric.higher_is_better else ends
     # The number beside the delta is the one that it is of.
-    base = change.head / (1.0 + delta) if metric.relative else change.head - delta
+    base = _base_of(change, delta) if metric.relative else change.head - delta
     return change.but(base=base, delta=delta, low=low, high=high)
+
+
+def _base_of(change: Change, delta: float) -> float:
+    """The base that goes with head and the delta; of a change to nearly nothing, the base's own."""
+    return change.head / (1.0 + delta) if delta > -1.0 else change.base
 
 
 # --- what becomes of it -------------------------------------------------------------------------
@@ -146,7 +150,9 @@ def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighe
         if finding.rule.fail is None:
             return _that_only_warns(finding, judged)
         return _of_statistics(finding, trial, judged)
-    return _of_reference(finding, finding.beside) if finding.beside else Weighed(Outcome.PASS)
+    return (
+        _of_reference(finding, finding.beside, trial) if finding.beside else Weighed(Outcome.PASS)
+    )
 
 
 def _of_count(finding: Finding) -> Weighed:
@@ -182,7 +188,7 @@ def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed
     return Weighed(Outcome.WARN, (why,), slower=judged.slower)
 
 
-def _of_reference(finding: Finding, beside: BesideHistory) -> Weighed:
+def _of_reference(finding: Finding, beside: BesideHistory, trial: Trial) -> Weighed:
     """The reference's own limits as it applies them, or those that the policy puts there.
 
     From nine runs on the branch's level has to agree. History never excuses: one of the two beyond
@@ -199,8 +205,7 @@ def _of_reference(finding: Finding, beside: BesideHistory) -> Weighed:
         )
         return Weighed(Outcome.INCONCLUSIVE, (why,), Unjudged.CONTRADICTS)
     if beside.head.void and not fails:
-        why = Why.VOID_LAUNCHES(head=beside.head.void, base=0)
-        return Weighed(Outcome.INCONCLUSIVE, (why,), Unjudged.VOID)
+        return Weighed(Outcome.INCONCLUSIVE, (why_void(finding, trial),), Unjudged.VOID)
     level = _SEVERITIES.get(outcome)
     reasons = (Why.REFERENCE_LIMIT(severity=level.value),) if level else ()
     # What the reference warns of counts as said, proven or not.

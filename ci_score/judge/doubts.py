@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci_score.judge.history import OF_A_LEVEL, ONE_NUMBER_UP_TO, runs_to_prove
+from ci_score.judge.history import OF_A_LEVEL, ONE_NUMBER_UP_TO, HeadLaunches, runs_to_prove
 from ci_score.judge.judgement import Doubt, Judgement, as_share, below
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.trial import BesideHistory, Finding, Trial
@@ -22,33 +22,39 @@ def why_undecided(
     finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt
 ) -> tuple[Reason, Unjudged]:
     """The doubt as a reason with its data, and its kind."""
-    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding)):
+    if doubt is Doubt.CONTRADICTS and not below(judged.estimate, _limit_of(finding, trial)):
         # Nothing contradicts where the level says the same as the base's own run.
         doubt = Doubt.UNCLEAR
     return _reason(finding, trial, judged, doubt), _UNJUDGED[doubt]
 
 
-def _limit_of(finding: Finding) -> float:
+def _limit_of(finding: Finding, trial: Trial) -> float:
     """What may not be beyond it to pass, on the scale of the evidence."""
     is_one = finding.beside is not None and not finding.beside.history.has_interval
-    is_ratio = finding.rule.metric.relative
-    return (
-        max(ONE_NUMBER_UP_TO, finding.limit_score) if is_one and is_ratio else finding.limit_score
-    )
+    is_more = is_one and trial.may_be_waved_through(finding.rule.metric)
+    return max(ONE_NUMBER_UP_TO, finding.limit_score) if is_more else finding.limit_score
 
 
 def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> Reason:
     if doubt is Doubt.VOID:
-        void = [launch.side for launch in trial.case.launches if launch.void]
-        if void or finding.pairs is None:
-            return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
-        pairs = len(finding.pairs.differences)
-        return Why.NOT_IN_EVERY_PAIR(missing=pairs - len(finding.pairs.sound), pairs=pairs)
+        return why_void(finding, trial)
     if finding.pairs is not None:
         return _of_pairs(finding, finding.pairs, judged)
     if finding.beside is not None:
-        return _of_history(finding, finding.beside, judged, doubt)
+        return _of_history(finding, trial, finding.beside, judged, doubt)
     raise AssertionError("a count is never in doubt")
+
+
+def why_void(finding: Finding, trial: Trial) -> Reason:
+    """Launches without a time, or those that do not tell this number."""
+    void = [launch.side for launch in trial.case.launches if launch.void]
+    if void:
+        return Why.VOID_LAUNCHES(head=void.count("head"), base=void.count("base"))
+    if finding.pairs is not None:
+        pairs = len(finding.pairs.differences)
+        return Why.NOT_IN_EVERY_PAIR(missing=pairs - len(finding.pairs.sound), pairs=pairs)
+    head = finding.beside.head if finding.beside else HeadLaunches(())
+    return Why.NOT_IN_EVERY_LAUNCH(missing=head.void, launches=len(head.scores))
 
 
 def _of_pairs(finding: Finding, pairs: Pairs, judged: Judgement) -> Reason:
@@ -59,7 +65,9 @@ def _of_pairs(finding: Finding, pairs: Pairs, judged: Judgement) -> Reason:
     return Why.UNCLEAR_PAIRS(pairs=count, void=count - len(pairs.sound), more=judged.more)
 
 
-def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doubt: Doubt) -> Reason:
+def _of_history(
+    finding: Finding, trial: Trial, beside: BesideHistory, judged: Judgement, doubt: Doubt
+) -> Reason:
     metric, history, head = finding.rule.metric, beside.history, beside.head
     if doubt is Doubt.CONTRADICTS:
         above = min(head.sound) - (history.runs[-1] or 0.0)
@@ -67,7 +75,7 @@ def _of_history(finding: Finding, beside: BesideHistory, judged: Judgement, doub
     if doubt is Doubt.TOO_NOISY:
         return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
     if not history.has_interval:
-        most = as_share(_limit_of(finding)) if metric.relative else finding.limit
+        most = as_share(_limit_of(finding, trial)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
     enough = runs_to_prove(history.false_fail) + OF_A_LEVEL
     return Why.UNCLEAR_HISTORY(

@@ -6,10 +6,12 @@ The whole case is then inconclusive, and says what would settle it.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 
-from ci_score.judge.evidence import comparable_points, gate_rules
+from ci_score.judge.evidence import gate_rules, points_of
 from ci_score.judge.history import HeadLaunches, History
+from ci_score.judge.looks import planned_looks
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
@@ -19,7 +21,12 @@ from ci_score.model.record import Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 
-SIGNS_OF_WORK = ("final_loss", "valid_steps")
+# What shows that a side did its work -> the number of a launch that tells it.
+SIGNS_OF_WORK = {
+    "final_loss": "final_loss",
+    "valid_steps": "valid_steps",
+    "tokens_per_step": THROUGHPUT,
+}
 # Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
 NO_LOSS = 1e-3
 # Counting their ranks takes time that grows with the third power of the pairs.
@@ -84,10 +91,15 @@ def _often_shared(trial: Trial) -> Verdict | None:
 
 
 def _repeats_allowed(trial: Trial, measured: int) -> int:
-    """One in eight; of a session one in eight of the pairs that it planned, and one at least."""
+    """One in eight; of a session one in eight of the pairs that it planned, and one at least.
+
+    A session cannot say that it planned more pairs than the policy lets anybody plan.
+    """
     if not trial.case.has_both_sides:
         return measured // OF_WHICH_ONE_SHARED
-    planned = [launch.looks[-1] for launch in trial.case.launches if launch.looks]
+    measure = trial.rules.measure
+    most = planned_looks(0.0, measure.looks, measure.false_fail, measure.tests)[-1]
+    planned = [min(launch.looks[-1], most) for launch in trial.case.launches if launch.looks]
     return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
 
 
@@ -197,17 +209,24 @@ def _other_work(trial: Trial, base: Measured) -> Reason | None:
     if losses is not None:
         return Why.OTHER_LOSS(head=losses[0], base=losses[1])
     # A head that says less must not switch off the check by that.
-    untold = untold_work(head, base, rules)
-    return Why.WORK_NOT_TOLD(signs=tuple(untold)) if untold else None
+    signs = [sign for sign in SIGNS_OF_WORK if sign in asked]
+    untold = tuple(sign for sign in signs if not _tells(head, sign) and _tells(base, sign))
+    if untold:
+        return Why.WORK_NOT_TOLD(signs=untold)
+    # Nor does one launch speak for the others, where each launch of the base speaks for itself.
+    by_some = tuple(sign for sign in signs if _tells(head, sign) < _tells(base, sign) == 1)
+    return Why.WORK_TOLD_BY_SOME(signs=by_some) if by_some else None
 
 
-def untold_work(head: Measured, base: Measured, rules: CaseRules) -> list[str]:
-    """What shows that the base did its work, and is not said of the head."""
-    return [
-        name
-        for name in SIGNS_OF_WORK
-        if name in rules.environment.same_work and name in base.metrics and name not in head.metrics
-    ]
+def _tells(case: Measured, sign: str) -> float:
+    """The share of its launches that tell it; 1 if the case itself does."""
+    of_case = case.tokens_per_step if sign == "tokens_per_step" else case.metrics.get(sign)
+    if of_case is None:
+        return 0.0
+    own = "head" if any(one.side == "head" for one in case.launches) else "base"
+    told = [SIGNS_OF_WORK[sign] in one.values for one in case.launches
+            if one.side == own and not one.void]  # fmt: skip
+    return statistics.fmean(told) if any(told) else 1.0
 
 
 def losses_apart(head: Measured, base: Measured, rules: CaseRules) -> tuple[float, float] | None:
@@ -227,6 +246,10 @@ def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:
     wanted = trial.rules.measure.warmup_steps
     here = _warm_up(trial.case, "head")
     there = _warm_up(trial.case, "base") if trial.case.has_both_sides else _warm_up(base, "head")
+    # A session that leaves out more on both sides may hide the slow steps of one of them.
+    branch = None if trial.recorded is None else _warm_up(trial.recorded, "head")
+    if wanted is None and there is not None and branch is not None:
+        there = min(there, branch)
     bounds = [bound for bound in (wanted, there) if bound is not None]
     if here is None or not bounds or here <= max(bounds):
         return None
@@ -263,7 +286,7 @@ def _base_contradicts(trial: Trial) -> Verdict | None:
         return None
     launches = [_number(one.values.get(STEP_TIME)) for one in trial.case.launches
                 if one.side == "base" and not one.void]  # fmt: skip
-    points = comparable_points(trial.case, trial.rules, trial.history)
+    points = points_of(trial)
     history = History.of_times(_numbers(point.number(STEP_TIME) for point in points),
                                trial.rules.measure.false_fail)  # fmt: skip
     if not history.has_interval:

@@ -23,7 +23,7 @@ VOID = math.nan
 def findings_of(trial: Trial) -> list[Finding]:
     """Every change that a rule speaks of, with the evidence on it."""
     rules = gate_rules(trial)
-    points = comparable_points(trial.case, trial.rules, trial.history)
+    points = points_of(trial)
     looks = _looks_of(trial)
     return [
         _finding(trial, Finding(change, rules[change.metric], looks=looks), points)
@@ -96,8 +96,11 @@ def _in_pairs(trial: Trial, metric: Metric) -> Pairs | None:
     measured = any(metric.name in launch.values for pair in pairs for launch in pair)
     if not measured and metric.name not in (STEP_TIME, THROUGHPUT):
         return None
-    head = [_cost(here, metric) for here, _ in pairs]
-    base = [_cost(there, metric) for _, there in pairs]
+    # A launch whose partner is missing is half of a pair that measured nothing: else whoever leaves
+    # out the slow launches of head would be green.
+    alone = [VOID] * trial.case.without_partner
+    head = [*(_cost(here, metric) for here, _ in pairs), *alone]
+    base = [*(_cost(there, metric) for _, there in pairs), *alone]
     if not metric.relative:
         return Pairs.of_amounts(head, base)
     return Pairs.of_times(head, base, _tick_of(pairs, metric))
@@ -139,9 +142,10 @@ def _beside_history(
     is_of_branch = isinstance(trial.baseline, BaselineFound) and not trial.baseline.used.of_session
     if is_of_branch and trial.rules.measure.design in (None, "history"):
         runs = _runs(change, metric, points)
-    launches = [launch for launch in trial.of_head() if metric.name in launch.values or launch.void]
+    # A launch that tells less than the others may be worse: it counts as void.
+    launches = trial.of_head()
     head = [_cost(launch, metric) for launch in launches]
-    if all(math.isnan(one) for one in head):
+    if not any(metric.name in launch.values for launch in launches):
         head = [_turned(change.head, metric)]
     false_fail = trial.rules.measure.false_fail
     if not metric.relative:
@@ -163,6 +167,21 @@ def _runs(change: Change, metric: Metric, points: Sequence[HistoryPoint]) -> lis
     runs = [run for run in runs if math.isfinite(run)]
     is_there = bool(runs) and math.isclose(runs[-1], own, rel_tol=1e-12)
     return runs if is_there else [*runs, own]
+
+
+def points_of(trial: Trial) -> list[HistoryPoint]:
+    """The branch's runs that this one can be compared with.
+
+    What it does not say of its machine is as the branch's record has it: else the runs of every
+    machine would count, and the noise between machines would hide a slowdown.
+    """
+    case, there = trial.case, trial.recorded
+    if there is not None:
+        known = case.environment.filled_from(there.environment)
+        case = case.but(
+            environment=known, tokens_per_step=case.tokens_per_step or there.tokens_per_step
+        )
+    return comparable_points(case, trial.rules, trial.history)
 
 
 def comparable_points(

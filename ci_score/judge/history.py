@@ -103,9 +103,7 @@ class History:
 
     def judged(self, head: HeadLaunches, limit: float, warn: float) -> Judgement:
         """Red, green or undecided."""
-        if not self.counted or not head.sound:
-            return Judgement(Outcome.INCONCLUSIVE, math.nan, -math.inf, math.inf, reason=Doubt.VOID)
-        if not self.has_interval:
+        if not self.has_interval or not head.sound:
             return self.as_one_number(head, limit, warn)
         return _AgainstRuns(self, head, limit, warn).judgement()
 
@@ -116,6 +114,8 @@ class History:
 
         Up to `most`, or the limit if that is wider, it passes or warns.
         """
+        if not self.counted or not head.sound:
+            return Judgement(Outcome.INCONCLUSIVE, math.nan, -math.inf, math.inf, reason=Doubt.VOID)
         distance = _typical(head.sound) - self.level
         most = max(most, limit)
         doubt = None

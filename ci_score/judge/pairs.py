@@ -184,21 +184,24 @@ def judge_pairs(
 
 
 def _of_ratio(head: float, base: float, tick: float) -> Difference:
+    # No ratio: of numbers very far apart it is 0 or infinite, and its logarithm is not.
+    there = math.log(base)
     return Difference(
-        math.log((head - tick) / base) if head > tick else -math.inf,
-        math.log(head / base),
-        math.log((head + tick) / base),
+        math.log(head - tick) - there if head > tick else -math.inf,
+        math.log(head) - there,
+        math.log(head + tick) - there,
     )
 
 
 def _log_of_sums(sound: Sequence[tuple[float, float]]) -> float:
     if not sound:
         return math.nan
-    return math.log(math.fsum(head for head, _ in sound) / math.fsum(base for _, base in sound))
+    head, base = (math.fsum(side) for side in zip(*sound, strict=True))
+    return math.log(head) - math.log(base)
 
 
 def _numbers_to_try(measured: int, looks: Sequence[int] | None) -> list[int]:
     """The numbers of pairs at which a session would look next."""
     last = looks[-1] if looks else LEAST_PAIRS
     tried = {*(looks or ()), *range(last, MOST_PAIRS + 1, 4)}
-    return sorted(number for number in tried if number > measured)
+    return sorted(number for number in tried if measured < number <= MOST_PAIRS)

@@ -46,11 +46,10 @@ def _unknown_keys(trial: Trial, baseline: BaselineFound) -> Iterator[Reason]:
 
 
 def _without_partner(trial: Trial) -> Iterator[Reason]:
-    """How many launches have no partner on the other side, so that they count for nothing."""
-    sides = [sum(one.side == side for one in trial.case.launches) for side in ("head", "base")]
-    alone = sum(sides) - 2 * len(trial.case.pairs())
-    if min(sides) and alone:
-        yield Why.LAUNCHES_WITHOUT_PARTNER(alone=alone, launches=sum(sides))
+    """How many launches have no partner on the other side, so that nothing is green beside them."""
+    alone = trial.case.without_partner
+    if alone:
+        yield Why.LAUNCHES_WITHOUT_PARTNER(alone=alone, launches=len(trial.case.launches))
 
 
 def _often_slow(trial: Trial) -> Iterator[Reason]:

@@ -9,7 +9,7 @@ from ci_score.judge.history import HeadLaunches, History
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.model.explanation import Contribution, Explanation
-from ci_score.model.metrics import Kind
+from ci_score.model.metrics import Kind, Metric
 from ci_score.model.reasons import Reason
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import Baseline, BaselineFound
@@ -50,20 +50,33 @@ class Trial:
         return "shared" in self.rules.environment.reject
 
     def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
-        """The pairs of launches, without those that others disturbed."""
-        return [
-            pair
-            for pair in self.case.pairs()
-            if not (self.drops_shared and any(launch.shared for launch in pair))
-        ]
+        """The pairs of launches, without those that others disturbed.
+
+        A void launch stays: whoever disturbed it, it measured nothing.
+        """
+        return [pair for pair in self.case.pairs() if not self._is_dropped(*pair)]
 
     def of_head(self) -> list[LaunchNumbers]:
         """The launches of head alone, without those that others disturbed."""
         return [
             launch
             for launch in self.case.launches
-            if launch.side == "head" and not (self.drops_shared and launch.shared)
+            if launch.side == "head" and not self._is_dropped(launch)
         ]
+
+    def _is_dropped(self, *launches: LaunchNumbers) -> bool:
+        is_shared = self.drops_shared and any(one.shared for one in launches)
+        return is_shared and not any(one.void for one in launches)
+
+    def may_be_waved_through(self, metric: Metric) -> bool:
+        """Whether one number a side may pass up to twenty per cent, as luck of a noisy machine.
+
+        Not where the branch measures in pairs, which the change would only have to leave out; not
+        what should be a count; and of what is no ratio twenty per cent mean nothing.
+        """
+        in_pairs = self.recorded is not None and self.recorded.has_both_sides
+        has_fewer = in_pairs and not self.case.has_both_sides
+        return metric.relative and metric.kind is Kind.NOISY and not has_fewer
 
     @property
     def commits_away(self) -> int:

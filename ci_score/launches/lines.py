@@ -25,6 +25,8 @@ MOST_LINES = 100_000
 # By luck the first step of each of three launches is among its slowest tenth once in 1,000 times.
 WARM_UP_FROM = 1.1
 LEAST_LAUNCHES = 3
+# Others may disturb one launch of so many, as the judge has it.
+OF_WHICH_ONE_SHARED = 8
 SYSTEMATIC = 0.9
 NAMED_VOID = 5
 # A step this many times as long as usual holds something else.
@@ -94,12 +96,9 @@ class Launch(Value):
         """The launch as one number: time is the sum of all steps, so a stall counts, too."""
         return math.fsum(self.timed_ms) / len(self.timed_ms)
 
-    def numbers(self, tokens: float | None = None) -> LaunchNumbers:
-        """One number per metric; the throughput is the whole job's.
-
-        `tokens` is used as the tokens of a step if the launch does not have them.
-        """
-        values = {} if self.void else self._values(self.tokens_per_step or tokens)
+    def numbers(self) -> LaunchNumbers:
+        """One number per metric; the throughput is the whole job's."""
+        values = {} if self.void else self._values()
         return LaunchNumbers(
             side=self.side,
             launch=self.launch,
@@ -112,7 +111,8 @@ class Launch(Value):
             timed_steps=len(self.timed_ms),
         )
 
-    def _values(self, tokens: float | None) -> dict[str, float]:
+    def _values(self) -> dict[str, float]:
+        tokens = self.tokens_per_step
         known: dict[str, float | None] = {
             **self.metrics,
             "step_time_ms": self.mean_ms,
@@ -131,8 +131,7 @@ class SideLaunches:
 
     def numbers(self) -> tuple[LaunchNumbers, ...]:
         """What each launch measured; each launch is one piece of evidence."""
-        tokens = self.tokens_per_step
-        return tuple(launch.numbers(tokens) for launch in self.launches)
+        return tuple(launch.numbers() for launch in self.launches)
 
     @property
     def tokens_per_step(self) -> float | None:
@@ -147,9 +146,13 @@ class SideLaunches:
 
     @property
     def sound(self) -> tuple[Launch, ...]:
-        """The launches whose numbers can be shown; if others disturbed each, those with times."""
-        sound = tuple(one for one in self.launches if one.is_sound)
-        return sound or tuple(one for one in self.launches if not one.void)
+        """The launches whose numbers can be shown; if others disturbed many, all with times.
+
+        Else a number could be that of the fast launches alone, the slow ones called disturbed.
+        """
+        timed = tuple(one for one in self.launches if not one.void)
+        calm = tuple(one for one in timed if one.is_sound)
+        return calm if (len(timed) - len(calm)) * OF_WHICH_ONE_SHARED <= len(timed) else timed
 
     def applied_to(self, profile: Profile) -> Profile:
         """The profile with the measured numbers in place of those under the profiler."""
@@ -271,8 +274,8 @@ def _untold_tokens(launches: Iterable[Launch]) -> Iterator[str]:
         silent = sum(not launch.tokens_per_step for launch in rows)
         if tokens and silent:
             yield (
-                f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step:"
-                f" taken as {tokens:.0f}, as of the others."
+                f"{silent} of {len(rows)} launches of the {side} do not tell their tokens a step,"
+                " so their throughput is not known."
             )
 
 

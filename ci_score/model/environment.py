@@ -45,6 +45,11 @@ class Environment(Value):
                 return Why.MISMATCH(key=key, here=here, there=there)
         return None
 
+    def filled_from(self, other: Environment) -> Environment:
+        """With what only the other knows of what must match."""
+        lacking = [key for key in MATCHING if getattr(self, key) is None]
+        return self.but(**{key: getattr(other, key) for key in lacking})
+
     def versions_since(self, base: Environment) -> tuple[str, ...]:
         """What has another version than in `base`, as `torch 2.8 → 2.9`; it changes no verdict."""
         if not self.versions or not base.versions:

@@ -148,6 +148,11 @@ class Measured(Value):
             for pair in zip(head[number], base[number], strict=False)
         ]
 
+    @property
+    def without_partner(self) -> int:
+        """How many launches of a session have no other side, as if that had measured nothing."""
+        return len(self.launches) - 2 * len(self.pairs()) if self.has_both_sides else 0
+
     def _by_number(self, side: str) -> dict[int, list[LaunchNumbers]]:
         by_number: dict[int, list[LaunchNumbers]] = {}
         for launch in self.launches:

@@ -23,7 +23,11 @@ from ci_score.report.numbers import milliseconds
 
 Row = str | Callable[..., str]
 
-SIGNS = {"final_loss": "final loss", "valid_steps": "valid steps"}
+SIGNS = {
+    "final_loss": "final loss",
+    "valid_steps": "valid steps",
+    "tokens_per_step": "tokens a step",
+}
 FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 
 # Each `Unjudged` in a few words, for a policy or a table that lists it.
@@ -287,6 +291,10 @@ SENTENCES: dict[Why, Row] = {
         f"whether it did the same work is not known: its baseline tells its {_signs(signs)}, and"
         " this run does not"
     ),
+    Why.WORK_TOLD_BY_SOME: lambda signs: (
+        "whether it did the same work is not known: each launch of its baseline tells its"
+        f" {_signs(signs)}, and only some of this run do"
+    ),
     Why.BASE_CONTRADICTS: lambda slower_by, runs: (
         f"the base of this session is {slower_by * 100:.1f} % slower than the {runs} runs of the"
         " branch: was the right commit checked out as the base, and is the machine in order?"
@@ -340,6 +348,9 @@ SENTENCES: dict[Why, Row] = {
     Why.UNCLEAR_HISTORY: _unclear_history,
     Why.VOID_LAUNCHES: _void_launches,
     Why.NOT_IN_EVERY_PAIR: "not measured in {missing} of {pairs} pairs, so it may be worse there",
+    Why.NOT_IN_EVERY_LAUNCH: (
+        "not measured in {missing} of {launches} launches of the head, so it may be worse there"
+    ),
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
@@ -362,7 +373,8 @@ SENTENCES: dict[Why, Row] = {
         f"only one side says its {', '.join(keys)}: taken as the same"
     ),
     Why.LAUNCHES_WITHOUT_PARTNER: (
-        "{alone} of {launches} launches have no partner on the other side, and do not count"
+        "{alone} of {launches} launches have no partner on the other side, as if that had measured"
+        " nothing"
     ),
     Why.OFTEN_SLOW: lambda slow, launches, share: (
         f"{slow} of {launches} launches of the head take {share * 100:.0f} % longer than its"

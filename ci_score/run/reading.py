@@ -111,6 +111,20 @@ class _Launches:
     launches: list[Launch] = field(default_factory=list)
     problem: str | None = None
     files: list[CaseFile] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    repeated: int = 0
+
+    def add(self, launch: Launch) -> None:
+        """One more launch; a line that was read before, as in a copied file, is no other launch.
+
+        Launches without a number of their own may well be alike.
+        """
+        text = launch.model_dump_json()
+        if launch.model_fields_set & {"launch", "order"} and text in self.known:
+            self.repeated += 1
+            return
+        self.known.add(text)
+        self.launches.append(launch)
 
     @property
     def digest(self) -> str:
@@ -201,6 +215,7 @@ def _timed(
             *_unreadable(profiled.problem, wrong_base, wrong_partner),
             *sidecar.notes,
             *notes_on(measured.launches),
+            *_repeated(measured),
         ),
         launches=head.numbers() if head else (),
         took_turns=took_turns(measured.launches),
@@ -213,6 +228,12 @@ def _timed(
     own = sidecar.applied_to(base_profile) if base_files else _same_machine(profiled.profile)
     environment = _environment_of(base, sidecar)
     return replace(case, base=_other_side(name, base, own, environment, bool(base_files)))
+
+
+def _repeated(measured: _Launches) -> Iterator[Note]:
+    if measured.repeated:
+        words = f"{measured.repeated} lines are there twice, and count once: is a file copied?"
+        yield Note(code="repeated_lines", words=words)
 
 
 def _other_side(
@@ -337,7 +358,7 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
                 rows = launches_of.setdefault(own, _Launches())
-                rows.launches.append(launch)
+                rows.add(launch)
                 if file not in rows.files:
                     rows.files.append(file)
     for rows in launches_of.values():

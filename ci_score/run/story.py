@@ -133,12 +133,14 @@ def _beside(
 ) -> _Beside:
     """The base side of the same session, else the branch's record.
 
-    Where the policy wants no pairs, the change should not choose its own base.
+    Where the policy wants no pairs, the change should not choose its own base, and none either by
+    naming another machine.
     """
     found = baselines.find(case.name, _matching(case, policy))
     recorded = found.case if isinstance(found, BaselineFound) else None
     in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
-    if session_base is None or (recorded is not None and not in_pairs):
+    is_known = recorded is not None or case.name in baselines.known_cases()
+    if session_base is None or (is_known and not in_pairs):
         return _Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
     if recorded is None or case.environment.mismatch(recorded.environment) is not None:

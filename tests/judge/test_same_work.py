@@ -125,16 +125,15 @@ def test_tokens__of_a_ragged_batch_are_the_same(tmp_path: Path) -> None:
     assert outcome(data, tmp_path)[1].outcome is Outcome.PASS
 
 
-def test_tokens__that_some_launches_do_not_tell_are_those_of_the_others(tmp_path: Path) -> None:
-    """Throughput keeps its pairs, and it is said."""
+def test_tokens__that_some_launches_do_not_tell_are_not_known(tmp_path: Path) -> None:
+    """Two launches do not speak for the others, which may have had smaller steps."""
     silent = {f"h{number}": {"tokens_per_step": None} for number in range(2, PAIRS)}
     case, verdict = outcome(session(130.0, some=silent), tmp_path)
-    assert verdict.outcome is Outcome.FAIL
-    assert {row.samples for row in case.changes if row.gated} == {PAIRS}
-    assert case.tokens_per_step == 8192
+    assert verdict.unjudged is Unjudged.OTHER_WORK
+    assert "each launch of its baseline tells its tokens a step" in headline(case)
     assert (
-        "6 of 8 launches of the head do not tell their tokens a step: taken as 8192, as of the"
-        " others."
+        "6 of 8 launches of the head do not tell their tokens a step, so their throughput is not"
+        " known."
     ) in case.scorecard.notes
 
 

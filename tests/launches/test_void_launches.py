@@ -107,7 +107,7 @@ def test_shared__where_all_heads_are_disturbed_nothing_is_judged(tmp_path: Path)
 
 def test_void__a_number_that_occurs_again_is_another_pair() -> None:
     """Two sessions in one folder each count from 0."""
-    case = read(pairs(3, void={"h1": VOID["nan"]}) + pairs(3))
+    case = read(pairs(3, void={"h1": VOID["nan"]}) + pairs(3).replace(b"[1", b"[2"))
     assert case.base is not None
     both = measured_case(case, Workload()).but(launches=(*case.launches, *case.base.launches))
     assert [here.void for here, _ in both.pairs()] == [False, False, True, False, False, False]

@@ -33,8 +33,8 @@ def policy(here: Path, text: str) -> None:
 
 def test_run__too_many_launches_of_a_case_are_not_judged(here: Path, capsys: Out) -> None:
     """Each file has as many as it may, and together they are more than a record can hold."""
-    for name in ("a.jsonl", "b.jsonl"):
-        measured(here, name, *({"launch": number} for number in range(1500)))
+    for first, name in ((0, "a.jsonl"), (1500, "b.jsonl")):
+        measured(here, name, *({"launch": first + number} for number in range(1500)))
     assert execute(["run", "--measurements", "training=*.jsonl"]) == EXIT_UNJUDGED
     assert "3000 launches of one case; at most 2000" in capsys.readouterr().out
 
