@@ -21,6 +21,7 @@ from ci_score.judge.eligibility import gate_at_of
 from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
+from ci_score.model.metrics import STEP_TIME
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged
@@ -28,7 +29,11 @@ from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudg
 # Fewer runs have no level that could contradict a single record.
 LEAST_FOR_A_LEVEL = 9
 # Why a number is not compared -> what that means for a gate.
-_LOST_GATES = {Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED, Why.NO_RATIO: Why.GATE_WITHOUT_RATIO}
+_LOST_GATES = {
+    Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED,
+    Why.NO_RATIO: Why.GATE_WITHOUT_RATIO,
+    Why.OTHER_TOKENS: Why.GATE_OF_OTHER_STEP,
+}
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
 
@@ -92,7 +97,7 @@ def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None
         )
     if beside is None or _by_reference(finding, trial):
         return None
-    if beside.history.has_interval:
+    if beside.has_interval:
         return beside.history.judged(beside.head, limit, warn)
     most = ONE_NUMBER_UP_TO if trial.may_be_waved_through(finding.rule.metric) else limit
     return beside.history.as_one_number(beside.head, limit, warn, most)
@@ -118,7 +123,7 @@ def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
     judged_by, samples = JudgedBy.ONE_NUMBER, 0
     if finding.pairs is not None:
         judged_by, samples = JudgedBy.PAIRED, len(finding.pairs.sound)
-    elif judged is not None and finding.beside is not None and finding.beside.history.has_interval:
+    elif judged is not None and finding.beside is not None and finding.beside.has_interval:
         judged_by, samples = JudgedBy.HISTORY, len(finding.beside.history.counted)
     change = change.but(judged_by=judged_by, samples=samples)
     if judged is None or math.isnan(judged.estimate):
@@ -168,7 +173,7 @@ def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
     """Without a limit that fails nothing is at stake: it warns, or it does not."""
     if judged.slower:
         return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
-    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_one = finding.beside is not None and not finding.beside.has_interval
     if is_one and beyond(judged.estimate, finding.warn_score):
         return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
     return Weighed(Outcome.PASS)
@@ -263,6 +268,9 @@ def _not_compared(finding: Finding, change: Change) -> WeighedChange:
     What is measured for the first time has nothing yet to be compared with.
     """
     lost = _LOST_GATES.get(change.not_compared.code) if change.not_compared else None
+    if lost is Why.GATE_OF_OTHER_STEP and finding.change.metric == STEP_TIME:
+        # Of steps of another size the throughput tells the time, unless the policy names the step.
+        lost = lost if finding.rule.named else None
     if lost is None or finding.rule.fail is None:
         return WeighedChange(change)
     change = change.but(outcome=Outcome.INCONCLUSIVE, reasons=(lost(),))

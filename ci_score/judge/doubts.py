@@ -30,7 +30,7 @@ def why_undecided(
 
 def _limit_of(finding: Finding, trial: Trial) -> float:
     """What may not be beyond it to pass, on the scale of the evidence."""
-    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_one = finding.beside is not None and not finding.beside.has_interval
     is_more = is_one and trial.may_be_waved_through(finding.rule.metric)
     return max(ONE_NUMBER_UP_TO, finding.limit_score) if is_more else finding.limit_score
 
@@ -74,7 +74,7 @@ def _of_history(
         return Why.CONTRADICTS(by_base=metric.delta_of_score(above))
     if doubt is Doubt.TOO_NOISY:
         return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
-    if not history.has_interval:
+    if not beside.has_interval:
         most = as_share(_limit_of(finding, trial)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
     enough = runs_to_prove(history.false_fail) + OF_A_LEVEL

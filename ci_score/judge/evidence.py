@@ -150,9 +150,11 @@ def _beside_history(
     false_fail = trial.rules.measure.false_fail
     if not metric.relative:
         history = History(tuple(map(_or_none, runs)), false_fail)
-        return BesideHistory(history, HeadLaunches(tuple(map(_or_none, head))))
+        return BesideHistory(history, HeadLaunches(tuple(map(_or_none, head))), trial.rules.rules)
     tick = _tick_of([(launch, launch) for launch in launches], metric)
-    return BesideHistory(History.of_times(runs, false_fail), HeadLaunches.of_times(head, tick))
+    return BesideHistory(
+        History.of_times(runs, false_fail), HeadLaunches.of_times(head, tick), trial.rules.rules
+    )
 
 
 def _or_none(value: float) -> float | None:

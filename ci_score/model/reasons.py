@@ -134,6 +134,7 @@ class Why(StrEnum):
     TOO_NOISY = "too_noisy", "up_to"
     GATE_NOT_MEASURED = "gate_not_measured"
     GATE_WITHOUT_RATIO = "gate_without_ratio"
+    GATE_OF_OTHER_STEP = "gate_of_other_step"
     ACCEPTED_UP_TO = "accepted_up_to", "bound"
     NOT_ATTRIBUTABLE = "not_attributable", "commits"
     NOT_QUALIFIED = "not_qualified", "words"

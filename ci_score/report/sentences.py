@@ -353,6 +353,7 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
+    Why.GATE_OF_OTHER_STEP: "gated by the policy, and not comparable between steps of other sizes",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
     Why.NOT_ATTRIBUTABLE: lambda commits: (
         f"it may come from other commits: its baseline is {plural(commits, 'commit')} before the"

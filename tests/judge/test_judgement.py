@@ -1262,3 +1262,25 @@ def test_tokens__that_are_inferred_never_gate() -> None:
     assert change(result, THROUGHPUT).outcome is None
     assert change(result, STEP_TIME).outcome is Outcome.WARN
     assert change(result, STEP_TIME).fail_limit == 0.05
+
+
+def test_tokens__of_another_step_leave_no_gate_out() -> None:
+    """The memory of twice the batch cannot be compared, so its gate is not passed by that."""
+    per_token = {**TRAINING, "environment": {"same_work": []}}
+    head = timed(200.0, tokens_per_step=2000.0, metrics={"peak_memory_gb": 60.0})
+    base = timed(100.0, tokens_per_step=1000.0, metrics={"peak_memory_gb": 40.0})
+    head = head.but(scorecard=scorecard(200.0, TOKENS / 0.1))
+    result = judged(head, base, policy=per_token)
+    assert said(result).unjudged is Unjudged.NOTHING_MEASURED
+    assert change(result, "peak_memory_gb").reasons == (Why.GATE_OF_OTHER_STEP(),)
+    assert "not comparable between steps of other sizes" in headline(result)
+
+
+def test_reference__its_history_proves_nothing_of_other_metrics() -> None:
+    """By the reference's rules a metric of the team's own is one number a side, at any length."""
+    policy = {"metrics": {"tokenizer_ms": {"direction": "lower", "fail": 0.1}}}
+    points = tuple(one.but(metrics={"tokenizer_ms": 5.0}) for one in runs(90))
+    head, base = (alone(100.0, 100.0, metrics={"tokenizer_ms": ms}) for ms in (9.0, 5.0))
+    result = judged(head, base, policy=policy, history=points)
+    assert change(result, "tokenizer_ms").judged_by is JudgedBy.ONE_NUMBER
+    assert said(result).unjudged is Unjudged.UNCLEAR
