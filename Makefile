@@ -24,7 +24,7 @@ help:
 	@echo "make lint    ruff, strict types"
 	@echo "make bench   print the speed ratios that the README quotes"
 	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
-	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes some ten minutes"
+	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes a quarter of an hour"
 	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes half an hour"
 	@echo "make bench-report  how long a large report takes beside jinja2 alone"
 	@echo "make screenshots  take the README's pictures anew; installs a browser"

@@ -3,6 +3,10 @@
 Histories grow to 200 runs; each run sees the last 140 of them, as records keep them. A false alarm
 is anything that is told at any of those runs. Beside it stands Apache Otava with its own settings,
 which sees all runs, if a Python with it is named: `--otava PYTHON`.
+
+With 200 histories false alarms were 1 % in normal noise, 7 % in log-normal noise and with two
+modes, 9 % under drift, 11 % where runs are correlated, 27 % with bursts; of Otava 26 to 100 %. At a
+noise of 1 % a slowdown of 3 % was told after 5 runs (Otava 2), and of 0.3 % a run after 11 (7).
 """
 
 from __future__ import annotations

@@ -10,11 +10,17 @@ from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump, parse, validate
 from ci_score.model.environment import Environment
-from ci_score.model.record import DEFAULT_CASE, HistoryPoint, Judged, Record, RunIdentity
+from ci_score.model.record import (
+    DEFAULT_CASE,
+    KEPT_POINTS,
+    HistoryPoint,
+    Judged,
+    Record,
+    RunIdentity,
+)
 from ci_score.model.scorecard import Scorecard
 
 SCHEMA_VERSION = 3
-KEPT_POINTS = 200
 # What a judgement and a trend look at; of older points only the times stay.
 JUDGED_POINTS = 140
 # As many as a proof needs by default.

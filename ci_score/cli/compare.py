@@ -15,6 +15,7 @@ from ci_score.files.disk import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name
 from ci_score.files.strict_json import dump
 from ci_score.judge import decide, exit_code
 from ci_score.judge.policy import LARGEST_POLICY, Policy, PolicyFile, policy_of, read_policy
+from ci_score.model.reasons import Why
 from ci_score.model.record import LaunchNumbers, Measured, Record
 from ci_score.model.stages import BaselineFound, Compared
 from ci_score.report import render
@@ -61,8 +62,13 @@ def command(record: str, baseline: str, config: Path | None, **values: Any) -> i
     judged = head.but(
         cases=decide(cases, store.history(1), policy),
         rules=policy.rules,
+        enforce=None,
         policy=dict(file.table) if file else None,
+        notices=tuple(one for one in head.notices if one.code is not Why.SHADOW),
     )
+    if policy.enforce is not None:
+        notice = Why.SHADOW(code=exit_code(judged, gate))
+        judged = judged.but(enforce=policy.enforce, notices=(notice, *judged.notices))
     output.write(dump(judged) if output.as_json else render(judged, output.style))
     return exit_code(judged, gate)
 

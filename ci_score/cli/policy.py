@@ -34,6 +34,7 @@ DEFAULT_FILE = INPUTS["config"].default
 EXIT_WRONG = 2
 ANY_CASE = "every case"
 ANY_OTHER_CASE = "every other case"
+IN_THE_SHADOW = "In the shadow: reports say how the check would have ended, and it exits 0."
 
 
 @click.group("policy")
@@ -88,6 +89,8 @@ def check(file: Path) -> int:
     policy = _policy(file)
     click.echo(f"{file} is valid: {_summary(policy)}.")
     click.echo("It judges pull requests once it is on the branch that they target.")
+    if policy.enforce is not None:
+        click.echo(IN_THE_SHADOW)
     return 0
 
 
@@ -113,11 +116,14 @@ def show(file: Path, case: str | None, as_json: bool) -> None:
     if as_json:
         shown = {name or "*": _as_json(rules) for name, rules in cases.items()}
         fates = {reason.value: fate for reason, fate in _fates(policy).items()}
-        click.echo(dump({"rules": policy.rules, "unjudged": fates, "cases": shown}), nl=False)
+        known = {"rules": policy.rules, "enforce": policy.enforce}
+        click.echo(dump({**known, "unjudged": fates, "cases": shown}), nl=False)
         return
     if missing:
         click.echo(f"There is no {file}: the defaults apply. `ci-score policy init` writes one.\n")
     blocks = [_block(name, rules, policy) for name, rules in cases.items()]
+    if policy.enforce is not None:
+        blocks.append(IN_THE_SHADOW)
     click.echo("\n\n".join([*blocks, _unjudged_text(policy)]))
 
 
@@ -190,7 +196,7 @@ def _condition(metric: Metric, rules: CaseRules) -> str:
     if metric.kind is Kind.EXACT:
         return ""
     if rules.measure.design == "single" and rules.rules == "training":
-        return ", but one run per side only warns"
+        return ", but one run per side proves nothing"
     return ", if proven" if rules.rules == "training" or rules.measure.design else ""
 
 
@@ -213,15 +219,18 @@ def _facts(name: str, rules: CaseRules, policy: Policy) -> Iterator[str]:
 def _measuring(rules: CaseRules) -> Iterator[str]:
     measure = rules.measure
     chance = _share(measure.false_fail)
-    yield f"The chance that a report without any slowdown fails: {chance}"
+    shared = f", shared by {measure.tests} tests" if measure.tests > 1 else ""
+    yield f"The chance that a report without any slowdown fails: {chance}{shared}"
+    if measure.looks:
+        yield f"`ci-score ab` looks after {_listed(map(str, measure.looks))} pairs"
     if measure.design:
         yield f"Design: {measure.design}"
     if measure.timed_steps is not None:
         yield f"Not judged with fewer than {measure.timed_steps} timed steps per launch"
     if measure.warmup_steps is not None:
-        yield f"Warm-up: {measure.warmup_steps} steps per launch"
+        yield f"Not judged with more than {measure.warmup_steps} warm-up steps per launch"
     if measure.qualified:
-        yield "Gates only on a qualified machine"
+        yield "Times are judged only on a qualified machine"
 
 
 def _parity(rule: ParityRule, name: str) -> str:

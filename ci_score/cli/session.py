@@ -240,7 +240,7 @@ def _so_far(session: Session) -> str:
 
 def _medians(session: Session) -> str:
     """The medians: few pairs have no interval yet, but show that the harness works."""
-    base, head = session.mean_ms("base"), session.mean_ms("head")
+    base, head = session.usual_ms("base"), session.usual_ms("head")
     if math.isnan(base + head):
         return ""
     return f", so far base {base:.4g} ms, head {head:.4g} ms"

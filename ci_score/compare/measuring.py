@@ -47,6 +47,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         took_turns=case.took_turns,
         measurement=case.measurement,
         tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
+        tokens_inferred=_tokens_are_inferred(profile, workload),
         phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
         ops=kept,
         ops_left_out=len(ops) - len(kept),
@@ -58,6 +59,12 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
         partner=_kept_side(case.partner) if case.partner else None,
     )
+
+
+def _tokens_are_inferred(profile: Profile, workload: Workload) -> bool:
+    """Whether the throughput rests on tokens that nobody told."""
+    told = (workload.throughput_tok_s, workload.tokens_per_step, profile.throughput_tok_s)
+    return profile.tokens_inferred and not any(told)
 
 
 def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:

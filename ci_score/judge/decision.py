@@ -21,6 +21,7 @@ from ci_score.judge.eligibility import gate_at_of
 from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
+from ci_score.model.metrics import STEP_TIME
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged
@@ -28,7 +29,11 @@ from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudg
 # Fewer runs have no level that could contradict a single record.
 LEAST_FOR_A_LEVEL = 9
 # Why a number is not compared -> what that means for a gate.
-_LOST_GATES = {Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED, Why.NO_RATIO: Why.GATE_WITHOUT_RATIO}
+_LOST_GATES = {
+    Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED,
+    Why.NO_RATIO: Why.GATE_WITHOUT_RATIO,
+    Why.OTHER_TOKENS: Why.GATE_OF_OTHER_STEP,
+}
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
 
@@ -92,7 +97,7 @@ def _judgement(finding: Finding, trial: Trial, share: float) -> Judgement | None
         )
     if beside is None or _by_reference(finding, trial):
         return None
-    if beside.history.has_interval:
+    if beside.has_interval:
         return beside.history.judged(beside.head, limit, warn)
     most = ONE_NUMBER_UP_TO if trial.may_be_waved_through(finding.rule.metric) else limit
     return beside.history.as_one_number(beside.head, limit, warn, most)
@@ -118,7 +123,7 @@ def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
     judged_by, samples = JudgedBy.ONE_NUMBER, 0
     if finding.pairs is not None:
         judged_by, samples = JudgedBy.PAIRED, len(finding.pairs.sound)
-    elif judged is not None and finding.beside is not None and finding.beside.history.has_interval:
+    elif judged is not None and finding.beside is not None and finding.beside.has_interval:
         judged_by, samples = JudgedBy.HISTORY, len(finding.beside.history.counted)
     change = change.but(judged_by=judged_by, samples=samples)
     if judged is None or math.isnan(judged.estimate):
@@ -157,11 +162,11 @@ def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighe
 
 def _of_count(finding: Finding) -> Weighed:
     rule, worse = finding.rule, finding.worse_by
-    if rule.fail is not None and worse > rule.fail:
+    if rule.fail is not None and beyond(worse, rule.fail):
         if finding.varies_on_the_branch:
             return Weighed(Outcome.INCONCLUSIVE, (Why.COUNT_VARIES(),), Unjudged.UNCLEAR)
-        return Weighed(Outcome.FAIL, (Why.COUNT_FAILS(),), slower=True)
-    if worse > rule.warn:
+        return Weighed(Outcome.FAIL, (Why.COUNT(),), slower=True)
+    if beyond(worse, rule.warn):
         return Weighed(Outcome.WARN, (Why.COUNT(),), slower=True)
     return Weighed(Outcome.PASS)
 
@@ -170,7 +175,7 @@ def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
     """Without a limit that fails nothing is at stake: it warns, or it does not."""
     if judged.slower:
         return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
-    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_one = finding.beside is not None and not finding.beside.has_interval
     if is_one and beyond(judged.estimate, finding.warn_score):
         return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
     return Weighed(Outcome.PASS)
@@ -218,9 +223,9 @@ def _by_fixed_limits(finding: Finding) -> Outcome:
     rule, worse, severity = finding.rule, finding.worse_by, finding.change.severity
     if not rule.named:
         return _REFERENCE_OUTCOMES[severity] if severity else Outcome.PASS
-    if rule.fail is not None and worse > rule.fail:
+    if rule.fail is not None and beyond(worse, rule.fail):
         return Outcome.FAIL
-    return Outcome.WARN if worse > rule.warn else Outcome.PASS
+    return Outcome.WARN if beyond(worse, rule.warn) else Outcome.PASS
 
 
 def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
@@ -233,7 +238,7 @@ def _above_the_level(finding: Finding, beside: BesideHistory) -> float | None:
 def _attributable(found: Weighed, finding: Finding, trial: Trial) -> Weighed:
     """Without pairs, a record from before other commits proves nothing about this change."""
     away = trial.commits_away if finding.pairs is None else 0
-    is_beyond = finding.worse_by > finding.limit or found.outcome is Outcome.FAIL
+    is_beyond = beyond(finding.worse_by, finding.limit) or found.outcome is Outcome.FAIL
     if not away or finding.rule.fail is None or not is_beyond:
         return found
     why = Why.NOT_ATTRIBUTABLE(commits=away)
@@ -265,6 +270,9 @@ def _not_compared(finding: Finding, change: Change) -> WeighedChange:
     What is measured for the first time has nothing yet to be compared with.
     """
     lost = _LOST_GATES.get(change.not_compared.code) if change.not_compared else None
+    if lost is Why.GATE_OF_OTHER_STEP and finding.change.metric == STEP_TIME:
+        # Of steps of another size the throughput tells the time, unless the policy names the step.
+        lost = lost if finding.rule.named else None
     if lost is None or finding.rule.fail is None:
         return WeighedChange(change)
     change = change.but(outcome=Outcome.INCONCLUSIVE, reasons=(lost(),))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from ci_score.judge.history import (
-    LEAST_LAUNCHES_TO_PROVE,
-    ONE_NUMBER_UP_TO,
-    HeadLaunches,
-    runs_to_prove,
-)
+from ci_score.judge.history import OF_A_LEVEL, ONE_NUMBER_UP_TO, HeadLaunches, runs_to_prove
 from ci_score.judge.judgement import Doubt, Judgement, as_share, below
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import KEPT_POINTS
 from ci_score.model.verdict import Unjudged
 
 _UNJUDGED = {
@@ -34,7 +30,7 @@ def why_undecided(
 
 def _limit_of(finding: Finding, trial: Trial) -> float:
     """What may not be beyond it to pass, on the scale of the evidence."""
-    is_one = finding.beside is not None and not finding.beside.history.has_interval
+    is_one = finding.beside is not None and not finding.beside.has_interval
     is_more = is_one and trial.may_be_waved_through(finding.rule.metric)
     return max(ONE_NUMBER_UP_TO, finding.limit_score) if is_more else finding.limit_score
 
@@ -78,11 +74,13 @@ def _of_history(
         return Why.CONTRADICTS(by_base=metric.delta_of_score(above))
     if doubt is Doubt.TOO_NOISY:
         return Why.TOO_NOISY(up_to=metric.delta_of_score(judged.high))
-    if not history.has_interval:
+    if not beside.has_interval:
         most = as_share(_limit_of(finding, trial)) if metric.relative else finding.limit
         return Why.FAR_FOR_ONE_NUMBER(most=most)
+    enough = runs_to_prove(history.false_fail) + OF_A_LEVEL
     return Why.UNCLEAR_HISTORY(
-        runs=len(history.excursions),
-        enough=runs_to_prove(history.false_fail),
-        launches=max(0, LEAST_LAUNCHES_TO_PROVE - len(head.scores)),
+        runs=len(history.counted),
+        enough=enough if enough <= KEPT_POINTS else None,
+        # More launches prove only what already stands out.
+        launches=0 if judged.more is None else judged.more - len(head.scores),
     )

@@ -29,6 +29,8 @@ SIGNS_OF_WORK = {
 }
 # Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
 NO_LOSS = 1e-3
+# Counting their ranks takes time that grows with the third power of the pairs.
+MOST_JUDGED_PAIRS = 256
 # Others may disturb one launch of so many; with more of them the machine is not the job's own.
 OF_WHICH_ONE_SHARED = 8
 
@@ -104,7 +106,9 @@ def _repeats_allowed(trial: Trial, measured: int) -> int:
 def _too_short(trial: Trial) -> Verdict | None:
     """Few steps tell little: the policy says from how many on a launch counts."""
     wanted = trial.rules.measure.timed_steps
-    counts = [one.timed_steps for one in trial.case.launches if one.timed_steps is not None]
+    # A void launch has its own consequences: it must not hide a slowdown that the others prove.
+    sound = [one for one in trial.case.launches if not one.void]
+    counts = [one.timed_steps for one in sound if one.timed_steps is not None]
     short = [count for count in counts if wanted is not None and count < wanted]
     if not short:
         return None
@@ -115,12 +119,16 @@ def _too_short(trial: Trial) -> Verdict | None:
 
 
 def _not_as_designed(trial: Trial) -> Verdict | None:
+    pairs = len(trial.case.pairs())
+    if trial.is_in_pairs and pairs > MOST_JUDGED_PAIRS:
+        return unjudged(
+            Unjudged.NOT_AS_DESIGNED, Why.TOO_MANY_PAIRS(pairs=pairs, most=MOST_JUDGED_PAIRS)
+        )
     if trial.is_in_pairs and trial.case.took_turns is False:
         # Launches that did not run side by side are no pairs.
         return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
     if trial.rules.measure.design != "interleaved":
         return None
-    pairs = len(trial.case.pairs())
     if pairs >= LEAST_PAIRS:
         return None
     return unjudged(Unjudged.NOT_AS_DESIGNED, Why.TOO_FEW_PAIRS(pairs=pairs, least=LEAST_PAIRS))

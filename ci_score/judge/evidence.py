@@ -38,18 +38,28 @@ def findings_of(trial: Trial) -> list[Finding]:
 def gate_rules(trial: Trial) -> dict[str, GateRule]:
     """The rule of each metric.
 
-    Where throughput is gated and no side knows it, as of a script that tells no tokens, the step
-    time stands in for it: they are one fact.
+    Where throughput is gated and cannot be compared, as of a script that tells no tokens, or where
+    its tokens are only inferred, the step time stands in for it: they are one fact. Only a limit of
+    its own that fails goes before that.
     """
     rules = {rule.metric.name: rule for rule in trial.rules.gates}
     throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
     if throughput is None or step_time is None:
         return rules
     compared = {change.metric for change in trial.changes if change.delta is not None}
-    is_left_open = not step_time.gate and not step_time.named
-    if throughput.gate and THROUGHPUT not in compared and is_left_open:
-        rules[STEP_TIME] = replace(step_time, gate=True, warn=throughput.warn, fail=throughput.fail)
+    can_fail = step_time.gate and step_time.fail is not None
+    inferred = _has_inferred_tokens(trial)
+    if throughput.gate and (inferred or THROUGHPUT not in compared) and not can_fail:
+        warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
+        rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
+    if inferred:
+        rules[THROUGHPUT] = replace(throughput, gate=False)
     return rules
+
+
+def _has_inferred_tokens(trial: Trial) -> bool:
+    base = trial.baseline.case if isinstance(trial.baseline, BaselineFound) else None
+    return trial.case.tokens_inferred or (base is not None and base.tokens_inferred)
 
 
 def _looks_of(trial: Trial) -> tuple[int, ...] | None:
@@ -148,11 +158,8 @@ def _beside_history(
     trial: Trial, change: Change, metric: Metric, points: Sequence[HistoryPoint]
 ) -> BesideHistory:
     runs = [_turned(change.base, metric)]
-    used = trial.baseline.used if isinstance(trial.baseline, BaselineFound) else None
-    alone = (
-        used is None or used.of_session or trial.rules.measure.design in ("single", "interleaved")
-    )
-    if used is not None and not alone:
+    is_of_branch = isinstance(trial.baseline, BaselineFound) and not trial.baseline.used.of_session
+    if is_of_branch and trial.rules.measure.design in (None, "history"):
         runs = _runs(change, metric, points)
     # A launch that tells less than the others may be worse: it counts as void.
     launches = trial.of_head()
@@ -162,9 +169,11 @@ def _beside_history(
     false_fail = trial.rules.measure.false_fail
     if not metric.relative:
         history = History(tuple(map(_or_none, runs)), false_fail)
-        return BesideHistory(history, HeadLaunches(tuple(map(_or_none, head))))
+        return BesideHistory(history, HeadLaunches(tuple(map(_or_none, head))), trial.rules.rules)
     tick = _tick_of([(launch, launch) for launch in launches], metric)
-    return BesideHistory(History.of_times(runs, false_fail), HeadLaunches.of_times(head, tick))
+    return BesideHistory(
+        History.of_times(runs, false_fail), HeadLaunches.of_times(head, tick), trial.rules.rules
+    )
 
 
 def _or_none(value: float) -> float | None:

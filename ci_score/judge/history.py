@@ -92,7 +92,7 @@ class History:
         """How far each run lay from the level of the nine before it."""
         runs = self.counted
         return tuple(
-            runs[place] - statistics.median(runs[place - OF_A_LEVEL : place])
+            runs[place] - sorted(runs[place - OF_A_LEVEL : place])[OF_A_LEVEL // 2]
             for place in range(OF_A_LEVEL, len(runs))
         )
 

@@ -77,12 +77,29 @@ class Pairs:
     @cached_property
     def estimate(self) -> float:
         """The middle of the averages of every two pairs; a few odd launches do not move it."""
-        middles = averages([one.seen for one in self.sound])
-        return statistics.median(middles) if middles else math.nan
+        return statistics.median(self._seen) if self._seen else math.nan
+
+    @cached_property
+    def _seen(self) -> list[float]:
+        return averages([one.seen for one in self.sound])
 
     @cached_property
     def _least(self) -> list[float]:
+        if not self._has_ticks:
+            return self._seen
         return averages([one.least for one in self.sound])
+
+    @cached_property
+    def _most(self) -> list[float]:
+        void = len(self.differences) - len(self.sound)
+        if not self._has_ticks and not void:
+            return self._seen
+        return averages([*(one.most for one in self.sound), *[math.inf] * void])
+
+    @property
+    def _has_ticks(self) -> bool:
+        """Without a tick the averages are the same three times; sorting them takes the time."""
+        return any(one.least != one.most for one in self.sound)
 
     @cached_property
     def chance(self) -> float:
@@ -98,10 +115,8 @@ class Pairs:
     @cached_property
     def high(self) -> float:
         """The upper end; a void launch may have been endlessly slow."""
-        void = len(self.differences) - len(self.sound)
         place = places_from_the_end(len(self.differences))
-        most = averages([*(one.most for one in self.sound), *[math.inf] * void])
-        return most[-place] if place else math.inf
+        return self._most[-place] if place else math.inf
 
     def judged(self, limit: float, warn: float, share: float) -> Judgement:
         """Red, green or undecided, at that share of the chance of a false failure."""

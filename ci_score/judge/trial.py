@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ci_score.judge.history import HeadLaunches, History
 from ci_score.judge.pairs import Pairs
@@ -92,6 +93,12 @@ class BesideHistory:
 
     history: History
     head: HeadLaunches
+    rules: Literal["training", "reference"] = "training"
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there are runs enough for an interval, and the rules judge by it."""
+        return self.rules == "training" and self.history.has_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,7 @@ class SideLaunches:
             peak_memory_gb=max(memory, default=profile.peak_memory_gb),
             sources={**profile.sources, "avg_step_ms": "the measurements"},
             tokens_per_step=tokens if tokens is not None else _tokens_of(profile),
+            tokens_inferred=profile.tokens_inferred and tokens is None,
             # The profile's throughput is of the profiled run; the tokens give the measured one.
             throughput_tok_s=None,
         )

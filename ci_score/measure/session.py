@@ -213,7 +213,7 @@ class Session:
     def _sound(self) -> list[Launch]:
         return [one for pair in self.pairs for one in pair if not one.failed]
 
-    def mean_ms(self, side: Side) -> float:
+    def usual_ms(self, side: Side) -> float:
         """The median launch of a side; NaN where none is sound."""
         times = [one.mean_ms for one in self._sound() if one.side == side]
         return statistics.median(times) if times else math.nan

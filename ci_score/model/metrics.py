@@ -83,11 +83,6 @@ class Metric:
         scaled = math.log(value) if self.relative else value
         return -scaled if self.higher_is_better else scaled
 
-    def value_of_score(self, score: float) -> float:
-        """The value that has that score."""
-        scaled = -score if self.higher_is_better else score
-        return math.exp(min(scaled, 700.0)) if self.relative else scaled
-
     def limit_score(self, limit: float) -> float:
         """A limit on the delta as a difference of scores."""
         if not self.relative:
@@ -278,9 +273,13 @@ def time_change(case: Judged) -> Change | None:
 
 def slower_by(change: Change) -> float:
     """How much more time a step or a token takes, as a share; below zero if it is faster."""
-    delta = change.delta or 0.0
+    return slower_by_share(change.metric, change.delta or 0.0)
+
+
+def slower_by_share(metric: str, delta: float) -> float:
+    """The same of the delta of a step time or a throughput."""
     # A throughput near 0 would divide by 0.
-    return delta if change.metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
+    return delta if metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
 
 
 SAME_TOKENS = 0.02

@@ -74,6 +74,8 @@ class Profile(Value):
     bottleneck: str | None = None
 
     tokens_per_step: NotNegative | None = None
+    # Whether they were inferred from what was traced: such tokens are shown, and never gate.
+    tokens_inferred: bool = False
     accelerator: str | None = None
     accelerator_count: DeviceCount | None = None
     # As the device reports it; this decides between cards of several sizes with one name.

@@ -36,6 +36,8 @@ MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
 MOST_INPUTS = 64
+# Of the history of each case.
+KEPT_POINTS = 200
 
 
 def case_name(text: str) -> str:
@@ -105,6 +107,7 @@ class Measured(Value):
     measurement: ShortText | None = None
     earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
     tokens_per_step: NotNegative | None = None
+    tokens_inferred: bool = False
     phases: dict[str, Milliseconds] = {}
     ops: dict[str, Milliseconds] = {}
     ops_left_out: Count = 0

@@ -74,7 +74,7 @@ def side_of(runtime: str, profile: Profile) -> ParityProfile:
         ops=profile.op_categories or profile.ops or op_totals(profile.per_layer),
         by_kind=bool(profile.op_categories),
         notes=(*_basis_notes(profile, derived=derived), *profile.notes),
-        throughput_inferred=derived and "inferred" in profile.sources.get("tokens_per_step", ""),
+        throughput_inferred=derived and profile.tokens_inferred,
     )
 
 

@@ -137,24 +137,19 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
     if accepted is not None and accepted.accepted is not None:
         return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)
     timed = [change for change in gated if change.metric in (THROUGHPUT, STEP_TIME)]
-    time = max(timed, key=slower_by, default=None)
+    # Of the step and its throughput the one whose limit is nearer.
+    time = max(timed, key=lambda one: slower_by(one) - _limit_in_time(one), default=None)
     if time is None or time.delta is None or time.fail_limit is None:
         return "Nothing is worse than its limit", ""
     if not time.is_statistical:
-        return f"{_compared(time, case)} (one run per side, could be noise)", ""
+        words = in_plain_words(time, case.changes)
+        within = within_limit(time) if slower_by(time) >= LEAST_SHOWN else ""
+        return f"{words[0].upper()}{words[1:]}{within} (one run per side, could be noise)", ""
     if is_surely(time, worse=False):
         return in_plain_words(time, case.changes), ""
     if is_surely(time, worse=True):
         return f"{in_plain_words(time, case.changes)}{within_limit(time)}", ""
     return f"Not proven slower{_at_most(verdict)}", ""
-
-
-def _compared(change: Change, case: Judged) -> str:
-    """The change of one run per side, which lies within its limit."""
-    if abs(slower_by(change)) < LEAST_SHOWN:
-        return "The same time"
-    words = in_plain_words(change, case.changes)
-    return f"{words}{within_limit(change) if slower_by(change) > 0 else ''}"
 
 
 def _at_most(verdict: Verdict) -> str:
@@ -170,10 +165,15 @@ def within_limit(change: Change) -> str:
         return ""
     metric = metric_of(change)
     if change.metric == THROUGHPUT:
-        limit = slower_by(change.but(delta=-change.fail_limit))
-        return f", within the limit of {limit * 100:.1f} %".replace(".0 ", " ")
+        return f", within the limit of {_limit_in_time(change) * 100:.1f} %".replace(".0 ", " ")
     shown = metric.show_delta(change.fail_limit).lstrip("+").replace(".0 ", " ")
     return f", within the limit of {shown}"
+
+
+def _limit_in_time(change: Change) -> float:
+    """The limit as a share of time; a throughput of −5 % is 5.3 % more time."""
+    limit = change.fail_limit or 0.0
+    return slower_by(change.but(delta=-limit if change.metric == THROUGHPUT else limit))
 
 
 def is_surely(change: Change, *, worse: bool) -> bool:
@@ -194,9 +194,11 @@ def in_plain_words(change: Change, changes: Iterable[Change] = ()) -> str:
 
     The step is what people know, so it is named where the change is the throughput's.
     """
-    if change.metric not in (STEP_TIME, THROUGHPUT) or not change.delta:
+    if change.metric not in (STEP_TIME, THROUGHPUT) or change.delta is None:
         return describe(change)
     share = slower_by(change)
+    if abs(share) < LEAST_SHOWN:
+        return "the same time"
     words = f"{abs(share) * 100:.1f} % {'slower' if share > 0 else 'faster'}"
     step = next((one for one in (change, *changes) if one.metric == STEP_TIME), None)
     # Steps of other sizes have other times: then the share is that of a token.

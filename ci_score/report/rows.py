@@ -233,6 +233,7 @@ def _measured(case: Judged) -> Iterable[str]:
 
 _WOULD_TELL = {
     Unjudged.FIRST_RUN: "the first run on the default branch leaves the baseline",
+    Unjudged.NO_RECORD: "a run of the default branch that uploads its record",
     Unjudged.NEW_CASE: "the first run on the default branch leaves its baseline",
     Unjudged.EXPIRED: "a run of the default branch leaves a new baseline; schedule one a week",
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
@@ -242,11 +243,12 @@ _WOULD_TELL = {
     Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
     Unjudged.OTHER_WORK: "a run that does the same work",
-    Unjudged.NOT_AS_DESIGNED: "head and base measured side by side (`ci-score ab`)",
+    Unjudged.NOT_AS_DESIGNED: "a run that is measured as the policy demands (`ci-score ab` sees to"
+    " pairs and their order)",
     Unjudged.NOT_ATTRIBUTABLE: "a run of the tested base, or head and base measured side by side"
     " (`ci-score ab`)",
     Unjudged.VOID: "a run in which every launch measures its steps",
-    Unjudged.CONTRADICTS: "head and base measured side by side (`ci-score ab`)",
+    Unjudged.CONTRADICTS: "head and the tested base measured side by side (`ci-score ab`)",
     Unjudged.UNCLEAR: "more pairs of head and base (`ci-score ab`), or a quieter machine"
     " (`ci-score qualify` says how)",
     Unjudged.TOO_NOISY: "pairs of head and base (`ci-score ab`), or a quieter machine"

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ci_score.model.lists import listed, plural, some_of
-from ci_score.model.metrics import Metric, metric_named
+from ci_score.model.metrics import (
+    STEP_TIME,
+    THROUGHPUT,
+    Metric,
+    metric_named,
+    slower_by_share,
+)
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.causes import CAUSES, TO_TRY
@@ -205,24 +211,24 @@ def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
     return f"{words}; about {more} pairs would"
 
 
-def _unclear_history(runs: int, enough: int, launches: int) -> str:
+def _unclear_history(runs: int, enough: int | None, launches: int) -> str:
+    words = f"{runs} earlier runs cannot tell {_WHETHER}"
+    if enough is None:
+        return f"{words}, and for so small a `false_fail` a record keeps too few; {_BESIDE}"
     if runs < enough:
-        # A record keeps no more runs than some policies' `false_fail` would need.
-        return f"{runs} earlier runs cannot tell {_WHETHER} ({enough} can); {_BESIDE}"
+        return f"{words} ({enough} can); {_BESIDE}"
     if launches:
         return f"one launch cannot tell {_WHETHER}; a second one can prove it, or pairs ({_AB})"
     return f"the branch's runs cannot tell {_WHETHER}: some stood out as well; {_BESIDE}"
 
 
 def _void_launches(head: int, base: int) -> str:
-    sides = [f"{count} of the {side}" for side, count in (("head", head), ("base", base)) if count]
-    count = plural(head + base, "launch").replace("launchs", "launches")
-    return f"{count} ({' and '.join(sides)}) measured nothing, so it may be slower; measure again"
-
-
-def small_share(value: float) -> str:
-    """A share of time: `3.2 %`."""
-    return f"{value * 100:.1f} %" if value >= 0.001 else "below 0.1 %"
+    sides = [
+        f"{count} {'launch' if count == 1 else 'launches'} of the {side}"
+        for side, count in (("head", head), ("base", base))
+        if count
+    ]
+    return f"{' and '.join(sides)} measured nothing, and may have been slow; measure again"
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -266,6 +272,7 @@ SENTENCES: dict[Why, Row] = {
         "the policy asks for interleaved launches of both sides, and there are"
         f" {pairs or 'no'} complete pairs of at least {least}"
     ),
+    Why.TOO_MANY_PAIRS: "{pairs} pairs of launches of one case; at most {most} are judged",
     Why.MORE_WARM_UP: (
         "the launches of the head leave out {head} warm-up steps, those that they are compared with"
         " {base}: slow steps could hide there; declare the same number"
@@ -334,8 +341,7 @@ SENTENCES: dict[Why, Row] = {
         f"over {most * 100:g} % in one run per side, which proves nothing and is too much to pass;"
         f" {_BESIDE}"
     ),
-    Why.COUNT: "a count",
-    Why.COUNT_FAILS: "a count, which does not vary from run to run",
+    Why.COUNT: "a count, which does not vary from run to run",
     Why.COUNT_VARIES: (
         "beyond the limit, but so were runs of the branch among each other: no count that every run"
         f" agrees on; {_BESIDE}"
@@ -351,6 +357,7 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.GATE_NOT_MEASURED: "gated by the policy, and not measured here",
     Why.GATE_WITHOUT_RATIO: "gated by the policy, and there is no ratio to 0 or less",
+    Why.GATE_OF_OTHER_STEP: "gated by the policy, and not comparable between steps of other sizes",
     Why.ACCEPTED_UP_TO: "accepted only up to {bound}",
     Why.NOT_ATTRIBUTABLE: lambda commits: (
         f"it may come from other commits: its baseline is {plural(commits, 'commit')} before the"
@@ -362,8 +369,8 @@ SENTENCES: dict[Why, Row] = {
         " `ci-score qualify` finds out"
     ),
     Why.NOT_QUALIFIED_BEFORE: (
-        "the policy wants a qualified machine, and the branch's record of it says nothing of that;"
-        " a run of the branch with `ci-score qualify` before it leaves that"
+        "the policy wants a qualified machine, and the branch's record does not say that this one"
+        " is: run `ci-score qualify` before the branch's next run"
     ),
     Why.QUALIFIED_FOR_MORE: "the machine can gate at {gate_at:.0%}, and not at less",
     # What limits a verdict.
@@ -516,19 +523,31 @@ SENTENCES: dict[Why, Row] = {
     **TO_TRY,
 }
 
+
+def _in_words(delta: float, metric: Metric) -> str:
+    """A change as headlines say it: of a throughput as time, which people know."""
+    if metric.name not in (STEP_TIME, THROUGHPUT):
+        return metric.show_delta(delta)
+    share = slower_by_share(metric.name, delta)
+    return f"{abs(share) * 100:.1f} % {'slower' if share >= 0 else 'faster'}"
+
+
 CHANGES: dict[Why, Callable[..., str]] = {
-    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {metric.show_delta(delta)}",
+    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {_in_words(delta, metric)}",
     Why.LEVEL_DISAGREES: lambda by_base, by_level, runs, metric: (
-        f"{metric.show_delta(by_base)} against the tested base's record,"
-        f" {metric.show_delta(by_level)} against the level of the last {runs} runs: one of them is"
+        f"{_in_words(by_base, metric)} than the tested base's record and"
+        f" {_in_words(by_level, metric)} than the level of the last {runs} runs: one of them is"
         f" beyond the limit; {_BESIDE}"
     ),
     Why.UNCLEAR_SUM: lambda delta, metric: (
-        f"the sum of all steps is {metric.show_delta(delta)}: some launches take far longer"
+        f"all steps together are {_in_words(delta, metric)}: some launches take far longer"
     ),
     Why.CONTRADICTS: lambda by_base, metric: (
-        f"{metric.show_delta(by_base)} against the tested base's own run, which earlier runs do not"
+        f"{_in_words(by_base, metric)} than the tested base's own run, which earlier runs do not"
         f" explain; {_BESIDE}"
     ),
-    Why.TOO_NOISY: lambda up_to, metric: f"too noisy to see less than {metric.show_delta(up_to)}",
+    Why.TOO_NOISY: lambda up_to, metric: (
+        "too noisy to see less than"
+        f" {_in_words(up_to, metric).removesuffix(' slower').removesuffix(' faster')}"
+    ),
 }

@@ -102,6 +102,7 @@ def outcome_words(change: Change) -> str:
 _INCONCLUSIVE = {
     Why.GATE_NOT_MEASURED: "❔ not measured",
     Why.GATE_WITHOUT_RATIO: "❔ not compared",
+    Why.GATE_OF_OTHER_STEP: "❔ not compared",
     Why.TOO_NOISY: "❔ too noisy",
 }
 

@@ -13,6 +13,7 @@ from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Kind, ProducerRun, PullConversation, artifacts, commits
 from ci_score.judge import exit_code
 from ci_score.model.conversation import Nobody
+from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, case_name
 from ci_score.model.verdict import Unjudged, unjudged
@@ -210,7 +211,8 @@ def _post(context: Run, record: Record) -> str:
     event, conversation = context.event, context.conversation or Nobody()
     line = commits.BaseLine(context.api, event, claimed_merge=record.commit)
     rules = rules_in_job(context.settings, line)
-    job = Job(cases=(), policy=rules.file, notices=rules.notices)
+    gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
+    job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)
     baselines = _baselines(context, line)
     judged = judged_anew(record, baselines, conversation, context.world.now(), job)
     judged = judged.but(run=event.run, commit=event.sha)

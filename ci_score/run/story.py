@@ -41,8 +41,8 @@ class Job:
     `policy` is in force, and `own_policy` is the change's own where that is another one. `tracked`
     says that the run is on the baseline branch, and `may_lose_cases` that a known case may
     disappear without blocking. `gate_job` is the job that judges, and `inputs` are those
-    that are not as they come. `gate` is the one that makes an exit code of the record, which the
-    report of a policy without teeth names.
+    that are not as they come. `gate` makes an exit code of the record: a report in the shadow says
+    which one it would have been.
     """
 
     cases: tuple[CaseInput, ...]
@@ -92,9 +92,6 @@ def run(
         notices += beside.doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
     record = judged_record(job, cases, baselines, conversation, now())
-    if record.enforce == "shadow":
-        notice = Why.SHADOW(code=exit_code(record.but(enforce=None), job.gate))
-        record = record.but(notices=(notice, *record.notices))
     if job.own_policy not in (None, job.in_force):
         notice = _under_its_own(job, cases, baselines)
         record = record.but(notices=(*record.notices, notice))
@@ -211,7 +208,7 @@ def judged_record(
     policy = job.in_force
     judgement = _judge(job, cases, policy, baselines, conversation)
     history = _history(job, judgement.cases, baselines, policy, created_at)
-    return Record(
+    record = Record(
         ci_score_version=__version__,
         created_at=created_at,
         commit=job.commit,
@@ -228,6 +225,10 @@ def judged_record(
         history=history,
         trends=trends(judgement.cases, policy, history),
     )
+    if record.enforce is None:
+        return record
+    notice = Why.SHADOW(code=exit_code(record.but(enforce=None), job.gate))
+    return record.but(notices=(notice, *record.notices))
 
 
 def _judge(

@@ -11,7 +11,6 @@ import pytest
 from ci_score.baselines import ArtifactBaselines, FolderBaselines
 from ci_score.baselines.records import (
     JUDGED_POINTS,
-    KEPT_POINTS,
     SCHEMA_VERSION,
     fitted,
     join_histories,
@@ -22,7 +21,13 @@ from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
 from ci_score.model.environment import Environment
 from ci_score.model.reasons import Reason
-from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
+from ci_score.model.record import (
+    KEPT_POINTS,
+    HistoryPoint,
+    LaunchNumbers,
+    Record,
+    RunIdentity,
+)
 from ci_score.model.stages import BaselineFound, BaselineMissing, OpenedUpload, Upload
 from ci_score.model.verdict import Outcome, Unjudged
 from ci_score.report.sentences import sentences

@@ -19,6 +19,8 @@ from ci_score import __version__
 from ci_score.cli import COMMANDS, LazyGroup, cli, execute
 from ci_score.cli.demo import sample
 from ci_score.errors import BadInputError, CiScoreError, WrongUseError
+from ci_score.model.reasons import Why
+from ci_score.model.record import Record
 from tests.builders import PROJECT, case, profile, record, runtime, scorecard
 
 Out = pytest.CaptureFixture[str]
@@ -239,6 +241,20 @@ def test_score__absurd_options_are_wrong_use(files: Path, capsys: Out, options: 
 def test_compare__fail_on_warning(files: Path) -> None:
     """A team may want warnings to fail."""
     assert execute(["compare", "worse.json", "base.json", "--fail-on", "warning"]) == 1
+
+
+def test_compare__blocks_as_its_own_policy_says(files: Path, capsys: Out) -> None:
+    """Whether a policy is only being introduced is said by the one that judges."""
+    worse = Record.model_validate_json((files / "worse.json").read_bytes())
+    left = worse.but(enforce="shadow", notices=(Why.SHADOW(code=0),)).model_dump_json()
+    (files / "worse.json").write_text(left, encoding="utf-8")
+    rules = ["--config", "rules.toml"]
+    (files / "rules.toml").write_text("schema = 1\n", encoding="utf-8")
+    assert execute(["compare", "worse.json", "base.json", "--fail-on", "warning", *rules]) == 1
+    assert "shadow" not in capsys.readouterr().out
+    (files / "rules.toml").write_text('schema = 1\nenforce = "shadow"\n', encoding="utf-8")
+    assert execute(["compare", "worse.json", "base.json", "--fail-on", "warning", *rules]) == 0
+    assert "would have ended with exit 1, and ends with 0" in capsys.readouterr().out
 
 
 def test_compare__judges_a_metric_of_a_table_of_cases(files: Path) -> None:

@@ -93,7 +93,7 @@ ROOMS: tuple[Room, ...] = (
     ),
     Room(
         "judge",
-        "eligibility → evidence → decision; noise, trend, acceptance, parity's budgets",
+        "eligibility → evidence → decision; pairs, history, trend, acceptance, budgets",
         _knows("judge.policy", "reference", "model", "files"),
     ),
     Room(

@@ -402,13 +402,16 @@ def test_show__has_a_block_for_whatever_the_file_names(matrix: None, capsys: Out
     """The general part and each glob, with everything that holds for it."""
     assert execute(["policy", "show"]) == 0
     said = capsys.readouterr().out
-    other, llama, mi300x, unjudged = said.split("\n\n")
+    other, llama, mi300x, shadow, unjudged = said.split("\n\n")
     assert other.startswith("every other case\n")
     assert re.search(
         r"Throughput per device +higher is better +beyond −2 % +beyond −4 %, if", other
     )
     assert re.search(r"Graph breaks +lower is better +any worsening +any worsening\n", other)
     assert "Budget: Peak memory at most 76.0 GB" in other
+    assert "a report without any slowdown fails: 0.5 %, shared by 8 tests" in other
+    assert "`ci-score ab` looks after 8, 16, 24 pairs" in other
+    assert "it exits 0" in shadow
     assert llama.startswith("llama-8b@*\n")
     assert "Required" in llama
     assert "Parity with *@h100: at most 1.25× the time per 1k tokens" in mi300x

@@ -179,7 +179,7 @@ def test_ratios__all_go_one_way() -> None:
 def test_throughput__from_inferred_tokens_is_marked() -> None:
     """It was not measured: tokens from shapes, in a step that may be one, of the host."""
     sources = {"tokens_per_step": "inferred from shapes", "avg_step_ms": "host span of one step"}
-    guess = side_of("a", profile(tokens_per_step=8.0, sources=sources))
+    guess = side_of("a", profile(tokens_per_step=8.0, tokens_inferred=True, sources=sources))
     parity = compute_parity(guess, runtime("b", qkv=1.0))
     assert all("(from inferred tokens, see the notes)" in text for text in texts(parity))
     note = next(note for note in parity.notes if "was not measured" in note)

@@ -172,6 +172,7 @@ FULL = Judged(
     measurement=f"{WORDS} digest",
     earlier_measurements=(f"{WORDS} earlier",),
     tokens_per_step=303.0,
+    tokens_inferred=True,
     phases={f"{NAME} phase": 304.0},
     ops={f"{NAME} op": 305.0},
     ops_left_out=11,

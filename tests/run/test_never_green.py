@@ -36,6 +36,14 @@ def test_control__what_is_tried_here_passes_without_a_slowdown(here: Path) -> No
     assert judged(here, *session(100.0))[0] == 0
 
 
+def test_shadow__says_what_it_would_have_done(here: Path) -> None:
+    """A gate that is being introduced blocks nobody, and hides nothing."""
+    code, report = judged(here, *session(130.0), policy=f'enforce = "shadow"\n{TRAINING}')
+    assert code == 0
+    assert "30.0 % slower" in report
+    assert "would have ended with exit 1, and ends with 0" in report
+
+
 def test_stalls__that_a_median_hides(here: Path) -> None:
     """Two steps of twenty that stand still for ten steps are in the mean of a launch."""
     rows = [
@@ -56,9 +64,9 @@ def test_launches__that_void_themselves(here: Path) -> None:
     marks: list[tuple[dict[str, Any], int, str]] = [
         ({"disturbances": {"throttled": "SW power cap"}}, 1, "ran with lower clocks"),
         ({"disturbances": {"shared": "somebody"}}, 3, "others disturbed 6 of 12"),
-        ({"disturbances": {"crashed": "somehow"}}, 3, "measured nothing, so it may be slower"),
-        ({"disturbances": {"nan": "odd"}}, 3, "measured nothing, so it may be slower"),
-        ({"failed": "out of memory"}, 3, "measured nothing, so it may be slower"),
+        ({"disturbances": {"crashed": "somehow"}}, 3, "measured nothing, and may have been slow"),
+        ({"disturbances": {"nan": "odd"}}, 3, "measured nothing, and may have been slow"),
+        ({"failed": "out of memory"}, 3, "measured nothing, and may have been slow"),
     ]
     for mark, expected, words in marks:
         rows = [
@@ -146,7 +154,7 @@ def test_qualified__by_its_own_word(here: Path) -> None:
     branch(here, timed(100.0))
     for environment, words in (
         ({}, "the policy wants a qualified machine (nothing says that this one is)"),
-        ({"gate_at": 0.03}, "the branch's record of it says nothing of that"),
+        ({"gate_at": 0.03}, "the branch's record does not say that this one is"),
     ):
         for head_ms in (130.0, 100.0):
             code, report = judged(here, *session(head_ms), policy=policy, environment=environment)

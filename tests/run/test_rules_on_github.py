@@ -414,6 +414,12 @@ def test_fork__a_policy_of_the_team_counts(scene: Scene) -> None:
     assert "## ❌" not in posted(scene)
 
 
+def test_fork__a_gate_that_is_being_introduced_says_so(scene: Scene) -> None:
+    """The comment that is posted for a fork says how its check would have ended, too."""
+    scene.policy('schema = 1\nenforce = "shadow"\n')
+    assert "would have ended with exit 1" in posted(scene)
+
+
 def test_fork__a_merge_of_the_stranger_s_own_making_is_not_its_base(scene: Scene) -> None:
     """The first parent of what its record names must be on the base branch."""
     strange = scene.state.fork(scene.repository, "other/model")

@@ -120,7 +120,12 @@ class EnvironmentRules(Table):
         ),
     ] = get_args(MatchKey)
     reject: Annotated[
-        tuple[RejectKey, ...], Lax, Field(description="What makes a measurement worthless.")
+        tuple[RejectKey, ...],
+        Lax,
+        Field(
+            description="What makes a measurement worthless. A single launch with lower clocks"
+            " (`throttled`) counts as it is."
+        ),
     ] = get_args(RejectKey)
     same_work: Annotated[
         tuple[WorkKey, ...],

@@ -646,6 +646,7 @@ class _Draft:
             )
             return
         self._set("tokens_per_step", mine * degree, f"{inferred}, × {degree} data-parallel ranks")
+        self.fields["tokens_inferred"] = True
         self.notes.append(f"tokens per step are {inferred}")
 
     def _data_parallel_degree(self, world: int) -> int | None:
