@@ -172,6 +172,7 @@ class Why(StrEnum):
     BASELINE_HAS_CASE = "baseline_has_case", "case"
     POLICY_WANTS_CASE = "policy_wants_case", "case"
     MOVED_TOGETHER = "moved_together", "cases share"
+    BASE_UNCHECKED = "base_unchecked", "case"
     BASE_UNLIKE_RECORD = "base_unlike_record", "case session_ms record_ms"
     HEAD_CHECKED_OUT = "head_checked_out"
     POLICY_NOT_READ = "policy_not_read", "path words"

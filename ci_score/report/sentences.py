@@ -428,6 +428,10 @@ SENTENCES: dict[Why, Row] = {
     Why.BASELINE_HAS_CASE: "The baseline also has the case {case}, which was not measured.",
     Why.POLICY_WANTS_CASE: "The policy requires the case {case}, which was not measured.",
     Why.MOVED_TOGETHER: _moved_together,
+    Why.BASE_UNCHECKED: (
+        "{case}: the branch has no record of this machine, so nothing but the session itself says"
+        " that its base is in order."
+    ),
     Why.BASE_UNLIKE_RECORD: (
         "{case}: the base of this session takes {session_ms:.4g} ms a step, the branch's record"
         " {record_ms:.4g} ms. Was it the right checkout?"

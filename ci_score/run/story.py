@@ -144,7 +144,9 @@ def _beside(
         return _Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
     if recorded is None or case.environment.mismatch(recorded.environment) is not None:
-        return _Beside(session_base, recorded)
+        # Nothing then contradicts a base that is slow for a reason of its own.
+        unknown = (Why.BASE_UNCHECKED(case=case.name),) if is_known else ()
+        return _Beside(session_base, recorded, unknown)
     explained = _with_a_profile(session_base, case, recorded)
     return _Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
 

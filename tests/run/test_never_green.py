@@ -182,6 +182,13 @@ def test_base__that_contradicts_the_branch(here: Path) -> None:
     assert "Was it the right checkout?" in report or "right commit" in report
 
 
+def test_base__on_a_machine_that_the_branch_does_not_know_is_said(here: Path) -> None:
+    """Naming another accelerator leaves nothing that could contradict a slow base: that is told."""
+    branch(here, timed(100.0, environment=UNPROFILED.but(accelerator="L4")), runs=90)
+    _, report = judged(here, *session(140.0, 140.0), environment={"accelerator": "T4"})
+    assert "the branch has no record of this machine" in report
+
+
 @pytest.mark.parametrize("runs", [0, 5, 8, 9, 11, 12, 20, 28, 29, 60, 100, 139])
 @pytest.mark.parametrize("policy", [None, TRAINING], ids=["reference", "training"])
 def test_history__of_any_length_excuses_nothing(here: Path, runs: int, policy: str | None) -> None:
