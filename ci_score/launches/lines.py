@@ -232,15 +232,20 @@ def _stalls(launches: Sequence[Launch]) -> Iterator[str]:
 
 
 def took_turns(launches: Iterable[Launch]) -> bool | None:
-    """Whether the sides ran in turns; None if the launches do not have their order."""
-    orders: dict[Side, list[int]] = {"head": [], "base": []}
-    for launch in launches:
-        orders[launch.side].append(launch.order)
-    head, base = orders["head"], orders["base"]
-    is_known = len({*head, *base}) == len(head) + len(base)
-    if len(head) < 2 or len(base) < 2 or not is_known:
+    """Whether the two launches of each pair ran one after the other; None if that is not told.
+
+    With others between them they do not share the machine's mood, and are no pair.
+    """
+    ordered = sorted(launches, key=lambda launch: launch.order)
+    sides = [launch.side for launch in ordered]
+    is_known = len({launch.order for launch in ordered}) == len(ordered)
+    if min(map(sides.count, SIDES)) < 2 or not is_known:
         return None
-    return max(head) > min(base) and max(base) > min(head)
+    places: dict[int, list[int]] = {}
+    for place, launch in enumerate(ordered):
+        places.setdefault(launch.launch, []).append(place)
+    pairs = [both for both in places.values() if len(both) == 2]
+    return all(second - first == 1 for first, second in pairs)
 
 
 def notes_on(launches: Sequence[Launch]) -> list[Note]:

@@ -60,7 +60,7 @@ def in_order(sides: str) -> list[Launch]:
                 "schema": 1,
                 "step_ms": [100.0],
                 "side": {"h": "head", "b": "base"}[side],
-                "launch": place // 2,
+                "launch": sides[:place].count(side),
                 "order": place,
             }
         )
