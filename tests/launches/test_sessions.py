@@ -147,4 +147,4 @@ def test_turns__that_were_not_taken_make_no_pairs(
     """A drift must not be judged as the change, whatever the policy asks for."""
     case = case_of(in_order(sides), tmp_path, design)
     assert verdict_on(case).unjudged is Unjudged.NOT_AS_DESIGNED
-    assert "one side ran before the other" in headline(case)
+    assert "did not run one after the other" in headline(case)
