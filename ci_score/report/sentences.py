@@ -265,8 +265,8 @@ SENTENCES: dict[Why, Row] = {
         " launches have fewer (the shortest {shortest})"
     ),
     Why.NOT_IN_TURNS: (
-        "the launches of a pair did not run one after the other, so whatever drifted meanwhile would"
-        " look like a change: launch head and base in turns"
+        "the launches of a pair did not run one after the other, so whatever drifted meanwhile"
+        " would look like a change: launch head and base in turns"
     ),
     Why.TOO_FEW_PAIRS: lambda pairs, least: (
         "the policy asks for interleaved launches of both sides, and there are"
