@@ -102,10 +102,8 @@ class Walk(ABC):
             if differs is None:
                 return BaselineFound(earlier, self._used(candidate))
             mismatch = mismatch or Why.MISMATCH_IN(record=candidate.name, why=differs)
-        why, detail = self._own_reason(case, mismatch, unmeasured) or (
-            (Unjudged.ENVIRONMENT_CHANGED, mismatch)
-            if mismatch
-            else (Unjudged.NEW_CASE, Why.NO_SUCH_CASE(case=case))
+        why, detail = self._own_reason(case, mismatch, unmeasured) or _reason(
+            case, mismatch, unmeasured
         )
         return BaselineMissing(why, detail, tuple(self._skipped))
 
@@ -156,3 +154,12 @@ class Walk(ABC):
 def _run_of(point: HistoryPoint) -> tuple[str | None, int | str]:
     """What the points of one run have in common."""
     return point.commit, point.run.number if point.run else point.created_at
+
+
+def _reason(case: str, mismatch: Reason | None, unmeasured: Reason | None) -> Missing:
+    """Why no record serves: a case that a record has, without a number, is no new one."""
+    if mismatch:
+        return Unjudged.ENVIRONMENT_CHANGED, mismatch
+    if unmeasured:
+        return Unjudged.ALL_UNUSABLE, unmeasured
+    return Unjudged.NEW_CASE, Why.NO_SUCH_CASE(case=case)

@@ -17,7 +17,7 @@ from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, tokens_differ
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import Measured
+from ci_score.model.record import OF_WHICH_ONE_SHARED, Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 
@@ -31,8 +31,6 @@ SIGNS_OF_WORK = {
 NO_LOSS = 1e-3
 # Counting their ranks takes time that grows with the third power of the pairs.
 MOST_JUDGED_PAIRS = 256
-# Others may disturb one launch of so many; with more of them the machine is not the job's own.
-OF_WHICH_ONE_SHARED = 8
 
 
 def eligible(trial: Trial) -> BaselineFound | Verdict:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ci_score.judge.judgement import Doubt, Judgement, below, beyond, is_a_time
-from ci_score.judge.looks import MOST_PAIRS, share_of_look
+from ci_score.judge.looks import ADDED_AT_ONCE, MOST_PAIRS, share_of_look
 from ci_score.judge.signed_ranks import averages, chance, places_from_the_end
 from ci_score.model.verdict import Outcome
 
@@ -203,5 +203,5 @@ def _log_of_sums(sound: Sequence[tuple[float, float]]) -> float:
 def _numbers_to_try(measured: int, looks: Sequence[int] | None) -> list[int]:
     """The numbers of pairs at which a session would look next."""
     last = looks[-1] if looks else LEAST_PAIRS
-    tried = {*(looks or ()), *range(last, MOST_PAIRS + 1, 4)}
+    tried = {*(looks or ()), *range(last, MOST_PAIRS + 1, ADDED_AT_ONCE)}
     return sorted(number for number in tried if measured < number <= MOST_PAIRS)

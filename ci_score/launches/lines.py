@@ -16,7 +16,7 @@ from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
 from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason, Why
-from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
+from ci_score.model.record import MOST_LAUNCHES, OF_WHICH_ONE_SHARED, LaunchNumbers
 from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegative, ShortText, Value
 
 Side = Literal["head", "base"]
@@ -25,8 +25,6 @@ MOST_LINES = 100_000
 # By luck the first step of each of three launches is among its slowest tenth once in 1,000 times.
 WARM_UP_FROM = 1.1
 LEAST_LAUNCHES = 3
-# Others may disturb one launch of so many, as the judge has it.
-OF_WHICH_ONE_SHARED = 8
 SYSTEMATIC = 0.9
 NAMED_VOID = 5
 # A step this many times as long as usual holds something else.

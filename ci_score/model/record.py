@@ -35,6 +35,8 @@ MOST_LAUNCHES = 2_000
 MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
+# Others may disturb one launch of so many; with more of them the machine is not the job's own.
+OF_WHICH_ONE_SHARED = 8
 MOST_INPUTS = 64
 # Of the history of each case.
 KEPT_POINTS = 200

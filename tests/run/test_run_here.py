@@ -625,3 +625,16 @@ def in_turns(base_ms: float, head_ms: float) -> list[dict[str, Any]]:
         for number in range(8)
         for place, (side, ms) in enumerate((("base", base_ms), ("head", head_ms)))
     ]  # fmt: skip
+
+
+def test_baseline__that_measured_nothing_of_a_case_makes_it_no_new_one(
+    here: Path, capsys: Out
+) -> None:
+    """A record of the case without a number is said as that, and is no harmless beginning."""
+    write(here / "m.jsonl", '{"x":\n')
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 3
+    write(here / "m.jsonl", launches({"step_ms": [100.0]}))
+    capsys.readouterr()
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 3
+    assert "measured nothing of training" in capsys.readouterr().out
+    assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 0
