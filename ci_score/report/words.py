@@ -67,7 +67,7 @@ def limit(change: Change) -> str:
 
 
 def delta_words(change: Change) -> str:
-    """The change with its 95 % interval: `−9.5 % (−10.1 to −8.9 %)`."""
+    """The change with its interval: `−9.5 % (−10.1 to −8.9 %)`."""
     if change.delta is None:
         why = change.not_compared
         return f"not compared: {sentence(why)}" if why else "not compared"

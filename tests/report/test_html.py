@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from ci_score.model.profile import RankWork
-from ci_score.model.verdict import Change
+from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.html import figures
 from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
@@ -221,3 +221,15 @@ def test_ranks__are_a_section_of_their_own() -> None:
     assert "8.92" in page
     assert "| 1 | 19.9 ms | – | – |" in report_markdown(told)
     assert ">Ranks</h" not in report_html(record(case()))
+
+
+def test_page__what_is_not_clear_is_said_as_not_proven() -> None:
+    """Where the time went is shown beside an unclear verdict too, and not as a fact."""
+    told = demo()
+    (one,) = told.cases
+    assert one.verdict is not None
+    doubt = one.verdict.but(outcome=Outcome.INCONCLUSIVE, unjudged=Unjudged.UNCLEAR)
+    unclear = told.but(cases=(one.but(verdict=doubt),))
+    for text in (report_html(unclear), report_markdown(unclear)):
+        assert "(not proven)" in text
+    assert "(not proven)" not in report_html(told) + report_markdown(told)
