@@ -43,6 +43,27 @@ class OpWork(Value):
     ms: Milliseconds
 
 
+class OpPlace(Value):
+    """What one op takes of a step within one phase and one layer; None is outside of all of them.
+
+    The direction is that of a layer: its backward includes what is computed again for it.
+    """
+
+    op: str
+    phase: str | None = None
+    layer: Count | None = None
+    direction: Literal["forward", "backward"] | None = None
+    count: NotNegative | None = None
+    ms: Milliseconds
+
+
+class OpOrigin(Value):
+    """Where all launches of a kernel come from: the operator and the class of module, if one."""
+
+    op: str | None = None
+    module: str | None = None
+
+
 MOST_RANKS = 256
 TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]
 
@@ -53,6 +74,8 @@ class RankWork(Value):
     rank: Count
     step_ms: Milliseconds
     own_ms: Milliseconds | None = None
+    # Kernels without communication: a rank that waits has no more of them.
+    compute_ms: Milliseconds | None = None
     exposed_communication_ms: Milliseconds | None = None
     peak_memory_gb: NotNegative | None = None
 
@@ -96,8 +119,20 @@ class Profile(Value):
     op_counts: dict[str, NotNegative] = {}
     op_kinds: dict[str, str] = {}
     phase_ops: dict[str, dict[str, OpWork]] = {}
+    # Every op by phase and layer, with its launches and time: the largest first.
+    op_places: Annotated[tuple[OpPlace, ...], Lax] = ()
+    op_origins: dict[str, OpOrigin] = {}
+    # Compute of each tenth of a step's kernels in the order of their launch; ten times, or none.
+    compute_tenths_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
     # Why the device was idle, as far as the host's part of a trace shows it: cause -> ms per step.
     idle_causes: dict[str, Milliseconds] = {}
+    # The same by the name of the host's range that fills a gap; not all idle time has one.
+    idle_ranges: dict[str, Milliseconds] = {}
+    # What `per_layer` lists: modules of a class, or a sequence of kernels that repeats; and its
+    # share of all kernel time.
+    layers_are: Literal["modules", "repeats"] | None = None
+    layer_class: str | None = None
+    layers_share: Annotated[float, Field(ge=0, le=1)] | None = None
     # The step time under the profiler, where a measurement without one has replaced it; 0 where the
     # profile had none.
     profiled_step_ms: Milliseconds | None = None
