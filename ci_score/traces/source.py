@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -41,6 +42,8 @@ class ProfileSource:
     path: Path | None = None
     data: bytes | None = None
     unpacked_limit: int = UNPACKED_LIMIT
+    # What the user calls a step, where a reader finds several names that may be one.
+    step_name: re.Pattern[str] | None = None
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first bytes, unpacked: enough to know the format."""

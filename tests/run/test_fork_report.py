@@ -189,6 +189,7 @@ FULL = Judged(
             rank=15,
             step_ms=309.0,
             own_ms=310.0,
+            compute_ms=310.5,
             exposed_communication_ms=311.0,
             peak_memory_gb=312.0,
         ),

@@ -27,22 +27,14 @@ from typing import Any
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.device_steps import (
-    UNKNOWN,
-    Derived,
-    DeviceEvents,
-    Names,
-    Way,
-    derive,
-    one_step,
-    repeated_steps,
-    slowest,
-)
-from ci_score.traces.engine.host_ranges import MOST_RANGES, STEP_NAME, HostRanges
+from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
+from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
+from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 
 MAGIC = b"SQLite format 3\0"
-NANOSECONDS_PER_MS = 1e6
+NANOSECONDS_PER_MS = 1_000_000
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -89,12 +81,12 @@ def recognises(head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
-def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profile:
-    """The profile in an Nsight Systems database; `step_name` is what the ranges of steps match."""
+def read(source: ProfileSource) -> Profile:
+    """The profile in an Nsight Systems database."""
     with source.on_disk() as path, _opened(path, source.name) as database:
         _refuse_others(database)
         with overflow_is_bad_input(source.name):
-            return _profile(database, step_name)
+            return profile_of(_capture(database, source.step_name))
 
 
 # --- the database -------------------------------------------------------------------------------
@@ -253,14 +245,14 @@ _STREAMS = 2**_STREAM_BITS - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class GpuOfProcess:
     """A device of a process: a timeline of its own."""
 
     process: int
     device: int
 
     @classmethod
-    def of(cls, number: int) -> Lane:
+    def of(cls, number: int) -> GpuOfProcess:
         """The lane that a query numbered."""
         return cls(number >> _DEVICE_BITS, number & _DEVICES)
 
@@ -274,15 +266,15 @@ class Lane:
 
 
 @dataclass(slots=True)
-class Capture:
+class _Timelines:
     """The timelines of a capture, one for each device of each process, and what to say of them."""
 
-    lanes: dict[int, DeviceEvents]
+    events: dict[int, DeviceEvents]
     graphs: int
     notes: list[str]
 
 
-def _capture(database: Database) -> Capture:
+def _timelines_of(database: Database) -> _Timelines:
     notes: list[str] = []
     tables = {
         table: number
@@ -306,7 +298,7 @@ def _capture(database: Database) -> Capture:
             # Some launch has two rows, as in old exports: of those the earlier counts.
             query = _query(database, tables, joins, "e.number")
             lanes = _timelines(database, _matched_once(database, query), events)
-    return Capture(lanes or {}, counts.get(GRAPH, 0), notes)
+    return _Timelines(lanes or {}, counts.get(GRAPH, 0), notes)
 
 
 def _numbers(database: Database) -> dict[str, str]:
@@ -462,24 +454,23 @@ def _own_names(used: Iterable[int]) -> dict[int, str]:
 # --- ranges: steps and phases -------------------------------------------------------------------
 
 
-def _annotations(database: Database, notes: list[str]) -> tuple[HostRanges, set[str]]:
-    """The ranges that people named, and the names of threads.
+def _add_ranges(database: Database, capture: Capture) -> set[str]:
+    """Adds the ranges that people named; the names of threads.
 
     What frameworks emit for every operator (`aten::mm, op_id = 3`) is left to SQLite to drop: there
     are more of those than of kernels.
     """
-    ranges = HostRanges()
     thread_names: set[str] = set()
     for kind, start, end, thread, domain, text in _range_rows(database):
         if kind == _THREAD_NAME:
             thread_names.update([text] if len(thread_names) < MOST_THREAD_NAMES else [])
             continue
         with _only_numbers(database):
-            added = ranges.add(thread >> 24, (thread, domain), text, start, end)
+            added = capture.ranges.add(thread >> 24, (thread, domain), text, start, end)
         if not added:
-            notes.append(f"only the first {MOST_RANGES} ranges were looked at")
+            capture.notes.append(f"only the first {MOST_RANGES} ranges were looked at")
             break
-    return ranges, thread_names
+    return thread_names
 
 
 def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
@@ -501,66 +492,50 @@ def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
     )
 
 
-# --- the profile --------------------------------------------------------------------------------
+# --- the capture --------------------------------------------------------------------------------
 
 
-def _profile(database: Database, step_name: re.Pattern[str]) -> Profile:
-    capture = _capture(database)
-    tool = _tool(database)
-    names = _name_events(database, capture.lanes.values())
-    lanes = _lanes_with_kernels(capture, names)
-    if not lanes:
-        return Profile(
-            tool=tool,
-            notes=tuple(capture.notes),
-            unusable="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
-        )
-    ranges, thread_names = _annotations(database, capture.notes)
-    derived = [_derive(lane, events, names, ranges, step_name) for lane, events in lanes.items()]
-    chosen, spread = slowest(derived)
-    fields = dict(chosen.fields)
-    lane = list(lanes)[derived.index(chosen)]
-    gpu, gpu_notes = _gpus(database, list(lanes), lane)
-    memory = _peak_memory(database, lane)
+def _capture(database: Database, step_name: re.Pattern[str] | None) -> Capture:
+    timelines = _timelines_of(database)
+    capture = Capture(
+        _tool(database),
+        NANOSECONDS_PER_MS,
+        names=_name_events(database, timelines.events.values()),
+        ranges=HostRanges(step_name),
+        ranges_called="NVTX ranges",
+        needs_device="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
+        notes=[*timelines.notes, *_graph_notes(timelines)],
+    )
+    for number, events in sorted(timelines.events.items()):
+        gpu = GpuOfProcess.of(number)
+        capture.lanes.append(Lane(str(gpu), gpu.process, events, gpu.device))
+    thread_names = _add_ranges(database, capture)
+    capture.facts = lambda lanes, chosen: _facts(database, lanes, chosen, thread_names)
+    return capture
+
+
+def _facts(
+    database: Database, lanes: Sequence[Lane], chosen: Lane | None, thread_names: set[str]
+) -> Facts:
+    if chosen is None:
+        return Facts()
+    gpus = [GpuOfProcess(lane.process, int(lane.device or 0)) for lane in lanes]
+    own = GpuOfProcess(chosen.process, int(chosen.device or 0))
+    gpu, notes = _gpus(database, gpus, own)
+    memory = _peak_memory(database, own)
     if not memory:
-        gpu_notes.append("no peak memory: nsys profile --cuda-memory-usage=true records it")
-    processes = len({lane.process for lane in lanes})
-    job = _job(database, processes, thread_names)
-    notes = [*capture.notes, *_graph_notes(capture), *spread, *chosen.notes, *gpu_notes]
-    sources = {**fields.pop("sources"), **gpu.pop("sources"), **job.pop("sources")}
+        notes.append("no peak memory: nsys profile --cuda-memory-usage=true records it")
+    job = _job(database, len({lane.process for lane in lanes}), thread_names)
+    sources = {**gpu.pop("sources"), **job.pop("sources")}
     if memory:
         sources["peak_memory_gb"] = f"{MEMORY}: the most that was held of what it saw allocated"
-    return Profile(**fields, **gpu, **job, **memory, tool=tool, sources=sources, notes=tuple(notes))
+    return Facts({**gpu, **job, **memory}, sources, tuple(notes))
 
 
-def _lanes_with_kernels(capture: Capture, names: Names) -> dict[Lane, DeviceEvents]:
-    return {
-        Lane.of(lane): capture.lanes[lane]
-        for lane in sorted(capture.lanes)
-        if capture.lanes[lane].has_kernels(names)
-    }
-
-
-def _derive(
-    lane: Lane,
-    events: DeviceEvents,
-    names: Names,
-    ranges: HostRanges,
-    step_name: re.Pattern[str],
-) -> Derived:
-    """One device's numbers: by its process's ranges, else by what repeats, else as one step."""
-    marked = ranges.marked_steps(lane.process, step_name)
-    ways: list[Way] = []
-    if marked is not None:
-        ways.append(lambda events: (marked.steps("NVTX", events), marked.phases()))
-    ways += [ranges.unmarked(lane.process, find) for find in (repeated_steps, one_step)]
-    return derive(str(lane), events, names, ways, NANOSECONDS_PER_MS)
-
-
-def _graph_notes(capture: Capture) -> list[str]:
-    if not capture.graphs:
+def _graph_notes(timelines: _Timelines) -> list[str]:
+    if not timelines.graphs:
         return []
-    launches = f"{capture.graphs} launches of CUDA graphs were traced as a whole"
+    launches = f"{timelines.graphs} launches of CUDA graphs were traced as a whole"
     advice = "nsys profile --cuda-graph-trace=node records them"
     return [f"{launches}: their kernels are not in the export ({advice})"]
 
@@ -575,7 +550,7 @@ def _tool(database: Database) -> str:
 
 
 def _gpus(
-    database: Database, lanes: Sequence[Lane], chosen: Lane
+    database: Database, lanes: Sequence[GpuOfProcess], chosen: GpuOfProcess
 ) -> tuple[dict[str, Any], list[str]]:
     """What the devices are, as far as the export says which of its GPUs they were."""
     physical, known = _physical_gpus(database, lanes)
@@ -607,7 +582,9 @@ def _gpus(
     return fields, notes
 
 
-def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane, int], bool]:
+def _physical_gpus(
+    database: Database, lanes: Sequence[GpuOfProcess]
+) -> tuple[dict[GpuOfProcess, int], bool]:
     """The GPU behind a process's device number, and whether that is certain.
 
     Where each process sees only its own GPU, all of them call it 0.
@@ -622,7 +599,7 @@ def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane
     return physical, in_table or len(set(physical.values())) == len(lanes)
 
 
-def _peak_memory(database: Database, lane: Lane) -> dict[str, float]:
+def _peak_memory(database: Database, lane: GpuOfProcess) -> dict[str, float]:
     """The most of the device's memory that the process held, of what was allocated meanwhile."""
     columns = ("start", "bytes", "memKind", "memoryOperationType")
     if not database.has(MEMORY, *columns, "globalPid", "deviceId"):
