@@ -54,7 +54,7 @@ _SHAPES = re.compile(r"tuple|[Ss]hape|\w*Shape|sequence|Sequence|Tuple")
 _HOLLOW = re.compile(r"Kernel2?|device_kernel|(global_)?kernel|kernel_wrapper|enable_sm\w+")
 _WRAPPERS = re.compile(
     r"gpu_kernel_impl\w*|func_wrapper_t|ReduceOp|gpu_index_kernel|enable_sm\w+|OpWrapper|\w*[Tt]raits\w*"
-    r"|\w*Params|opmath_\w+|gpu_kernel_with_scalars|\w*Arguments|Collective\w+|Mma\w+|DefaultMma\w*"
+    r"|\w*Params|opmath_\w+|gpu_kernel_with_scalars|\w*Arguments|Collective\w+|Mainloop\w+|Mma\w+|DefaultMma\w*"
     r"|ImplicitGemm\w+|Gridwise\w+"
 )
 _NOISE = re.compile(
@@ -62,10 +62,11 @@ _NOISE = re.compile(
     r"|\w*lookback_scan_state|NullType|\w*config\w*|empty_type|\w*Accessor|\w*PtrTraits|Layout"
     r"|ComposedLayout|Swizzle|smem_ptr_flag_bits|\w*Descriptor|allocator|char_traits|TensorInfo"
     r"|\w*Iterator\w*|\w*ThreadMap\w*|PassThrough|index_sequence|counting_iterator|function|\w*ProblemSize|Epilogue|InMemoryDataOperationEnum"
+    r"|Flash_kernel_traits|Kernel_traits_base|Kernel(Tma|Cp|Ptr)\w+"
 )
 # Names that many namespaces have: the namespace tells them apart.
 _COMMON = re.compile(
-    r"[a-z]{1,12}|cached_notify|notify_dispatch|Gemm(Kernel|Universal)?|operator.*|Policy\d*|Kernel"
+    r"[a-z]{1,12}|cached_notify|notify_dispatch|GemmKernel|operator.*|Policy\d*|Kernel"
 )
 _VAGUE_SCOPE = re.compile(
     r"at|native|detail|impl|utils|cuda|kernels?|device|std|internal|dev|ops|c10|hip|_V2|__1|cutlass"

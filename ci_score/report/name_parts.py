@@ -90,6 +90,10 @@ class Reader:
                 if not joins:
                     words.append(_Word())
                 continue
+            if self.text.startswith("&(", begin):
+                # The address of a function, which stands in brackets with its type.
+                self.at += 2
+                continue
             if found := _LAMBDA.match(self.text, begin):
                 self.at = found.end()
                 self._lambda(words, depth)

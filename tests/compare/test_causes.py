@@ -11,7 +11,7 @@ from ci_score.compare.causes import with_causes
 from ci_score.compare.changes import contributions
 from ci_score.compare.explanation import explain
 from ci_score.model.explanation import Explanation
-from ci_score.model.profile import Layer, OpWork, Profile
+from ci_score.model.profile import Layer, OpOrigin, OpWork, Profile
 from ci_score.model.record import Measured
 from ci_score.model.stages import CaseInput
 from ci_score.report.headlines import cause_words
@@ -124,8 +124,8 @@ def test_fusion__of_attention_says_what_does_its_work_now() -> None:
         }
     )
     assert sentence(head, base) == (
-        "the fused attention 'flash_fwd_kernel<…64…>' is gone and matrix product, softmax and loss and"
-        " elementwise kernels do its work: launches 24 → 96 (+24.0 ms)"
+        "the fused attention 'flash_fwd_kernel<…64…>' is gone and matrix product, softmax and loss"
+        " and elementwise kernels do its work: launches 24 → 96 (+24.0 ms)"
     )
 
 
@@ -367,3 +367,22 @@ def test_counts__of_one_kind() -> None:
     base = side(dict.fromkeys(names, ("elementwise", 10, 1.0)))
     head = side(dict.fromkeys(names, ("elementwise", 14, 1.0)))
     assert counts_words(told(head, base)) == "20 more elementwise kernels a step"
+
+
+def test_op__with_the_module_and_the_operator_that_launch_it() -> None:
+    """Where all of its launches come from them, they say more than its name."""
+    origins = {ADD: OpOrigin(op="aten::add_", module="Residual")}
+    base = side({GEMM: ("gemm", 10, 80.0), ADD: ("elementwise", 50, 5.0)})
+    head = side({GEMM: ("gemm", 10, 80.0), ADD: ("elementwise", 200, 20.0)}, op_origins=origins)
+    called = f"'Residual' · 'aten::add_' · '{ADDED}'"
+    assert sentence(head, base) == f"{called} is launched 50 → 200 times a step (+15.0 ms)"
+    assert counts_words(told(head, base)) == f"{called} is launched 50 → 200 times a step"
+
+
+def test_op__that_only_the_compilers_counter_tells_apart_was_no_other() -> None:
+    """The counter is shown, and is no news."""
+    base = side({GEMM: ("gemm", 10, 80.0), "triton_poi_fused_add_3": ("elementwise", 4, 4.0)})
+    head = side({GEMM: ("gemm", 10, 80.0), "triton_poi_fused_add_4": ("elementwise", 4, 20.0)})
+    assert sentence(head, base) == (
+        "'triton_poi_fused_add_4' takes 4.00 ms → 20.0 ms at the same 4 launches (+16.0 ms)"
+    )
