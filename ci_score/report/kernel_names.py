@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ci_score.model.profile import OpOrigin
 from ci_score.report.mangled_names import parts_of_mangled
-from ci_score.report.name_parts import Part, Reader
+from ci_score.report.name_parts import LONGEST_READ, Part, Reader
 from ci_score.report.name_words import LONGEST_NAME, is_balanced, shortened_text, shortened_word
 
 # A short name behind a module and an operator.
@@ -45,7 +45,7 @@ _TYPES = {
 }
 _IS_TYPE = re.compile(
     r"void|bool|u?(char|short|int|long)|float[248]?|double[24]?|half2?|bf16|tf32|auto|T\d*|u?int\d+"
-    r"|\w+_t|Float[48]_\w+|__nv_fp\w+|__half2|__nv_bfloat162|complex"
+    r"|\w+_t|Float[48]_\w+|__nv_fp\w+|__half2|__nv_bfloat162|complex|(Row|Column)Major"
 )
 # Numbers as types, and types that are a shape.
 _CONSTANTS = frozenset({"C", "Int", "integral_constant", "constant"})
@@ -53,16 +53,17 @@ _SHAPES = re.compile(r"tuple|[Ss]hape|\w*Shape|sequence|Sequence|Tuple")
 # These say nothing of the work: what follows them does.
 _HOLLOW = re.compile(r"Kernel2?|device_kernel|(global_)?kernel|kernel_wrapper|enable_sm\w+")
 _WRAPPERS = re.compile(
-    r"gpu_kernel_impl\w*|func_wrapper_t|ReduceOp|gpu_index_kernel|enable_sm\w+|OpWrapper|\w*[Tt]raits\w*"
-    r"|\w*Params|opmath_\w+|gpu_kernel_with_scalars|\w*Arguments|Collective\w+|Mainloop\w+|Mma\w+|DefaultMma\w*"
-    r"|ImplicitGemm\w+|Gridwise\w+"
+    r"gpu_kernel_impl\w*|gpu_index_kernel|gpu_kernel_with_scalars|func_wrapper_t|ReduceOp|OpWrapper"
+    r"|opmath_\w+|enable_sm\w+|\w*[Tt]raits\w*|\w*Params|\w*Arguments|Collective\w+|Mainloop\w+"
+    r"|(Default)?Mma\w+|ImplicitGemm\w+|Gridwise\w+"
 )
 _NOISE = re.compile(
     r"array|Array|\w*OffsetCalculator|(Load|Store)With\w+|\w*Metadata|\w*Policy\w*|\w*TileState"
     r"|\w*lookback_scan_state|NullType|\w*config\w*|empty_type|\w*Accessor|\w*PtrTraits|Layout"
-    r"|ComposedLayout|Swizzle|smem_ptr_flag_bits|\w*Descriptor|allocator|char_traits|TensorInfo"
-    r"|\w*Iterator\w*|\w*ThreadMap\w*|PassThrough|index_sequence|counting_iterator|function|\w*ProblemSize|Epilogue|InMemoryDataOperationEnum"
-    r"|Flash_kernel_traits|Kernel_traits_base|Kernel(Tma|Cp|Ptr)\w+"
+    r"|ComposedLayout|\w*Swizzle\w*|smem_ptr_flag_bits|\w*Descriptor|allocator|char_traits"
+    r"|TensorInfo|\w*Iterator\w*|counting_iterator|\w*ThreadMap\w*|PassThrough|index_sequence"
+    r"|function|\w*ProblemSize|Epilogue|InMemoryDataOperationEnum|Flash_kernel_traits"
+    r"|Kernel_traits_base|Kernel(Tma|Cp|Ptr)\w+"
 )
 # Names that many namespaces have: the namespace tells them apart.
 _COMMON = re.compile(
@@ -82,9 +83,13 @@ _SHARED_KERNEL = re.compile(
 ) = range(15)  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
 def short_name(name: str) -> str:
     """`vectorized_elementwise_kernel<4, CUDAFunctor_add<float>…>`, of at most 60 characters."""
+    return _short(name[:LONGEST_READ])
+
+
+@lru_cache(maxsize=4096)
+def _short(name: str) -> str:
     if len(name) <= LONGEST_NAME and ("…" in name or not name.strip()) and is_balanced(name):
         return name.strip() or "unnamed"
     bare = _SUFFIX.sub("", name)
@@ -180,10 +185,10 @@ def _copy(part: Part, depth: int, left: list[int]) -> _Shown:
 
 def _as_shape(shown: _Shown, part: Part) -> _Shown:
     """`GemmShape<128, 128, 32>` is `128x128x32`."""
-    if not shown.depth or not _SHAPES.fullmatch(part.name) or not shown.args:
+    if not shown.depth or not _SHAPES.fullmatch(part.name):
         return shown
     numbers = [one.name for one in shown.args if one.name.isdigit() and not one.args]
-    if len(numbers) == len(shown.args) <= 4:
+    if numbers and len(numbers) == len(shown.args) <= 4:
         return _Shown("x".join(numbers), [], [], shown.depth)
     shown.is_noise = not any(one.args or _SHAPE.fullmatch(one.name) for one in shown.args)
     return shown

@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 
-from ci_score.report.name_parts import LONGEST_READ, Part
+from ci_score.report.name_parts import Part
 
 DEEPEST = 60
 _BUILTINS = {
@@ -44,7 +44,7 @@ class _CutError(Exception):
 
 def parts_of_mangled(text: str) -> tuple[Part | None, bool]:
     """The function of a mangled name, and whether its arguments were cut."""
-    reader = _Mangled(text[:LONGEST_READ])
+    reader = _Mangled(text)
     with suppress(_CutError):
         reader.encoding(0)
     return reader.function, reader.open_arguments > 0

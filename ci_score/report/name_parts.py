@@ -53,7 +53,7 @@ class Reader:
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text[:LONGEST_READ]
+        self.text = text
         self.at = 0
         self.is_cut = self.ends_in_call = False
 
