@@ -229,6 +229,7 @@ def _data_of(change: OpChange | None) -> dict[str, Datum]:
     by = (change.by_count_ms, change.by_time_ms) if change else (None, None)
     return {
         "name": change.name if change else None,
+        "origin": change.origin.names if change and change.origin else (),
         "status": change.status if change else None,
         "was": change.was if change else None,
         "base_ms": change.base_ms if change else None,
@@ -341,7 +342,9 @@ def _cause_of_counts(scene: _Scene) -> _Cause | None:
     if most.count_delta >= need:
         before, now = most.base_count or 0.0, most.head_count or 0.0
         place = _place(scene, [most])
-        return _Cause(Why.MORE_OF_OP(name=most.name, before=before, now=now, **place), now - before)
+        origin = most.origin.names if most.origin else ()
+        reason = Why.MORE_OF_OP(name=most.name, origin=origin, before=before, now=now, **place)
+        return _Cause(reason, now - before)
     by_kind = {
         kind: plain_sum(change.count_delta for change in counted if change.kind == kind)
         for kind in sorted({change.kind for change in counted})

@@ -63,6 +63,11 @@ class OpOrigin(Value):
     op: str | None = None
     module: str | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is known of it, the outermost first."""
+        return tuple(name for name in (self.module, self.op) if name)
+
 
 MOST_RANKS = 256
 TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]

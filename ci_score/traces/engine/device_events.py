@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import compress, islice
 
 from ci_score.traces.engine.categories import category_of
+from ci_score.traces.engine.names import bounded_name
 
 # What an event does to the device's time, told by its category.
 COMPUTE, COMMUNICATION, TRANSFER = 0, 1, 2
@@ -25,7 +26,6 @@ TRANSFER_NAMES = {"h2d": "Memcpy HtoD", "d2h": "Memcpy DtoH", "d2d": "Memcpy Dto
 
 UNKNOWN = -(2**62)
 NONE = -1
-LONGEST_NAME = 400
 _FEW_BEHIND = 8
 
 
@@ -40,7 +40,7 @@ class Names:
 
     def place(self, text: str, category: str | None = None) -> int:
         """The number of a name; its category is told by its text where the format says nothing."""
-        text = text[:LONGEST_NAME]
+        text = bounded_name(text)
         place = self._places.get(text)
         if place is None:
             place = self._places[text] = len(self.texts)

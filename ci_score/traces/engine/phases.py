@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ci_score.traces.engine.autograd import Autograd
 from ci_score.traces.engine.host_ranges import HostRanges, Range, ThreadRanges
+from ci_score.traces.engine.phase_names import phase_name
 from ci_score.traces.engine.timeline import Interval, Windows, subtract, union
 
 # What no phase covers.
@@ -16,14 +17,6 @@ REST = "unannotated"
 MOST_PHASES = 64
 # Ranges that libraries and profilers write for themselves say nothing about phases.
 LIBRARY_RANGE = re.compile(r"(nccl|gloo|mpi|ucc|xccl|c10d)(:|::)|ProfilerStep|PyTorch Profiler")
-_HASHES = re.compile(r"^#+\s*(.*?)\s*#*$")
-# What PyTorch names by itself, by what everybody calls it.
-_PHASES_OF_PYTORCH = (
-    ("optimizer", re.compile(r"Optimizer\.step#")),
-    ("zero_grad", re.compile(r"Optimizer\.zero_grad#")),
-    ("data_loading", re.compile(r"enumerate\(DataLoader\)")),
-    ("forward", re.compile(r"(Distributed|FullySharded)DataParallel\.forward$")),
-)
 _FORWARD = re.compile(r"forward|fwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"backward|bwd", re.IGNORECASE)
 # A range around everything names no phase: what is inside it does.
@@ -93,18 +86,6 @@ def phases_of(
         annotated,
         ", ".join(evidence) or "neither annotations nor autograd's operators",
     )
-
-
-def phase_name(name: str) -> str:
-    """`## forward ##` is `forward`, and so is what PyTorch calls `DistributedDataParallel.forward`.
-
-    Whose step of the optimizer it is tells the optimizer's name, and not what the phase is.
-    """
-    for phase, pattern in _PHASES_OF_PYTORCH:
-        if pattern.match(name):
-            return phase
-    match = _HASHES.match(name)
-    return (match.group(1) if match else name) or name
 
 
 def _launching_thread(threads: Mapping[object, ThreadRanges], times: Sequence[int]) -> object:

@@ -16,6 +16,7 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts
+from ci_score.traces.engine.names import bounded_name
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.formats.jax_trace import FARTHEST, JaxPlanes
 from ci_score.traces.source import ProfileSource
@@ -33,7 +34,7 @@ _MAP_KEY, _MAP_VALUE, _METADATA_NAME = 1, 2, 2
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
-_LONGEST_NAME = 400
+_LONGEST_TEXT = 100_000
 # XSpace begins with a plane, which has an id or none, and then its name.
 _BEGIN = re.compile(rb"\n[\x00-\xff]{1,10}?(?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x01-\x7f]")
 _PLANE_NAMES = (b"/device:", b"/host:", b"Task Environment", b"#Chip")
@@ -126,7 +127,7 @@ def _number(value: Value) -> int:
 
 
 def _text(value: Value) -> str:
-    return bytes(_message(value)[:_LONGEST_NAME]).decode("utf-8", "replace")
+    return bounded_name(bytes(_message(value)[:_LONGEST_TEXT]).decode("utf-8", "replace"))
 
 
 # --- planes -------------------------------------------------------------------------------------
