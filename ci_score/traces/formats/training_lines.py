@@ -37,12 +37,15 @@ MARKS = (
 
 _NUMBER = rb"(\d{1,15}(?:\.\d{1,9})?)"
 _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[A-Za-z]")
-# `[rank3]:` of torchrun, with the task that srun may put before it.
-_RANK = re.compile(rb"(?:^|\s)((?:\d{1,5}: {0,9})?\[[a-z_]{1,20}\d{1,4}\]:)")
+# `[rank3]:` of torchrun or `[node7:3]:`, also with the task that srun puts before it.
+_RANK = re.compile(rb"(?:^|\s)((?:\d{1,5}: {0,9})?\[[A-Za-z_][\w.-]{0,60}(?::\d{1,4})?\]:)")
 _CLOCK = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - ")
 
 _ITERATION = re.compile(rb"\biteration\s{1,20}(\d{1,12})\s{0,20}/\s{0,20}\d{1,12}\b")
-_ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\):\s{0,20}" + _NUMBER)
+# Only what follows tells that a number is whole, where a killed job has cut its last line short.
+_ELAPSED = re.compile(
+    rb"elapsed time per iteration \((ms|s)\):\s{0,20}" + _NUMBER + rb"\s{0,20}[|/]"
+)
 _BATCH = re.compile(rb"global batch size:\s{0,20}(\d{1,12})\b")
 _CONSUMED = re.compile(rb"consumed tokens:\s{0,20}(\d{1,18})\b")
 _SKIPPED = re.compile(rb"number of skipped iterations:\s{0,20}(\d{1,9})\b")
@@ -50,7 +53,7 @@ _NAN = re.compile(rb"number of nan iterations:\s{0,20}(\d{1,9})\b")
 
 _STEP = re.compile(rb"\b(validate )?step:\s{0,20}(\d{1,12})\s{1,20}loss:\s{0,20}(\S{1,32})")
 _MEMORY = re.compile(rb"\bmemory:\s{0,20}" + _NUMBER + rb"GiB\(")
-_TPS = re.compile(rb"\b[tw]ps:\s{0,20}(\d[\d,]{0,20})")
+_TPS = re.compile(rb"\b[tw]ps:\s{0,20}(\d[\d,]{0,20})(?=\s)")
 
 _WORLD = re.compile(rb"using world size:\s{0,20}(\d{1,7})\b")
 _SEQUENCE = re.compile(rb"\bseq_length \.{2,60}\s{0,20}(\d{1,9})\b")
@@ -109,10 +112,13 @@ class Facts:
     allocated_gb: float | None = None
 
 
+def without_colour(line: bytes) -> bytes:
+    """The line as it is read."""
+    return _COLOUR.sub(b"", line) if b"\x1b" in line else line
+
+
 def step_line(line: bytes) -> StepLine | None:
     """What a line tells of a step; None where it is about none."""
-    if b"\x1b" in line:
-        line = _COLOUR.sub(b"", line)
     return _of_megatron(line) or _of_torchtitan(line)
 
 
@@ -151,7 +157,8 @@ def learn(facts: Facts, line: bytes) -> None:
     elif found := _OLD_MESH.search(line):
         facts.world_size = _count(re.findall(rb"\d{1,7}", found[1]))
     if found := _DEVICE.search(line):
-        facts.device = found[1].decode(errors="replace").strip() or None
+        name = "".join(filter(str.isprintable, found[1].decode(errors="replace")))
+        facts.device = name.strip() or None
         facts.device_gb = float(found[2]) * GIB / GB or None
 
 
@@ -173,9 +180,9 @@ def _of_megatron(line: bytes) -> StepLine | None:
 
 def _of_torchtitan(line: bytes) -> StepLine | None:
     step, memory, tps = _STEP.search(line), _MEMORY.search(line), _TPS.search(line)
-    if step is None or memory is None or tps is None:
+    if step is None or memory is None or (tps is None and step[1] is None):
         return None
-    rate = float(tps[1].replace(b",", b""))
+    rate = float(tps[1].replace(b",", b"")) if tps else 0.0
     return StepLine(
         tool=TORCHTITAN,
         step=int(step[2]),
