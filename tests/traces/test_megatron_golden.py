@@ -13,10 +13,10 @@ from ci_score.traces.formats import megatron_golden, read_profile
 from ci_score.traces.source import ProfileSource
 
 
-def golden(values: Any, interval: int = 1, **more: Any) -> dict[str, Any]:
+def golden(values: Any, interval: int = 1) -> dict[str, Any]:
     rows = {"start_step": 1, "end_step": 50, "step_interval": interval}
     loss = {**rows, "values": {"1": 10.5, "2": 10.4}}
-    return {"lm loss": loss, "iteration-time": {**rows, "values": values}, **more}
+    return {"lm loss": loss, "iteration-time": {**rows, "values": values}}
 
 
 def read(content: Any) -> Profile:
@@ -29,7 +29,7 @@ def test_golden__each_value_is_a_step_in_seconds() -> None:
     """The first one has compilation in it; since 2026 it is that of the second iteration."""
     memory = {"step_interval": 1, "values": {"1": 1e9, "2": 5.7e9, "3": 5.7e9}}
     values = {"2": 6.4, "3": 0.5, "4": 0.75, "5": 0.25}
-    profile = read(golden(values, **{"mem-max-allocated-bytes": memory}))
+    profile = read({**golden(values), "mem-max-allocated-bytes": memory})
     assert profile.step_times_ms == (500.0, 750.0, 250.0)
     assert (profile.avg_step_ms, profile.peak_memory_gb) == (500.0, 5.7)
     assert profile.sources["avg_step_ms"] == (

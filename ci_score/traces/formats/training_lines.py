@@ -9,11 +9,11 @@ looked for anywhere in it.
 
 from __future__ import annotations
 
+import calendar
 import math
 import re
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 MEGATRON, TORCHTITAN = "Megatron-LM", "torchtitan"
 MOST_DEVICES = 10**6
@@ -39,7 +39,7 @@ _NUMBER = rb"(\d{1,15}(?:\.\d{1,9})?)"
 _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[A-Za-z]")
 # `[rank3]:` of torchrun or `[node7:3]:`, also with the task that srun puts before it.
 _RANK = re.compile(rb"(?:^|\s)((?:\d{1,5}: {0,9})?\[[A-Za-z_][\w.-]{0,60}(?::\d{1,4})?\]:)")
-_CLOCK = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - ")
+_CLOCK = re.compile(rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3}) - ")
 
 _ITERATION = re.compile(rb"\biteration\s{1,20}(\d{1,12})\s{0,20}/\s{0,20}\d{1,12}\b")
 # Only what follows tells that a number is whole, where a killed job has cut its last line short.
@@ -201,7 +201,8 @@ def _time_of(text: bytes) -> float | None:
     if not found:
         return None
     try:
-        return datetime.fromisoformat(f"{found[-1].decode()}+00:00").timestamp() * 1000.0
+        *moment, ms = map(int, found[-1])
+        return calendar.timegm(tuple(moment)) * 1000.0 + ms
     except ValueError:
         return None
 

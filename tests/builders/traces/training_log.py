@@ -42,7 +42,7 @@ def megatron(times: Mapping[int, float], begin: str = ARGUMENTS + MEMORY) -> str
     return begin + "".join(iteration(number, ms) for number, ms in times.items())
 
 
-def step(  # noqa: PLR0913 - each is a field of the line
+def step(
     number: int,
     second: float,
     *,

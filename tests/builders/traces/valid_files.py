@@ -21,7 +21,6 @@ from tests.builders.traces.trainer_state import STATE
 from tests.builders.traces.training_log import megatron, torchtitan
 from tests.builders.traces.upstream import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
 
-
 GOLDEN = {
     "lm loss": {"start_step": 1, "end_step": 5, "step_interval": 1, "values": {"1": 10.5}},
     "iteration-time": {"step_interval": 1, "values": {"1": "nan", "2": 6.5, "3": 0.5, "4": 0.25}},
@@ -68,7 +67,7 @@ def valid_files() -> dict[str, bytes]:
         "kineto": kineto(),
         "reference": json.dumps(reference).encode(),
         "text-table": (TABLE + LAYER_TABLE).encode(),
-        "training-log": megatron({n: 200.0 for n in range(1, 7)}).encode()
+        "training-log": megatron(dict.fromkeys(range(1, 7), 200.0)).encode()
         + torchtitan({10 * n: 9.5 * n for n in range(5)}).encode(),
         "xplane": space(*planes()),
         "log": (LINES * 1500 + json.dumps(V2) + "\n").encode(),
