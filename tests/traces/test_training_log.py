@@ -309,6 +309,14 @@ def test_bad__a_line_that_a_killed_job_cut_short_does_not_count() -> None:
     assert read(titan[: titan.rindex("4,000") + 3]).steps == 19
 
 
+def test_bad__a_log_that_ends_early_says_so() -> None:
+    """A killed job's last line may be whole; both trainers print how many steps they planned."""
+    assert said(read(megatron(EACH)), "The log ends before the run does: at step 5 of 100.")
+    assert said(read(torchtitan(SECONDS)), "at step 30 of 50.")
+    done = torchtitan({1: 0.0, 20: 20.0, 40: 40.0})
+    assert not said(read(done), "The log ends")
+
+
 def test_bad__a_gzip_that_is_cut_short_keeps_its_lines() -> None:
     """What a killed job uploaded is used as far as it goes."""
     noise = "".join(f"NCCL INFO channel {n * 7919 % 99991}\n" for n in range(3000))

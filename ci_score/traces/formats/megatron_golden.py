@@ -71,6 +71,8 @@ def _profile(golden: _Golden) -> Profile:
     notes += far_from_the_median(measured.get("step_times_ms", ()))
     if peak:
         sources["peak_memory_gb"] = f"{_MEMORY}, the largest"
+    else:
+        notes.append(f"Without {_MEMORY} the peak memory is not known.")
     return Profile(
         tool=MEGATRON,
         peak_memory_gb=peak / GB or None,

@@ -41,7 +41,7 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _RANK = re.compile(rb"(?:^|\s)((?:\d{1,5}: {0,9})?\[[A-Za-z_][\w.-]{0,60}(?::\d{1,4})?\]:)")
 _CLOCK = re.compile(rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3}) - ")
 
-_ITERATION = re.compile(rb"\biteration\s{1,20}(\d{1,12})\s{0,20}/\s{0,20}\d{1,12}\b")
+_ITERATION = re.compile(rb"\biteration\s{1,20}(\d{1,12})\s{0,20}/\s{0,20}(\d{1,12})\b")
 # Only what follows tells that a number is whole, where a killed job has cut its last line short.
 _ELAPSED = re.compile(
     rb"elapsed time per iteration \((ms|s)\):\s{0,20}" + _NUMBER + rb"\s{0,20}[|/]"
@@ -69,6 +69,7 @@ _BATCH_OF = re.compile(
     rb" sequence length (\d{1,9})\b"
 )
 _TOKENS = re.compile(rb"\b(\d{1,15}) tokens per train step\b")
+_TOTAL = re.compile(rb"\btotal steps (\d{1,12})\b")
 _STARTS = re.compile(rb"Training starts at step")
 
 
@@ -91,6 +92,7 @@ class StepLine:
     consumed_tokens: int | None = None
     skipped: int = 0
     nan: int = 0
+    planned: int | None = None
     is_validation: bool = False
 
     def joined(self, other: StepLine) -> StepLine:
@@ -107,6 +109,7 @@ class Facts:
     world_size: int | None = None
     sequence_length: int | None = None
     tokens_per_step: int | None = None
+    planned_steps: int | None = None
     device: str | None = None
     device_gb: float | None = None
     allocated_gb: float | None = None
@@ -152,6 +155,8 @@ def learn(facts: Facts, line: bytes) -> None:
         facts.tokens_per_step = int(found[1]) * int(found[2]) or None
     if found := _TOKENS.search(line):
         facts.tokens_per_step = int(found[1]) or None
+    if found := _TOTAL.search(line):
+        facts.planned_steps = int(found[1])
     if found := _MESH.search(line):
         facts.world_size = _count(_DEGREE.findall(found[1]))
     elif found := _OLD_MESH.search(line):
@@ -175,6 +180,7 @@ def _of_megatron(line: bytes) -> StepLine | None:
         consumed_tokens=_whole(_CONSUMED, line),
         skipped=_whole(_SKIPPED, line) or 0,
         nan=_whole(_NAN, line) or 0,
+        planned=int(iteration[2]),
     )
 
 

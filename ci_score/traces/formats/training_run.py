@@ -217,7 +217,11 @@ def profile_of(log: Log) -> Profile:
         sources |= told_by
     return Profile(
         tool=lines[0].tool,
-        notes=(*_notes(log, lines), *_notes_on_steps(log.facts, steps)),
+        notes=(
+            *_notes(log, lines, steps.usual),
+            *([] if "peak_memory_gb" in measured else ["The log does not tell the peak memory."]),
+            *_notes_on_steps(log.facts, steps),
+        ),
         unusable=None if steps.kept else _why_unusable(log, steps),
         capture={"last_step": float(lines[-1].step)},
         sources=sources,
@@ -304,13 +308,16 @@ def _why_unusable(log: Log, steps: _Steps) -> str:
     )
 
 
-def _notes(log: Log, lines: list[StepLine]) -> Iterator[str]:
+def _notes(log: Log, lines: list[StepLine], usual: int) -> Iterator[str]:
     yield "A training log has no kernels, phases or layers."
     if log.is_cut:
         yield "The gzip is cut short or damaged: what was printed after that is missing."
     if log.runs > 1:
         steps = f"{lines[0].step} to {lines[-1].step}"
         yield f"The log holds {log.runs} runs: this is the last, with lines of steps {steps}."
+    last, planned = lines[-1].step, lines[-1].planned or log.facts.planned_steps or 0
+    if last + max(usual, 1) <= planned:
+        yield f"The log ends before the run does: at step {last} of {planned}."
     skipped, nan = sum(line.skipped for line in lines), sum(line.nan for line in lines)
     if skipped:
         yield f"{skipped} iterations were skipped, and their time counts."
