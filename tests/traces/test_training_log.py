@@ -75,6 +75,8 @@ def test_megatron__the_first_iteration_may_have_a_line_of_its_own() -> None:
     """Then the next line is the mean of an interval with the first iteration in it."""
     profile = read(megatron({1: 9000.0, 10: 1080.0, 20: 200.0, 30: 220.0}))
     assert profile.step_times_ms == (200.0,) * 10 + (220.0,) * 10
+    assert read(megatron({1: 9000.0, 10: 1080.0, 20: 200.0})).avg_step_ms == pytest.approx(200.0)
+    assert "has 2 lines" in (read(megatron({1: 9000.0, 10: 1080.0})).unusable or "")
 
 
 def test_megatron__steps_of_lost_lines_do_not_count() -> None:
@@ -343,6 +345,9 @@ def test_bad__the_steps_may_begin_late_in_a_log() -> None:
 
 def test_bad__a_very_long_log_keeps_its_last_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither lines nor the steps between them may fill the memory."""
+    monkeypatch.setattr(training_log, "MOST_MARKED", 12)
+    with pytest.raises(BadInputError, match="over 12 lines of trainers"):
+        read(megatron(EACH) * 2)
     monkeypatch.setattr(training_run, "MOST_STEPS", 20)
     monkeypatch.setattr(training_run, "MOST_LINES", 4)
     profile = read(megatron({10 * n: 100.0 * n for n in range(1, 9)}))

@@ -18,6 +18,8 @@ from ci_score.traces.source import CutShortError, ProfileSource
 
 # What is longer is no line of a trainer.
 LONGEST_LINE = 64 * 1024
+# Lines that may tell something: of thousands of steps of hundreds of ranks.
+MOST_MARKED = 2_000_000
 
 
 def recognises(head: bytes) -> bool:
@@ -42,7 +44,13 @@ def find(source: ProfileSource) -> Profile | None:
     """The steps of the last run in a log; None if no line is about a step."""
     log = Log()
     try:
-        for line in _lines(source):
+        for count, line in enumerate(_lines(source)):
+            if count == MOST_MARKED:
+                raise BadInputError(
+                    source.name,
+                    found=f"over {MOST_MARKED} lines of trainers",
+                    expected="the log of one launch",
+                )
             log.read(line)
     except CutShortError:
         log.is_cut = True

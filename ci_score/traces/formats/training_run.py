@@ -153,8 +153,9 @@ def _steps(log: Log) -> _Steps:
     gaps = [after.line.step - before.line.step for before, after in pairwise(rows)]
     if not gaps:
         return _Steps()
-    usual = statistics.mode(gaps)
-    left_out = _left_out(rows[0].line.tool, gaps[0], usual)
+    # The first gap is shorter where the first step has a line of its own.
+    usual = statistics.mode(gaps[1:] or gaps)
+    left_out = _left_out(rows[0].line, usual)
     timed = [
         one
         for row, gap in zip(rows[left_out:], gaps[left_out - 1 :], strict=True)
@@ -170,12 +171,13 @@ def _steps(log: Log) -> _Steps:
     )
 
 
-def _left_out(tool: str, first_gap: int, usual: int) -> int:
+def _left_out(first: StepLine, usual: int) -> int:
     """How many lines at the start have the first step in them; the times themselves do not count.
 
-    Lines of each iteration do not show whether Megatron's second is the mean of both.
+    Megatron's other lines are of multiples of its interval. Lines of each iteration do not show
+    whether the second is the mean of both.
     """
-    return 2 if tool == MEGATRON and (usual == 1 or first_gap < usual) else 1
+    return 2 if first.tool == MEGATRON and (usual == 1 or first.step % usual) else 1
 
 
 def _interval(facts: Facts, row: _Row, gap: int, usual: int) -> _Interval | None:
@@ -300,7 +302,7 @@ def _why_unusable(log: Log, steps: _Steps) -> str:
             f"{which} has {lines} about its steps, with compilation and warm-up in it:"
             " train longer, or log more often"
         )
-    if steps.is_cut:
+    if steps.usual > MOST_STEPS:
         return f"the lines of the log are {steps.usual} steps apart, more than {MOST_STEPS}"
     return (
         "the lines do not tell when they were printed, and tps is of one device: how many devices"
