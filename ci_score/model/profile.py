@@ -85,6 +85,18 @@ class RankWork(Value):
     peak_memory_gb: NotNegative | None = None
 
 
+MOST_RUNS = 1000
+
+
+class RunTime(Value):
+    """What a trainer's log tells of one run: its mean step, and its other numbers."""
+
+    steps: Count
+    step_ms: Milliseconds
+    throughput_tok_s: NotNegative | None = None
+    peak_memory_gb: NotNegative | None = None
+
+
 class Profile(Value):
     """What a profiler measured of a training step.
 
@@ -152,6 +164,8 @@ class Profile(Value):
     notes: Annotated[tuple[str, ...], Lax] = ()
     capture: dict[str, float] = {}
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
+    # Of several logs: each is a run of its own, which is judged like a launch.
+    runs: Annotated[tuple[RunTime, ...], Lax, Field(max_length=MOST_RUNS)] = ()
     unusable: str | None = None
 
     @property

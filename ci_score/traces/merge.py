@@ -14,7 +14,7 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.model.lists import some_of
-from ci_score.model.profile import MOST_RANKS, Phase, Profile, RankWork
+from ci_score.model.profile import MOST_RANKS, MOST_RUNS, Phase, Profile, RankWork, RunTime
 from ci_score.model.sums import plain_sum
 from ci_score.traces.formats import can_lie_beside
 from ci_score.traces.parallel import Problem
@@ -36,7 +36,7 @@ _RANK_IN_NAME = re.compile(r"(?i)(?:^|[^a-z])rank[-_]?(\d{1,6})(?!\d)")
 # `PyTorch profiler (Kineto), schema 1` and another schema are one tool, and so are two versions.
 _VERSION = re.compile(r",| v?\d| \+ ")
 # What is told of a file as a whole, and not a number of its step.
-_NO_NUMBERS = frozenset({"rank", "ranks", "sources", "notes", "unusable"})
+_NO_NUMBERS = frozenset({"rank", "ranks", "runs", "sources", "notes", "unusable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +216,28 @@ def _of_captures(captures: list[_Part]) -> Profile:
             tuple(time for profile in profiles for time in profile.step_times_ms),
             f"of {count} captures, one after the other",
         ),
+        "runs": (_runs_of(profiles), ""),
         **_of_all(captures),
     }
     notes = (f"{count} captures: {_span(steps)} a step.",)
     return _put_together(ordered[count // 2], captures, own, notes)
+
+
+def _runs_of(profiles: Sequence[Profile]) -> tuple[RunTime, ...]:
+    """A trainer's log is a run; what a profiler captured may be parts of one."""
+    if any(profile.timed_by != "the trainer's log" for profile in profiles):
+        return ()
+    runs = [run for profile in profiles for run in profile.runs or (_run_of(profile),)]
+    return tuple(runs[:MOST_RUNS])
+
+
+def _run_of(profile: Profile) -> RunTime:
+    return RunTime(
+        steps=profile.steps,
+        step_ms=profile.avg_step_ms,
+        throughput_tok_s=profile.throughput_tok_s,
+        peak_memory_gb=profile.peak_memory_gb,
+    )
 
 
 def _mean_throughput(profiles: Sequence[Profile]) -> tuple[float | None, str]:

@@ -29,8 +29,8 @@ from tests.builders.traces.nsight import TABLES
 from tests.builders.traces.valid_files import valid_files
 
 FILES = valid_files()
-JSON = ("canary", "parity-profile", "apr", "trainer-state", "rocprof", "jax-trace", "kineto",
-        "reference", "normalised")  # fmt: skip
+JSON = ("canary", "parity-profile", "apr", "trainer-state", "megatron-golden", "rocprof",
+        "jax-trace", "kineto", "reference", "normalised")  # fmt: skip
 # A file of some kilobytes takes milliseconds and kilobytes.
 LONGEST_S = 10.0
 MOST_BYTES = 24 * 1024**2

@@ -96,6 +96,13 @@ FORMATS: tuple[Format, ...] = (
         timed_by="the trainer's log",
     ),
     Format(
+        "megatron-golden",
+        "golden values of Megatron-LM's functional tests (JSON)",
+        "841 files of Megatron-LM's own tests, in the layouts of 2023 to 2026",
+        "megatron_golden",
+        timed_by="the trainer's log",
+    ),
+    Format(
         "rocprof",
         "rocprofv3 JSON",
         "a training run on an MI350X",
@@ -128,6 +135,13 @@ FORMATS: tuple[Format, ...] = (
         timed_by="the runtime itself",
     ),
     Format(
+        "training-log",
+        "the log of a run of Megatron-LM (also with DeepSpeed) or torchtitan",
+        "excerpts of 13 public logs of 2022 to 2026, and what the code of each version prints",
+        "training_log",
+        timed_by="the trainer's log",
+    ),
+    Format(
         "xplane",
         "JAX XPlane protobuf (.xplane.pb)",
         "an MI300 trace",
@@ -135,10 +149,10 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "log",
-        "a log of the reference runtime with a profile somewhere in it",
+        "a log with a profile of the reference runtime, or a training log, late in it",
         "1 real log",
         "canary:log",
-        timed_by="the runtime itself",
+        timed_by=None,
     ),
 )
 

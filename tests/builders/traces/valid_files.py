@@ -18,7 +18,13 @@ from tests.builders.traces.nsight import training
 from tests.builders.traces.rocprof import marked
 from tests.builders.traces.rocprof import source as rocprof_source
 from tests.builders.traces.trainer_state import STATE
+from tests.builders.traces.training_log import megatron, torchtitan
 from tests.builders.traces.upstream import APR, LAYER_TABLE, LINES, PARITY, RESULT, TABLE, V2
+
+GOLDEN = {
+    "lm loss": {"start_step": 1, "end_step": 5, "step_interval": 1, "values": {"1": 10.5}},
+    "iteration-time": {"step_interval": 1, "values": {"1": "nan", "2": 6.5, "3": 0.5, "4": 0.25}},
+}
 
 
 def kineto() -> bytes:
@@ -55,11 +61,14 @@ def valid_files() -> dict[str, bytes]:
         "apr": json.dumps(APR, indent=1).encode(),
         "step-profiler": (LINES + json.dumps(V2) + "\n").encode(),
         "trainer-state": json.dumps(STATE).encode(),
+        "megatron-golden": json.dumps(GOLDEN).encode(),
         "rocprof": rocprof_source(marked()).data or b"",
         "jax-trace": jax(),
         "kineto": kineto(),
         "reference": json.dumps(reference).encode(),
         "text-table": (TABLE + LAYER_TABLE).encode(),
+        "training-log": megatron(dict.fromkeys(range(1, 7), 200.0)).encode()
+        + torchtitan({10 * n: 9.5 * n for n in range(5)}).encode(),
         "xplane": space(*planes()),
         "log": (LINES * 1500 + json.dumps(V2) + "\n").encode(),
     }
