@@ -16,8 +16,12 @@ from typing import NamedTuple
 
 from ci_score.traces.engine.device_events import NONE
 
+# A number counts where something stands before it, or a word for a step: `layer1` is a name.
 # Possessive, because a name may be made to be searched for long.
-_NUMBER_AT_THE_END = re.compile(r"[\s_#:=-]*+(\d++)(?:\s*+/\s*+\d++)?\s*+$")
+_NUMBER_AT_THE_END = re.compile(
+    r"(?:[\s_#:=-]++|(?<=step)|(?<=iteration)|(?<=iter)|(?<=batch))(\d++)(?:\s*+/\s*+\d++)?\s*+$",
+    re.IGNORECASE,
+)
 
 LONGEST_NAME = 200
 MOST_RANGES = 1_000_000

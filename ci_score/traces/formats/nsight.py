@@ -433,7 +433,7 @@ def _name_events(database: Database, lanes: Iterable[DeviceEvents]) -> Names:
     used = {key >> _STREAM_BITS for key in keys}
     texts = _own_names(used)
     if database.has(STRINGS, "id", "value"):
-        query = "SELECT id, substr(value, 1, 400) FROM StringIds"
+        query = "SELECT id, substr(value, 1, 65536) FROM StringIds"
         texts |= {number: str(text) for number, text in database.rows(query) if number in used}
     places = {
         key: names.place(texts.get(key >> _STREAM_BITS, f"kernel {key >> _STREAM_BITS}"))
