@@ -77,10 +77,13 @@ def _nothing_left(strays: list[Problem]) -> BadInputError:
     if len(strays) == 1:
         return strays[0].error()
     listed = "; ".join(f"{stray.source} is {stray.found}" for stray in strays[:NAMED_STRAYS])
+    expected = {stray.expected for stray in strays}
     return BadInputError(
         "profiles",
         found=f"{len(strays)} files and no profile ({listed})",
-        expected="a profile that `ci-score formats` lists",
+        expected=expected.pop()
+        if len(expected) == 1
+        else "a profile that `ci-score formats` lists",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile, TimedBy
 from ci_score.traces.formats.log_text import outer_keys
+from ci_score.traces.formats.refusals import looks_like, refusal_of
 from ci_score.traces.source import ProfileSource
 
 
@@ -148,13 +149,15 @@ def read_profile(source: ProfileSource) -> Profile:
     head = source.head()
     if not head.strip():
         raise BadInputError(source.name, found="an empty file", expected="a profile")
+    if (refusal := refusal_of(head)) is not None:
+        raise BadInputError(source.name, found=refusal.what, expected=refusal.instead)
     for row in FORMATS:
         if row.recognises(head):
             profile = row.read(source)
             return profile.model_copy(update={"timed_by": row.timed_by or profile.timed_by})
     raise BadInputError(
         source.name,
-        found=_of_another_command(head) or _looks_like(head),
+        found=_of_another_command(head) or looks_like(head),
         expected="a profile that `ci-score formats` lists",
     )
 
@@ -170,9 +173,9 @@ def can_lie_beside(source: ProfileSource) -> bool:
         head = source.head()
     except BadInputError:
         return False
-    return canary.is_table_of_limits(head) or not any(
-        row.recognises(head) for row in FORMATS if row.name != "log"
-    )
+    if canary.is_table_of_limits(head) or refusal_of(head) is not None:
+        return True
+    return not any(row.recognises(head) for row in FORMATS if row.name != "log")
 
 
 def _of_another_command(head: bytes) -> str:
@@ -184,21 +187,3 @@ def _of_another_command(head: bytes) -> str:
         ("runtime", "one side of a parity, which `ci-score parity` reads"),
     )
     return next((words for key, words in words if key in keys), "")
-
-
-def _looks_like(head: bytes) -> str:
-    """What a file of no format seems to be."""
-    text = head.lstrip(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"{", b"[")):
-        return "JSON of no profiler that is known"
-    if head.startswith((b"PK\x03\x04", b"\x7fELF", b"\x89PNG", b"%PDF")):
-        return "an archive, a program or a picture"
-    return "text of no profiler that is known" if _is_text(head) else "bytes of no known format"
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        head[:4096].decode()
-    except UnicodeDecodeError as error:
-        return error.start > 4000
-    return b"\0" not in head[:4096]
