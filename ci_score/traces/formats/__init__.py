@@ -103,6 +103,18 @@ FORMATS: tuple[Format, ...] = (
         "rocprof",
     ),
     Format(
+        "ascend",
+        "Ascend PyTorch Profiler (trace_view.json)",
+        "6 traces of a training on two NPUs, at three levels of detail; msprof's writing code",
+        "ascend",
+    ),
+    Format(
+        "ascend-steps",
+        "Ascend PyTorch Profiler's table of steps (step_trace_time.csv)",
+        "12 tables of four versions; torch_npu's writing code",
+        "ascend_steps",
+    ),
+    Format(
         "jax-trace",
         "JAX trace (trace.json.gz)",
         "JAX 0.10 on a CPU",

@@ -17,6 +17,15 @@ _NSIGHT_REPORT = b"NVIDIA Tegra Profiler Report"
 _NSIGHT_EXPORT = "its export: nsys export --type sqlite --output FILE.sqlite FILE.nsys-rep"
 _KINETO_TRACE = "the profiler's own trace of the run: prof.export_chrome_trace(FILE)"
 _ROCM_TRACE = "a trace: rocprofv3 --kernel-trace --hip-trace --marker-trace --output-format json"
+_ASCEND_TEXT = "trace_view.json or step_trace_time.csv, which export_type=ExportType.Text writes"
+# Some of their tables stand in the first pages, where databases are made.
+_ASCEND_TABLES = (
+    b"CommAnalyzer",
+    b"COMPUTE_TASK_INFO",
+    b"RANK_DEVICE_MAP",
+    b"SESSION_TIME_INFO",
+    b"StepTraceTime",
+)
 _EVENT_FILE_VERSION = slice(12, 64)
 _ZIP_BEGIN = 256
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95\]}(cX\x8c]")
@@ -60,6 +69,10 @@ def _is_snapshot(head: bytes) -> bool:
     return _PICKLE.match(head) is not None and any(word in head for word in _SNAPSHOT)
 
 
+def _is_ascend_database(head: bytes) -> bool:
+    return head.startswith(b"SQLite format 3\0") and any(name in head for name in _ASCEND_TABLES)
+
+
 # The first that matches decides.
 REFUSALS = (
     Refusal(
@@ -97,6 +110,8 @@ REFUSALS = (
     Refusal(_columns(b"Kernel_Name", b"Start_Timestamp"), "a CSV of rocprofv3", _ROCM_TRACE),
     Refusal(_columns(b"KernelName", b"gpu-id"), "a CSV of rocprof", _ROCM_TRACE),
     Refusal(_columns(b"Name", b"Calls", b"TotalDurationNs"), "a summary of rocprof", _ROCM_TRACE),
+    Refusal(_is_ascend_database, "a database of the Ascend profiler", _ASCEND_TEXT),
+    Refusal(_columns(b"Accelerator Core"), "a table of Ascend's kernels", _ASCEND_TEXT),
     Refusal(_columns(b"Total Time (ns)", b"Name"), "a summary of nsys stats", _NSIGHT_EXPORT),
 )
 
