@@ -55,6 +55,11 @@ FILES = {
     ),
     "rocprof": (b'"Index","KernelName","gpu-id","DurationNs"\r\n', "CSV of rocprof", "rocprofv3"),
     "stats": (b'"Name","Calls","TotalDurationNs"\n', "summary of rocprof", "rocprofv3"),
+    "ascend": (
+        b"Step Id,Name,Accelerator Core,Duration(us)\n",
+        "Ascend's kernels",
+        "step_trace_time.csv",
+    ),
     "nsys stats": (
         b"Time (%),Total Time (ns),Instances,Name\n",
         "summary of nsys stats",

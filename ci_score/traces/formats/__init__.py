@@ -56,6 +56,12 @@ FORMATS: tuple[Format, ...] = (
         timed_by=None,
     ),
     Format(
+        "rocpd",
+        "rocprofv3's database (rocpd .db)",
+        "small databases of the schemas 3 and 4, after the code that writes them",
+        "rocpd",
+    ),
+    Format(
         "nsight",
         "Nsight Systems database (.sqlite)",
         "exports of 2022 and 2026 on H100, RTX 3080 and older; a minimal schema",
@@ -105,13 +111,13 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "ascend",
         "Ascend PyTorch Profiler (trace_view.json)",
-        "6 traces of a training on two NPUs, at three levels of detail; msprof's writing code",
+        "6 traces of a training on two NPUs, at three levels of detail, against their tables",
         "ascend",
     ),
     Format(
         "ascend-steps",
         "Ascend PyTorch Profiler's table of steps (step_trace_time.csv)",
-        "12 tables of four versions; torch_npu's writing code",
+        "10 tables of three versions, after the code that writes them",
         "ascend_steps",
     ),
     Format(
@@ -179,7 +185,7 @@ def can_lie_beside(source: ProfileSource) -> bool:
 
     Folders hold a README or a log, too. Text is a log only by the profile that is found in it.
     """
-    from ci_score.traces.formats import canary
+    from ci_score.traces.formats import canary, sqlite_file
 
     try:
         head = source.head()
@@ -187,7 +193,20 @@ def can_lie_beside(source: ProfileSource) -> bool:
         return False
     if canary.is_table_of_limits(head) or refusal_of(head) is not None:
         return True
+    if sqlite_file.is_database(head):
+        return _is_another_database(source)
     return not any(row.recognises(head) for row in FORMATS if row.name != "log")
+
+
+def _is_another_database(source: ProfileSource) -> bool:
+    """Whether a database is whole, and has none of the tables that are read."""
+    from ci_score.traces.formats import nsight, rocpd, sqlite_file
+
+    try:
+        tables = sqlite_file.tables_of(source)
+    except BadInputError:
+        return False
+    return not (nsight.is_ours(tables) or rocpd.is_ours(tables))
 
 
 def _of_another_command(head: bytes) -> str:

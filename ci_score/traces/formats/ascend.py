@@ -14,7 +14,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -301,9 +300,7 @@ def _add_of_host(
         capture.unread[process or str(event.pid)] += 1
 
 
-def _add_ranges(
-    ranges: HostRanges, thread: Thread, events: Sequence[tuple[int, int, str]]
-) -> None:
+def _add_ranges(ranges: HostRanges, thread: Thread, events: Sequence[tuple[int, int, str]]) -> None:
     """The ranges that people or PyTorch name: what no operator stands around.
 
     Operators are of the same kind, and those of NPUs have no `::` in their names.

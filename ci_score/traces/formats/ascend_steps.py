@@ -32,18 +32,17 @@ _COMPUTING, _EXPOSED, _COMMUNICATION = (
     "Communication",
 )
 _FREE, _STAGE, _BUBBLE = "Free", "Stage", "Bubble"
-_NEEDED = frozenset({"Step", _COMPUTING, _EXPOSED, _COMMUNICATION, _FREE, _STAGE})
+_NEEDED = frozenset(
+    column.encode() for column in ("Step", _COMPUTING, _EXPOSED, _COMMUNICATION, _FREE, _STAGE)
+)
 # The table of a whole cluster has rows of ranks and rows of groups.
 _OF_A_CLUSTER = frozenset({"Type", "Index"})
 
 
 def recognises(head: bytes) -> bool:
     """Whether the first line has the columns of the table."""
-    return _columns(head.split(b"\n", 1)[0][:4096].decode(errors="replace")) >= _NEEDED
-
-
-def _columns(line: str) -> frozenset[str]:
-    return frozenset(next(csv.reader([line.lstrip("\ufeff")]), []))
+    line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0][:4096]
+    return {column.strip(b' "\r') for column in line.split(b",")} >= _NEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,8 @@ class _Step:
 
 def read(source: ProfileSource) -> Profile:
     """The profile of the table: the slowest device's steps."""
-    rows = list(_rows(source))
+    text, is_whole = _text(source)
+    rows = list(_rows(text, source.name))
     if not rows:
         return Profile(tool=TOOL, unusable="the table has no step")
     by_device: dict[str, list[_Step]] = defaultdict(list)
@@ -69,7 +69,8 @@ def read(source: ProfileSource) -> Profile:
         by_device[row.device].append(row)
     spans = {device: _mean([row.span for row in steps]) for device, steps in by_device.items()}
     slowest = max(spans, key=spans.__getitem__)
-    notes = ["the table tells neither ops nor phases: trace_view.json beside it has them"]
+    notes = [] if is_whole else ["the table ends before its last row does; that was left out"]
+    notes.append("the table tells neither ops nor phases: trace_view.json beside it has them")
     if len(spans) > 1:
         notes.append(f"{len(spans)} devices: these are the numbers of NPU {slowest}, the slowest")
     if not any(row.name for row in rows):
@@ -110,15 +111,19 @@ def _profile(steps: Sequence[_Step], devices: int, notes: Sequence[str]) -> Prof
     )
 
 
-def _rows(source: ProfileSource) -> Iterator[_Step]:
+def _text(source: ProfileSource) -> tuple[str, bool]:
+    """The whole rows, and whether that is all: every row ends with its line, also the last."""
     text = source.whole(LARGEST).decode("utf-8-sig", "replace")
+    whole, end, rest = text.rpartition("\n")
+    return whole + end, not rest
+
+
+def _rows(text: str, name: str) -> Iterator[_Step]:
     try:
         for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
-            yield _step(row, f"{source.name}:{number}")
+            yield _step(row, f"{name}:{number}")
     except csv.Error as error:
-        raise BadInputError(
-            source.name, found=f"no table ({error})", expected=f"a whole {FILE}"
-        ) from None
+        raise BadInputError(name, found=f"no table ({error})", expected=f"a whole {FILE}") from None
 
 
 def _step(row: dict[str, Any], place: str) -> _Step:

@@ -7,7 +7,7 @@ for a log. Nothing of such a file is read, let alone loaded: a pickle can run co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ci_score.traces.formats.log_text import outer_keys
@@ -15,22 +15,24 @@ from ci_score.traces.source import ProfileSource
 
 _NSIGHT_REPORT = b"NVIDIA Tegra Profiler Report"
 _NSIGHT_EXPORT = "its export: nsys export --type sqlite --output FILE.sqlite FILE.nsys-rep"
+_DATABASES = "an export of Nsight Systems (nsys export --type sqlite), or rocprofv3's database"
 _KINETO_TRACE = "the profiler's own trace of the run: prof.export_chrome_trace(FILE)"
 _ROCM_TRACE = "a trace: rocprofv3 --kernel-trace --hip-trace --marker-trace --output-format json"
 _ASCEND_TEXT = "trace_view.json or step_trace_time.csv, which export_type=ExportType.Text writes"
-# Some of their tables stand in the first pages, where databases are made.
-_ASCEND_TABLES = (
-    b"CommAnalyzer",
-    b"COMPUTE_TASK_INFO",
-    b"RANK_DEVICE_MAP",
-    b"SESSION_TIME_INFO",
-    b"StepTraceTime",
-)
 _EVENT_FILE_VERSION = slice(12, 64)
 _ZIP_BEGIN = 256
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95\]}(cX\x8c]")
 _SNAPSHOT = (b"segments", b"device_traces", b"blocks")
 _LONGEST_HEADER = 4096
+
+
+# Each names a database of the Ascend profiler, which has dozens of them.
+_ASCEND_TABLES = frozenset(
+    {
+        *("SESSION_TIME_INFO", "RANK_DEVICE_MAP", "COMPUTE_TASK_INFO", "ENUM_HCCL_RDMA_TYPE"),
+        *("CommAnalyzerBandwidth", "CommAnalyzerTime", "CommAnalyzerMatrix", "StepTraceTime"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ def _columns(*names: bytes) -> Callable[[bytes], bool]:
     return recognises
 
 
+def _no_file(_: bytes) -> bool:
+    """Of what is not known by its first bytes."""
+    return False
+
+
 def _is_execution_trace(head: bytes) -> bool:
     return b'"nodes"' in head and {"schema", "nodes"} <= outer_keys(head)
 
@@ -67,10 +74,6 @@ def _is_checkpoint(head: bytes) -> bool:
 
 def _is_snapshot(head: bytes) -> bool:
     return _PICKLE.match(head) is not None and any(word in head for word in _SNAPSHOT)
-
-
-def _is_ascend_database(head: bytes) -> bool:
-    return head.startswith(b"SQLite format 3\0") and any(name in head for name in _ASCEND_TABLES)
 
 
 # The first that matches decides.
@@ -110,7 +113,6 @@ REFUSALS = (
     Refusal(_columns(b"Kernel_Name", b"Start_Timestamp"), "a CSV of rocprofv3", _ROCM_TRACE),
     Refusal(_columns(b"KernelName", b"gpu-id"), "a CSV of rocprof", _ROCM_TRACE),
     Refusal(_columns(b"Name", b"Calls", b"TotalDurationNs"), "a summary of rocprof", _ROCM_TRACE),
-    Refusal(_is_ascend_database, "a database of the Ascend profiler", _ASCEND_TEXT),
     Refusal(_columns(b"Accelerator Core"), "a table of Ascend's kernels", _ASCEND_TEXT),
     Refusal(_columns(b"Total Time (ns)", b"Name"), "a summary of nsys stats", _NSIGHT_EXPORT),
 )
@@ -119,6 +121,15 @@ REFUSALS = (
 def refusal_of(head: bytes) -> Refusal | None:
     """What a file that begins like this is, where we know it and it can be no profile."""
     return next((row for row in REFUSALS if row.recognises(head)), None)
+
+
+def database_refusal(tables: Sequence[str]) -> Refusal:
+    """What a SQLite database is that holds no profile, by its tables."""
+    if not _ASCEND_TABLES.isdisjoint(tables):
+        return Refusal(_no_file, "a database of the Ascend profiler", _ASCEND_TEXT)
+    shown = ", ".join(ascii(table)[1:-1][:40] for table in tables[:5])
+    what = f"a SQLite database with {f'the tables {shown}' if shown else 'no table'}"
+    return Refusal(_no_file, what, _DATABASES)
 
 
 def is_nsight_report(source: ProfileSource) -> bool:

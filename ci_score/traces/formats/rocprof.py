@@ -35,12 +35,12 @@ _NANOSECONDS_PER_MS = 1e6
 _GPU = 2
 _BEGIN = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 # Copies are told by the names of their operations; ROCm's own copy kernels stand among kernels.
-_COPIES = {
+COPIES = {
     "MEMORY_COPY_HOST_TO_DEVICE": "Memcpy HtoD",
     "MEMORY_COPY_DEVICE_TO_HOST": "Memcpy DtoH",
     "MEMORY_COPY_DEVICE_TO_DEVICE": "Memcpy DtoD",
 }
-_OTHER_COPY = "Memcpy"
+OTHER_COPY = "Memcpy"
 
 
 def recognises(head: bytes) -> bool:
@@ -236,7 +236,7 @@ def _add_process(capture: _Capture, number: int, process: _Process) -> None:
     for record in process.buffer_records.memory_copy:
         source, target = record.src_agent_id.handle, record.dst_agent_id.handle
         operation = _named(record.operation, operations)
-        name = capture.names.place(_COPIES.get(operation, _OTHER_COPY))
+        name = capture.names.place(COPIES.get(operation, OTHER_COPY))
         capture.add((number, source if source in gpus else target), record, name, launches)
 
 
