@@ -113,6 +113,13 @@ def test_trace__events_without_times_are_counted(value: object) -> None:
     assert said(one, "1 events")
 
 
+def test_trace__of_a_job_wants_its_rank_in_a_name() -> None:
+    """Two ranks would else be two captures of the same work."""
+    data = text(training())
+    assert said(ascend.read(ProfileSource("host_7_ascend_pt/x.json", data=data)), "like rank0")
+    assert not said(ascend.read(ProfileSource("rank1_ascend_pt/x.json", data=data)), "like rank0")
+
+
 def test_trace__work_that_is_not_read_is_named() -> None:
     """A process of the NPU that we do not know, with timed work in it."""
     unknown = [

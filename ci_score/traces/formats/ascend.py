@@ -54,6 +54,7 @@ _COPY = re.compile(r"memcpy|(pcie_dma|sdma)_sqe")
 _OF_A_COLLECTIVE = ("AicpuKernel", "AivKernel")
 # A collective is called by its group and its number in it: other numbers in another run.
 _NUMBERS_OF_A_COLLECTIVE = re.compile(r"__\d+(_\d+)*$")
+_NAMES_A_RANK = re.compile(r"(?i)rank[-_]?\d")
 _NO_RANGES = frozenset({"python_function", "enqueue", "dequeue"})
 _DEVICE_OF_LABEL = re.compile(r"NPU (\d{1,4})")
 # The pid of a device's process: the host's, a kind, and in the last bits the device.
@@ -77,6 +78,8 @@ def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profi
     """The profile of a trace; `step_name` is what the host's ranges of steps match."""
     text = ProfilerJson(source, "a whole trace_view.json of Ascend")
     capture = _captured(text)
+    if capture.has_collectives and not _NAMES_A_RANK.search(source.name):
+        capture.notes.append("the trace does not tell its rank: give its folder a name like rank0")
     with overflow_is_bad_input(source.name):
         profile = _profile(capture, step_name)
     # Events do not come in the order of time, so a cut may have taken a part of any step.
@@ -196,6 +199,7 @@ class _Capture:
     )
     unread: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    has_collectives: bool = False
     broken: int = 0
     events: int = 0
 
@@ -260,6 +264,7 @@ def _add(
     elif process in _COLLECTIVES:
         is_whole = processes.threads.get(thread, "").endswith("Communication")
         name = _NUMBERS_OF_A_COLLECTIVE.sub("", event.name) if is_whole else None
+        capture.has_collectives |= is_whole
     else:
         _add_of_host(capture, processes, event, process, (start, start + time))
         return

@@ -35,7 +35,6 @@ from ci_score.traces.engine.device_steps import (
     slowest,
 )
 from ci_score.traces.engine.host_ranges import MOST_RANGES, STEP_NAME, HostRanges
-from ci_score.traces.formats import rocpd
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.refusals import database_refusal
 from ci_score.traces.formats.sqlite_file import (
@@ -96,6 +95,8 @@ def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profi
     ):
         if is_ours(database.columns):
             return _profile(database, step_name)
+        from ci_score.traces.formats import rocpd
+
         # Its tables were not made in the first pages, which is all that recognising it looks at.
         if rocpd.is_ours(database.strangers):
             return rocpd.read(source, step_name)
