@@ -113,6 +113,26 @@ def test_trace__events_without_times_are_counted(value: object) -> None:
     assert said(one, "1 events")
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "counts"),
+    [
+        ("Add", "AI_VECTOR_CORE", True),
+        ("barrier_free_add", "KERNEL_AIVEC", True),
+        ("Add", "", True),
+        ("EVENT_WAIT", "", False),
+        ("NOTIFY_WAIT", "NOTIFY_WAIT_SQE", False),
+        ("Write Value", "Write Value", False),
+        ("PROFILING_ENABLE", "PLACE_HOLDER_SQE", False),
+        ("allreduceAicpuKernel", "AI_CPU", False),
+    ],
+)
+def test_trace__what_counts_as_work(name: str, kind: str, counts: bool) -> None:
+    """Types tell it, and names where a task has no type; a collective counts once."""
+    more = npu.task(name, None, 9.2, 0.5, kind)
+    one = read(*training(steps=1), *more)
+    assert one.capture["kernels"] == (4 if counts else 3)
+
+
 def test_trace__of_a_job_wants_its_rank_in_a_name() -> None:
     """Two ranks would else be two captures of the same work."""
     data = text(training())

@@ -50,7 +50,9 @@ _NO_WORK = re.compile(
     r"|(load|data) context|^sdma$|^rdma$|^rocce|cdqm|model_(execute|maintaince)|stream_"
     r"|label_|barrier|condition|_?nop"
 )
-_COPY = re.compile(r"memcpy|(pcie_dma|sdma)_sqe")
+# The same where a task has a name and no type.
+_NO_WORK_BY_NAME = re.compile(r"(event|notify)[ _](wait|record)|profiling_|write value")
+_COPY = re.compile(r"memcpy|.*\b(pcie_dma|sdma)_sqe$")
 _OF_A_COLLECTIVE = ("AicpuKernel", "AivKernel")
 # A collective is called by its group and its number in it: other numbers in another run.
 _NUMBERS_OF_A_COLLECTIVE = re.compile(r"__\d+(_\d+)*$")
@@ -283,12 +285,12 @@ def _add(
 
 def _task_name(event: _Event) -> str | None:
     """What a task of a stream is called; None if it is no work of its own."""
-    kind = str(event.args.task_type or "") if event.args is not None else ""
-    if _NO_WORK.search(f"{kind.lower() or event.name.lower()}"):
+    kind = str(event.args.task_type or "").lower() if event.args is not None else ""
+    name = event.name.lower()
+    is_no_work = _NO_WORK.search(kind) if kind else _NO_WORK_BY_NAME.match(name)
+    if is_no_work or event.name.endswith(_OF_A_COLLECTIVE):
         return None
-    if event.name.endswith(_OF_A_COLLECTIVE):
-        return None
-    return "Memcpy" if _COPY.search(f"{event.name} {kind}".lower()) else event.name
+    return "Memcpy" if _COPY.match(f"{name} {kind}") else event.name
 
 
 def _add_of_host(

@@ -134,7 +134,13 @@ def database_refusal(tables: Sequence[str]) -> Refusal:
 
 def is_nsight_report(source: ProfileSource) -> bool:
     """Whether Nsight Systems itself could turn the file into one that is read."""
-    return source.path is not None and source.path.is_file() and _NSIGHT_REPORT in source.head(64)
+    if source.path is None or not source.path.is_file():
+        return False
+    try:
+        with source.path.open("rb") as stream:
+            return stream.read(len(_NSIGHT_REPORT)) == _NSIGHT_REPORT
+    except OSError:
+        return False
 
 
 # --- what nothing is known of -------------------------------------------------------------------
