@@ -19,7 +19,7 @@ from ci_score.traces.engine.device_events import DeviceEvents
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.repeats import repeated_units
 from ci_score.traces.engine.steps import marked_steps
-from ci_score.traces.formats import nsight
+from ci_score.traces.formats import can_lie_beside, nsight, sqlite_file
 from ci_score.traces.source import ProfileSource
 from tests.builders import shared
 from tests.builders.traces.nsight import MS, PID, TABLES, TID, Export, read, training
@@ -503,13 +503,19 @@ def test_nsight__another_database(tmp_path: Path) -> None:
     assert "\x1b" not in str(error.value)
 
 
-def test_nsight__rocpd_is_sent_to_its_json(tmp_path: Path) -> None:
-    """ROCm's database is known by its tables."""
+def test_nsight__another_s_database_is_named(tmp_path: Path) -> None:
+    """That of Ascend's profiler is known by its tables; others show some of theirs."""
     path = tmp_path / "results.db"
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("CREATE TABLE rocpd_kernel_dispatch_0a1b (a)")
-    with pytest.raises(BadInputError, match="output-format json"):
+        database.execute("CREATE TABLE invoices (a)")
+    with pytest.raises(BadInputError, match="the tables invoices"):
         read(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE SESSION_TIME_INFO (a)")
+    with pytest.raises(BadInputError, match=r"Ascend profiler, expected trace_view\.json"):
+        read(path)
+    assert can_lie_beside(ProfileSource("results.db", path=path))
+    assert not can_lie_beside(ProfileSource("x", path=training().write(tmp_path / "x.sqlite")))
 
 
 def test_nsight__hostile_names_are_only_names(tmp_path: Path) -> None:
@@ -581,7 +587,7 @@ def test_nsight__a_damaged_database(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BadInputError):
         read(path)
-    path.write_bytes(nsight.MAGIC)
+    path.write_bytes(sqlite_file.MAGIC)
     with pytest.raises(BadInputError):
         read(path)
 
@@ -616,7 +622,7 @@ def test_nsight__a_locked_database_is_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It cannot be read now, and the error says why."""
-    monkeypatch.setattr(nsight, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(sqlite_file, "LOCK_SECONDS", 0.0)
     path = training().write(tmp_path / "capture.sqlite")
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
@@ -631,7 +637,7 @@ def test_nsight__a_database_that_changes_meanwhile(
     path = training().write(tmp_path / "capture.sqlite")
     gather = nsight._timelines_of
 
-    def gather_while_it_grows(database: nsight.Database) -> nsight._Timelines:
+    def gather_while_it_grows(database: sqlite_file.Database) -> nsight._Timelines:
         found = gather(database)
         with path.open("ab") as stream:
             stream.write(b"\0" * 4096)

@@ -66,7 +66,7 @@ _ROWS = (
     (
         "optimizer",
         (
-            r"multi_?tensor_?apply|fused_?(adam|sgd|lamb|adagrad)|adamw?(_|functor|kernel|math)"
+            r"multi_?tensor_?apply|aclnnforeach|fused_?(adam|sgd|lamb|adagrad)|adamw?(_|functor|kernel|math)"
             r"|sgd(_|functor|kernel|math)|(^|[^a-z])(lamb|lion|muon|adafactor)(_|functor|kernel|$)"
         ),
     ),
@@ -110,7 +110,7 @@ _ROWS = (
         r"reduce|topk|radix_?sort|devicescan|lookback_scan|(max|avg|average)_?pool|mlopooling",
     ),
     # Before elementwise, in whose templates ATen's copies run.
-    ("copy", r"copy|transpose|catarray|permute"),
+    ("copy", r"copy|transpose|transdata|tensormove|catarray|permute"),
     ("elementwise", r"elementwise|triton_poi|fill|[gs]elu|silu|relu|sigmoid|dropout"),
 )
 # Operators of the host have short names, which the rows of kernels do not know.

@@ -43,6 +43,7 @@ from ci_score.traces.engine.totals import (
 
 _LEAST_SHARE_OF_BUSIEST = 0.1
 _HOST_PHASES = 3
+_UNREAD_NAMED = 5
 
 Fields = dict[str, Any]
 
@@ -62,6 +63,8 @@ def profile_of(capture: Capture) -> Profile:
         return _of_host(capture, steps)
     found = [_derive(capture, lane, steps) for lane in lanes]
     derived = [each for each in found if each is not None]
+    if capture.unread:
+        capture.notes.append(f"not read, and so not counted: {_unread(capture)}")
     if len(derived) < len(lanes):
         return _of_host(capture, steps, lanes)
     chosen, spread = slowest(derived)
@@ -101,8 +104,7 @@ def _why_nothing(capture: Capture, lanes: Sequence[Lane]) -> str | None:
     if lanes:
         return None
     if capture.unread:
-        kinds = ", ".join(f"{count} of {kind}" for kind, count in capture.unread.most_common(5))
-        return f"the device's work is of kinds that are not read ({kinds})"
+        return f"the device's work is of kinds that are not read ({_unread(capture)})"
     if capture.needs_device is not None:
         return capture.needs_device
     launched = sum(
@@ -120,6 +122,13 @@ def _why_nothing(capture: Capture, lanes: Sequence[Lane]) -> str | None:
     if not has_ranges and not any(len(host.operators) for host in capture.hosts.values()):
         return "neither kernels nor operators were recorded"
     return None
+
+
+def _unread(capture: Capture) -> str:
+    return ", ".join(
+        f"{_count(count, 'event')} of '{kind[:40]}'"
+        for kind, count in capture.unread.most_common(_UNREAD_NAMED)
+    )
 
 
 def _first_marked(capture: Capture, process: int) -> Steps | None:

@@ -10,6 +10,7 @@ from typing import Any
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile, TimedBy
 from ci_score.traces.formats.log_text import outer_keys
+from ci_score.traces.formats.refusals import looks_like, refusal_of
 from ci_score.traces.source import ProfileSource
 
 
@@ -53,6 +54,12 @@ FORMATS: tuple[Format, ...] = (
         "every reader's output, read back equal",
         "reference:normalised",
         timed_by=None,
+    ),
+    Format(
+        "rocpd",
+        "rocprofv3's database (rocpd .db)",
+        "small databases of the schemas 3 and 4, after the code that writes them",
+        "rocpd",
     ),
     Format(
         "nsight",
@@ -109,6 +116,18 @@ FORMATS: tuple[Format, ...] = (
         "rocprof",
     ),
     Format(
+        "ascend",
+        "Ascend PyTorch Profiler (trace_view.json)",
+        "6 traces of a training on two NPUs, at three levels of detail, against their tables",
+        "ascend",
+    ),
+    Format(
+        "ascend-steps",
+        "Ascend PyTorch Profiler's table of steps (step_trace_time.csv)",
+        "10 tables of three versions, after the code that writes them",
+        "ascend_steps",
+    ),
+    Format(
         "jax-trace",
         "JAX trace (trace.json.gz)",
         "JAX 0.10 on a CPU",
@@ -162,13 +181,15 @@ def read_profile(source: ProfileSource) -> Profile:
     head = source.head()
     if not head.strip():
         raise BadInputError(source.name, found="an empty file", expected="a profile")
+    if (refusal := refusal_of(head)) is not None:
+        raise BadInputError(source.name, found=refusal.what, expected=refusal.instead)
     for row in FORMATS:
         if row.recognises(head):
             profile = row.read(source)
             return profile.model_copy(update={"timed_by": row.timed_by or profile.timed_by})
     raise BadInputError(
         source.name,
-        found=_of_another_command(head) or _looks_like(head),
+        found=_of_another_command(head) or looks_like(head),
         expected="a profile that `ci-score formats` lists",
     )
 
@@ -178,15 +199,28 @@ def can_lie_beside(source: ProfileSource) -> bool:
 
     Folders hold a README or a log, too. Text is a log only by the profile that is found in it.
     """
-    from ci_score.traces.formats import canary
+    from ci_score.traces.formats import canary, sqlite_file
 
     try:
         head = source.head()
     except BadInputError:
         return False
-    return canary.is_table_of_limits(head) or not any(
-        row.recognises(head) for row in FORMATS if row.name != "log"
-    )
+    if canary.is_table_of_limits(head) or refusal_of(head) is not None:
+        return True
+    if sqlite_file.is_database(head):
+        return _is_another_database(source)
+    return not any(row.recognises(head) for row in FORMATS if row.name != "log")
+
+
+def _is_another_database(source: ProfileSource) -> bool:
+    """Whether a database is whole, and has none of the tables that are read."""
+    from ci_score.traces.formats import nsight, rocpd, sqlite_file
+
+    try:
+        tables = sqlite_file.tables_of(source)
+    except BadInputError:
+        return False
+    return not (nsight.is_ours(tables) or rocpd.is_ours(tables))
 
 
 def _of_another_command(head: bytes) -> str:
@@ -198,21 +232,3 @@ def _of_another_command(head: bytes) -> str:
         ("runtime", "one side of a parity, which `ci-score parity` reads"),
     )
     return next((words for key, words in words if key in keys), "")
-
-
-def _looks_like(head: bytes) -> str:
-    """What a file of no format seems to be."""
-    text = head.lstrip(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"{", b"[")):
-        return "JSON of no profiler that is known"
-    if head.startswith((b"PK\x03\x04", b"\x7fELF", b"\x89PNG", b"%PDF")):
-        return "an archive, a program or a picture"
-    return "text of no profiler that is known" if _is_text(head) else "bytes of no known format"
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        head[:4096].decode()
-    except UnicodeDecodeError as error:
-        return error.start > 4000
-    return b"\0" not in head[:4096]

@@ -26,12 +26,12 @@ _NANOSECONDS_PER_MS = 1_000_000
 _GPU = 2
 _BEGIN = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 # Copies are told by the names of their operations; ROCm's own copy kernels stand among kernels.
-_COPIES = {
+COPIES = {
     "MEMORY_COPY_HOST_TO_DEVICE": "Memcpy HtoD",
     "MEMORY_COPY_DEVICE_TO_HOST": "Memcpy DtoH",
     "MEMORY_COPY_DEVICE_TO_DEVICE": "Memcpy DtoD",
 }
-_OTHER_COPY = "Memcpy"
+OTHER_COPY = "Memcpy"
 
 
 def recognises(head: bytes) -> bool:
@@ -214,7 +214,7 @@ def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
     operations = _operations(process, "MEMORY_COPY")
     for record in process.buffer_records.memory_copy:
         source, target = record.src_agent_id.handle, record.dst_agent_id.handle
-        name = _COPIES.get(_named(record.operation, operations), _OTHER_COPY)
+        name = COPIES.get(_named(record.operation, operations), OTHER_COPY)
         lanes.add((number, source if source in gpus else target), record, name, launches)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci_score.traces.formats.reference import normalised
 from tests.builders import profile
+from tests.builders.traces import ascend, rocpd
 from tests.builders.traces.jax import event, planes, space, work
 from tests.builders.traces.jax import source as jax_source
 from tests.builders.traces.kineto import step
@@ -49,12 +50,19 @@ def nsight() -> bytes:
         return training().write(Path(folder) / "capture.sqlite").read_bytes()
 
 
+def rocm() -> bytes:
+    """Three steps that the host marks, in a database."""
+    with tempfile.TemporaryDirectory() as folder:
+        return rocpd.training().add_to(Path(folder) / "results.db").read_bytes()
+
+
 @cache
 def valid_files() -> dict[str, bytes]:
     """A file for each row of FORMATS, by its name."""
     reference = {"steps": 10, "avg_step_ms": 50.0, "phases": V2["phases"], "wall_coverage": 0.9}
     return {
         "normalised": normalised(profile(tool="x", ops={"gemm": 1.0})).encode(),
+        "rocpd": rocm(),
         "nsight": nsight(),
         "canary": json.dumps(RESULT).encode(),
         "parity-profile": json.dumps(PARITY).encode(),
@@ -63,6 +71,11 @@ def valid_files() -> dict[str, bytes]:
         "trainer-state": json.dumps(STATE).encode(),
         "megatron-golden": json.dumps(GOLDEN).encode(),
         "rocprof": rocprof_source(marked()).data or b"",
+        "ascend": ascend.text(ascend.training()),
+        "ascend-steps": ascend.table(
+            "0,7,6000,2000,1000,3000,2000,10000,0,2000,50",
+            "0,8,6000,2000,1000,3000,3000,11000,0,2000,50",
+        ),
         "jax-trace": jax(),
         "kineto": kineto(),
         "reference": json.dumps(reference).encode(),
