@@ -60,7 +60,8 @@ def read_with_ours(path: str) -> None:
     from ci_score.traces.source import ProfileSource
 
     begin = time.perf_counter()
-    profile = kineto.read(ProfileSource(path, path=Path(path)))
+    source = ProfileSource(path, path=Path(path), processes=cpu_count())
+    profile = kineto.read(source)
     if not profile.avg_step_ms > 0:
         raise SystemExit("nothing was measured")
     _print_cost(begin)

@@ -41,21 +41,23 @@ class ProfileSource:
     path: Path | None = None
     data: bytes | None = None
     unpacked_limit: int = UNPACKED_LIMIT
+    # How many processes may read it, where it is large enough for several.
+    processes: int = 1
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first bytes, unpacked: enough to know the format."""
         return next(self.chunks(size), b"")
 
-    def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-        """The unpacked bytes, in pieces of `size`.
+    def chunks(self, size: int = CHUNK_BYTES, start: int = 0) -> Iterator[bytes]:
+        """The unpacked bytes from `start` on, in pieces of `size`; a gzip has only one start.
 
         A gzip that is cut short gives every byte there is, and then raises CutShortError: a reader
         that can use a part keeps it and says so.
         """
-        total = 0
+        total = start
         with self._raw() as stream:
             begin = stream.read(len(GZIP_MAGIC))
-            stream.seek(0)
+            stream.seek(start)
             read = self._unpacked if begin == GZIP_MAGIC else self._plain
             for piece in read(stream, size):
                 total += len(piece)
@@ -94,7 +96,7 @@ class ProfileSource:
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
         """A path to the unpacked file, for formats that only a library opens."""
-        if self.path is not None and not self._packed():
+        if self.path is not None and not self.size()[1]:
             yield self.path
             return
         with tempfile.TemporaryDirectory(prefix="ci-score-") as folder:
@@ -103,9 +105,18 @@ class ProfileSource:
                 stream.writelines(self.chunks())
             yield copy
 
-    def _packed(self) -> bool:
+    def size(self) -> tuple[int, bool]:
+        """How many bytes it has, and whether it is packed.
+
+        Of a gzip as many as its end says: that may be wrong, and of 4 GiB or more it is.
+        """
         with self._raw() as stream:
-            return stream.read(2) == GZIP_MAGIC
+            packed = stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+            size = stream.seek(0, io.SEEK_END)
+            if not packed:
+                return size, False
+            stream.seek(max(size - 4, 0))
+            return int.from_bytes(stream.read(4), "little"), True
 
     def _raw(self) -> IO[bytes]:
         if self.data is not None:

@@ -47,14 +47,14 @@ from ci_score.traces.formats.kineto_events import (
     KERNEL,
     MEMCPY,
     MEMSET,
-    NONE,
     OLD_ANNOTATION,
     Annotation,
     HostWork,
     Trace,
-    read_trace,
 )
 from ci_score.traces.formats.kineto_gaps import GAPS_BY, causes_of_gaps
+from ci_score.traces.formats.kineto_ranges import read_trace
+from ci_score.traces.formats.kineto_text import NONE
 from ci_score.traces.source import ProfileSource
 
 TOOL = "PyTorch profiler (Kineto)"
