@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 from ci_score.errors import BadInputError
 from ci_score.traces.cores import start_method
@@ -49,15 +49,20 @@ class Part:
 
 def read_trace(source: ProfileSource) -> Trace:
     """All that a profile needs of a trace, in one pass."""
-    trace, reader = Trace(), EventReader(source.name)
     with _without_collector(), _helpers(source) as helpers:
-        try:
-            _read_ranges(source, trace, reader, helpers)
-        except CutShortError:
-            if not reader.found_list:
-                raise
-            trace.is_cut = True
-        add_events(trace, reader.finish())
+        return read_beside(source, helpers)
+
+
+def read_beside(source: ProfileSource, helpers: Helpers) -> Trace:
+    """The same, with what others read of it where that is right."""
+    trace, reader = Trace(), EventReader(source.name)
+    try:
+        _read_ranges(source, trace, reader, helpers)
+    except CutShortError:
+        if not reader.found_list:
+            raise
+        trace.is_cut = True
+    add_events(trace, reader.finish())
     trace.metadata = reader.metadata
     trace.mended, trace.dropped = reader.mended, reader.dropped
     trace.is_cut = trace.is_cut or not reader.is_whole
@@ -65,13 +70,15 @@ def read_trace(source: ProfileSource) -> Trace:
 
 
 def _read_ranges(
-    source: ProfileSource, trace: Trace, reader: EventReader, helpers: _Helpers
+    source: ProfileSource, trace: Trace, reader: EventReader, helpers: Helpers
 ) -> None:
     stream = source.chunks(PIECE_BYTES)
     chunk, number = next(stream, b""), 0
     while chunk:
-        part = helpers.part(number) if number and helpers.has(number) else None
-        if part is None or not reader.is_settled:
+        part = None
+        if number and reader.is_settled and helpers.has(number):
+            part = helpers.part(number)
+        if part is None:
             chunk = _read_range(trace, reader, chunk, stream)
         else:
             add_part(trace, part.trace)
@@ -97,6 +104,7 @@ def _read_range(trace: Trace, reader: EventReader, chunk: bytes, stream: Iterato
 
 
 def _opened(source: ProfileSource, number: int) -> tuple[bytes, Iterator[bytes]]:
+    """The beginning of a range, and what follows it."""
     stream = source.chunks(PIECE_BYTES, number * RANGE_BYTES)
     chunk = next(stream, b"")
     return chunk[first_event(chunk) :], stream
@@ -118,30 +126,38 @@ def _without_collector() -> Iterator[None]:
 
 
 class _Meeting:
-    """The ranges that nobody has taken yet; also those who begin at the back ask here."""
+    """How far everybody is: one process from the front, and others from the back, in turns.
 
-    def __init__(self, context: Any, count: int) -> None:
-        self._free = context.Array("q", [0, count])
+    Without a lock, which one that is killed would never let go. Where both ends take a range at the
+    same moment, both read it, and the first process uses what it read itself.
+    """
 
-    def from_front(self, number: int) -> bool:
-        """Whether it is still free; then it is taken."""
-        with self._free:
-            if number >= self._free[1]:
-                return False
-            self._free[0] = number + 1
+    def __init__(self, context: Any, count: int, others: int) -> None:
+        self._count = count
+        self._others = others
+        self._front = context.RawArray("q", 1)
+        self._backs = context.RawArray("q", [count] * others)
+
+    def is_taken(self, number: int) -> bool:
+        """Whether another one has this range; else it belongs to the front now."""
+        if self._backs[number % self._others] <= number:
             return True
+        self._front[0] = number
+        return False
 
-    def from_back(self) -> int:
-        """The last that is free; 0, which is never read from the back, where there is none."""
-        with self._free:
-            if self._free[1] <= max(self._free[0], 1):
-                return 0
-            self._free[1] -= 1
-            return int(self._free[1])
+    def from_back(self, other: int) -> Iterator[int]:
+        """The ranges that one of the others reads; never the first, which holds the metadata."""
+        for number in reversed(range(1, self._count)):
+            if number % self._others == other:
+                if number <= self._front[0]:
+                    return
+                self._backs[other] = number
+                yield number
 
 
-def _plain_parts(source: ProfileSource, meeting: _Meeting) -> Iterator[Part]:
-    while number := meeting.from_back():
+def plain_parts(source: ProfileSource, numbers: Iterable[int]) -> Iterator[Part]:
+    """Each of these ranges, where it begins with an event."""
+    for number in numbers:
         stream = source.chunks(PIECE_BYTES, number * RANGE_BYTES)
         chunk = next(stream, b"")
         if begin := first_event(chunk):
@@ -150,19 +166,25 @@ def _plain_parts(source: ProfileSource, meeting: _Meeting) -> Iterator[Part]:
             yield part
 
 
-def _packed_parts(source: ProfileSource, number: int) -> Iterator[Part]:
+def packed_parts(source: ProfileSource, number: int) -> Iterator[Part]:
+    """All from a range on, if that begins with an event."""
     part = Part(number, Trace(), EventReader(source.name, within_list=True), is_last=True)
     stream = source.chunks(PIECE_BYTES)
     try:
         chunk = next(islice(stream, number * PIECES, None), b"")
-        chunk = chunk[first_event(chunk) :] if first_event(chunk) else b""
-        if not chunk:
+        begin = first_event(chunk)
+        if not begin:
             return
+        chunk = chunk[begin:]
         while chunk:
             chunk = _read_range(part.trace, part.reader, chunk, stream)
     except CutShortError:
         part.is_cut = True
     yield part
+
+
+def _plain_work(source: ProfileSource, meeting: _Meeting, other: int) -> Iterator[Part]:
+    return plain_parts(source, meeting.from_back(other))
 
 
 def _read_beside(parts: Callable[..., Iterator[Part]], sender: Connection, *given: Any) -> None:
@@ -175,11 +197,22 @@ def _read_beside(parts: Callable[..., Iterator[Part]], sender: Connection, *give
             sender.send(part)
 
 
-class _Helpers:
+class Helpers(Protocol):
+    """Who else reads: asked for each range in turn, and for its part where it is theirs."""
+
+    @property
+    def has(self) -> Callable[[int], bool]:
+        """Whether a range is theirs; what is not, nobody else begins from then on."""
+
+    def part(self, number: int) -> Part | None:
+        """What they read of it; None where nothing can be said of it alone."""
+
+
+class _Processes:
     """The processes that read beside this one."""
 
-    def __init__(self, has: Callable[[int], bool]) -> None:
-        self.has = has
+    def __init__(self) -> None:
+        self.has: Callable[[int], bool] = lambda _: False
         self._running: list[tuple[BaseProcess, Connection]] = []
         self._parts: dict[int, Part] | None = None
 
@@ -214,38 +247,33 @@ class _Helpers:
 
 
 @contextmanager
-def _helpers(source: ProfileSource) -> Iterator[_Helpers]:
+def _helpers(source: ProfileSource) -> Iterator[Helpers]:
     """As many as the source allows and its size is worth; none where none can be started."""
+    processes = _Processes()
+    try:
+        if source.processes > 1:
+            # Some machines allow no processes, or no memory that they share.
+            with suppress(OSError):
+                _start(processes, source)
+        yield processes
+    finally:
+        processes.end()
+
+
+def _start(processes: _Processes, source: ProfileSource) -> None:
     size, is_packed = source.size()
     method = start_method()
-    count = min(source.processes, size // (WORTH_PROCESSES[method] // 2))
-    helpers = _Helpers(lambda _: False)
+    count = min(source.processes, 2 * size // WORTH_PROCESSES[method])
     # Bytes in memory are there in a fork, and would have to be sent to others.
-    if count > 1 and (method == "fork" or source.data is None):
-        context = get_context(method)
-        # Some machines allow no processes, or no memory that they share.
-        with suppress(OSError):
-            helpers = (
-                _packed_helper(context, source, size)
-                if is_packed
-                else _plain_helpers(context, source, size, count)
-            )
-    try:
-        yield helpers
-    finally:
-        helpers.end()
-
-
-def _plain_helpers(context: Any, source: ProfileSource, size: int, count: int) -> _Helpers:
-    meeting = _Meeting(context, -(-size // RANGE_BYTES))
-    helpers = _Helpers(lambda number: not meeting.from_front(number))
-    for _ in range(count - 1):
-        helpers.start(context, _plain_parts, source, meeting)
-    return helpers
-
-
-def _packed_helper(context: Any, source: ProfileSource, size: int) -> _Helpers:
-    meeting = max(round(_MEETING * size / RANGE_BYTES), 1)
-    helpers = _Helpers(lambda number: number == meeting)
-    helpers.start(context, _packed_parts, source, meeting)
-    return helpers
+    if count < 2 or (method != "fork" and source.data is not None):
+        return
+    context = get_context(method)
+    if is_packed:
+        begin = max(round(_MEETING * size / RANGE_BYTES), 1)
+        processes.start(context, packed_parts, source, begin)
+        processes.has = lambda number: number == begin
+        return
+    meeting = _Meeting(context, -(-size // RANGE_BYTES), count - 1)
+    for other in range(count - 1):
+        processes.start(context, _plain_work, source, meeting, other)
+    processes.has = meeting.is_taken
