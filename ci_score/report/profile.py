@@ -8,7 +8,7 @@ from ci_score.files.visible import log_line
 from ci_score.model.profile import Profile
 from ci_score.model.sums import plain_sum
 from ci_score.report.numbers import milliseconds
-from ci_score.report.terminal import table
+from ci_score.report.tables import table
 
 SHOWN_OPS = 12
 
