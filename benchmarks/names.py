@@ -20,7 +20,7 @@ from statistics import fmean
 
 from ci_score.errors import BadInputError
 from ci_score.report.kernel_names import short_name
-from ci_score.report.terminal import table
+from ci_score.report.tables import table
 from ci_score.traces import ProfileSource, read_profile
 
 SAMPLES = Path(os.environ.get("CI_SCORE_SHARED", "../shared")) / "samples"

@@ -16,7 +16,6 @@ from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name
 from ci_score.model.profile import Profile
 from ci_score.report import profile_text
-from ci_score.run import sources_in
 from ci_score.traces import Problem, ProfileSource, normalised, processes, profile_of, read_all
 
 GIB = 1024**3
@@ -102,6 +101,9 @@ def _sources(file: str, limit: int) -> Iterator[ProfileSource]:
     if file == STANDARD_INPUT or not path.is_dir():
         yield options.source_of(file, limit)
         return
+    # Which needs all that a run needs: only a folder is worth it.
+    from ci_score.run import sources_in
+
     yield from sources_in(path)
 
 

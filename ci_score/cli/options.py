@@ -8,17 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ci_score.cli.console import say, show_report
-from ci_score.compare import Workload
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name, read_bytes, write_atomically
 from ci_score.files.visible import unlike_commands
 from ci_score.model.gate import FailOn, Gate, OnInconclusive
 from ci_score.traces import UNPACKED_LIMIT, ProfileSource
+
+if TYPE_CHECKING:
+    from ci_score.compare import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,6 +93,8 @@ workload_options = with_options(
 
 def workload_of(options: dict[str, Any]) -> Workload:
     """The workload from a command's options, which are taken out of them."""
+    from ci_score.compare import Workload
+
     values = {name: options.pop(name) for name in Workload.__dataclass_fields__}
     if values["precision"]:
         values["precision"] = values["precision"].lower()

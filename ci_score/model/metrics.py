@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ci_score.model.record import Judged, Measured
-from ci_score.model.scorecard import Scorecard
-from ci_score.model.verdict import Change
+# A number is printed without a record.
+if TYPE_CHECKING:
+    from ci_score.model.record import Judged, Measured
+    from ci_score.model.scorecard import Scorecard
+    from ci_score.model.verdict import Change
 
 THROUGHPUT, STEP_TIME, MEMORY = "throughput_tok_s", "step_time_ms", "peak_memory_gb"
 LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"

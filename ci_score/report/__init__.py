@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ci_score.report.sentences import UNJUDGED as UNJUDGED
     from ci_score.report.sentences import change_sentence as change_sentence
     from ci_score.report.sentences import sentence as sentence
-    from ci_score.report.terminal import table as table
+    from ci_score.report.tables import table as table
     from ci_score.report.terminal import verdict_line as verdict_line
     from ci_score.report.trend_issues import trend_issue as trend_issue
 else:
@@ -31,6 +31,7 @@ else:
         profile=("profile_text",),
         rendering=("render", "render_parity"),
         sentences=("UNJUDGED", "change_sentence", "sentence"),
-        terminal=("table", "verdict_line"),
+        tables=("table",),
+        terminal=("verdict_line",),
         trend_issues=("trend_issue",),
     )

@@ -9,7 +9,7 @@ from ci_score.model.profile import OpOrigin, Profile
 from ci_score.model.sums import plain_sum
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import milliseconds
-from ci_score.report.terminal import table
+from ci_score.report.tables import table
 
 SHOWN_OPS = 12
 

@@ -12,10 +12,7 @@ from ci_score.report import rows, words
 from ci_score.report.headlines import headline
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
-
-# The longest text of a cell is the reason why a metric was not compared.
-WIDEST = 64
-WIDEST_LAST = 120
+from ci_score.report.tables import WIDEST, table
 
 
 def report_text(record: Record) -> str:
@@ -149,16 +146,3 @@ def _where(case: Judged) -> Iterable[str]:
 
 def _notes(notes: Sequence[str]) -> list[str]:
     return ["Notes\n" + "\n".join(f"  - {line(note)}" for note in notes)] if notes else []
-
-
-def table(rows: Iterable[Sequence[str]], widest: int = WIDEST) -> str:
-    """Aligned columns, indented by two."""
-    cells = [
-        [*(line(cell, widest) for cell in row[:-1]), line(row[-1], WIDEST_LAST)] for row in rows
-    ]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    lines = (
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in cells
-    )
-    return "\n".join(line.rstrip() for line in lines)

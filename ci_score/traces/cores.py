@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from multiprocessing import cpu_count, current_process
 from pathlib import Path
 
@@ -21,7 +20,5 @@ def start_method() -> str:
 
 
 def most_processes() -> int:
-    """One for each core that this process may use; a daemonic process may start no other."""
-    if current_process().daemon:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cpu_count()
+    """One for each core; a daemonic process may start no other."""
+    return 1 if current_process().daemon else cpu_count()

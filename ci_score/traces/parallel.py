@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from typing import TYPE_CHECKING
 
 from ci_score.errors import BadInputError, NoSuchFileError
 from ci_score.model.profile import Profile
@@ -14,6 +14,9 @@ from ci_score.traces.cores import most_processes, start_method
 from ci_score.traces.formats import read_profile
 from ci_score.traces.packing import MAGIC_BYTES, is_packed
 from ci_score.traces.source import ProfileSource
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 # Forking and sending profiles back costs as much as reading this much, beside the largest file;
 # a process that begins anew and imports all costs so many times that.
@@ -81,6 +84,8 @@ def processes(sources: Sequence[ProfileSource], most: int | None) -> Iterator[Ex
     if count < 2 or sum(sizes[:-1]) <= WORTH_A_PROCESS * _COST[method]:
         yield None
         return
+    from concurrent.futures import ProcessPoolExecutor
+
     with ProcessPoolExecutor(count, mp_context=get_context(method)) as pool:
         yield pool
 

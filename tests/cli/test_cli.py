@@ -607,3 +607,19 @@ def test_import__of_the_package_is_cheap() -> None:
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     with pytest.raises(AttributeError, match="no_such_name"):
         __import__("ci_score").no_such_name  # noqa: B018 - the access is what is tested
+
+
+def test_import__of_convert_is_cheap(tmp_path: Path) -> None:
+    """It reads and prints a profile, and loads nothing of what judges one."""
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"steps": 1, "avg_step_ms": 5.0, "phases": {}}', encoding="utf-8")
+    code = (
+        "import sys; from ci_score.cli import execute;"
+        "assert execute(['convert', sys.argv[1]]) == 0;"
+        "rooms = {'compare', 'judge', 'run', 'launches', 'baselines', 'reference', 'github'};"
+        "late = {f'ci_score.{room}' for room in rooms} | {'ci_score.model.record',"
+        "'ci_score.report.sentences', 'jinja2', 'requests', 'concurrent.futures.process'};"
+        "assert not late & set(sys.modules), late & set(sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    subprocess.run([sys.executable, "-c", code, str(trace)], env=environment, check=True)
