@@ -1189,10 +1189,10 @@ def category_totals(name: str) -> dict[str, float]:
     trace = read_trace(ProfileSource(path.name, path=path))
     names, device = list(trace.names), trace.device
     totals: dict[str, float] = {}
-    columns = zip(device.name, device.kind, device.start, device.end, strict=True)
+    columns = zip(device.names, device.kinds, device.starts, device.ends, strict=True)
     for number, kind, start, end in columns:
         category = (theirs(names[number]), "memcpy", "memset")[kind]
-        totals[category] = totals.get(category, 0.0) + (end - start) / 1000
+        totals[category] = totals.get(category, 0.0) + (end - start) / 1_000_000
     return totals
 
 

@@ -79,22 +79,22 @@ def _add_phases(fields: Fields, phases: Phases, windows: Sequence[Interval], per
 def _add_ops(fields: Fields, own: _OwnTimes, per_ms: float) -> None:
     """Without kernels the operators' own time, without that of the operators they called."""
     texts, per_step = own.host.names, 1 / per_ms / own.steps
-    ticks: Counter[int] = Counter()
+    ticks: dict[int, float] = defaultdict(float)
     counts: Counter[int] = Counter()
     for key, time in own.ticks.items():
         ticks[key.name] += time
         counts[key.name] += own.counts[key]
     if not ticks:
         return
-    largest = dict(ticks.most_common(MOST_OPS))
+    largest = dict(sorted(ticks.items(), key=lambda item: -item[1])[:MOST_OPS])
     kinds = {texts[name]: category_of_operator(texts[name]) for name in largest}
-    categories: Counter[str] = Counter()
+    categories: dict[str, float] = defaultdict(float)
     for name, time in largest.items():
         categories[kinds[texts[name]]] += time
     fields["ops"] = {texts[name]: time * per_step for name, time in largest.items()}
     fields["op_kinds"] = kinds
     fields["op_counts"] = {texts[name]: counts[name] / own.steps for name in largest}
-    fields["op_categories"] = {kind: time * per_step for kind, time in categories.most_common()}
+    fields["op_categories"] = {kind: time * per_step for kind, time in categories.items()}
     fields["op_places"] = place_rows(own.ticks, own.counts, texts, per_step, 1 / own.steps)
     fields["sources"]["ops"] = "operators on the host, without those they called"
 
@@ -111,7 +111,7 @@ class _OwnTimes:
         autograd: Autograd,
     ) -> None:
         self.host, self.steps = host, len(windows)
-        self.ticks: dict[OpPlaceKey, int] = {}
+        self.ticks: dict[OpPlaceKey, float] = {}
         self.counts: dict[OpPlaceKey, int] = {}
         operators = host.operators
         inside = Windows(windows).places(operators.starts)
@@ -130,12 +130,12 @@ class _OwnTimes:
             self.counts[key] = self.counts.get(key, 0) + 1
 
 
-def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, int]:
+def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, float]:
     """For each call its time without that of the calls within it."""
     by_thread: dict[int, list[int]] = defaultdict(list)
     for call in calls:
         by_thread[operators.threads[call]].append(call)
-    own: dict[int, int] = {}
+    own: dict[int, float] = {}
     starts, ends = operators.starts, operators.ends
     for of_thread in by_thread.values():
         of_thread.sort(key=lambda call: (starts[call], -ends[call]))

@@ -71,16 +71,16 @@ def _modules(host: Host) -> tuple[array[int], list[str]]:
     return array("i", found), list(classes)
 
 
-def _innermost(host: Host, numbers: dict[int, int]) -> Iterator[tuple[int, int, int, int]]:
+def _innermost(host: Host, numbers: dict[int, int]) -> Iterator[tuple[int, float, float, int]]:
     """Spans of time without overlap, each with the class of the innermost module in it."""
     modules = host.modules
-    by_thread: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    by_thread: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
     rows = zip(modules.threads, modules.starts, modules.ends, modules.names, strict=True)
     for thread, start, end, name in rows:
         by_thread[thread].append((start, -end, numbers[name]))
     for thread, calls in by_thread.items():
-        stack: list[tuple[int, int]] = []
-        time = 0
+        stack: list[tuple[float, int]] = []
+        time = 0.0
         for start, negative_end, number in sorted(calls):
             while stack and stack[-1][0] <= start:
                 end, inner = stack.pop()

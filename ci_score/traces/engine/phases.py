@@ -52,7 +52,7 @@ def phases_of(
     process: int,
     steps: Sequence[Interval],
     thread: object,
-    times: Sequence[int],
+    times: Sequence[float],
     autograd: Autograd | None,
     within: Sequence[Interval],
 ) -> Phases:
@@ -88,7 +88,7 @@ def phases_of(
     )
 
 
-def _launching_thread(threads: Mapping[object, ThreadRanges], times: Sequence[int]) -> object:
+def _launching_thread(threads: Mapping[object, ThreadRanges], times: Sequence[float]) -> object:
     """The thread, and of its libraries that, in whose ranges most of the work is launched."""
     some = times[:: len(times) // _LOOKED_AT + 1]
     best, most = None, -1
