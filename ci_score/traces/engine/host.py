@@ -45,15 +45,13 @@ class Operators(Spans):
     """Operators, with the number that those of a forward pass share with autograd's nodes."""
 
     sequences: array[int] = field(default_factory=_long_numbers)
-    # The number by which launches name the operator that made them; empty where none do.
-    ids: array[int] = field(default_factory=_long_numbers)
 
 
 @dataclass(slots=True)
 class Launches:
     """Calls of the runtime or driver by which the host starts work, each with its kind.
 
-    The device's work names its call by a correlation, and a call its operator by an id.
+    The device's work names its call by a correlation, or by an id that both have.
     """
 
     starts: array[int] = field(default_factory=_long_numbers)

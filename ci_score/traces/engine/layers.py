@@ -40,6 +40,11 @@ def layer_of(code: int) -> tuple[int | None, bool]:
     return ((code - 1) // 2, code % 2 == 0) if code else (None, False)
 
 
+def class_of_module(name: str) -> str:
+    """`nn.Module: Linear_3` is a Linear."""
+    return name.removeprefix(_MODULE).rpartition("_")[0]
+
+
 class LayerCalls:
     """Spans of time that belong to a layer: on each thread sorted, and one for one their layers."""
 
@@ -98,7 +103,7 @@ class _Modules:
 
     def __init__(self, host: Host, steps: Sequence[Interval]) -> None:
         self.spans: Spans = host.modules
-        self.kinds = [name.removeprefix(_MODULE).rpartition("_")[0] for name in host.names]
+        self.kinds = [class_of_module(name) for name in host.names]
         self.outermost: dict[str, list[int]] = defaultdict(list)
         self.containers: set[str] = set()
         stack: list[tuple[int, float, str]] = []

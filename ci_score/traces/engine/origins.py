@@ -1,98 +1,73 @@
-"""Where a kernel comes from: the operator and the class of module that all its launches share."""
+"""Where a kernel comes from: the operator and the class of module that its launches share.
+
+Operators are told by time, not by the ids that profilers write: those of some years are others'.
+"""
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Sequence
 
 from ci_score.traces.engine.device_events import NONE, TRANSFER, DeviceEvents, Names
-from ci_score.traces.engine.host import Host
-from ci_score.traces.engine.layers import LayerCalls
+from ci_score.traces.engine.host import Host, Spans
+from ci_score.traces.engine.layers import class_of_module
+from ci_score.traces.engine.timeline import is_sorted
 
-_MODULE = "nn.Module: "
-MOST_ORIGINS = 10_000
+# So many launches are looked at, evenly spread over the capture.
+_LOOKED_AT = 5_000
+# What a thread is in began at most so many spans before: others end in between.
+_LOOKED_BACK = 256
 
 Origins = dict[str, dict[str, str | None]]
 
 
 def origins_of(events: DeviceEvents, names: Names, host: Host) -> Origins:
-    """The origin of each kernel of which one is known."""
-    if not events.calls:
-        return {}
-    operators = _operators(host)
-    modules, classes = _modules(host)
-    found: dict[int, tuple[int, int]] = {}
-    launches = set(zip(events.names, events.calls, strict=True))
-    for name, call in launches:
+    """The origin of each kernel of which all launches that are looked at have the same."""
+    every = len(events) // _LOOKED_AT + 1
+    operators, modules = _Innermost(host.operators), _Innermost(host.modules)
+    found: dict[int, tuple[str | None, str | None]] = {}
+    for name, call in set(zip(events.names[::every], events.calls[::every], strict=True)):
         if names.kinds[name] == TRANSFER:
             continue
-        own = (operators[call], modules[call]) if call != NONE else (NONE, NONE)
-        known = found.setdefault(name, own)
-        if known != own:
-            found[name] = (
-                own[0] if own[0] == known[0] else NONE,
-                own[1] if own[1] == known[1] else NONE,
-            )
-    origins: Origins = {}
-    for name in sorted(found)[:MOST_ORIGINS]:
-        operator, module = found[name]
-        op = host.names[operator] if operator != NONE else None
-        of_class = classes[module] if module != NONE else None
-        if op or of_class:
-            origins[names.texts[name]] = {"op": op, "module": of_class}
-    return origins
+        op = module = None
+        if call != NONE:
+            thread, time = host.launches.threads[call], host.launches.starts[call]
+            op = _named(operators.at(thread, time), host.names)
+            module = class_of_module(_named(modules.at(thread, time), host.names) or "")
+        known = found.setdefault(name, (op, module or None))
+        found[name] = (_shared(known[0], op), _shared(known[1], module or None))
+    return {
+        names.texts[name]: {"op": op, "module": module}
+        for name, (op, module) in sorted(found.items())
+        if op or module
+    }
 
 
-def _operators(host: Host) -> array[int]:
-    """For each launch the name of its operator, or NONE."""
-    by_id = dict(zip(host.operators.ids, host.operators.names, strict=False))
-    by_id.pop(NONE, None)
-    # Of work that no operator launched, old profilers write that its operator is 0.
-    by_id.pop(0, None)
-    launches = host.launches
-    if not by_id or len(launches.ids) != len(launches):
-        return array("i", [NONE]) * len(launches)
-    return array("i", (by_id.get(each, NONE) for each in launches.ids))
+def _shared(known: str | None, now: str | None) -> str | None:
+    return known if known == now else None
 
 
-def _modules(host: Host) -> tuple[array[int], list[str]]:
-    """For each launch the class of the innermost module that it was called in, or NONE."""
-    launches = host.launches
-    classes: dict[str, int] = {}
-    if not len(host.modules):
-        return array("i", [NONE]) * len(launches), []
-    numbers: dict[int, int] = {}
-    for name in set(host.modules.names):
-        kind = host.names[name].removeprefix(_MODULE).rpartition("_")[0]
-        numbers[name] = classes.setdefault(kind, len(classes))
-    innermost = LayerCalls(_innermost(host, numbers))
-    found = innermost.layers_at(launches.threads, launches.starts)
-    return array("i", found), list(classes)
+def _named(place: int, texts: Sequence[str]) -> str | None:
+    return texts[place] if place != NONE else None
 
 
-def _innermost(host: Host, numbers: dict[int, int]) -> Iterator[tuple[int, float, float, int]]:
-    """Spans of time without overlap, each with the class of the innermost module in it."""
-    modules = host.modules
-    by_thread: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
-    rows = zip(modules.threads, modules.starts, modules.ends, modules.names, strict=True)
-    for thread, start, end, name in rows:
-        by_thread[thread].append((start, -end, numbers[name]))
-    for thread, calls in by_thread.items():
-        stack: list[tuple[float, int]] = []
-        time = 0.0
-        for start, negative_end, number in sorted(calls):
-            while stack and stack[-1][0] <= start:
-                end, inner = stack.pop()
-                if end > time:
-                    yield thread, time, end, inner
-                    time = end
-            if stack and start > time:
-                yield thread, time, start, stack[-1][1]
-            time = max(time, start) if stack else start
-            stack.append((-negative_end, number))
-        while stack:
-            end, inner = stack.pop()
-            if end > time:
-                yield thread, time, end, inner
-                time = end
+class _Innermost:
+    """Spans of threads, asked which of them a thread was in last."""
+
+    def __init__(self, spans: Spans) -> None:
+        self._spans = spans
+        self._order: Sequence[int] = range(len(spans))
+        self._starts: Sequence[float] = spans.starts
+        if not is_sorted(spans.starts):
+            self._order = sorted(self._order, key=spans.starts.__getitem__)
+            self._starts = [spans.starts[place] for place in self._order]
+
+    def at(self, thread: int, time: float) -> int:
+        """The name of the span that began last and goes on, or NONE."""
+        spans = self._spans
+        last = bisect_right(self._starts, time) - 1
+        for place in range(last, max(last - _LOOKED_BACK, -1), -1):
+            span = self._order[place]
+            if spans.threads[span] == thread and spans.ends[span] > time:
+                return spans.names[span]
+        return NONE

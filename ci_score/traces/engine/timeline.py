@@ -116,7 +116,7 @@ class Windows:
             yield place
 
 
-def is_sorted(times: Sequence[int]) -> bool:
+def is_sorted(times: Sequence[float]) -> bool:
     """Whether no time is less than the one before it."""
     return all(map(operator.le, times, islice(times, 1, None)))
 

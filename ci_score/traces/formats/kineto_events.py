@@ -264,7 +264,6 @@ def _keeps_waiting(call: str) -> int:
 def _add_operators(trace: Trace, group: _Columns) -> None:
     columns = trace.host.operators
     _add_spans(trace, columns, group)
-    columns.ids.fromlist(_external_ids(group))
     numbers = [args.sequence for args in group.args]
     try:
         columns.sequences.fromlist(numbers)
