@@ -1,0 +1,498 @@
+"""Known causes, planted in traces: what to edit, and what may be said of it.
+
+A plant is an edit of a trace that makes each step so many milliseconds longer, and the truth about
+it. What a sentence names must be of the truth; `vague` is true, and less than is known.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from benchmarks.tape import Edit, Tape
+from ci_score.model.explanation import IDLE_OTHER, IDLE_WORDS
+from ci_score.model.profile import OpPlace, Profile
+
+Data = Mapping[str, Any]
+Check = Callable[[Data], bool]
+# A layer or phase that a sentence names holds so much of what was planted.
+HOLDS = 0.8
+US_PER_MS = 1000.0
+_NOT_COMPUTE = frozenset({"comm", "memcpy", "memset"})
+_FUSIBLE = frozenset({"elementwise", "norm", "reduce", "copy", "softmax_loss"})
+_PIECES = tuple(
+    f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}<float>>"
+    for functor in ("CUDAFunctor_add", "MulFunctor", "TanhFunctor")
+)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What may be said of a plant: by code, which data are right."""
+
+    named: Mapping[str, Check]
+    vague: Mapping[str, Check] = field(default_factory=dict)
+    # Where the planted work is, as far as the reader knows.
+    places: Sequence[OpPlace] = ()
+    total_ms: float = 0.0
+
+    def of(self, code: str, data: Data) -> str:
+        """`named`, `vague` or `false`."""
+        if not self._is_there(data):
+            return "false"
+        if code in self.named and self.named[code](data):
+            return "named"
+        return "vague" if code in self.vague and self.vague[code](data) else "false"
+
+    def _is_there(self, data: Data) -> bool:
+        """Whether the place that is named holds what was planted."""
+        phase, layers, direction = (data.get(key) for key in ("phase", "layers", "direction"))
+        if phase in ("h2d", "d2h", "d2d"):
+            return False
+        if not self.places or not (phase or layers):
+            return True
+        inside = [
+            place
+            for place in self.places
+            if (not phase or place.phase == phase)
+            and (not layers or place.layer in _numbers(layers))
+            and (not direction or place.direction == direction)
+        ]
+        return sum(place.ms for place in inside) >= HOLDS * sum(place.ms for place in self.places)
+
+
+def _numbers(layers: str) -> set[int]:
+    """The numbers of `0–2` or `7`."""
+    ends = [int(number) for number in re.findall(r"\d+", layers)]
+    return set(range(ends[0], ends[-1] + 1))
+
+
+@dataclass(frozen=True)
+class Plant:
+    """An edit of a trace, which works it touches, and what is true of it."""
+
+    edit: Edit
+    truth: Truth
+    touched: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A trace with what its reader says of it."""
+
+    tape: Tape
+    profile: Profile
+    chance: random.Random
+
+    def kind(self, place: int) -> str:
+        """The category of a work, as the reader has it."""
+        work = self.tape.works[place]
+        return self.profile.op_kinds.get(work.name, "other") if work.kind == "kernel" else work.kind
+
+    def works(self, wanted: Callable[[str], bool]) -> list[int]:
+        """The works of such kinds that belong to a step."""
+        return [
+            place
+            for place, work in enumerate(self.tape.works)
+            if wanted(self.kind(place)) and self.tape.step_of(work) >= 0 and work.launch >= 0
+        ]
+
+    def compute(self) -> list[int]:
+        """The kernels without communication."""
+        return self.works(lambda kind: kind not in _NOT_COMPUTE)
+
+    def time(self, places: Iterable[int]) -> float:
+        """Microseconds of some works together."""
+        return sum(self.tape.works[place].time for place in places)
+
+    def by_name(self, places: Iterable[int]) -> dict[str, list[int]]:
+        """Works by their names."""
+        named: dict[str, list[int]] = defaultdict(list)
+        for place in places:
+            named[self.tape.works[place].name].append(place)
+        return named
+
+    def a_name(self, places: Iterable[int]) -> tuple[str, list[int]] | None:
+        """One of the names that take the most time, by chance."""
+        named = self.by_name(places)
+        largest = sorted(named, key=lambda name: (-self.time(named[name]), name))[:6]
+        least = 0.002 * self.profile.avg_step_ms * US_PER_MS * self.steps
+        fit = [name for name in largest if self.time(named[name]) >= least]
+        name = self.chance.choice(fit) if fit else ""
+        return (name, named[name]) if name else None
+
+    @property
+    def steps(self) -> int:
+        """How many steps the trace marks."""
+        return max(len(self.tape.steps), 1)
+
+    def slower(self, places: Sequence[int], ms: float) -> Edit | None:
+        """All of these longer by one share, so that a step takes so many milliseconds more."""
+        total = self.time(places)
+        if total <= 0:
+            return None
+        share = ms * US_PER_MS * self.steps / total
+        return Edit(longer={place: share * self.tape.works[place].time for place in places})
+
+    def cuts(self) -> list[list[int]]:
+        """Of each step the works before which the host can stall; empty if a step has none."""
+        steps: dict[int, list[int]] = defaultdict(list)
+        for place in self.tape.clean_cuts():
+            steps[self.tape.step_of(self.tape.works[place])].append(place)
+        steps.pop(-1, None)
+        return [steps[step] for step in sorted(steps)] if len(steps) == self.steps else []
+
+
+Maker = Callable[[Scene, float], Plant | None]
+
+
+def _always(_: Data) -> bool:
+    return True
+
+
+def _is_op(name: str) -> Check:
+    return lambda data: data.get("name") == name
+
+
+def _is_kind(kind: str) -> Check:
+    return lambda data: data.get("kind") == kind
+
+
+def _has(**wanted: Any) -> Check:
+    return lambda data: all(data.get(key) == value for key, value in wanted.items())
+
+
+def _both(*checks: Check) -> Check:
+    return lambda data: all(check(data) for check in checks)
+
+
+def _plant(edit: Edit | None, truth: Truth, touched: Iterable[int] = ()) -> Plant | None:
+    return Plant(edit, truth, frozenset(touched)) if edit is not None else None
+
+
+def _of_op(name: str, kind: str, *checks: Check) -> Truth:
+    return Truth(
+        named={"one_op": _both(_is_op(name), *checks), "one_family": _in_family(name)},
+        vague={
+            "one_kind": _is_kind(kind),
+            "compute_grew": _always,
+            "layers_grew": _always,
+            "phase_grew": _always,
+        },
+    )
+
+
+def _in_family(name: str) -> Check:
+    return lambda data: bool(data.get("name")) and str(data["name"]) in name
+
+
+# --- compute ------------------------------------------------------------------------------------
+
+
+def kernel_slower(scene: Scene, ms: float) -> Plant | None:
+    found = scene.a_name(scene.compute())
+    if found is None:
+        return None
+    name, places = found
+    truth = _of_op(name, scene.kind(places[0]), lambda data: not data.get("more_launches"))
+    return _plant(scene.slower(places, ms), truth, places)
+
+
+def kernel_more_often(scene: Scene, ms: float) -> Plant | None:
+    found = scene.a_name(scene.compute())
+    if found is None:
+        return None
+    name, places = found
+    each = scene.time(places) / len(places) + 1.0
+    more = ms * US_PER_MS * scene.steps / each
+    if more / len(places) > 200:
+        return None
+    added: dict[int, list[tuple[str, float]]] = {}
+    wanted = 0.0
+    for place in places:
+        wanted += more / len(places)
+        while wanted >= 1:
+            added.setdefault(place, []).append((name, scene.tape.works[place].time))
+            wanted -= 1
+    if not added:
+        return None
+    kind = scene.kind(places[0])
+    truth = _of_op(name, kind, lambda data: data.get("more_launches") is not False)
+    return Plant(Edit(added=added), truth, frozenset(added))
+
+
+def one_layer_slower(scene: Scene, ms: float) -> Plant | None:
+    """The kernels that one module of the repeated class launches in its forward."""
+    layers = _module_calls(scene)
+    if len(layers) < 2:
+        return None
+    number = scene.chance.randrange(len(layers))
+    places = _launched_in(scene, layers[number])
+    edit = scene.slower(places, ms)
+    if edit is None or scene.time(places) < 0.002 * scene.profile.avg_step_ms * US_PER_MS:
+        return None
+    is_it = _has(layers=str(number))
+    named = dict.fromkeys(("layers_grew", "compute_grew", "one_op", "one_kind"), is_it)
+    # An op of that layer alone has grown, whatever holds most of it.
+    ops = {scene.tape.works[place].name for place in places}
+    vague: dict[str, Check] = {
+        "one_op": lambda data: data.get("name") in ops,
+        "one_kind": _always,
+        "compute_grew": _always,
+    }
+    return _plant(edit, Truth(named=named, vague=vague), places)
+
+
+def _module_calls(scene: Scene) -> list[list[tuple[float, float, Any]]]:
+    """The calls of each module that the profile has as a layer, in their order."""
+    found: dict[str, dict[str, list[tuple[float, float, Any]]]] = {}
+    for event in scene.tape.events:
+        name = str(event.get("name"))
+        if event.get("ph") == "X" and name.startswith("nn.Module: "):
+            kind = name.removeprefix("nn.Module: ").rpartition("_")[0]
+            span = (event["ts"], event["ts"] + event.get("dur", 0), event.get("tid"))
+            found.setdefault(kind, {}).setdefault(name, []).append(span)
+    count = len(scene.profile.per_layer)
+    fit = [calls for kind, calls in found.items() if len(calls) == count and _is_layer(scene, kind)]
+    if not fit:
+        return []
+    most = max(fit, key=lambda calls: sum(end - at for of in calls.values() for at, end, _ in of))
+    return sorted(most.values(), key=lambda calls: min(calls)[0])
+
+
+def _is_layer(scene: Scene, kind: str) -> bool:
+    return scene.profile.layer_class in (None, kind)
+
+
+def _launched_in(scene: Scene, calls: Sequence[tuple[float, float, Any]]) -> list[int]:
+    tape = scene.tape
+    return [
+        place
+        for place in scene.compute()
+        for at, thread in [(tape.launched_at(tape.works[place]), tape.thread_of(tape.works[place]))]
+        if any(begin <= at < end and thread[1] == tid for begin, end, tid in calls)
+    ]
+
+
+def clocks(scene: Scene, ms: float) -> Plant | None:
+    places = scene.compute()
+    share = ms * US_PER_MS * scene.steps / max(scene.time(places), 1e-9)
+    if share > 3 or len({scene.kind(place) for place in places}) < 2 or len(places) < 40:
+        return None
+    return _plant(scene.slower(places, ms), Truth(named={"all_kernels": _always}), places)
+
+
+def lost_fusion(scene: Scene, ms: float) -> Plant | None:
+    """A kernel is gone; three or more others run for each of its launches."""
+    found = scene.a_name(scene.works(lambda kind: kind in _FUSIBLE))
+    if found is None:
+        return None
+    name, places = found
+    total = scene.time(places)
+    need = ms * US_PER_MS * scene.steps
+    pieces = max(3, round((need / total + 1) / 0.9))
+    if pieces > 24 or need < 0.5 * total:
+        return None
+    each = (need / total + 1) / pieces
+    names = [f"{_PIECES[turn % 3]} #{turn // 3}" for turn in range(pieces)]
+    edit = Edit()
+    for place in places:
+        time = scene.tape.works[place].time
+        edit.renamed[place] = names[0]
+        edit.longer[place] = (each - 1) * time
+        edit.added[place] = [(other, each * time) for other in names[1:]]
+    vague: dict[str, Check] = {
+        "one_op": lambda data: data.get("name") in names,
+        "one_kind": _always,
+        "compute_grew": _always,
+    }
+    return Plant(edit, Truth({"lost_fusion": _always}, vague), frozenset(places))
+
+
+def every_kernel_twice(scene: Scene, ms: float) -> Plant | None:
+    places = [place for place in scene.compute() if scene.kind(place) != "optimizer"]
+    total = scene.time(places)
+    if total < 0.05 * scene.profile.avg_step_ms * US_PER_MS * scene.steps:
+        return None
+    times = 3 if ms * US_PER_MS * scene.steps > 2 * total else 2
+    works = scene.tape.works
+    added = {
+        place: [(works[place].name, works[place].time)] * (times - 1) for place in places
+    }
+    right: Check = lambda data: abs(float(data.get("times", 0)) - times) < 0.1 * times  # noqa: E731
+    return Plant(Edit(added=added), Truth(named={"every_kernel": right}), frozenset(places))
+
+
+def optimizer_slower(scene: Scene, ms: float) -> Plant | None:
+    places = scene.works(lambda kind: kind == "optimizer")
+    names = sorted(scene.by_name(places))
+    if not places:
+        return None
+    right: Check = lambda data: any(str(data.get("name")) in name for name in names)  # noqa: E731
+    truth = Truth(
+        named={"one_op": right, "one_family": right},
+        vague={
+            "one_kind": _is_kind("optimizer"), "compute_grew": _always, "phase_grew": _always
+        },
+    )  # fmt: skip
+    return _plant(scene.slower(places, ms), truth, places)
+
+
+# --- copies and communication -------------------------------------------------------------------
+
+
+def copies_slower(scene: Scene, ms: float) -> Plant | None:
+    places = [
+        place
+        for place in scene.works(lambda kind: kind == "memcpy")
+        if "HtoD" in scene.tape.works[place].name
+    ]
+    edit = scene.slower(places, ms)
+    is_copy: Check = lambda data: data.get("name") in (None, "h2d", "Memcpy HtoD")  # noqa: E731
+    is_copy_too: Check = lambda data: "HtoD" in str(data.get("name"))  # noqa: E731
+    either: Check = lambda data: is_copy(data) or is_copy_too(data)  # noqa: E731
+    truth = Truth(named={"copies_grew": either, "one_op": either})
+    return _plant(edit, truth) if places else None
+
+
+def op_beside_copies(scene: Scene, ms: float) -> Plant | None:
+    """A kernel slower, and copies nearly as much: the kernel is most of it, and not in `h2d`."""
+    copies, op = copies_slower(scene, 0.38 * ms), kernel_slower(scene, 0.62 * ms)
+    if copies is None or op is None:
+        return None
+    op.edit.longer.update(copies.edit.longer)
+    parts: Check = lambda data: set(data["parts"]) == {"compute", "exposed copies"}  # noqa: E731
+    return replace(op, truth=replace(op.truth, vague={**op.truth.vague, "two_parts": parts}))
+
+
+def communication_slower(scene: Scene, ms: float) -> Plant | None:
+    places = scene.works(lambda kind: kind == "comm")
+    return _plant(scene.slower(places, ms), Truth(named={"communication_grew": _always}))
+
+
+def communication_less_hidden(scene: Scene, ms: float) -> Plant | None:
+    """What ran beside communication starts when it has ended."""
+    works = scene.tape.works
+    hidden: dict[int, float] = {}
+    for place in scene.works(lambda kind: kind == "comm"):
+        work = works[place]
+        beside = [each for each in works if work.start < each.start < work.end]
+        if beside and beside[0].start < work.end:
+            hidden[place] = work.end - beside[0].start
+    need = ms * US_PER_MS * scene.steps
+    if sum(hidden.values()) < need:
+        return None
+    share = need / sum(hidden.values())
+    pushed = {place: share * time for place, time in hidden.items()}
+    return Plant(Edit(pushed=pushed), Truth(named={"overlaps_less": _always}))
+
+
+# --- the host -----------------------------------------------------------------------------------
+
+
+def _stalled(scene: Scene, ms: float, event: Mapping[str, Any] | None, truth: Truth) -> Plant | None:
+    cuts = scene.cuts()
+    if not cuts:
+        return None
+    stall = (ms * US_PER_MS, dict(event) if event else None)
+    return Plant(Edit(stalls={of_step[len(of_step) // 2]: stall for of_step in cuts}), truth)
+
+
+def _idle(cause: str, *also: str) -> Truth:
+    parts = [IDLE_WORDS[each] for each in (cause, *also)]
+    return Truth(named={"idle_grew": lambda data: data.get("part") in parts})
+
+
+def stall_in_a_range(scene: Scene, ms: float) -> Plant | None:
+    name = "metrics.py(12): log_metrics"
+    parts = (IDLE_WORDS["launching"], IDLE_OTHER, "idle")
+    truth = Truth(
+        named={"host_range": _is_op(name)},
+        vague={"idle_grew": lambda data: data.get("part") in parts},
+    )
+    return _stalled(scene, ms, {"cat": "cpu_op", "name": name}, truth)
+
+
+def waits_for_data(scene: Scene, ms: float) -> Plant | None:
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    return _stalled(scene, ms, {"cat": "user_annotation", "name": name}, _idle("data"))
+
+
+def compiles(scene: Scene, ms: float) -> Plant | None:
+    event = {"cat": "user_annotation", "name": "_compile.compile_inner (dynamo_timed)"}
+    return _stalled(scene, ms, event, _idle("compilation"))
+
+
+def allocates(scene: Scene, ms: float) -> Plant | None:
+    return _stalled(scene, ms, {"cat": "cuda_runtime", "name": "cudaMalloc"}, _idle("allocation"))
+
+
+def synchronises(scene: Scene, ms: float) -> Plant | None:
+    """The host waits while the device runs, and launches late afterwards."""
+    works = scene.tape.works
+    cuts = [
+        [place for place in of_step if scene.tape.launched_at(works[place]) < works[place - 1].end]
+        for of_step in scene.cuts()
+    ]
+    if not cuts or not all(cuts):
+        return None
+    event = {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"}
+    stalls = {}
+    for of_step in cuts:
+        each = of_step[:: max(len(of_step) // 8, 1)]
+        for place in each:
+            stalls[place] = (ms * US_PER_MS / len(each), event)
+    return Plant(Edit(stalls=stalls), _idle("synchronisation"))
+
+
+def launches_slowly(scene: Scene, ms: float) -> Plant | None:
+    cuts = scene.cuts()
+    if not cuts or min(map(len, cuts)) < 20:
+        return None
+    stalls = {
+        place: (ms * US_PER_MS / len(of_step), None) for of_step in cuts for place in of_step
+    }
+    return Plant(Edit(stalls=stalls), _idle("launching"))
+
+
+def one_slow_step(scene: Scene, ms: float) -> Plant | None:
+    """All of it in one of the steps: the host stalls, or else a kernel runs longer."""
+    if len(scene.profile.step_times_ms) < 4:
+        return None
+    step = scene.chance.randrange(1, scene.steps)
+    more = ms * len(scene.profile.step_times_ms) * US_PER_MS
+    truth = Truth(named={"one_slow_step": _always})
+    cuts = scene.cuts()
+    if cuts and scene.chance.random() < 0.5:
+        place = cuts[step][len(cuts[step]) // 2]
+        return Plant(Edit(stalls={place: (more, None)}), truth)
+    works = scene.tape.works
+    inside = [place for place in scene.compute() if scene.tape.step_of(works[place]) == step]
+    longest = max(inside, key=lambda place: works[place].time)
+    return Plant(Edit(longer={longest: more}), truth)
+
+
+KINDS: dict[str, Maker] = {
+    "a kernel slower": kernel_slower,
+    "a kernel more often": kernel_more_often,
+    "one layer slower": one_layer_slower,
+    "all slower (clocks)": clocks,
+    "a lost fusion": lost_fusion,
+    "every kernel twice": every_kernel_twice,
+    "optimizer slower": optimizer_slower,
+    "copies slower": copies_slower,
+    "an op beside copies": op_beside_copies,
+    "communication slower": communication_slower,
+    "communication less hidden": communication_less_hidden,
+    "a stall in a named range": stall_in_a_range,
+    "launches slowly": launches_slowly,
+    "a synchronisation": synchronises,
+    "waits for data": waits_for_data,
+    "allocation": allocates,
+    "compilation": compiles,
+    "one slow step": one_slow_step,
+}
