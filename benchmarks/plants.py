@@ -404,7 +404,10 @@ def _stalled(scene: Scene, ms: float, event: Mapping[str, Any] | None, truth: Tr
 
 def _idle(cause: str, *also: str) -> Truth:
     parts = [IDLE_WORDS[each] for each in (cause, *also)]
-    return Truth(named={"idle_grew": lambda data: data.get("part") in parts})
+    return Truth(
+        named={"idle_grew": lambda data: data.get("part") in parts},
+        vague={"idle_grew": lambda data: data.get("part") in ("idle", IDLE_OTHER)},
+    )
 
 
 def stall_in_a_range(scene: Scene, ms: float) -> Plant | None:
