@@ -35,6 +35,9 @@ SHARES, SHORT_SHARES = (0.05, 0.15, 0.5), (0.15,)
 # Planted works take a little more or less time, too.
 JITTER = 0.01
 NOISE = (0.01, 0.02, 0.03)
+# A plant that lengthens the step by less of what was planned is not in it; and a change that no
+# default limit warns of is told of nobody.
+VISIBLE, LEAST_TOLD = 0.7, 0.03
 LEAST_NAMED = 0.95
 MARK = "ci_score_planted"
 CONTROL, RANK = "controls", "one rank slower"
@@ -87,6 +90,9 @@ def trials_of(name: str, tape: Tape, shares: Sequence[float], kinds: Iterable[st
             if plant is None:
                 continue
             head = read(tape.text(with_jitter(tape, plant.edit, JITTER, chance)))
+            if abs(head.avg_step_ms / base.avg_step_ms - 1) < VISIBLE * share:
+                # Behind the end of the only step that is timed, for example.
+                continue
             truth = replace(plant.truth, places=_places(tape, plant))
             what = f"{name} {share:.0%}"
             yield Trial(kind, what, head, base, truth)
@@ -164,6 +170,8 @@ def said_of(trial: Trial) -> tuple[str, str]:
     found = compared(head, BaselineFound(base, BaselineUsed(source="a plant")))
     explanation = found.explanation
     if explanation is None or explanation.cause is None:
+        return "silent", ""
+    if abs(explanation.delta_ms) < LEAST_TOLD * explanation.base_step_ms:
         return "silent", ""
     words, cause = sentence(explanation.cause), explanation.cause
     if trial.truth is None:

@@ -27,7 +27,7 @@ _CALLS = frozenset({"cuda_runtime", "cuda_driver", "runtime"})
 _WAITS = ("Synchronize", "Wait")
 # Microseconds between a kernel and one that is added after it, and the longest wait in a queue
 # that a stall of the host is not hidden by.
-PAUSE, NEARLY_NO_QUEUE = 1.0, 40.0
+PAUSE, NEARLY_NO_QUEUE = 0.2, 40.0
 
 
 @dataclass(slots=True)
@@ -113,9 +113,10 @@ class Tape:
     def clean_cuts(self) -> list[int]:
         """The works before which the host can stall and the device starves at once.
 
-        All that was launched before has started before, and it does not queue.
+        All that was launched before has ended before, and it does not queue.
         """
         times = [(self.launched_at(work), work.start) for work in self.works]
+        ended = list(accumulate((work.end for work in self.works), max))
         latest = list(accumulate((at for at, _ in times), max))
         coming = list(accumulate((at for at, _ in reversed(times)), min))[::-1]
         return [
@@ -124,6 +125,7 @@ class Tape:
             if place
             and 0 < start - at <= NEARLY_NO_QUEUE
             and latest[place - 1] < at <= coming[place]
+            and ended[place - 1] <= start
             and self.works[place].launch >= 0
         ]
 
