@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.plants import KINDS, Plant, Scene, Truth
+from benchmarks.plants import KINDS, NEW_NAME, Plant, Scene, Truth
 from benchmarks.tape import Edit, Tape, opened, with_jitter
 from benchmarks.traces import write_trace
 from ci_score.compare import Workload, compared, measured_case
@@ -79,7 +79,9 @@ def read(text: bytes, name: str = "trace.json") -> Profile:
     return read_profile(ProfileSource(name, data=text))
 
 
-def trials_of(name: str, tape: Tape, shares: Sequence[float], kinds: Iterable[str]) -> Iterator[Trial]:
+def trials_of(
+    name: str, tape: Tape, shares: Sequence[float], kinds: Iterable[str]
+) -> Iterator[Trial]:
     """Every plant that is possible in a trace, both ways round, and its controls."""
     base = read(tape.text())
     for kind in kinds:
@@ -93,7 +95,8 @@ def trials_of(name: str, tape: Tape, shares: Sequence[float], kinds: Iterable[st
             if abs(head.avg_step_ms / base.avg_step_ms - 1) < VISIBLE * share:
                 # Behind the end of the only step that is timed, for example.
                 continue
-            truth = replace(plant.truth, places=_places(tape, plant))
+            own = tuple(place for place in head.op_places if place.op == NEW_NAME)
+            truth = replace(plant.truth, places=own or _places(tape, plant))
             what = f"{name} {share:.0%}"
             yield Trial(kind, what, head, base, truth)
             yield Trial(kind, what, base, head, truth, is_gain=True)
@@ -134,7 +137,9 @@ def rank_trials(named: Sequence[tuple[str, Tape]], shares: Sequence[float]) -> I
             texts = []
             for rank, (name, tape) in enumerate(named):
                 scene = Scene(tape, read(tape.text(), name), chance)
-                works = scene.compute() if rank == slow else scene.works(lambda kind: kind == "comm")
+                works = (
+                    scene.compute() if rank == slow else scene.works(lambda kind: kind == "comm")
+                )
                 edit = scene.slower(works, share * base.avg_step_ms)
                 if edit is None:
                     return

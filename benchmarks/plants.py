@@ -23,6 +23,7 @@ Check = Callable[[Data], bool]
 HOLDS = 0.8
 US_PER_MS = 1000.0
 CUT = 300
+NEW_NAME = "void at::native::(anonymous namespace)::planted_kernel<float, 4>(float*, int)"
 DENSE = 0.9
 _NOT_COMPUTE = frozenset({"comm", "memcpy", "memset"})
 _FUSIBLE = frozenset({"elementwise", "norm", "reduce", "copy", "softmax_loss"})
@@ -127,6 +128,14 @@ class Scene:
         name = self.chance.choice(fit) if fit else ""
         return (name, named[name]) if name else None
 
+    def is_alone(self, place: int) -> bool:
+        """Whether nothing else runs meanwhile that would hide it."""
+        work = self.tape.works[place]
+        return not any(
+            other is not work and other.start < work.end and work.start < other.end
+            for other in self.tape.works
+        )
+
     @property
     def steps(self) -> int:
         """How many steps the trace marks."""
@@ -179,7 +188,7 @@ def _plant(edit: Edit | None, truth: Truth, touched: Iterable[int] = ()) -> Plan
 
 def _of_op(name: str, kind: str, *checks: Check) -> Truth:
     return Truth(
-        named={"one_op": _both(_is_op(name), *checks), "one_family": _in_family(name)},
+        named={"one_op": _both(_is_op(name), *checks)},
         vague={
             "one_kind": _is_kind(kind),
             "compute_grew": _always,
@@ -187,10 +196,6 @@ def _of_op(name: str, kind: str, *checks: Check) -> Truth:
             "phase_grew": _always,
         },
     )
-
-
-def _in_family(name: str) -> Check:
-    return lambda data: bool(data.get("name")) and str(data["name"]) in name
 
 
 # --- compute ------------------------------------------------------------------------------------
@@ -323,11 +328,82 @@ def every_kernel_twice(scene: Scene, ms: float) -> Plant | None:
         return None
     times = 3 if ms * US_PER_MS * scene.steps > 2 * total else 2
     works = scene.tape.works
-    added = {
-        place: [(works[place].name, works[place].time)] * (times - 1) for place in places
-    }
+    added = {place: [(works[place].name, works[place].time)] * (times - 1) for place in places}
     right: Check = lambda data: abs(float(data.get("times", 0)) - times) < 0.1 * times  # noqa: E731
     return Plant(Edit(added=added), Truth(named={"every_kernel": right}), frozenset(places))
+
+
+def products_slower(scene: Scene, ms: float) -> Plant | None:
+    """Matrix products alone: every part of the step grows, and it is not the clocks."""
+    places = scene.works(lambda kind: kind == "gemm")
+    names = scene.by_name(places)
+    if not places or scene.time(places) > 0.75 * scene.time(scene.compute()):
+        return None
+    vague: dict[str, Check] = {
+        "one_op": lambda data: data.get("name") in names,
+        "compute_grew": _always,
+        "phase_grew": _always,
+        "layers_grew": _always,
+    }
+    largest = max(scene.time(of_name) for of_name in names.values())
+    # Where one of them is most of the time, its name says as much.
+    is_one = largest >= 0.5 * scene.time(places)
+    named = {"one_kind": _is_kind("gemm")} | ({"one_op": vague["one_op"]} if is_one else {})
+    return _plant(scene.slower(places, ms), Truth(named, vague), places)
+
+
+def one_phase_slower(scene: Scene, ms: float) -> Plant | None:
+    """All kernels that a thread launches within a range: the backward pass, for example."""
+    marks = [
+        (event["ts"], event["ts"] + event.get("dur", 0), str(event.get("name")))
+        for event in scene.tape.events
+        if event.get("ph") == "X" and str(event.get("name")).strip("# ") in ("forward", "backward")
+    ]
+    if not marks:
+        return None
+    name = scene.chance.choice(sorted({mark[2] for mark in marks}))
+    spans = [(begin, end) for begin, end, mark in marks if mark == name]
+    works, tape = scene.tape.works, scene.tape
+    places = [
+        place
+        for place in scene.compute()
+        if any(begin <= tape.launched_at(works[place]) < end for begin, end in spans)
+    ]
+    if not 0.1 < scene.time(places) / scene.time(scene.compute()) < 0.75:
+        return None
+    ops = {works[place].name for place in places}
+    either: Check = lambda data: bool(data.get("phase") or data.get("layers"))  # noqa: E731
+    of_place = dict.fromkeys(("compute_grew", "one_op", "one_kind", "layers_grew"), either)
+    vague: dict[str, Check] = {"one_op": lambda data: data.get("name") in ops, "one_kind": _always}
+    return _plant(scene.slower(places, ms), Truth(of_place, vague), places)
+
+
+def a_new_kernel(scene: Scene, ms: float) -> Plant | None:
+    """One that the base does not have runs behind each of another's launches."""
+    found = scene.a_name(scene.compute())
+    if found is None:
+        return None
+    name = NEW_NAME
+    each = ms * US_PER_MS * scene.steps / len(found[1])
+    added = {place: [(name, each)] for place in found[1]}
+    truth = _of_op(name, "other", lambda data: data.get("status") in ("new", "gone"))
+    return Plant(Edit(added=added), truth, frozenset(found[1]))
+
+
+def another_kernel(scene: Scene, ms: float) -> Plant | None:
+    """A kernel under another name of the same stem, such as another tile, that is slower."""
+    found = scene.a_name(scene.compute())
+    if found is None:
+        return None
+    old, places = found
+    name = re.sub(r"\d+", lambda number: str(int(number[0]) + 8), old)
+    edit = scene.slower(places, ms)
+    if name == old or edit is None:
+        return None
+    edit.renamed.update(dict.fromkeys(places, name))
+    either: Check = lambda data: _is_op(name)(data) or _is_op(old)(data)  # noqa: E731
+    truth = _of_op(name, scene.kind(places[0]))
+    return _plant(edit, replace(truth, named={"one_op": either}), places)
 
 
 def optimizer_slower(scene: Scene, ms: float) -> Plant | None:
@@ -337,7 +413,7 @@ def optimizer_slower(scene: Scene, ms: float) -> Plant | None:
         return None
     right: Check = lambda data: any(str(data.get("name")) in name for name in names)  # noqa: E731
     truth = Truth(
-        named={"one_op": right, "one_family": right},
+        named={"one_op": right, "one_kind": _both(_is_kind("optimizer"), right)},
         vague={
             "one_kind": _is_kind("optimizer"), "compute_grew": _always, "phase_grew": _always
         },
@@ -352,7 +428,7 @@ def copies_slower(scene: Scene, ms: float) -> Plant | None:
     places = [
         place
         for place in scene.works(lambda kind: kind == "memcpy")
-        if "HtoD" in scene.tape.works[place].name
+        if "HtoD" in scene.tape.works[place].name and scene.is_alone(place)
     ]
     edit = scene.slower(places, ms)
     is_copy: Check = lambda data: data.get("name") in (None, "h2d", "Memcpy HtoD")  # noqa: E731
@@ -388,7 +464,11 @@ def communication_less_hidden(scene: Scene, ms: float) -> Plant | None:
         if not beside:
             continue
         first = beside[0].start
-        busy = sum(min(each.end, work.end) - each.start for each in compute if first <= each.start < work.end)
+        busy = sum(
+            min(each.end, work.end) - each.start
+            for each in compute
+            if first <= each.start < work.end
+        )
         # Where the device also idles beside it, a delay is no matter of communication alone.
         if busy >= DENSE * (work.end - first):
             hidden[place] = work.end - first
@@ -403,7 +483,9 @@ def communication_less_hidden(scene: Scene, ms: float) -> Plant | None:
 # --- the host -----------------------------------------------------------------------------------
 
 
-def _stalled(scene: Scene, ms: float, event: Mapping[str, Any] | None, truth: Truth) -> Plant | None:
+def _stalled(
+    scene: Scene, ms: float, event: Mapping[str, Any] | None, truth: Truth
+) -> Plant | None:
     cuts = scene.cuts()
     if not cuts:
         return None
@@ -465,9 +547,7 @@ def launches_slowly(scene: Scene, ms: float) -> Plant | None:
     cuts = scene.cuts()
     if not cuts or min(map(len, cuts)) < 20:
         return None
-    stalls = {
-        place: (ms * US_PER_MS / len(of_step), None) for of_step in cuts for place in of_step
-    }
+    stalls = {place: (ms * US_PER_MS / len(of_step), None) for of_step in cuts for place in of_step}
     return Plant(Edit(stalls=stalls), _idle("launching"))
 
 
@@ -496,6 +576,10 @@ KINDS: dict[str, Maker] = {
     "all slower (clocks)": clocks,
     "a lost fusion": lost_fusion,
     "every kernel twice": every_kernel_twice,
+    "products slower": products_slower,
+    "one phase slower": one_phase_slower,
+    "a new kernel": a_new_kernel,
+    "another, slower kernel": another_kernel,
     "optimizer slower": optimizer_slower,
     "copies slower": copies_slower,
     "an op beside copies": op_beside_copies,

@@ -236,9 +236,7 @@ def _edited(tape: Tape, edit: Edit) -> list[Json]:
         at = event["ts"] + event["dur"] + PAUSE
         for turn, (name, time) in enumerate(edit.added.get(place, ())):
             args = {"correlation": number}
-            more.append(
-                {**event, "name": name, "ts": at, "dur": time, "args": _args(event) | args}
-            )
+            more.append({**event, "name": name, "ts": at, "dur": time, "args": _args(event) | args})
             at += time + PAUSE
             call = events[work.launch]
             ts = call["ts"] + 1e-3 * (turn + 1)
@@ -281,5 +279,3 @@ def with_jitter(tape: Tape, edit: Edit, share: float, chance: random.Random) -> 
         planted = noisy.get(place, 0.0)
         noisy[place] = (work.time + planted) * factor - work.time
     return Edit(noisy, edit.added, edit.renamed, edit.stalls, edit.pushed)
-
-

@@ -41,6 +41,7 @@ _OF_PARTS: dict[str, tuple[Rule, ...]] = {
         compute_causes.clocks,
         compute_causes.lost_fusion,
         compute_causes.few_layers,
+        compute_causes.kind_alike,
         compute_causes.one_op,
         compute_causes.one_kind,
         compute_causes.compute_grew,

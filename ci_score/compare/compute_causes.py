@@ -205,6 +205,19 @@ def data_of(change: OpChange | None) -> dict[str, Datum]:
     }
 
 
+def kind_alike(scene: Scene) -> Cause | None:
+    """A kind of kernels of which all grew alike: its largest op is no more to blame than others."""
+    cause = one_kind(scene)
+    if cause is None or cause.amount < HOLDS * scene.grown_ms:
+        return None
+    ops = [each for each in scene.compute_ops if each.kind == cause.reason.data["kind"]]
+    pairs = [(each.base_ms, each.head_ms) for each in ops if each.base_ms > 0]
+    grew = _weighted_median([(now / before - 1, before) for before, now in pairs])
+    most = max(pairs, default=(0.0, 0.0))[0]
+    is_one = most >= UNIFORM_SHARE * plain_sum(before for before, _ in pairs)
+    return cause if grew >= UNIFORM_FROM and not is_one and _alike(pairs, grew) else None
+
+
 def one_kind(scene: Scene) -> Cause | None:
     """The kind of kernels that grew most, by the name that all that grew have in common."""
     rows = [row for row in scene.explanation.categories if row.name != OVERLAP]

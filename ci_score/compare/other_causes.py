@@ -1,4 +1,4 @@
-"""Why a step takes longer though compute does not: communication, copies, the host, one step, one rank."""
+"""Why a step takes longer beside compute: communication, copies, the host, one step, one rank."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def one_slow_step(scene: Scene) -> Cause | None:
     excess, there = now.slowest_ms - now.median_ms, before.slowest_ms - before.median_ms
     if there > AS_IN_BASE * excess:
         return None
-    reason = Why.ONE_SLOW_STEP(
-        steps=now.count, slowest_ms=now.slowest_ms, usual_ms=now.median_ms
-    )
+    reason = Why.ONE_SLOW_STEP(steps=now.count, slowest_ms=now.slowest_ms, usual_ms=now.median_ms)
     return Cause(reason, now.excess_ms - before.excess_ms)
 
 

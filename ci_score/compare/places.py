@@ -75,9 +75,8 @@ def place_of_compute(scene: Scene) -> dict[str, Datum]:
     if layers is not None and grew > 0 and layers.delta_ms >= HOLDS * grew:
         return layers.place
     phase = _phase_of(scene, scene.compute_ops, grew)
-    if phase is None and not any(detail.phases for detail in scene.head.op_details.values()):
-        phase = _phase_that_grew(scene, grew)
-    return {**NOWHERE, "phase": phase}
+    # Where ops were left out, or nothing tells which phase they are in, the phases' own times do.
+    return {**NOWHERE, "phase": phase or _phase_that_grew(scene, grew)}
 
 
 # --- phases -------------------------------------------------------------------------------------
@@ -98,9 +97,7 @@ def phase_changes(scene: Scene, ops: Iterable[OpChange]) -> dict[str, float]:
     return {phase: now.get(phase, 0.0) - before.get(phase, 0.0) for phase in before | now}
 
 
-def phase_times(
-    scene: Scene, ops: Iterable[OpChange]
-) -> tuple[dict[str, float], dict[str, float]]:
+def phase_times(scene: Scene, ops: Iterable[OpChange]) -> tuple[dict[str, float], dict[str, float]]:
     """What these ops take of each phase, in the base and in the head."""
     times: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for change in ops:

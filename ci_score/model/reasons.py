@@ -124,6 +124,7 @@ class Why(StrEnum):
     COUNT = "count"
     COUNT_VARIES = "count_varies"
     REFERENCE_LIMIT = "reference_limit", "severity"
+    OF_A_FASTER_STEP = "of_a_faster_step"
     PROVEN_BEYOND = "proven_beyond", "delta"
     PROVEN_WITHIN = "proven_within"
     UNCLEAR_PAIRS = "unclear_pairs", "pairs void more"

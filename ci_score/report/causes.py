@@ -204,10 +204,11 @@ def _more_of_op(name: str, before: float, now: float, **place: Any) -> str:
     return f"'{short_name(name)}' is {launched} times a step{_place(**place)}"
 
 
-def _fused(attention: str | None, kinds: Sequence[str], before: float, now: float, **place: Any) -> str:
-    words = f"fused{_place(**place)}"
+def _fused(attention: str | None, before: float, now: float, **more: Any) -> str:
+    place = _place(**{key: value for key, value in more.items() if key != "kinds"})
+    words = f"fused{place}"
     if attention:
-        words = f"the fused attention '{short_name(attention)}' does the work{_place(**place)}"
+        words = f"the fused attention '{short_name(attention)}' does the work{place}"
     return f"{words}: {_count(before)} → {_count(now)} launches"
 
 
@@ -317,7 +318,9 @@ def _less_idle(part: str, base_ms: float, head_ms: float, **_: object) -> str:
 
 
 def _host_range(name: str, base_ms: float, head_ms: float) -> str:
-    return f"the device waits while the host is in {_quoted(name)}: {_times(base_ms, head_ms)} a step"
+    return (
+        f"the device waits while the host is in {_quoted(name)}: {_times(base_ms, head_ms)} a step"
+    )
 
 
 def _host_range_less(name: str, base_ms: float, head_ms: float) -> str:
@@ -346,7 +349,9 @@ def _rank(rank: int, base_ms: float, head_ms: float, ranks: int) -> str:
 
 def _faster_rank(rank: int, base_ms: float, head_ms: float, ranks: int) -> str:
     which = f"rank {rank} of {ranks}"
-    return f"{which}, for which the others wait, computes for less: {_times(base_ms, head_ms)} a step"
+    return (
+        f"{which}, for which the others wait, computes for less: {_times(base_ms, head_ms)} a step"
+    )
 
 
 def _phase(part: str, **place: Any) -> str:

@@ -347,6 +347,7 @@ SENTENCES: dict[Why, Row] = {
         "beyond the limit, but so were runs of the branch among each other: no count that every run"
         f" agrees on; {_BESIDE}"
     ),
+    Why.OF_A_FASTER_STEP: "the step is faster, so that this is no warning",
     Why.REFERENCE_LIMIT: "{severity}",
     Why.PROVEN_WITHIN: "slower, within the limit that fails",
     Why.UNCLEAR_PAIRS: _unclear_pairs,
