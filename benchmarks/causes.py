@@ -23,8 +23,7 @@ from benchmarks.plants import KINDS, NEW_NAME, Plant, Scene, Truth
 from benchmarks.tape import Edit, Tape, opened, with_jitter
 from benchmarks.traces import write_trace
 from ci_score.compare import Workload, compared, measured_case
-from ci_score.errors import CiScoreError
-from ci_score.model.profile import Profile
+from ci_score.model.profile import OpPlace, Profile
 from ci_score.model.reasons import Reason
 from ci_score.model.record import BaselineUsed
 from ci_score.model.stages import BaselineFound, CaseInput
@@ -104,7 +103,7 @@ def trials_of(
             yield from _controls(name, tape, base)
 
 
-def _places(tape: Tape, plant: Plant) -> tuple:
+def _places(tape: Tape, plant: Plant) -> tuple[OpPlace, ...]:
     """Where the reader sees the planted works: in a trace in which they have a name of their own."""
     if not plant.touched:
         return ()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmarks.tape import Edit, Tape
+from benchmarks.tape import Edit, Json, Tape
 from ci_score.model.explanation import IDLE_OTHER, IDLE_WORDS
 from ci_score.model.profile import OpPlace, Profile
 
@@ -534,8 +534,8 @@ def synchronises(scene: Scene, ms: float) -> Plant | None:
     ]
     if not cuts or not all(cuts):
         return None
-    event = {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"}
-    stalls = {}
+    event: Json = {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"}
+    stalls: dict[int, tuple[float, Json | None]] = {}
     for of_step in cuts:
         each = of_step[:: max(len(of_step) // 8, 1)]
         for place in each:

@@ -124,7 +124,8 @@ def idle(scene: Scene) -> Cause | None:
 def phase_grew(scene: Scene) -> Cause | None:
     """The phase that grew most, where phases are all that is known."""
     part = scene.grown_parts[0]
-    return Cause(Why.PHASE_GREW(part=part.name, **NOWHERE), part.delta_ms)
+    place = {**NOWHERE, "phase": part.name}
+    return Cause(Why.PHASE_GREW(part=part.name, **place), part.delta_ms)
 
 
 def two_parts(scene: Scene) -> Cause | None:

@@ -55,17 +55,18 @@ class GrownLayers:
 def place_of(scene: Scene, ops: Sequence[OpChange]) -> dict[str, Datum]:
     """The place of what these ops grew by; Nones where no place surely holds most of it.
 
-    How much of an op is in which layer is not known on both sides. But if the layers hold most of
-    all that grew and the op as well, most of the op is in them.
+    How much of an op is in which layer is not in a record. But if the layers hold most of all that
+    grew and the op as well, most of the op is in them. So it is with phases where no reader tells.
     """
     grew = plain_sum(change.delta_ms for change in ops)
+    others = max(scene.grown_ms - grew, 0.0)
     phase = _phase_of(scene, ops, grew)
+    if phase is None and not any(phase_times(scene, ops)):
+        phase = _phase_that_grew(scene, grew, others)
     layers = grown_layers(scene)
-    if layers is not None and grew > 0:
-        others = max(scene.grown_ms - grew, 0.0)
-        if layers.delta_ms - others >= HOLDS * grew and not _is_elsewhere(phase, layers):
-            return layers.place
-    return {**NOWHERE, "phase": phase}
+    if layers is None or grew <= 0 or layers.delta_ms - others < HOLDS * grew:
+        return {**NOWHERE, "phase": phase}
+    return {**NOWHERE, "phase": phase} if _is_elsewhere(phase, layers) else layers.place
 
 
 def place_of_compute(scene: Scene) -> dict[str, Datum]:
@@ -109,11 +110,11 @@ def phase_times(scene: Scene, ops: Iterable[OpChange]) -> tuple[dict[str, float]
     return times
 
 
-def _phase_that_grew(scene: Scene, grew: float) -> str | None:
-    """The phase by its own time, where it is not known which ops are in it."""
+def _phase_that_grew(scene: Scene, grew: float, others: float = 0.0) -> str | None:
+    """The phase by its own time, which what grew beside may be in as well."""
     phases = [place for place in scene.places if place.kind == "phase"]
     most = max(phases, key=lambda place: (place.delta_ms, place.name), default=None)
-    if most is None or most.name in _NOT_PHASES or grew <= 0 or most.delta_ms < HOLDS * grew:
+    if most is None or most.name in _NOT_PHASES or grew <= 0 or most.delta_ms - others < HOLDS * grew:
         return None
     return most.name
 

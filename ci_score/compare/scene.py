@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ci_score.compare.explanation import NOT_COMPUTE, op_changes
 from ci_score.model.explanation import (
+    COMPUTE,
     IDLE,
     LEAST_EXPLAINED,
     REST,
@@ -58,8 +59,10 @@ class Scene:
 
     @cached_property
     def grown_ms(self) -> float:
-        """By how much all ops that grew did so together."""
-        return plain_sum(max(change.delta_ms, 0.0) for change in self.compute_ops)
+        """By how much all kernels that grew did so together, also those that were left out."""
+        kernels = (change for change in self.ops if change.kind not in ("memcpy", "memset"))
+        known = plain_sum(max(change.delta_ms, 0.0) for change in kernels)
+        return max(known, self.part(COMPUTE).delta_ms)
 
     @cached_property
     def grown_parts(self) -> list[Part]:
