@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.plants import KINDS, NEW_NAME, Plant, Scene, Truth
+from benchmarks.planting import Plant, Scene, Truth
+from benchmarks.plants import KINDS, NEW_NAME
 from benchmarks.tape import Edit, Tape, opened, with_jitter
 from benchmarks.traces import write_trace
 from ci_score.compare import Workload, compared, measured_case
@@ -104,7 +105,7 @@ def trials_of(
 
 
 def _places(tape: Tape, plant: Plant) -> tuple[OpPlace, ...]:
-    """Where the reader sees the planted works: in a trace in which they have a name of their own."""
+    """Where the reader sees the planted works: in a trace in which they have their own names."""
     if not plant.touched:
         return ()
     names = {place: f"{MARK}_{tape.works[place].name}" for place in plant.touched}

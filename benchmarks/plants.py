@@ -1,216 +1,55 @@
-"""Known causes, planted in traces: what to edit, and what may be said of it.
-
-A plant is an edit of a trace that makes each step so many milliseconds longer, and the truth about
-it. What a sentence names must be of the truth; `vague` is true, and less than is known.
-"""
+"""Known causes by kind: each makes every step of a trace so many milliseconds longer, if it can."""
 
 from __future__ import annotations
 
-import random
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from benchmarks.tape import Edit, Json, Tape
+from benchmarks.planting import (
+    US_PER_MS,
+    Check,
+    Plant,
+    Scene,
+    Truth,
+    always,
+    both,
+    has,
+    is_kind,
+    is_op,
+    of_op,
+    planted,
+)
+from benchmarks.tape import Edit, Json
 from ci_score.model.explanation import IDLE_OTHER, IDLE_WORDS
-from ci_score.model.profile import OpPlace, Profile
 
-Data = Mapping[str, Any]
-Check = Callable[[Data], bool]
-# A layer or phase that a sentence names holds so much of what was planted.
-HOLDS = 0.8
-US_PER_MS = 1000.0
-CUT = 300
 NEW_NAME = "void at::native::(anonymous namespace)::planted_kernel<float, 4>(float*, int)"
+# Communication counts as hidden where compute fills so much of it.
 DENSE = 0.9
-_NOT_COMPUTE = frozenset({"comm", "memcpy", "memset"})
 _FUSIBLE = frozenset({"elementwise", "norm", "reduce", "copy", "softmax_loss"})
 _PIECES = tuple(
     f"void at::native::vectorized_elementwise_kernel<4, at::native::{functor}<float>>"
     for functor in ("CUDAFunctor_add", "MulFunctor", "TanhFunctor")
 )
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What may be said of a plant: by code, which data are right."""
-
-    named: Mapping[str, Check]
-    vague: Mapping[str, Check] = field(default_factory=dict)
-    # Where the planted work is, as far as the reader knows.
-    places: Sequence[OpPlace] = ()
-    total_ms: float = 0.0
-
-    def of(self, code: str, data: Data) -> str:
-        """`named`, `vague` or `false`."""
-        if not self._is_there(data):
-            return "false"
-        if code in self.named and self.named[code](data):
-            return "named"
-        return "vague" if code in self.vague and self.vague[code](data) else "false"
-
-    def _is_there(self, data: Data) -> bool:
-        """Whether the place that is named holds what was planted."""
-        phase, layers, direction = (data.get(key) for key in ("phase", "layers", "direction"))
-        if phase in ("h2d", "d2h", "d2d"):
-            return False
-        if not self.places or not (phase or layers):
-            return True
-        inside = [
-            place
-            for place in self.places
-            if (not phase or place.phase == phase)
-            and (not layers or place.layer in _numbers(layers))
-            and (not direction or place.direction == direction)
-        ]
-        return sum(place.ms for place in inside) >= HOLDS * sum(place.ms for place in self.places)
-
-
-def _numbers(layers: str) -> set[int]:
-    """The numbers of `0–2` or `7`."""
-    ends = [int(number) for number in re.findall(r"\d+", layers)]
-    return set(range(ends[0], ends[-1] + 1))
-
-
-@dataclass(frozen=True)
-class Plant:
-    """An edit of a trace, which works it touches, and what is true of it."""
-
-    edit: Edit
-    truth: Truth
-    touched: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Scene:
-    """A trace with what its reader says of it."""
-
-    tape: Tape
-    profile: Profile
-    chance: random.Random
-
-    def kind(self, place: int) -> str:
-        """The category of a work, as the reader has it."""
-        work = self.tape.works[place]
-        return self.profile.op_kinds.get(work.name, "other") if work.kind == "kernel" else work.kind
-
-    def works(self, wanted: Callable[[str], bool]) -> list[int]:
-        """The works of such kinds that belong to a step."""
-        return [
-            place
-            for place, work in enumerate(self.tape.works)
-            if wanted(self.kind(place)) and self.tape.step_of(work) >= 0 and work.launch >= 0
-        ]
-
-    def compute(self) -> list[int]:
-        """The kernels without communication."""
-        return self.works(lambda kind: kind not in _NOT_COMPUTE)
-
-    def time(self, places: Iterable[int]) -> float:
-        """Microseconds of some works together."""
-        return sum(self.tape.works[place].time for place in places)
-
-    def by_name(self, places: Iterable[int]) -> dict[str, list[int]]:
-        """Works by their names."""
-        named: dict[str, list[int]] = defaultdict(list)
-        for place in places:
-            named[self.tape.works[place].name].append(place)
-        return named
-
-    def a_name(self, places: Iterable[int]) -> tuple[str, list[int]] | None:
-        """One of the names that take the most time, by chance."""
-        named = self.by_name(places)
-        largest = sorted(named, key=lambda name: (-self.time(named[name]), name))[:6]
-        least = 0.002 * self.profile.avg_step_ms * US_PER_MS * self.steps
-        fit = [name for name in largest if self.time(named[name]) >= least]
-        name = self.chance.choice(fit) if fit else ""
-        return (name, named[name]) if name else None
-
-    def is_alone(self, place: int) -> bool:
-        """Whether nothing else runs meanwhile that would hide it."""
-        work = self.tape.works[place]
-        return not any(
-            other is not work and other.start < work.end and work.start < other.end
-            for other in self.tape.works
-        )
-
-    @property
-    def steps(self) -> int:
-        """How many steps the trace marks."""
-        return max(len(self.tape.steps), 1)
-
-    def slower(self, places: Sequence[int], ms: float) -> Edit | None:
-        """All of these longer by one share, so that a step takes so many milliseconds more."""
-        total = self.time(places)
-        if total <= 0:
-            return None
-        share = ms * US_PER_MS * self.steps / total
-        return Edit(longer={place: share * self.tape.works[place].time for place in places})
-
-    def cuts(self) -> list[list[int]]:
-        """Of each step the works before which the host can stall; empty if a step has none."""
-        steps: dict[int, list[int]] = defaultdict(list)
-        for place in self.tape.clean_cuts():
-            steps[self.tape.step_of(self.tape.works[place])].append(place)
-        steps.pop(-1, None)
-        return [steps[step] for step in sorted(steps)] if len(steps) == self.steps else []
-
-
 Maker = Callable[[Scene, float], Plant | None]
-
-
-def _always(_: Data) -> bool:
-    return True
-
-
-def _is_op(name: str) -> Check:
-    # A reader may cut names of hundreds of letters.
-    return lambda data: str(data.get("name"))[:CUT] == name[:CUT]
-
-
-def _is_kind(kind: str) -> Check:
-    return lambda data: data.get("kind") == kind
-
-
-def _has(**wanted: Any) -> Check:
-    return lambda data: all(data.get(key) == value for key, value in wanted.items())
-
-
-def _both(*checks: Check) -> Check:
-    return lambda data: all(check(data) for check in checks)
-
-
-def _plant(edit: Edit | None, truth: Truth, touched: Iterable[int] = ()) -> Plant | None:
-    return Plant(edit, truth, frozenset(touched)) if edit is not None else None
-
-
-def _of_op(name: str, kind: str, *checks: Check) -> Truth:
-    return Truth(
-        named={"one_op": _both(_is_op(name), *checks)},
-        vague={
-            "one_kind": _is_kind(kind),
-            "compute_grew": _always,
-            "layers_grew": _always,
-            "phase_grew": _always,
-        },
-    )
 
 
 # --- compute ------------------------------------------------------------------------------------
 
 
 def kernel_slower(scene: Scene, ms: float) -> Plant | None:
+    """One kernel takes longer, as often as before."""
     found = scene.a_name(scene.compute())
     if found is None:
         return None
     name, places = found
-    truth = _of_op(name, scene.kind(places[0]), lambda data: not data.get("more_launches"))
-    return _plant(scene.slower(places, ms), truth, places)
+    truth = of_op(name, scene.kind(places[0]), lambda data: not data.get("more_launches"))
+    return planted(scene.slower(places, ms), truth, places)
 
 
 def kernel_more_often(scene: Scene, ms: float) -> Plant | None:
+    """One kernel runs more often, as long each time."""
     found = scene.a_name(scene.compute())
     if found is None:
         return None
@@ -229,7 +68,7 @@ def kernel_more_often(scene: Scene, ms: float) -> Plant | None:
     if not added:
         return None
     kind = scene.kind(places[0])
-    truth = _of_op(name, kind, lambda data: data.get("more_launches") is not False)
+    truth = of_op(name, kind, lambda data: data.get("more_launches") is not False)
     return Plant(Edit(added=added), truth, frozenset(added))
 
 
@@ -243,16 +82,16 @@ def one_layer_slower(scene: Scene, ms: float) -> Plant | None:
     edit = scene.slower(places, ms)
     if edit is None or scene.time(places) < 0.002 * scene.profile.avg_step_ms * US_PER_MS:
         return None
-    is_it = _has(layers=str(number))
+    is_it = has(layers=str(number))
     named = dict.fromkeys(("layers_grew", "compute_grew", "one_op", "one_kind"), is_it)
     # An op of that layer alone has grown, whatever holds most of it.
     ops = {scene.tape.works[place].name for place in places}
     vague: dict[str, Check] = {
         "one_op": lambda data: data.get("name") in ops,
-        "one_kind": _always,
-        "compute_grew": _always,
+        "one_kind": always,
+        "compute_grew": always,
     }
-    return _plant(edit, Truth(named=named, vague=vague), places)
+    return planted(edit, Truth(named=named, vague=vague), places)
 
 
 def _module_calls(scene: Scene) -> list[list[tuple[float, float, Any]]]:
@@ -287,11 +126,12 @@ def _launched_in(scene: Scene, calls: Sequence[tuple[float, float, Any]]) -> lis
 
 
 def clocks(scene: Scene, ms: float) -> Plant | None:
+    """Every kernel takes longer by one share."""
     places = scene.compute()
     share = ms * US_PER_MS * scene.steps / max(scene.time(places), 1e-9)
     if share > 3 or len({scene.kind(place) for place in places}) < 2 or len(places) < 40:
         return None
-    return _plant(scene.slower(places, ms), Truth(named={"all_kernels": _always}), places)
+    return planted(scene.slower(places, ms), Truth(named={"all_kernels": always}), places)
 
 
 def lost_fusion(scene: Scene, ms: float) -> Plant | None:
@@ -299,7 +139,7 @@ def lost_fusion(scene: Scene, ms: float) -> Plant | None:
     found = scene.a_name(scene.works(lambda kind: kind in _FUSIBLE))
     if found is None:
         return None
-    name, places = found
+    places = found[1]
     total = scene.time(places)
     need = ms * US_PER_MS * scene.steps
     pieces = max(3, round((need / total + 1) / 0.9))
@@ -315,13 +155,14 @@ def lost_fusion(scene: Scene, ms: float) -> Plant | None:
         edit.added[place] = [(other, each * time) for other in names[1:]]
     vague: dict[str, Check] = {
         "one_op": lambda data: data.get("name") in names,
-        "one_kind": _always,
-        "compute_grew": _always,
+        "one_kind": always,
+        "compute_grew": always,
     }
-    return Plant(edit, Truth({"lost_fusion": _always}, vague), frozenset(places))
+    return Plant(edit, Truth({"lost_fusion": always}, vague), frozenset(places))
 
 
 def every_kernel_twice(scene: Scene, ms: float) -> Plant | None:
+    """Each kernel runs again, or two times more; the optimizer's do not."""
     places = [place for place in scene.compute() if scene.kind(place) != "optimizer"]
     total = scene.time(places)
     if total < 0.05 * scene.profile.avg_step_ms * US_PER_MS * scene.steps:
@@ -341,15 +182,15 @@ def products_slower(scene: Scene, ms: float) -> Plant | None:
         return None
     vague: dict[str, Check] = {
         "one_op": lambda data: data.get("name") in names,
-        "compute_grew": _always,
-        "phase_grew": _always,
-        "layers_grew": _always,
+        "compute_grew": always,
+        "phase_grew": always,
+        "layers_grew": always,
     }
     largest = max(scene.time(of_name) for of_name in names.values())
     # Where one of them is most of the time, its name says as much.
     is_one = largest >= 0.5 * scene.time(places)
-    named = {"one_kind": _is_kind("gemm")} | ({"one_op": vague["one_op"]} if is_one else {})
-    return _plant(scene.slower(places, ms), Truth(named, vague), places)
+    named = {"one_kind": is_kind("gemm")} | ({"one_op": vague["one_op"]} if is_one else {})
+    return planted(scene.slower(places, ms), Truth(named, vague), places)
 
 
 def one_phase_slower(scene: Scene, ms: float) -> Plant | None:
@@ -374,8 +215,8 @@ def one_phase_slower(scene: Scene, ms: float) -> Plant | None:
     ops = {works[place].name for place in places}
     either: Check = lambda data: bool(data.get("phase") or data.get("layers"))  # noqa: E731
     of_place = dict.fromkeys(("compute_grew", "one_op", "one_kind", "layers_grew"), either)
-    vague: dict[str, Check] = {"one_op": lambda data: data.get("name") in ops, "one_kind": _always}
-    return _plant(scene.slower(places, ms), Truth(of_place, vague), places)
+    vague: dict[str, Check] = {"one_op": lambda data: data.get("name") in ops, "one_kind": always}
+    return planted(scene.slower(places, ms), Truth(of_place, vague), places)
 
 
 def a_new_kernel(scene: Scene, ms: float) -> Plant | None:
@@ -386,7 +227,7 @@ def a_new_kernel(scene: Scene, ms: float) -> Plant | None:
     name = NEW_NAME
     each = ms * US_PER_MS * scene.steps / len(found[1])
     added = {place: [(name, each)] for place in found[1]}
-    truth = _of_op(name, "other", lambda data: data.get("status") in ("new", "gone"))
+    truth = of_op(name, "other", lambda data: data.get("status") in ("new", "gone"))
     return Plant(Edit(added=added), truth, frozenset(found[1]))
 
 
@@ -401,30 +242,32 @@ def another_kernel(scene: Scene, ms: float) -> Plant | None:
     if name == old or edit is None:
         return None
     edit.renamed.update(dict.fromkeys(places, name))
-    either: Check = lambda data: _is_op(name)(data) or _is_op(old)(data)  # noqa: E731
-    truth = _of_op(name, scene.kind(places[0]))
-    return _plant(edit, replace(truth, named={"one_op": either}), places)
+    either: Check = lambda data: is_op(name)(data) or is_op(old)(data)  # noqa: E731
+    truth = of_op(name, scene.kind(places[0]))
+    return planted(edit, replace(truth, named={"one_op": either}), places)
 
 
 def optimizer_slower(scene: Scene, ms: float) -> Plant | None:
+    """All kernels of the optimizer."""
     places = scene.works(lambda kind: kind == "optimizer")
     names = sorted(scene.by_name(places))
     if not places:
         return None
     right: Check = lambda data: any(str(data.get("name")) in name for name in names)  # noqa: E731
     truth = Truth(
-        named={"one_op": right, "one_kind": _both(_is_kind("optimizer"), right)},
+        named={"one_op": right, "one_kind": both(is_kind("optimizer"), right)},
         vague={
-            "one_kind": _is_kind("optimizer"), "compute_grew": _always, "phase_grew": _always
+            "one_kind": is_kind("optimizer"), "compute_grew": always, "phase_grew": always
         },
     )  # fmt: skip
-    return _plant(scene.slower(places, ms), truth, places)
+    return planted(scene.slower(places, ms), truth, places)
 
 
 # --- copies and communication -------------------------------------------------------------------
 
 
 def copies_slower(scene: Scene, ms: float) -> Plant | None:
+    """Copies to the device that nothing hides."""
     places = [
         place
         for place in scene.works(lambda kind: kind == "memcpy")
@@ -435,7 +278,7 @@ def copies_slower(scene: Scene, ms: float) -> Plant | None:
     is_copy_too: Check = lambda data: "HtoD" in str(data.get("name"))  # noqa: E731
     either: Check = lambda data: is_copy(data) or is_copy_too(data)  # noqa: E731
     truth = Truth(named={"copies_grew": either, "one_op": either})
-    return _plant(edit, truth) if places else None
+    return planted(edit, truth) if places else None
 
 
 def op_beside_copies(scene: Scene, ms: float) -> Plant | None:
@@ -449,8 +292,9 @@ def op_beside_copies(scene: Scene, ms: float) -> Plant | None:
 
 
 def communication_slower(scene: Scene, ms: float) -> Plant | None:
+    """All kernels of communication."""
     places = scene.works(lambda kind: kind == "comm")
-    return _plant(scene.slower(places, ms), Truth(named={"communication_grew": _always}))
+    return planted(scene.slower(places, ms), Truth(named={"communication_grew": always}))
 
 
 def communication_less_hidden(scene: Scene, ms: float) -> Plant | None:
@@ -477,7 +321,7 @@ def communication_less_hidden(scene: Scene, ms: float) -> Plant | None:
         return None
     share = need / sum(hidden.values())
     pushed = {place: share * time for place, time in hidden.items()}
-    return Plant(Edit(pushed=pushed), Truth(named={"overlaps_less": _always}))
+    return Plant(Edit(pushed=pushed), Truth(named={"overlaps_less": always}))
 
 
 # --- the host -----------------------------------------------------------------------------------
@@ -502,26 +346,30 @@ def _idle(cause: str, *also: str) -> Truth:
 
 
 def stall_in_a_range(scene: Scene, ms: float) -> Plant | None:
+    """The host is busy in a function of its own before it launches more."""
     name = "metrics.py(12): log_metrics"
     parts = (IDLE_WORDS["launching"], IDLE_OTHER, "idle")
     truth = Truth(
-        named={"host_range": _is_op(name)},
+        named={"host_range": is_op(name)},
         vague={"idle_grew": lambda data: data.get("part") in parts},
     )
     return _stalled(scene, ms, {"cat": "cpu_op", "name": name}, truth)
 
 
 def waits_for_data(scene: Scene, ms: float) -> Plant | None:
+    """The same in the data loader."""
     name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     return _stalled(scene, ms, {"cat": "user_annotation", "name": name}, _idle("data"))
 
 
 def compiles(scene: Scene, ms: float) -> Plant | None:
+    """The same in the compiler."""
     event = {"cat": "user_annotation", "name": "_compile.compile_inner (dynamo_timed)"}
     return _stalled(scene, ms, event, _idle("compilation"))
 
 
 def allocates(scene: Scene, ms: float) -> Plant | None:
+    """The same while memory is allocated."""
     return _stalled(scene, ms, {"cat": "cuda_runtime", "name": "cudaMalloc"}, _idle("allocation"))
 
 
@@ -544,10 +392,13 @@ def synchronises(scene: Scene, ms: float) -> Plant | None:
 
 
 def launches_slowly(scene: Scene, ms: float) -> Plant | None:
+    """The host takes a little longer before each launch."""
     cuts = scene.cuts()
     if not cuts or min(map(len, cuts)) < 20:
         return None
-    stalls = {place: (ms * US_PER_MS / len(of_step), None) for of_step in cuts for place in of_step}
+    stalls: dict[int, tuple[float, Json | None]] = {
+        place: (ms * US_PER_MS / len(of_step), None) for of_step in cuts for place in of_step
+    }
     return Plant(Edit(stalls=stalls), _idle("launching"))
 
 
@@ -557,7 +408,7 @@ def one_slow_step(scene: Scene, ms: float) -> Plant | None:
         return None
     step = scene.chance.randrange(1, scene.steps)
     more = ms * len(scene.profile.step_times_ms) * US_PER_MS
-    slow: dict[str, Check] = {"one_slow_step": _always}
+    slow: dict[str, Check] = {"one_slow_step": always}
     cuts = scene.cuts()
     if cuts and scene.chance.random() < 0.5:
         place = cuts[step][len(cuts[step]) // 2]
@@ -565,7 +416,7 @@ def one_slow_step(scene: Scene, ms: float) -> Plant | None:
     works = scene.tape.works
     inside = [place for place in scene.compute() if scene.tape.step_of(works[place]) == step]
     longest = max(inside, key=lambda place: works[place].time)
-    truth = Truth(named=slow, vague={"one_op": _is_op(works[longest].name)})
+    truth = Truth(named=slow, vague={"one_op": is_op(works[longest].name)})
     return Plant(Edit(longer={longest: more}), truth)
 
 

@@ -114,7 +114,12 @@ def _phase_that_grew(scene: Scene, grew: float, others: float = 0.0) -> str | No
     """The phase by its own time, which what grew beside may be in as well."""
     phases = [place for place in scene.places if place.kind == "phase"]
     most = max(phases, key=lambda place: (place.delta_ms, place.name), default=None)
-    if most is None or most.name in _NOT_PHASES or grew <= 0 or most.delta_ms - others < HOLDS * grew:
+    if (
+        most is None
+        or most.name in _NOT_PHASES
+        or grew <= 0
+        or most.delta_ms - others < HOLDS * grew
+    ):
         return None
     return most.name
 

@@ -498,7 +498,7 @@ def test_gain__is_told_with_its_cause() -> None:
 def test_gain__of_a_fusion() -> None:
     """Many small kernels became one."""
     rest: Ops = {GEMM: ("gemm", 96, 60.0)}
-    pieces = {name: ("elementwise", 32.0, 4.0) for name in (ADD, MUL, COPY)}
+    pieces = dict.fromkeys((ADD, MUL, COPY), ("elementwise", 32.0, 4.0))
     fast = side({**rest, FUSED: ("elementwise", 24, 4.0)})
     assert sentence(fast, side({**rest, **pieces})) == "fused: 96 → 24 launches (−8.00 ms)"
 
