@@ -163,7 +163,7 @@ def is_op(name: str) -> Check:
 
 
 def is_kind(kind: str) -> Check:
-    """This kind of kernels."""
+    """Kernels of this kind."""
     return lambda data: data.get("kind") == kind
 
 

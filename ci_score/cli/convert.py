@@ -11,6 +11,7 @@ import click
 
 from ci_score.cli import options
 from ci_score.cli.console import progress
+from ci_score.cli.nsys_export import exported
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name
 from ci_score.model.profile import Profile
@@ -64,10 +65,12 @@ def command(
     Several files are one case: the ranks of a job, or captures of the same work. With --json the
     result can be uploaded instead of the trace, and every other command reads it.
 
-    The format is recognised by content: names do not matter, and files may be gzipped. `ci-score
-    formats` lists the formats. From a damaged file everything that is intact is used, and the notes
-    say what is missing. If nothing can be read, the error says where, and the exit code is 2. If
-    what was read is not usable, as of a run that crashed, it is printed, and the exit code is 3.
+    The format is recognised by content: names do not matter, and files may be packed with gzip or
+    zstd. `ci-score formats` lists the formats. A report of Nsight Systems (.nsys-rep) is exported
+    by `nsys` where that is on PATH. From a damaged file everything that is intact is used, and the
+    notes say what is missing. If nothing can be read, the error says where, and the exit code is
+    2. If what was read is not usable, as of a run that crashed, it is printed, and the exit code
+    is 3.
 
     \b
     Examples:
@@ -77,17 +80,18 @@ def command(
       ci-score convert huge.json.gz --unpacked-limit 32
       ci-score convert traces/ --dask tcp://scheduler:8786 --json
     """
-    sources = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
+    given = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
     named = frozenset(file for file in files if not Path(file).is_dir())
     # Progress first: it is a thread, and processes start differently where there are threads.
     with (
+        exported(given) as sources,
         progress("reading", len(sources), quiet=as_json) as done,
         _pool(sources, jobs, scheduler) as pool,
     ):
         results = read_all(sources, pool, done)
-    if scheduler:
-        _explain_missing(results, sources)
-    profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})
+        if scheduler:
+            _explain_missing(results, sources)
+        profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})
     text = normalised(profile) if as_json else profile_text(profile)
     options.Output(as_json, "terminal", output).write(text)
     return EXIT_OK if profile.unusable is None else EXIT_UNJUDGED

@@ -12,7 +12,9 @@ from ci_score.traces import FORMATS
 @click.command("formats")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """List the formats that are read. They are recognised by content, and may be gzipped.
+    """List the formats that are read.
+
+    They are recognised by content, and may be packed with gzip or zstd.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ci_score.compare.causes import with_causes
+from ci_score.compare.counterparts import counterparts
 from ci_score.compare.explanation import explain
 from ci_score.compare.places import LEAST_SHARE_OF_LAYER, layer_times
 from ci_score.errors import BadInputError
@@ -110,11 +111,13 @@ def contributions(head: Measured, base: Measured) -> tuple[Contribution, ...]:
 
 
 def _comparable_ops(head: Measured, base: Measured) -> tuple[dict[str, float], ...]:
-    """The ops of each side; if a side dropped small ops, only those that both sides kept."""
+    """The ops of each side by the head's names; only those of both if a side dropped small ops."""
+    now_called = {was: name for name, was in counterparts(head, base).items()}
+    before = {now_called.get(name, name): ms for name, ms in base.ops.items()}
     if not head.ops_left_out and not base.ops_left_out:
-        return head.ops, base.ops
-    both = head.ops.keys() & base.ops.keys()
-    return tuple({op: side.ops[op] for op in both} for side in (head, base))
+        return head.ops, before
+    both = head.ops.keys() & before.keys()
+    return tuple({op: side[op] for op in both} for side in (head.ops, before))
 
 
 def _by_name(

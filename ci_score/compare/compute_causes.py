@@ -194,6 +194,7 @@ def data_of(change: OpChange | None) -> dict[str, Datum]:
     by = (change.by_count_ms, change.by_time_ms) if change else (None, None)
     return {
         "name": change.name if change else None,
+        "origin": change.origin.names if change and change.origin else (),
         "status": change.status if change else None,
         "was": change.was if change else None,
         "base_ms": change.base_ms if change else None,

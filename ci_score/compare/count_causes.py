@@ -27,8 +27,10 @@ def cause_of_counts(scene: Scene) -> Cause | None:
     most = max(counted, key=lambda change: (change.count_delta, change.name))
     if most.count_delta >= need:
         before, now = most.base_count or 0.0, most.head_count or 0.0
+        origin = most.origin.names if most.origin else ()
         place = place_of(scene, [most])
-        return Cause(Why.MORE_OF_OP(name=most.name, before=before, now=now, **place), now - before)
+        reason = Why.MORE_OF_OP(name=most.name, origin=origin, before=before, now=now, **place)
+        return Cause(reason, now - before)
     by_kind = {
         kind: plain_sum(change.count_delta for change in counted if change.kind == kind)
         for kind in sorted({change.kind for change in counted})

@@ -12,7 +12,9 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from ci_score.compare.counterparts import counterparts
 from ci_score.model.explanation import (
     COMMUNICATION,
     COMPUTE,
@@ -99,6 +101,7 @@ def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
             count=profile.op_counts.get(name),
             order=order.get(name),
             phases=phases.get(name, {}),
+            origin=profile.op_origins.get(name),
         )
         for name in ops
     }
@@ -234,11 +237,13 @@ def op_changes(head: Measured, base: Measured) -> list[OpChange]:
     if not now or not before:
         return []
     both = now.keys() & before.keys()
-    changes = [_changed(now[name], before[name]) for name in both]
-    new = [op for name, op in now.items() if name not in both]
-    gone = [op for name, op in before.items() if name not in both]
+    changes = [_changed(now[name], before[name], "changed") for name in both]
+    met = counterparts(head, base)
+    changes += [_changed(now[name], before[was], "changed") for name, was in met.items()]
+    new = [op for name, op in now.items() if name not in both and name not in met]
+    gone = [op for name, op in before.items() if name not in both and name not in met.values()]
     for head_op, base_op in _renamed(new, gone, _slots(now, both), _slots(before, both)):
-        changes.append(_changed(head_op, base_op))
+        changes.append(_changed(head_op, base_op, "renamed"))
         new.remove(head_op)
         gone.remove(base_op)
     changes += [_alone(op, "new") for op in new if _was_not_dropped(op, base)]
@@ -258,7 +263,7 @@ def _was_not_dropped(op: _Op, other: Measured) -> bool:
     return not other.ops_left_out or op.ms > SURELY_KEPT * min(other.ops.values())
 
 
-def _changed(head: _Op, base: _Op) -> OpChange:
+def _changed(head: _Op, base: _Op, status: Literal["changed", "renamed"]) -> OpChange:
     """The change as more launches at the old time each, and more time for each launch of now."""
     counts = (base.detail.count, head.detail.count)
     by_count = None
@@ -266,12 +271,12 @@ def _changed(head: _Op, base: _Op) -> OpChange:
         by_count = (counts[1] - counts[0]) * base.ms / counts[0]
         # A count of nearly nothing tells nothing of each launch.
         by_count = by_count if math.isfinite(by_count) else None
-    renamed = head.name != base.name
     return OpChange(
         name=head.name,
         kind=head.detail.kind or base.detail.kind,
-        status="renamed" if renamed else "changed",
-        was=base.name if renamed else None,
+        status=status,
+        was=base.name if head.name != base.name else None,
+        origin=head.detail.origin,
         base_ms=base.ms,
         head_ms=head.ms,
         base_count=counts[0],
@@ -289,6 +294,7 @@ def _alone(op: _Op, status: str) -> OpChange:
         name=op.name,
         kind=op.detail.kind,
         status="new" if is_new else "gone",
+        origin=op.detail.origin,
         base_ms=0.0 if is_new else op.ms,
         head_ms=op.ms if is_new else 0.0,
         base_count=None if count is None else 0.0 if is_new else count,

@@ -83,9 +83,14 @@ def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
         note for note in card.noted if case.has_profile or note.code not in LACKING_IN_A_PROFILE
     ]
     # Beside measurements "the step time" of a reader is not the one that is judged.
-    about = "Of the profile: " if case.launches else ""
+    about = "Of the profile: " if _is_measured_alone(case) else ""
     of_reader = [Note(code="reader", words=f"{about}{words}") for words in case.profile.notes]
     return (*of_card, *of_reader, *case.notes)
+
+
+def _is_measured_alone(case: CaseInput) -> bool:
+    """Whether its launches are measurements, and not the runs that a trainer logged."""
+    return bool(case.launches) and not case.profile.runs
 
 
 def _why_empty(case: CaseInput) -> Reason | None:
@@ -194,7 +199,7 @@ def _metrics(
 
 def _timing(case: CaseInput) -> Timing | None:
     """How it was timed. Only times of the same source are compared."""
-    if case.launches:
+    if _is_measured_alone(case):
         return "unprofiled"
     if not case.profile.avg_step_ms and not case.profile.throughput_tok_s:
         return None

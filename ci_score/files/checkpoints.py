@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePath
 
+from ci_score.files.ascend_output import folders_around
+
 TRAINER_STATE = "trainer_state.json"
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
@@ -28,6 +30,6 @@ def folders_of(file: PurePath, checkpoints: frozenset[PurePath]) -> tuple[str, .
     """
     around = [folder for folder in file.parents if folder in checkpoints]
     if not around:
-        return file.parent.parts
+        return folders_around(file)
     run = folder_of_run(file) if file.parent == around[-1] else None
     return None if run is None else run.parts

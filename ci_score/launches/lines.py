@@ -165,6 +165,7 @@ class SideLaunches:
             tokens_inferred=profile.tokens_inferred and tokens is None,
             # The profile's throughput is of the profiled run; the tokens give the measured one.
             throughput_tok_s=None,
+            runs=(),
         )
 
 

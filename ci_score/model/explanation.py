@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ci_score.model.profile import OpWork
+from ci_score.model.profile import OpOrigin, OpWork
 from ci_score.model.reasons import Reason
 from ci_score.model.sums import plain_sum
 from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
@@ -69,6 +69,7 @@ class OpDetail(Value):
     count: NotNegative | None = None
     order: Count | None = None
     phases: dict[str, OpWork] = {}
+    origin: OpOrigin | None = None
 
 
 class StepSpread(Value):
@@ -107,14 +108,16 @@ class Part(Value):
 class OpChange(Value):
     """An op whose time changed, through its number of launches and through the time of each.
 
-    `name` is the head's, or the base's where the op is gone. `was` is the base's name of a renamed
-    op. `by_count_ms` + `by_time_ms` is the change; both are None where launches were not counted.
+    `name` is the head's, or the base's where the op is gone. `was` is the base's name where it is
+    another: of a renamed op, and of one that only a compiler's counter tells apart. `by_count_ms` +
+    `by_time_ms` is the change; both are None where launches were not counted.
     """
 
     name: str
     kind: str = ""
     status: Literal["changed", "new", "gone", "renamed"] = "changed"
     was: str | None = None
+    origin: OpOrigin | None = None
     base_ms: Milliseconds
     head_ms: Milliseconds
     base_count: NotNegative | None = None

@@ -63,6 +63,11 @@ class OpOrigin(Value):
     op: str | None = None
     module: str | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is known of it, the outermost first."""
+        return tuple(name for name in (self.module, self.op) if name)
+
 
 MOST_RANKS = 256
 TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]
@@ -77,6 +82,18 @@ class RankWork(Value):
     # Kernels without communication: a rank that waits has no more of them.
     compute_ms: Milliseconds | None = None
     exposed_communication_ms: Milliseconds | None = None
+    peak_memory_gb: NotNegative | None = None
+
+
+MOST_RUNS = 1000
+
+
+class RunTime(Value):
+    """What a trainer's log tells of one run: its mean step, and its other numbers."""
+
+    steps: Count
+    step_ms: Milliseconds
+    throughput_tok_s: NotNegative | None = None
     peak_memory_gb: NotNegative | None = None
 
 
@@ -147,6 +164,8 @@ class Profile(Value):
     notes: Annotated[tuple[str, ...], Lax] = ()
     capture: dict[str, float] = {}
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
+    # Of several logs: each is a run of its own, which is judged like a launch.
+    runs: Annotated[tuple[RunTime, ...], Lax, Field(max_length=MOST_RUNS)] = ()
     unusable: str | None = None
 
     @property

@@ -27,7 +27,7 @@ Words = Annotated[str, StringConstraints(max_length=LONGEST_WORDS)]
 Datum = bool | int | float | Words | Annotated[tuple[Words | int | float, ...], Lax] | None
 
 # The data of an op that changed, and of the place where most of a change is.
-_OP = "name status was base_ms head_ms base_count head_count more_launches"
+_OP = "name origin status was base_ms head_ms base_count head_count more_launches"
 # `repeats` says of how many, where layers are a sequence of kernels that repeats.
 _PLACE = "layers repeats direction phase"
 
@@ -241,7 +241,7 @@ class Why(StrEnum):
     ONE_RANK = "one_rank", "rank base_ms head_ms ranks"
     PHASE_GREW = "phase_grew", f"part {_PLACE}"
     TWO_PARTS = "two_parts", "parts grew_ms"
-    MORE_OF_OP = "more_of_op", f"name before now {_PLACE}"
+    MORE_OF_OP = "more_of_op", f"name origin before now {_PLACE}"
     MORE_OF_KIND = "more_of_kind", f"kind more {_PLACE}"
     # The cause of a step that became faster, found as if it had become slower the other way round.
     FASTER = "faster", "cause"

@@ -9,8 +9,9 @@ from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
+from ci_score.report.kernel_names import op_names, short_name
+from ci_score.report.name_words import LONGEST_NAME
 
-LONGEST_NAME = 60
 _KINDS = {
     "gemm": "matrix product",
     "conv": "convolution",
@@ -76,13 +77,6 @@ _ADVICE = {
 }
 
 
-def short_name(name: str) -> str:
-    """A kernel's name without its types and its namespaces: `vectorized_elementwise_kernel`."""
-    bare = name.removeprefix("void ").partition("<")[0].partition("(")[0].strip()
-    last = bare.rpartition("::")[2] or bare or name
-    return last if len(last) <= LONGEST_NAME else last[: LONGEST_NAME - 1] + "…"
-
-
 def more(value: float) -> str:
     """`+11.8 ms`, of a part that grew; `−11.8 ms` of one that shrank."""
     return f"{'+' if value >= 0 else '−'}{significant(abs(value), 'ms')}"
@@ -102,6 +96,11 @@ def _count(value: float) -> str:
 
 def _quoted(name: str) -> str:
     return f"'{name[:LONGEST_NAME]}'"
+
+
+def _called(name: str, origin: Sequence[str]) -> str:
+    """`'aten::softmax' · 'softmax_warp_forward<…>'`."""
+    return " · ".join(f"'{part}'" for part in op_names(name, origin))
 
 
 def _kind(kind: str) -> str:
@@ -128,6 +127,7 @@ def _place(
 
 def _op(
     name: str,
+    origin: Sequence[str],
     status: str,
     was: str | None,
     base_ms: float,
@@ -136,12 +136,12 @@ def _op(
     head_count: float | None,
     more_launches: bool | None,
 ) -> str:
-    called = f"'{short_name(name)}'"
+    called = _called(name, origin)
     if status in ("new", "gone"):
         count = head_count if status == "new" else base_count
         launches = f", {_count(count)} launches a step" if count else ""
         return f"{called} is {status}{launches}"
-    if was and short_name(was) != short_name(name):
+    if was and status == "renamed" and short_name(was) != short_name(name):
         called += f" (was '{short_name(was)}')"
     times = _times(base_ms, head_ms)
     if not base_count or not head_count or more_launches is None:
@@ -199,9 +199,9 @@ def _more_of_kind(kind: str, more: float, **place: Any) -> str:
     return f"{_count(more)} more {_kind(kind)} kernels a step{_place(**place)}"
 
 
-def _more_of_op(name: str, before: float, now: float, **place: Any) -> str:
+def _more_of_op(name: str, origin: Sequence[str], before: float, now: float, **place: Any) -> str:
     launched = f"launched {_count(before)} → {_count(now)}"
-    return f"'{short_name(name)}' is {launched} times a step{_place(**place)}"
+    return f"{_called(name, origin)} is {launched} times a step{_place(**place)}"
 
 
 def _fused(attention: str | None, before: float, now: float, **more: Any) -> str:

@@ -17,6 +17,7 @@ from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import escape, rows, words
 from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import headline, worst_first
+from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
 
 SHOWN_LAYERS = 16
@@ -136,6 +137,9 @@ def _template(name: str) -> Template:
     environment.filters["code"] = escape.code
     environment.filters["unbroken"] = _unbroken
     environment.filters["cell"] = escape.cell
+    environment.filters["op_cell"] = lambda name, origin=None: escape.cell(
+        op_label(name, origin), LONGEST_LABEL
+    )
     environment.filters["paragraph"] = escape.paragraph
     environment.filters["ms"] = milliseconds
     environment.filters["delta_ms"] = delta_milliseconds

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ci_score.files.visible import log_line
-from ci_score.model.profile import Profile
+from ci_score.model.profile import OpOrigin, Profile
 from ci_score.model.sums import plain_sum
+from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import milliseconds
 from ci_score.report.terminal import table
 
@@ -29,7 +30,7 @@ def profile_text(profile: Profile) -> str:
     if profile.op_categories:
         blocks.append("By kind\n" + _times(profile.op_categories, profile.avg_step_ms))
     if profile.ops:
-        blocks.append("Ops\n" + _times(profile.ops, profile.avg_step_ms))
+        blocks.append("Ops\n" + _times(profile.ops, profile.avg_step_ms, profile.op_origins))
     if profile.notes:
         notes = "\n".join(f"  - {log_line(note)}" for note in profile.notes)
         blocks.append(f"Notes\n{notes}")
@@ -68,9 +69,13 @@ def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
             yield name, value, profile.sources.get(field, "")
 
 
-def _times(times: Mapping[str, float], step_ms: float) -> str:
+def _times(
+    times: Mapping[str, float], step_ms: float, origins: Mapping[str, OpOrigin] | None = None
+) -> str:
     ordered = sorted(times, key=lambda name: (-times[name], name))
     shown = [(name, times[name]) for name in ordered[:SHOWN_OPS]]
+    if origins is not None:
+        shown = [(op_label(name, origins.get(name)), time) for name, time in shown]
     rest = [times[name] for name in ordered[SHOWN_OPS:]]
     if rest:
         shown.append((f"{len(rest)} more", plain_sum(rest)))
@@ -78,7 +83,7 @@ def _times(times: Mapping[str, float], step_ms: float) -> str:
         (name, milliseconds(time), _share(time / step_ms) or "" if step_ms else "")
         for name, time in shown
     ]
-    return table(rows)
+    return table(rows, LONGEST_LABEL)
 
 
 def _ms(value: float | None) -> str | None:

@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Explanation, OpChange, Part
+from ci_score.model.explanation import Contribution, Explanation, OpChange, Part
 from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of, time_change
+from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged
 from ci_score.report import words
+from ci_score.report.kernel_names import op_label
 from ci_score.report.sentences import (
     acceptance_notices,
     accepted_words,
@@ -120,6 +122,17 @@ def changed_ops(explanation: Explanation) -> list[OpChange]:
     """The ops that are worth a line beside the change of the step."""
     least = LEAST_SHARE_OF_OP * abs(explanation.delta_ms)
     return [op for op in explanation.ops if abs(op.delta_ms) >= least]
+
+
+def place_label(place: Contribution) -> str:
+    """The name of a phase, an op or a layer whose time changed."""
+    return op_label(place.name) if place.kind == "op" else place.name
+
+
+def origin_of(case: Judged, op: str) -> OpOrigin | None:
+    """Where all launches of an op come from, if the record tells it."""
+    detail = case.op_details.get(op)
+    return detail.origin if detail else None
 
 
 # --- the reasons beside the numbers ---------------------------------------------------------------

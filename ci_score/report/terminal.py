@@ -10,6 +10,7 @@ from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Verdict
 from ci_score.report import rows, words
 from ci_score.report.headlines import headline
+from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
 
 # The longest text of a cell is the reason why a metric was not compared.
@@ -107,9 +108,11 @@ def _case(case: Judged, record: Record) -> Iterable[str]:
     yield from (f"To try: {line(advice)}" for advice in words.to_try(case))
     if case.scorecard.hotspot_ops:
         hottest = [
-            (name, milliseconds(ms), f"{pct:.1f} %") for name, ms, pct in case.scorecard.hotspot_ops
+            (op_label(name, rows.origin_of(case, name)), milliseconds(ms), f"{pct:.1f} %")
+            for name, ms, pct in case.scorecard.hotspot_ops
         ]
-        yield "Hotspots\n" + table([("op", "time", "share of op time"), *hottest])
+        columns = ("op", "time", "share of op time")
+        yield "Hotspots\n" + table([columns, *hottest], LONGEST_LABEL)
     yield from _notes(rows.notes(case))
 
 
@@ -135,7 +138,7 @@ def _where(case: Judged) -> Iterable[str]:
         places = common_places(case.contributions)
         yield f"Where the time changed most{words.if_unproven(case)}\n" + table(
             (
-                f"{part.kind} {part.name}",
+                f"{part.kind} {rows.place_label(part)}",
                 milliseconds(part.base_ms),
                 milliseconds(part.head_ms),
                 delta_at(part.delta_ms, places),
@@ -148,10 +151,10 @@ def _notes(notes: Sequence[str]) -> list[str]:
     return ["Notes\n" + "\n".join(f"  - {line(note)}" for note in notes)] if notes else []
 
 
-def table(rows: Iterable[Sequence[str]]) -> str:
+def table(rows: Iterable[Sequence[str]], widest: int = WIDEST) -> str:
     """Aligned columns, indented by two."""
     cells = [
-        [*(line(cell, WIDEST) for cell in row[:-1]), line(row[-1], WIDEST_LAST)] for row in rows
+        [*(line(cell, widest) for cell in row[:-1]), line(row[-1], WIDEST_LAST)] for row in rows
     ]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = (

@@ -24,7 +24,7 @@ from ci_score.model.environment import Environment
 from ci_score.model.lists import some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
-from ci_score.model.record import MOST_LAUNCHES
+from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
@@ -181,9 +181,25 @@ def _described(name: str, profiled: _Profiled, wrong_partner: str | None) -> Cas
         profiled.profile,
         problem=quoted(wrong) if wrong else missing,
         notes=(*_unreadable(wrong_partner), *profiled.sidecar.notes),
+        launches=tuple(_logged_runs(profiled.profile)),
         measurement=_digest(data) if profiled.has_files else None,
         environment=profiled.sidecar.environment,
     )
+
+
+def _logged_runs(profile: Profile) -> Iterator[LaunchNumbers]:
+    """The runs of several logs of a trainer, each a launch of the head."""
+    for number, run in enumerate(profile.runs):
+        values = {
+            "step_time_ms": run.step_ms or None,
+            "throughput_tok_s": run.throughput_tok_s,
+            "peak_memory_gb": run.peak_memory_gb,
+        }
+        yield LaunchNumbers(
+            launch=number,
+            values={name: value for name, value in values.items() if value is not None},
+            timed_steps=run.steps,
+        )
 
 
 def _timed(

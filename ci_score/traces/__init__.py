@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ci_score.traces.formats import read_profile as read_profile
     from ci_score.traces.formats.log_text import outer_keys as outer_keys
     from ci_score.traces.formats.reference import normalised as normalised
+    from ci_score.traces.formats.refusals import is_nsight_report as is_nsight_report
     from ci_score.traces.merge import profile_of as profile_of
     from ci_score.traces.parallel import Problem as Problem
     from ci_score.traces.parallel import processes as processes
@@ -28,6 +29,7 @@ else:
         formats=("FORMATS", "can_lie_beside", "read_profile"),
         formats__log_text=("outer_keys",),
         formats__reference=("normalised",),
+        formats__refusals=("is_nsight_report",),
         merge=("profile_of",),
         parallel=("Problem", "processes", "read_all"),
         source=("UNPACKED_LIMIT", "ProfileSource"),

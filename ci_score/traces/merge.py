@@ -14,8 +14,9 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.model.lists import some_of
-from ci_score.model.profile import MOST_RANKS, Phase, Profile, RankWork
+from ci_score.model.profile import MOST_RANKS, MOST_RUNS, Phase, Profile, RankWork, RunTime
 from ci_score.model.sums import plain_sum
+from ci_score.traces.beside import without_tables_of_steps
 from ci_score.traces.formats import can_lie_beside
 from ci_score.traces.parallel import Problem
 from ci_score.traces.source import ProfileSource
@@ -36,7 +37,7 @@ _RANK_IN_NAME = re.compile(r"(?i)(?:^|[^a-z])rank[-_]?(\d{1,6})(?!\d)")
 # `PyTorch profiler (Kineto), schema 1` and another schema are one tool, and so are two versions.
 _VERSION = re.compile(r",| v?\d| \+ ")
 # What is told of a file as a whole, and not a number of its step.
-_NO_NUMBERS = frozenset({"rank", "ranks", "sources", "notes", "unusable"})
+_NO_NUMBERS = frozenset({"rank", "ranks", "runs", "sources", "notes", "unusable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,32 @@ def profile_of(
     if not profiles:
         raise _nothing_left(strays)
     one = merged(profiles)
-    left_out = (f"{stray.source} was left out: {stray.found}." for stray in strays)
-    return one.but(notes=(*one.notes, *left_out)) if strays else one
+    return one.but(notes=(*one.notes, *_left_out(strays))) if strays else one
+
+
+def _left_out(strays: Sequence[Problem]) -> Iterable[str]:
+    """A note a file; where there are many, a note a kind."""
+    if len(strays) <= NAMED_STRAYS:
+        yield from (f"{stray.source} was left out: {stray.found}." for stray in strays)
+        return
+    kinds: dict[str, list[str]] = {}
+    for stray in strays:
+        kinds.setdefault(stray.found, []).append(stray.source)
+    for found, names in kinds.items():
+        yield f"{len(names)} files were left out ({found}): {_listed(names)}."
 
 
 def _nothing_left(strays: list[Problem]) -> BadInputError:
     if len(strays) == 1:
         return strays[0].error()
     listed = "; ".join(f"{stray.source} is {stray.found}" for stray in strays[:NAMED_STRAYS])
+    expected = {stray.expected for stray in strays}
     return BadInputError(
         "profiles",
         found=f"{len(strays)} files and no profile ({listed})",
-        expected="a profile that `ci-score formats` lists",
+        expected=expected.pop()
+        if len(expected) == 1
+        else "a profile that `ci-score formats` lists",
     )
 
 
@@ -92,6 +107,7 @@ def merged(files: Sequence[tuple[str, Profile]]) -> Profile:
     one run the newest serves.
     """
     files, older = without_older_states(files)
+    files, tables = without_tables_of_steps(files)
     usable = [(name, profile) for name, profile in files if profile.unusable is None]
     if not usable:
         return files[0][1]
@@ -104,9 +120,9 @@ def merged(files: Sequence[tuple[str, Profile]]) -> Profile:
         by_rank.setdefault(_rank(name, profile), []).append(_Part(name, profile))
     ranks = {rank: _of_captures(captures) for rank, captures in by_rank.items()}
     one = _of_ranks(ranks) if len(ranks) > 1 else next(iter(ranks.values()))
-    if not (older or left_out):
+    if not (older or tables or left_out):
         return one
-    return one.model_copy(update={"notes": (*one.notes, *older, *left_out)})
+    return one.model_copy(update={"notes": (*one.notes, *older, *tables, *left_out)})
 
 
 def _rank(name: str, profile: Profile) -> int | None:
@@ -216,10 +232,28 @@ def _of_captures(captures: list[_Part]) -> Profile:
             tuple(time for profile in profiles for time in profile.step_times_ms),
             f"of {count} captures, one after the other",
         ),
+        "runs": (_runs_of(profiles), ""),
         **_of_all(captures),
     }
     notes = (f"{count} captures: {_span(steps)} a step.",)
     return _put_together(ordered[count // 2], captures, own, notes)
+
+
+def _runs_of(profiles: Sequence[Profile]) -> tuple[RunTime, ...]:
+    """A trainer's log is a run; what a profiler captured may be parts of one."""
+    if any(profile.timed_by != "the trainer's log" for profile in profiles):
+        return ()
+    runs = [run for profile in profiles for run in profile.runs or (_run_of(profile),)]
+    return tuple(runs[:MOST_RUNS])
+
+
+def _run_of(profile: Profile) -> RunTime:
+    return RunTime(
+        steps=profile.steps,
+        step_ms=profile.avg_step_ms,
+        throughput_tok_s=profile.throughput_tok_s,
+        peak_memory_gb=profile.peak_memory_gb,
+    )
 
 
 def _mean_throughput(profiles: Sequence[Profile]) -> tuple[float | None, str]:

@@ -12,13 +12,14 @@ from pathlib import Path
 from ci_score.errors import BadInputError, NoSuchFileError
 from ci_score.model.profile import Profile
 from ci_score.traces.formats import read_profile
-from ci_score.traces.source import GZIP_MAGIC, ProfileSource
+from ci_score.traces.packing import MAGIC_BYTES, is_packed
+from ci_score.traces.source import ProfileSource
 
 # Forking and sending profiles back costs as much as reading this much, beside the largest file;
 # a process that begins anew and imports all costs so many times that.
 WORTH_A_PROCESS = 4 * 1024**2
 _COST = {"fork": 1, "spawn": 16}
-# A trace is some ten times as long as its gzip.
+# A trace is some ten times as long as when it is packed.
 _PACKED = 10
 _THREADS = Path("/proc/self/task")
 
@@ -93,11 +94,11 @@ def _size(source: ProfileSource) -> int:
     """About how much there is to read; what cannot be read says so later."""
     try:
         if source.path is None:
-            size, begin = len(source.data or b""), (source.data or b"")[: len(GZIP_MAGIC)]
+            size, begin = len(source.data or b""), (source.data or b"")[:MAGIC_BYTES]
         else:
             size = source.path.stat().st_size
             with source.path.open("rb") as stream:
-                begin = stream.read(len(GZIP_MAGIC))
+                begin = stream.read(MAGIC_BYTES)
     except OSError:
         return 0
-    return size * _PACKED if begin == GZIP_MAGIC else size
+    return size * _PACKED if is_packed(begin) else size

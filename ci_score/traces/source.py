@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from ci_score.errors import BadInputError, NoSuchFileError
+from ci_score.traces.packing import MAGIC_BYTES, CutError, NotUnpackedError, is_packed, unpacked
 
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
-GZIP_MAGIC = b"\x1f\x8b"
-GZIP_WBITS = 16 + zlib.MAX_WBITS
-PACKED_BYTES = 256 * 1024
 # What a file may unpack to. A trace of an hour is a few gigabytes; a bomb has no end.
 UNPACKED_LIMIT = 8 * 1024**3
 # What may be read at once, for formats that cannot be read in pieces.
@@ -29,7 +27,7 @@ class CutShortError(BadInputError):
 
     def __init__(self, source: str) -> None:
         super().__init__(
-            source, found="a gzip that is cut short or damaged", expected="a whole gzip"
+            source, found="a packed file that is cut short or damaged", expected="a whole one"
         )
 
 
@@ -41,6 +39,8 @@ class ProfileSource:
     path: Path | None = None
     data: bytes | None = None
     unpacked_limit: int = UNPACKED_LIMIT
+    # What the user calls a step, where a reader finds several names that may be one.
+    step_name: re.Pattern[str] | None = None
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first bytes, unpacked: enough to know the format."""
@@ -49,15 +49,12 @@ class ProfileSource:
     def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
         """The unpacked bytes, in pieces of `size`.
 
-        A gzip that is cut short gives every byte there is, and then raises CutShortError: a reader
-        that can use a part keeps it and says so.
+        A packed file that is cut short gives every byte there is, and then raises CutShortError: a
+        reader that can use a part keeps it and says so.
         """
         total = 0
         with self._raw() as stream:
-            begin = stream.read(len(GZIP_MAGIC))
-            stream.seek(0)
-            read = self._unpacked if begin == GZIP_MAGIC else self._plain
-            for piece in read(stream, size):
+            for piece in self._pieces(stream, size):
                 total += len(piece)
                 if total > self.unpacked_limit:
                     raise BadInputError(
@@ -75,7 +72,7 @@ class ProfileSource:
         return data
 
     def whole_or_cut(self, limit: int = WHOLE_LIMIT) -> tuple[bytes, bool]:
-        """All of it, or all there is of a gzip that is cut short or damaged; and which it is."""
+        """All of it, or all there is of one that is cut short or damaged; and which it is."""
         chunks, total = [], 0
         try:
             for chunk in self.chunks():
@@ -105,7 +102,7 @@ class ProfileSource:
 
     def _packed(self) -> bool:
         with self._raw() as stream:
-            return stream.read(2) == GZIP_MAGIC
+            return is_packed(stream.read(MAGIC_BYTES))
 
     def _raw(self) -> IO[bytes]:
         if self.data is not None:
@@ -123,31 +120,18 @@ class ProfileSource:
                 self.name, found=f"a file that cannot be read ({error.strerror})", expected="a file"
             ) from None
 
-    def _plain(self, stream: IO[bytes], size: int) -> Iterator[bytes]:
-        while chunk := stream.read(size):
-            yield chunk
-
-    def _unpacked(self, stream: IO[bytes], size: int) -> Iterator[bytes]:
-        """The bytes of one gzip after the other; the gzip module would keep back those of a cut."""
-        unpacker = zlib.decompressobj(wbits=GZIP_WBITS)
-        packed, piece = b"", b""
-        while packed := packed or stream.read(PACKED_BYTES):
-            if unpacker.eof:
-                packed = packed.lstrip(b"\0")
-                if packed:
-                    unpacker = zlib.decompressobj(wbits=GZIP_WBITS)
-                continue
-            try:
-                piece += unpacker.decompress(packed, size - len(piece))
-            except zlib.error:
-                break
-            packed = unpacker.unconsumed_tail or unpacker.unused_data
-            if len(piece) == size:
-                yield piece
-                piece = b""
-        if not packed:
-            piece += unpacker.flush()
-        if piece:
-            yield piece
-        if packed or not unpacker.eof:
-            raise CutShortError(self.name)
+    def _pieces(self, stream: IO[bytes], size: int) -> Iterator[bytes]:
+        begin = stream.read(MAGIC_BYTES)
+        stream.seek(0)
+        if not is_packed(begin):
+            while chunk := stream.read(size):
+                yield chunk
+            return
+        try:
+            yield from unpacked(stream, begin, size)
+        except CutError:
+            raise CutShortError(self.name) from None
+        except NotUnpackedError as error:
+            raise BadInputError(
+                self.name, found=f"a file {error}", expected="a gzip, or `zstd` without --long"
+            ) from None

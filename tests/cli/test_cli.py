@@ -379,9 +379,9 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "empty-gzip": (gzip.compress(b""), "an empty file"),
     "cut-gzip": (
         gzip.compress(b'{"steps": 1}' + b" " * 500_000)[:-100],
-        "a gzip that is cut short",
+        "a packed file that is cut short",
     ),
-    "damaged-gzip": (b"\x1f\x8b\x08garbage", "a gzip that is cut short or damaged"),
+    "damaged-gzip": (b"\x1f\x8b\x08garbage", "a packed file that is cut short or damaged"),
     "utf-8": (b'{"bottleneck": "\xff"}', "not JSON"),
     "list": (b"[]", "JSON of no profiler"),
     "other-json": (b'{"name": "x"}', "JSON of no profiler"),

@@ -67,7 +67,8 @@ def test_normalised__reads_back_equal() -> None:
 def test_formats__say_what_took_the_times() -> None:
     """Times are compared only with times of the same source; the reference's profile tells none."""
     runtime = ("canary", "parity-profile", "apr", "step-profiler", "text-table", "log")
-    others = {"trainer-state": "the trainer's log", "normalised": None, "reference": None}
+    logs = dict.fromkeys(("trainer-state", "megatron-golden", "training-log"), "the trainer's log")
+    others = {**logs, "normalised": None, "reference": None}
     for name, data in valid_files().items():
         told = "the runtime itself" if name in runtime else others.get(name, "a profiler")
         assert read_profile(source(data)).timed_by == told

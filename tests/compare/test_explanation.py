@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from ci_score.compare import Workload
 from ci_score.compare.causes import with_causes
+from ci_score.compare.changes import contributions
 from ci_score.compare.explanation import OVERLAP, explain, op_changes, stem, timeline_of
 from ci_score.compare.measuring import KEPT_OPS, measured_case
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.explanation import IDLE, REST, OpChange, Timeline
-from ci_score.model.profile import Layer, OpPlace, Phase, Profile, RankWork
+from ci_score.model.profile import Layer, OpOrigin, OpPlace, Phase, Profile, RankWork
 from ci_score.model.record import Judged, Measured
 from ci_score.model.stages import CaseInput
 from tests.builders import case, found, phase, profile
@@ -257,6 +258,51 @@ def test_ops__another_tile_is_another_name_of_the_same() -> None:
         "ampere_sgemm_128x64_nn": ("renamed", "ampere_sgemm_32x32_nn"),
         "norm": ("changed", None),
     }
+
+
+def test_ops__a_compilers_counter_makes_no_other_op() -> None:
+    """The same name first, then without the counter, in the order of the step."""
+    times = ("elementwise", 10.0, 1.0)
+    base = of_named({f"triton_poi_fused_add_{number}": times for number in (0, 1, 9)})
+    head = of_named({f"triton_poi_fused_add_{number}": times for number in (1, 2, 10)})
+    assert statuses(head, base) == {
+        "triton_poi_fused_add_1": ("changed", None),
+        "triton_poi_fused_add_2": ("changed", "triton_poi_fused_add_0"),
+        "triton_poi_fused_add_10": ("changed", "triton_poi_fused_add_9"),
+    }
+
+
+def test_ops__another_fusion_is_another_op() -> None:
+    """What is fused decides, and one more of the same is new."""
+    times = ("other", 10.0, 1.0)
+    base = of_named(
+        {"triton_poi_fused_add_0": times, "triton_red_fused_sum_1": ("reduce", 1.0, 1.0)}
+    )
+    head = of_named({"triton_poi_fused_add_1": times, "triton_poi_fused_add_2": times})
+    assert statuses(head, base) == {
+        "triton_poi_fused_add_1": ("changed", "triton_poi_fused_add_0"),
+        "triton_poi_fused_add_2": ("new", None),
+        "triton_red_fused_sum_1": ("gone", None),
+    }
+
+
+def test_contributions__follow_an_op_to_its_new_counter() -> None:
+    """It is one place of the change, and not one that came and one that went."""
+    base = of_ops(triton_red_fused_sum_3=("reduce", 1.0, 20.0))
+    head = of_ops(triton_red_fused_sum_4=("reduce", 1.0, 30.0))
+    [place] = contributions(head, base)
+    assert (place.name, place.base_ms, place.head_ms) == ("triton_red_fused_sum_4", 20.0, 30.0)
+
+
+def test_details__have_where_an_op_comes_from() -> None:
+    """The head's origin stands beside what changed."""
+    origin = OpOrigin(op="aten::mm", module="Linear")
+    ops = {GEMM: 10.0}
+    head = measured(avg_step_ms=100.0, ops=ops, op_origins={GEMM: origin})
+    base = measured(avg_step_ms=100.0, ops=ops)
+    assert head.op_details[GEMM].origin == origin
+    assert change(head, base, GEMM).origin == origin
+    assert change(base, of_ops(another=("gemm", 1.0, 1.0)), GEMM).origin is None
 
 
 def test_ops__of_one_kind_in_one_place_are_the_same() -> None:

@@ -55,7 +55,7 @@ ROOMS: tuple[Room, ...] = (
             "model",
             "files",
         ),
-        touches=_knows("os", "sys", "time", "datetime", "click", "signal"),
+        touches=_knows("os", "sys", "time", "datetime", "click", "signal", "subprocess"),
     ),
     Room(
         "run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,19 +11,21 @@ from typing import Any
 import pytest
 
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
+from ci_score.compare import Workload, measured_case
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
 from ci_score.model.conversation import Comment, Comments
+from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged
-from ci_score.model.stages import BaselineMissing
+from ci_score.model.stages import BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
-from ci_score.report import rows
+from ci_score.report import render, rows
 from ci_score.report.headlines import headline, worst_first
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.numbers import delta_at
 from ci_score.report.terminal import parity_text, report_text
-from tests.builders import case, found, on, record, runtime, scorecard
+from tests.builders import case, found, on, profile, record, runtime, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.verdicts import judged_case
 
@@ -266,3 +269,18 @@ def test_report__without_a_judgement_of_its_own_says_what_would_give_one() -> No
         assert "The baseline also has the case llama" in text
         assert "What would give a verdict" in text
         assert "missing because" in text
+
+
+@pytest.mark.parametrize("style", ["markdown", "html", "terminal"])
+def test_report__names_an_op_with_where_it_comes_from(style: str) -> None:
+    """The module and the operator stand before the short name; all three are a stranger's text."""
+    kernel = "void at::native::softmax_warp_forward<float, 10>(float*)"
+    origins = {kernel: OpOrigin(op=f"aten::{HOSTILE}", module="Attention")}
+    layer = {"layer": 0, "fwd_ms": 1, "bwd_ms": 2, "ops": {kernel: 4.0}}
+    of_kernel = profile(per_layer=[layer], op_origins=origins)
+    read = measured_case(CaseInput("training", of_kernel), Workload())
+    text = render(record(Judged.of(read)), style)
+    assert "softmax_warp_forward<float, 10>" in html.unescape(text)
+    assert "Attention · aten::" in text
+    assert "at::native" not in text
+    assert "<img" not in text or style != "html"

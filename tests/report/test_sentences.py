@@ -36,6 +36,7 @@ LISTS: Mapping[str, tuple[str | float, ...]] = {
     "keys": ("accelerator",),
     "kinds": ("gemm", "norm"),
     "metrics": ("mfu",),
+    "origin": ("Attention", "aten::softmax"),
     "not_tried": ("[model]", "environment.match"),
     "ops": ("gemm",),
     "parts": ("forward", "idle"),

@@ -22,7 +22,7 @@ from ci_score.model.explanation import (
     StepSpread,
     Timeline,
 )
-from ci_score.model.profile import OpWork, RankWork
+from ci_score.model.profile import OpOrigin, OpWork, RankWork
 from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.record import (
     BaselineUsed,
@@ -101,6 +101,7 @@ EXPLANATION = Explanation(
             kind=f"{WORDS} kind",
             status="renamed",
             was=f"{WORDS} was",
+            origin=OpOrigin(op=f"{WORDS} operator", module=f"{WORDS} module"),
             base_ms=109.0,
             head_ms=110.0,
             base_count=111.0,
@@ -180,7 +181,11 @@ FULL = Judged(
     ops_left_out=11,
     op_details={
         f"{NAME} op": OpDetail(
-            kind=f"{NAME} kind", count=13.0, order=14, phases={f"{NAME} phase": WORK}
+            kind=f"{NAME} kind",
+            count=13.0,
+            order=14,
+            phases={f"{NAME} phase": WORK},
+            origin=OpOrigin(op=f"{NAME} operator", module=f"{NAME} module"),
         )
     },
     categories={f"{NAME} kind": WORK},
@@ -195,7 +200,7 @@ FULL = Judged(
             rank=15,
             step_ms=309.0,
             own_ms=310.0,
-            compute_ms=324.0,
+            compute_ms=310.5,
             exposed_communication_ms=311.0,
             peak_memory_gb=312.0,
         ),
@@ -261,6 +266,8 @@ NAMES = {
     "ops{}",
     "op_details{}",
     "op_details.kind",
+    "op_details.origin.op",
+    "op_details.origin.module",
     "op_details.phases{}",
     "categories{}",
     "idle_ranges{}",

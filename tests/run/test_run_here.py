@@ -19,6 +19,7 @@ from ci_score.report.sentences import sentence
 from ci_score.run.case_files import files_of_artifact
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
+from tests.builders.traces.training_log import ARGUMENTS, megatron
 from tests.builders.traces.upstream import V2
 
 Out = pytest.CaptureFixture[str]
@@ -369,6 +370,39 @@ def test_timing__of_one_source_is_compared(here: Path, capsys: Out) -> None:
     assert execute(["convert", str(here / "out"), "--json", "-o", converted]) == 0
     assert execute(["run"]) == 1
     assert "timed by the trainer's log" in capsys.readouterr().out
+
+
+def log_runs(here: Path, *step_ms: float) -> None:
+    """Leaves a log of each run, and of the process that prints no steps."""
+    for number, ms in enumerate(step_ms):
+        times = {1: 9000.0, 2: 4600.0, **dict.fromkeys(range(3, 23), ms)}
+        write(here / "out" / f"run-{number}.log", megatron(times))
+    write(here / "out" / "stderr.log", ARGUMENTS)
+
+
+def test_logs__each_is_a_launch(here: Path, capsys: Out) -> None:
+    """Repeats of a run say how far it varies, like launches that were measured."""
+    log_runs(here, 200.0, 202.0, 198.0)
+    assert execute(["run", "--profiles", "out"]) == 0
+    (found,) = left(here).cases
+    assert [one.values["step_time_ms"] for one in found.launches] == [200.0, 202.0, 198.0]
+    assert [one.timed_steps for one in found.launches] == [20] * 3
+    assert found.environment.timing == "by the trainer's log"
+    assert found.launches[0].values["throughput_tok_s"] == pytest.approx(64 * 4096 / 0.2 / 16)
+    assert "stderr.log was left out" in " ".join(found.scorecard.notes)
+    log_runs(here, 260.0, 262.0, 258.0)
+    assert execute(["run", "--profiles", "out"]) == 1
+    assert "timed by the trainer's log" in capsys.readouterr().out
+
+
+def test_logs__beside_measurements_only_explain(here: Path) -> None:
+    """What was measured is judged, as beside any profile."""
+    log_runs(here, 200.0, 202.0)
+    write(here / "m.jsonl", launches({"launch": 0, "step_ms": [150.0] * 20}))
+    assert execute(["run", "--profiles", "out", "--measurements", "m.jsonl"]) == 0
+    (found,) = left(here).cases
+    assert found.environment.timing == "unprofiled"
+    assert [one.values["step_time_ms"] for one in found.launches] == [150.0]
 
 
 def test_measurements__make_no_doubts_of_a_profile(here: Path) -> None:

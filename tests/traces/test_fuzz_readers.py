@@ -25,12 +25,11 @@ from ci_score.traces.formats import FORMATS, read_profile
 from ci_score.traces.formats.reference import normalised
 from ci_score.traces.source import ProfileSource
 from tests.builders.traces.jax import field
-from tests.builders.traces.nsight import TABLES
 from tests.builders.traces.valid_files import valid_files
 
 FILES = valid_files()
-JSON = ("canary", "parity-profile", "apr", "trainer-state", "rocprof", "jax-trace", "kineto",
-        "reference", "normalised")  # fmt: skip
+JSON = ("canary", "parity-profile", "apr", "trainer-state", "megatron-golden", "rocprof",
+        "ascend", "jax-trace", "kineto", "reference", "normalised")  # fmt: skip
 # A file of some kilobytes takes milliseconds and kilobytes.
 LONGEST_S = 10.0
 MOST_BYTES = 24 * 1024**2
@@ -189,7 +188,8 @@ SQL_VALUES = st.one_of(
 def change(database: sqlite3.Connection, table: str, draw: Draw) -> None:
     """Makes something of a table that no profiler writes."""
     how = draw(st.sampled_from(["update", "update", "drop", "view", "rename"]))
-    column = draw(st.sampled_from(TABLES[table].split(", "))).split()[0]
+    columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+    column = draw(st.sampled_from(columns))
     if how == "update":
         some = draw(st.sampled_from(["1", "rowid = 1", "rowid % 3 = 0"]))
         query = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {some}"  # noqa: S608 - our names
@@ -204,11 +204,12 @@ def change(database: sqlite3.Connection, table: str, draw: Draw) -> None:
             database.execute(f"CREATE VIEW {table} AS SELECT 1 AS {column}")
 
 
+@pytest.mark.parametrize("name", ["nsight", "rocpd"])
 @given(st.data())
-def test_fuzz__database(data: st.DataObject) -> None:
+def test_fuzz__database(name: str, data: st.DataObject) -> None:
     """Values of other types in any column, tables that are missing, renamed or views."""
     with closing(sqlite3.connect(":memory:")) as database:
-        database.deserialize(FILES["nsight"])
+        database.deserialize(FILES[name])
         tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master")]
         some = st.lists(st.sampled_from(tables), min_size=1, max_size=3, unique=True)
         for table in data.draw(some):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.device_steps import UNKNOWN, DeviceEvents
-from ci_score.traces.engine.idle_causes import HostActivity, idle_causes
+from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
+from ci_score.traces.engine.gaps import HostActivity, idle_time
 from ci_score.traces.formats import kineto
 from ci_score.traces.source import ProfileSource
 
@@ -27,8 +27,8 @@ def device(*events: tuple[int, int, int]) -> DeviceEvents:
 
 
 def causes(events: DeviceEvents, host: HostActivity = HostActivity()) -> dict[str, float]:  # noqa: B008 - frozen
-    found = idle_causes(events, [(0, 10_000 * US)], host, US)
-    return {cause: ticks / US for cause, ticks in found.items() if ticks}
+    found = idle_time(events, [(0, 10_000 * US)], host, US)
+    return {cause: ticks / US for cause, ticks in found.causes.items() if ticks}
 
 
 def spans(*pairs: tuple[int, int]) -> list[tuple[float, float]]:
@@ -71,8 +71,8 @@ def test_idle__the_device_s_own_pauses_do_not_count() -> None:
 def test_idle__only_within_the_periods() -> None:
     """Before the first step's end and after the last's is no time of a step."""
     events = device((0, 100, 0), (400, 500, 390), (900, 1000, 890))
-    found = idle_causes(events, [(500 * US, 1000 * US)], HostActivity(), US)
-    assert found["launching"] == 400 * US
+    found = idle_time(events, [(500 * US, 1000 * US)], HostActivity(), US)
+    assert found.causes["launching"] == 400 * US
 
 
 def test_idle__of_nothing() -> None:
@@ -157,11 +157,8 @@ def test_kineto__counts_ops_by_phase_in_the_order_of_the_step() -> None:
     profile = read([each for number in range(3) for each in step_of_host(1000.0 * number, number)])
     assert list(profile.op_counts.items()) == [(GEMM, 2.0), (ADD, 2.0)]
     assert profile.op_kinds == {GEMM: "gemm", ADD: "elementwise"}
-    counts = {
-        phase: {op: work.count for op, work in ops.items()}
-        for phase, ops in profile.phase_ops.items()
-    }
-    assert counts == {"forward": {GEMM: 1.0, ADD: 2.0}, "unannotated": {GEMM: 1.0}}
+    counts = {(place.phase, place.op): place.count for place in profile.op_places}
+    assert counts == {("forward", GEMM): 1.0, ("forward", ADD): 2.0, (None, GEMM): 1.0}
 
 
 def test_kineto__another_thread_s_waiting_is_no_cause() -> None:

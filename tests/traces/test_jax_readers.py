@@ -88,7 +88,7 @@ def test_jax__on_a_cpu_times_are_the_hosts() -> None:
     assert (profile.steps, profile.avg_step_ms) == (4, 8.0)
     assert profile.ops == {"dot.3": pytest.approx(2.0)}
     assert profile.device_busy_ms is None
-    assert any("no device" in note for note in profile.notes)
+    assert any("no kernels" in note for note in profile.notes)
 
 
 def test_jax__neither_device_nor_steps_is_unusable() -> None:
@@ -259,8 +259,13 @@ def test_samples__jax_on_a_cpu() -> None:
     starts = [each["ts"] for each in events if each.get("name") == "train"]
     assert profile.steps == len(starts) == 10
     assert profile.avg_step_ms == pytest.approx((starts[-1] - starts[0]) / 9 / 1000)
-    ops = sum(each["dur"] for each in events if "hlo_op" in each.get("args", {}))
-    assert sum(profile.ops.values()) == pytest.approx(ops / 10 / 1000, rel=0.001)
+    # When the last step ends is not known, so neither its time counts nor its operations.
+    ops = sum(
+        each["dur"]
+        for each in events
+        if "hlo_op" in each.get("args", {}) and each["ts"] < starts[-1]
+    )
+    assert sum(profile.ops.values()) == pytest.approx(ops / 9 / 1000, rel=0.001)
 
 
 def test_samples__a_convolution_on_eight_mi300() -> None:

@@ -169,7 +169,7 @@ def test_step_profiler__a_gzip_that_was_cut_short_keeps_what_it_has() -> None:
     packed = gzip.compress((LINES + json.dumps(V2) + "\n" + noise).encode())
     profile = read(packed[: len(packed) // 2])
     assert times(profile) == {"h2d": 5.0, "forward": 40.0}
-    assert said(profile, "gzip is cut short")
+    assert said(profile, "file is cut short")
     with pytest.raises(BadInputError, match="cut short"):
         step_profiler.read(source(gzip.compress(json.dumps(V2).encode())[:-60]))
 

@@ -28,6 +28,7 @@ from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
 from ci_score.report.html.scale import UNITS
+from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
 from ci_score.report.sentences import sentence
 
@@ -146,7 +147,9 @@ def _view(
         layer_bars=figures.layer_bars(case.scorecard)
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,
-        layers=allowance.take(layers, LAYER_BYTES + _longest(layer.top_op for layer in layers)),
+        layers=allowance.take(
+            layers, LAYER_BYTES + _longest(op_label(layer.top_op) for layer in layers)
+        ),
         changed_ops=rows.changed_ops(case.explanation) if case.explanation else (),
         ranks=allowance.take(_ranks(case), RANK_BYTES),
         pairs=pairs,
@@ -180,7 +183,7 @@ def _course(course: Course, allowance: Allowance) -> CourseView:
 
 def _longest(names: Iterable[str]) -> int:
     """The characters of the longest name, as far as it is shown."""
-    return min(max(map(len, names), default=0), LONGEST_NAME)
+    return min(max(map(len, names), default=0), LONGEST_LABEL)
 
 
 def _ops(case: Judged) -> list[OpLine]:
@@ -195,7 +198,7 @@ def _ops(case: Judged) -> list[OpLine]:
         detail = case.op_details.get(name)
         lines.append(
             OpLine(
-                name=name,
+                name=op_label(name, detail.origin if detail else None),
                 kind=detail.kind if detail else "",
                 ms=times[name],
                 share=100.0 * times[name] / total if total else 0.0,
@@ -274,6 +277,8 @@ def _page() -> Template:
     )
     environment.filters.update(
         name=lambda value: plain(value, LONGEST_NAME),
+        op=lambda value, origin=None: plain(op_label(value, origin), LONGEST_LABEL),
+        label=lambda value: plain(value, LONGEST_LABEL),
         # Numbers and letters that figures made, which may be longer than any text.
         path=Markup,
         unbroken=_unbroken,

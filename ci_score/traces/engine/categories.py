@@ -66,7 +66,7 @@ _ROWS = (
     (
         "optimizer",
         (
-            r"multi_?tensor_?apply|fused_?(adam|sgd|lamb|adagrad)|adamw?(_|functor|kernel|math)"
+            r"multi_?tensor_?apply|aclnnforeach|fused_?(adam|sgd|lamb|adagrad)|adamw?(_|functor|kernel|math)"
             r"|sgd(_|functor|kernel|math)|(^|[^a-z])(lamb|lion|muon|adafactor)(_|functor|kernel|$)"
         ),
     ),
@@ -110,9 +110,30 @@ _ROWS = (
         r"reduce|topk|radix_?sort|devicescan|lookback_scan|(max|avg|average)_?pool|mlopooling",
     ),
     # Before elementwise, in whose templates ATen's copies run.
-    ("copy", r"copy|transpose|catarray|permute"),
+    ("copy", r"copy|transpose|transdata|tensormove|catarray|permute"),
     ("elementwise", r"elementwise|triton_poi|fill|[gs]elu|silu|relu|sigmoid|dropout"),
 )
+# Operators of the host have short names, which the rows of kernels do not know.
+_OPERATOR_ROWS = (
+    ("comm", r"^(c10d|nccl|gloo|record_param_comms)|all_?reduce|all_?gather|reduce_?scatter"),
+    ("attention", r"attention|_attn"),
+    ("optimizer", r"_fused_(adam|sgd|lamb|adagrad)|_foreach_|^optimizer"),
+    ("conv", r"conv(?!ert)"),
+    ("norm", r"_norm(_|$|backward)|normbackward"),
+    ("gemm", r"(^|::|_)(add|badd)?(b|m)?mm(_|$)|matmul|linear|einsum|addmv|^aten::(mv|dot|ger)$"),
+    ("softmax_loss", r"softmax|cross_entropy|nll_loss|_loss(_|$)"),
+    ("embedding", r"embedding|index|gather|scatter"),
+    ("copy", r"copy|::(_?to|clone|contiguous|cat|stack|_to_copy|transpose|permute)$"),
+    ("reduce", r"::(sum|mean|max|min|amax|amin|argmax|topk|sort|cumsum|norm)(_|$)|pool"),
+    (
+        "elementwise",
+        (
+            r"::_?(add|sub|mul|div|pow|neg|exp|log|sqrt|rsqrt|tanh|abs|where|clamp|masked_fill|fill"
+            r"|zero|bernoulli|silu|relu|sigmoid|threshold)(_|$)|elu|dropout"
+        ),
+    ),
+)
+_OPERATORS = tuple((category, re.compile(pattern)) for category, pattern in _OPERATOR_ROWS)
 _COMPILED = tuple((category, re.compile(pattern)) for category, pattern in _ROWS)
 
 _DIRECTIONS: tuple[tuple[Direction, re.Pattern[str]], ...] = (
@@ -130,6 +151,16 @@ def category_of(kernel_name: str) -> str:
         if pattern.search(name):
             return category
     return "other"
+
+
+@lru_cache(maxsize=4096)
+def category_of_operator(name: str) -> str:
+    """The category of an operator of the host, as `aten::addmm` is a product of matrices."""
+    lower = name.lower()
+    for category, pattern in _OPERATORS:
+        if pattern.search(lower):
+            return category
+    return category_of(name)
 
 
 @lru_cache(maxsize=4096)

@@ -6,8 +6,11 @@ and `others` must be such a list, and `union` makes one of anything.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import operator
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from math import inf
 
 Interval = tuple[float, float]
@@ -111,3 +114,50 @@ class Windows:
             if not begin <= time < end:
                 place, begin, end = self.around(time)
             yield place
+
+
+def is_sorted(times: Sequence[int]) -> bool:
+    """Whether no time is less than the one before it."""
+    return all(map(operator.le, times, islice(times, 1, None)))
+
+
+def members_of(
+    times: Sequence[int], windows: Sequence[Interval]
+) -> tuple[list[Sequence[int]], int]:
+    """The places of each window's times, and how many lie in none; of two, the later begun."""
+    if is_sorted(times):
+        return slices_of(times, windows)
+    members: list[array[int]] = [array("q") for _ in windows]
+    outside = 0
+    for place, window in enumerate(Windows(windows).places(times)):
+        if window < 0:
+            outside += 1
+        else:
+            members[window].append(place)
+    return list(members), outside
+
+
+def slices_of(times: Sequence[int], windows: Sequence[Interval]) -> tuple[list[Sequence[int]], int]:
+    """The same where times are sorted: each window's are one slice."""
+    slices: list[Sequence[int]] = []
+    next_begins = [*(begin for begin, _ in islice(windows, 1, None)), inf]
+    for (begin, end), limit in zip(windows, next_begins, strict=False):
+        first = bisect_left(times, begin)
+        slices.append(range(first, max(bisect_left(times, min(end, limit)), first)))
+    return slices, len(times) - sum(map(len, slices))
+
+
+def taken(column: array[int], places: Sequence[int]) -> array[int]:
+    """The values at these places."""
+    if isinstance(places, range):
+        return column[places.start : places.stop]
+    return array(column.typecode, map(column.__getitem__, places))
+
+
+def outermost(windows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The windows that lie in no other, sorted; two that merely overlap are both kept."""
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(windows, key=lambda window: (window[0], -window[1])):
+        if not kept or end > kept[-1][1]:
+            kept.append((start, end))
+    return kept

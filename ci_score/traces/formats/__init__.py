@@ -10,6 +10,7 @@ from typing import Any
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile, TimedBy
 from ci_score.traces.formats.log_text import outer_keys
+from ci_score.traces.formats.refusals import looks_like, refusal_of
 from ci_score.traces.source import ProfileSource
 
 
@@ -55,6 +56,12 @@ FORMATS: tuple[Format, ...] = (
         timed_by=None,
     ),
     Format(
+        "rocpd",
+        "rocprofv3's database (rocpd .db)",
+        "small databases of the schemas 3 and 4, after the code that writes them",
+        "rocpd",
+    ),
+    Format(
         "nsight",
         "Nsight Systems database (.sqlite)",
         "exports of 2022 and 2026 on H100, RTX 3080 and older; a minimal schema",
@@ -96,10 +103,29 @@ FORMATS: tuple[Format, ...] = (
         timed_by="the trainer's log",
     ),
     Format(
+        "megatron-golden",
+        "golden values of Megatron-LM's functional tests (JSON)",
+        "841 files of Megatron-LM's own tests, in the layouts of 2023 to 2026",
+        "megatron_golden",
+        timed_by="the trainer's log",
+    ),
+    Format(
         "rocprof",
         "rocprofv3 JSON",
         "a training run on an MI350X",
         "rocprof",
+    ),
+    Format(
+        "ascend",
+        "Ascend PyTorch Profiler (trace_view.json)",
+        "6 traces of a training on two NPUs, at three levels of detail, against their tables",
+        "ascend",
+    ),
+    Format(
+        "ascend-steps",
+        "Ascend PyTorch Profiler's table of steps (step_trace_time.csv)",
+        "10 tables of three versions, after the code that writes them",
+        "ascend_steps",
     ),
     Format(
         "jax-trace",
@@ -128,6 +154,13 @@ FORMATS: tuple[Format, ...] = (
         timed_by="the runtime itself",
     ),
     Format(
+        "training-log",
+        "the log of a run of Megatron-LM (also with DeepSpeed) or torchtitan",
+        "excerpts of 13 public logs of 2022 to 2026, and what the code of each version prints",
+        "training_log",
+        timed_by="the trainer's log",
+    ),
+    Format(
         "xplane",
         "JAX XPlane protobuf (.xplane.pb)",
         "an MI300 trace",
@@ -135,10 +168,10 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "log",
-        "a log of the reference runtime with a profile somewhere in it",
+        "a log with a profile of the reference runtime, or a training log, late in it",
         "1 real log",
         "canary:log",
-        timed_by="the runtime itself",
+        timed_by=None,
     ),
 )
 
@@ -148,13 +181,15 @@ def read_profile(source: ProfileSource) -> Profile:
     head = source.head()
     if not head.strip():
         raise BadInputError(source.name, found="an empty file", expected="a profile")
+    if (refusal := refusal_of(head)) is not None:
+        raise BadInputError(source.name, found=refusal.what, expected=refusal.instead)
     for row in FORMATS:
         if row.recognises(head):
             profile = row.read(source)
             return profile.model_copy(update={"timed_by": row.timed_by or profile.timed_by})
     raise BadInputError(
         source.name,
-        found=_of_another_command(head) or _looks_like(head),
+        found=_of_another_command(head) or looks_like(head),
         expected="a profile that `ci-score formats` lists",
     )
 
@@ -164,15 +199,28 @@ def can_lie_beside(source: ProfileSource) -> bool:
 
     Folders hold a README or a log, too. Text is a log only by the profile that is found in it.
     """
-    from ci_score.traces.formats import canary
+    from ci_score.traces.formats import canary, sqlite_file
 
     try:
         head = source.head()
     except BadInputError:
         return False
-    return canary.is_table_of_limits(head) or not any(
-        row.recognises(head) for row in FORMATS if row.name != "log"
-    )
+    if canary.is_table_of_limits(head) or refusal_of(head) is not None:
+        return True
+    if sqlite_file.is_database(head):
+        return _is_another_database(source)
+    return not any(row.recognises(head) for row in FORMATS if row.name != "log")
+
+
+def _is_another_database(source: ProfileSource) -> bool:
+    """Whether a database is whole, and has none of the tables that are read."""
+    from ci_score.traces.formats import nsight, rocpd, sqlite_file
+
+    try:
+        tables = sqlite_file.tables_of(source)
+    except BadInputError:
+        return False
+    return not (nsight.is_ours(tables) or rocpd.is_ours(tables))
 
 
 def _of_another_command(head: bytes) -> str:
@@ -184,21 +232,3 @@ def _of_another_command(head: bytes) -> str:
         ("runtime", "one side of a parity, which `ci-score parity` reads"),
     )
     return next((words for key, words in words if key in keys), "")
-
-
-def _looks_like(head: bytes) -> str:
-    """What a file of no format seems to be."""
-    text = head.lstrip(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"{", b"[")):
-        return "JSON of no profiler that is known"
-    if head.startswith((b"PK\x03\x04", b"\x7fELF", b"\x89PNG", b"%PDF")):
-        return "an archive, a program or a picture"
-    return "text of no profiler that is known" if _is_text(head) else "bytes of no known format"
-
-
-def _is_text(head: bytes) -> bool:
-    try:
-        head[:4096].decode()
-    except UnicodeDecodeError as error:
-        return error.start > 4000
-    return b"\0" not in head[:4096]

@@ -19,7 +19,7 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
 from ci_score.model.profile import Profile
 from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
-from ci_score.traces.formats import apr_profiler, step_profiler, text_table
+from ci_score.traces.formats import apr_profiler, step_profiler, text_table, training_log
 from ci_score.traces.formats.log_text import (
     Excerpt,
     find_object,
@@ -306,7 +306,10 @@ def recognises_log(head: bytes) -> bool:
 
 
 def read_log(source: ProfileSource) -> Profile:
-    """The last profile of a long log, whose beginning did not show one."""
+    """The last profile of a long log, whose beginning did not show one, or its training steps."""
+    trained = training_log.find(source)
+    if trained is not None:
+        return trained.but(timed_by="the trainer's log")
     text, notes = text_of(source)
     profile = _find_profile(text, source.name)
     if profile is None:
@@ -314,9 +317,9 @@ def read_log(source: ProfileSource) -> Profile:
             source.name,
             found="text without a profile",
             expected="a log with the JSON of step_profiler or apr_training_profiler in it, or with"
-            " the table of the Step Profiler",
+            " the table of the Step Profiler, or with the steps of Megatron-LM or torchtitan",
         )
-    return step_profiler.without_tokens(profile, notes)
+    return step_profiler.without_tokens(profile, notes).but(timed_by="the runtime itself")
 
 
 def _find_profile(log: bytes, name: str) -> Profile | None:

@@ -67,9 +67,9 @@ def profiler_start(*names: str) -> re.Pattern[bytes]:
 
 
 def text_of(source: ProfileSource) -> tuple[bytes, tuple[str, ...]]:
-    """All of a file, or what there is of a gzip that was cut short, which is then noted."""
+    """All of a file, or what there is of one that is packed and cut short, which is then noted."""
     data, is_cut = source.whole_or_cut()
-    note = "The gzip is cut short or damaged: what was printed after that is missing."
+    note = "The file is cut short or damaged: what was printed after that is missing."
     return data, (note,) if is_cut else ()
 
 

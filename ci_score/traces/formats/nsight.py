@@ -5,44 +5,41 @@ a number absent and a note, not an error. Times are nanoseconds. A kernel belong
 which it was launched; launches are found by correlation id within a process, because ids repeat
 between processes. A device of a process is one timeline, and the slowest speaks for the capture.
 
-The database is a stranger's. It is opened for reading alone, no name of it ever becomes part of a
-query, views and virtual tables are no tables, and a query that does not end is ended.
+The database is a stranger's: sqlite_file opens it, and no name of it becomes part of a query.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import sqlite3
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.device_steps import (
-    UNKNOWN,
-    Derived,
-    DeviceEvents,
-    Names,
-    Way,
-    derive,
-    one_step,
-    repeated_steps,
-    slowest,
+from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
+from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
+from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.formats.launcher import VARIABLES, place_in_job
+from ci_score.traces.formats.refusals import database_refusal
+from ci_score.traces.formats.sqlite_file import (
+    BATCH,
+    MOST_EVENTS,
+    Database,
+    is_database,
+    only_numbers,
+    opened,
 )
-from ci_score.traces.engine.host_ranges import MOST_RANGES, STEP_NAME, HostRanges
 from ci_score.traces.source import ProfileSource
 
-MAGIC = b"SQLite format 3\0"
-NANOSECONDS_PER_MS = 1e6
+NANOSECONDS_PER_MS = 1_000_000
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -70,176 +67,38 @@ _OWN_NAMES = {_MEMSET_NAME: "Memset", _GRAPH_NAME: "CUDA graph", _NO_NAME: "(no 
 
 _PUSH_POP, _START_END, _THREAD_NAME = 59, 60, 39
 
-MOST_EVENTS = 10_000_000
 MOST_THREAD_NAMES = 10_000
 MOST_DEVICES = 1024
-LONGEST_TEXT = 2**24
-_BATCH = 256
-# A writer may be about to finish.
-LOCK_SECONDS = 5.0
-# SQLite may take so many millions of instructions, and more for a big file: about a minute.
-_INSTRUCTIONS = 1_000_000
-_LEAST_BUDGET, _BUDGET_PER_MB = 500, 20
 # A launch has two rows in old exports; one with many is a mistake, or made to multiply.
 _MOST_MATCHES = 16
 
 
 def recognises(head: bytes) -> bool:
     """Whether it is a SQLite database at all; `read` looks whose."""
-    return head.startswith(MAGIC)
+    return is_database(head)
 
 
-def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profile:
-    """The profile in an Nsight Systems database; `step_name` is what the ranges of steps match."""
-    with source.on_disk() as path, _opened(path, source.name) as database:
-        _refuse_others(database)
-        with overflow_is_bad_input(source.name):
-            return _profile(database, step_name)
+def read(source: ProfileSource) -> Profile:
+    """The profile in an Nsight Systems database."""
+    with (
+        source.on_disk() as path,
+        opened(path, source.name, TABLES.__contains__) as database,
+        overflow_is_bad_input(source.name),
+    ):
+        if is_ours(database.columns):
+            return profile_of(_capture(database, source.step_name))
+        from ci_score.traces.formats import rocpd
+
+        # Its tables were not made in the first pages, which is all that recognising it looks at.
+        if rocpd.is_ours(database.strangers):
+            return rocpd.read(source)
+        refusal = database_refusal(database.strangers)
+        raise BadInputError(source.name, found=refusal.what, expected=refusal.instead)
 
 
-# --- the database -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """An open database, and which of our tables and columns it has."""
-
-    name: str
-    connection: sqlite3.Connection
-    columns: dict[str, frozenset[str]]
-    strangers: tuple[str, ...]
-
-    def has(self, table: str, *columns: str) -> bool:
-        """Whether the table is there, with these columns."""
-        return table in self.columns and self.columns[table].issuperset(columns)
-
-    def column(self, table: str, *names: str, otherwise: str = "NULL") -> str:
-        """The first of the columns that is there, for a query; `otherwise` where none is."""
-        return next((f"t.{name}" for name in names if self.has(table, name)), otherwise)
-
-    def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """One row after the other."""
-        for batch in self.batches(query, *values):
-            yield from batch
-
-    def batches(self, query: str, *values: object) -> Iterator[list[tuple[Any, ...]]]:
-        """Some rows at a time, so that no result is ever held."""
-        cursor = self.connection.execute(query, values)
-        while batch := cursor.fetchmany(_BATCH):
-            yield batch
-
-
-@contextmanager
-def _opened(path: Path, name: str) -> Iterator[Database]:
-    """The database, if nobody writes to it meanwhile."""
-    before = _state(path)
-    try:
-        with closing(
-            sqlite3.connect(_address(path), timeout=LOCK_SECONDS, uri=True, isolation_level=None)
-        ) as connection:
-            _guard(connection, before[0])
-            columns, strangers = _tables(connection)
-            yield Database(name, connection, columns, strangers)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        # The message of an error may itself quote the bytes of a damaged file.
-        raise _unreadable(name, error) from None
-    if _state(path) != before:
-        raise BadInputError(
-            name, found="a database that changed while it was read", expected="a finished export"
-        )
-
-
-@contextmanager
-def _only_numbers(database: Database) -> Iterator[None]:
-    """SQLite keeps any value in any column; a column of an array takes whole numbers alone."""
-    try:
-        yield
-    except (TypeError, OverflowError):
-        raise BadInputError(
-            database.name,
-            found="a table with something else where whole numbers belong",
-            expected="an export as Nsight Systems writes it",
-        ) from None
-
-
-def _address(path: Path) -> str:
-    """A URI for reading alone.
-
-    A database in WAL mode would get files beside it from its mere reader, unless it is declared
-    immutable; and that it may be only where no log holds a part of it.
-    """
-    with path.open("rb") as stream:
-        in_wal_mode = 2 in stream.read(20)[18:]
-    immutable = "&immutable=1" if in_wal_mode and not _logs(path) else ""
-    return f"{path.absolute().as_uri()}?mode=ro{immutable}"
-
-
-def _logs(path: Path) -> list[str]:
-    beside = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
-    return [log.name for log in beside if log.exists()]
-
-
-def _state(path: Path) -> tuple[int, int, list[str]]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, _logs(path)
-
-
-def _guard(connection: sqlite3.Connection, size: int) -> None:
-    """Limits, and a read transaction, so that all queries see the same."""
-    budget = iter(range(_LEAST_BUDGET + size * _BUDGET_PER_MB // 1_000_000))
-    connection.set_progress_handler(lambda: next(budget, None) is None, _INSTRUCTIONS)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
-        connection.execute(f"PRAGMA {setting}")
-    connection.execute("BEGIN")
-
-
-def _tables(
-    connection: sqlite3.Connection,
-) -> tuple[dict[str, frozenset[str]], tuple[str, ...]]:
-    """Which of our tables there are, with their columns, and some names of others.
-
-    Only a real table has a root page: a view or virtual table of the same name would run a
-    stranger's code.
-    """
-    found = connection.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 4096"
-    )
-    names = [str(name) for (name,) in found]
-    columns = {
-        table: frozenset(
-            str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})").fetchall()
-        )
-        for table in TABLES
-        if table in names
-    }
-    return columns, tuple(name for name in names if name not in columns)
-
-
-def _refuse_others(database: Database) -> None:
-    if any(database.has(table) for table in (KERNEL, STRINGS, RUNTIME, *EXPORTS)):
-        return
-    others = database.strangers
-    if any(table.startswith("rocpd_") for table in others):
-        found = "a rocpd database of rocprofv3"
-        expected = "its JSON (rocprofv3 --output-format json)"
-    else:
-        shown = ", ".join(ascii(table)[1:-1][:40] for table in others[:5])
-        found = f"a SQLite database with {f'the tables {shown}' if shown else 'no table'}"
-        expected = "an export of Nsight Systems (nsys export --type sqlite)"
-    raise BadInputError(database.name, found=found, expected=expected)
-
-
-def _unreadable(name: str, error: Exception) -> BadInputError:
-    text = ascii(str(error))[1:-1][:99]
-    if "locked" in text or "busy" in text or "readonly" in text or "unable to open" in text:
-        found = "a database that is being written, or was never closed"
-    elif "interrupted" in text:
-        found = "a database on which a query does not end"
-    else:
-        found = f"a damaged database ({text})"
-    return BadInputError(name, found=found, expected="a whole export of Nsight Systems")
+def is_ours(tables: Iterable[str]) -> bool:
+    """Whether a database with these tables is one of Nsight Systems."""
+    return any(table in (KERNEL, STRINGS, RUNTIME, *EXPORTS) for table in tables)
 
 
 # --- what the devices did -----------------------------------------------------------------------
@@ -253,14 +112,14 @@ _STREAMS = 2**_STREAM_BITS - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class GpuOfProcess:
     """A device of a process: a timeline of its own."""
 
     process: int
     device: int
 
     @classmethod
-    def of(cls, number: int) -> Lane:
+    def of(cls, number: int) -> GpuOfProcess:
         """The lane that a query numbered."""
         return cls(number >> _DEVICE_BITS, number & _DEVICES)
 
@@ -274,15 +133,15 @@ class Lane:
 
 
 @dataclass(slots=True)
-class Capture:
+class _Timelines:
     """The timelines of a capture, one for each device of each process, and what to say of them."""
 
-    lanes: dict[int, DeviceEvents]
+    events: dict[int, DeviceEvents]
     graphs: int
     notes: list[str]
 
 
-def _capture(database: Database) -> Capture:
+def _timelines_of(database: Database) -> _Timelines:
     notes: list[str] = []
     tables = {
         table: number
@@ -306,7 +165,7 @@ def _capture(database: Database) -> Capture:
             # Some launch has two rows, as in old exports: of those the earlier counts.
             query = _query(database, tables, joins, "e.number")
             lanes = _timelines(database, _matched_once(database, query), events)
-    return Capture(lanes or {}, counts.get(GRAPH, 0), notes)
+    return _Timelines(lanes or {}, counts.get(GRAPH, 0), notes)
 
 
 def _numbers(database: Database) -> dict[str, str]:
@@ -398,7 +257,7 @@ def _timelines(
         groups: dict[int, list[tuple[int, ...]]] = defaultdict(list)
         for row in batch:
             groups[row[0]].append(row)
-        with _only_numbers(database):
+        with only_numbers(database):
             for lane, group in groups.items():
                 _, starts, ends, names, launches, launched_at, *_ = zip(*group, strict=True)
                 lanes[lane].extend(starts, ends, names, (), launches, launched_at)
@@ -427,7 +286,7 @@ def _matched_once(database: Database, query: str) -> Iterator[list[tuple[Any, ..
                 expected="a launch once",
             )
         once.append(min(matches, key=itemgetter(-2)))
-        if len(once) == _BATCH:
+        if len(once) == BATCH:
             yield once
             once = []
     yield once
@@ -441,7 +300,7 @@ def _name_events(database: Database, lanes: Iterable[DeviceEvents]) -> Names:
     used = {key >> _STREAM_BITS for key in keys}
     texts = _own_names(used)
     if database.has(STRINGS, "id", "value"):
-        query = "SELECT id, substr(value, 1, 400) FROM StringIds"
+        query = "SELECT id, substr(value, 1, 65536) FROM StringIds"
         texts |= {number: str(text) for number, text in database.rows(query) if number in used}
     places = {
         key: names.place(texts.get(key >> _STREAM_BITS, f"kernel {key >> _STREAM_BITS}"))
@@ -462,24 +321,23 @@ def _own_names(used: Iterable[int]) -> dict[int, str]:
 # --- ranges: steps and phases -------------------------------------------------------------------
 
 
-def _annotations(database: Database, notes: list[str]) -> tuple[HostRanges, set[str]]:
-    """The ranges that people named, and the names of threads.
+def _add_ranges(database: Database, capture: Capture) -> set[str]:
+    """Adds the ranges that people named; the names of threads.
 
     What frameworks emit for every operator (`aten::mm, op_id = 3`) is left to SQLite to drop: there
     are more of those than of kernels.
     """
-    ranges = HostRanges()
     thread_names: set[str] = set()
     for kind, start, end, thread, domain, text in _range_rows(database):
         if kind == _THREAD_NAME:
             thread_names.update([text] if len(thread_names) < MOST_THREAD_NAMES else [])
             continue
-        with _only_numbers(database):
-            added = ranges.add(thread >> 24, (thread, domain), text, start, end)
+        with only_numbers(database):
+            added = capture.ranges.add(thread >> 24, (thread, domain), text, start, end)
         if not added:
-            notes.append(f"only the first {MOST_RANGES} ranges were looked at")
+            capture.notes.append(f"only the first {MOST_RANGES} ranges were looked at")
             break
-    return ranges, thread_names
+    return thread_names
 
 
 def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
@@ -501,66 +359,50 @@ def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
     )
 
 
-# --- the profile --------------------------------------------------------------------------------
+# --- the capture --------------------------------------------------------------------------------
 
 
-def _profile(database: Database, step_name: re.Pattern[str]) -> Profile:
-    capture = _capture(database)
-    tool = _tool(database)
-    names = _name_events(database, capture.lanes.values())
-    lanes = _lanes_with_kernels(capture, names)
-    if not lanes:
-        return Profile(
-            tool=tool,
-            notes=tuple(capture.notes),
-            unusable="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
-        )
-    ranges, thread_names = _annotations(database, capture.notes)
-    derived = [_derive(lane, events, names, ranges, step_name) for lane, events in lanes.items()]
-    chosen, spread = slowest(derived)
-    fields = dict(chosen.fields)
-    lane = list(lanes)[derived.index(chosen)]
-    gpu, gpu_notes = _gpus(database, list(lanes), lane)
-    memory = _peak_memory(database, lane)
+def _capture(database: Database, step_name: re.Pattern[str] | None) -> Capture:
+    timelines = _timelines_of(database)
+    capture = Capture(
+        _tool(database),
+        NANOSECONDS_PER_MS,
+        names=_name_events(database, timelines.events.values()),
+        ranges=HostRanges(step_name),
+        ranges_called="NVTX ranges",
+        needs_device="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
+        notes=[*timelines.notes, *_graph_notes(timelines)],
+    )
+    for number, events in sorted(timelines.events.items()):
+        gpu = GpuOfProcess.of(number)
+        capture.lanes.append(Lane(str(gpu), gpu.process, events, gpu.device))
+    thread_names = _add_ranges(database, capture)
+    capture.facts = lambda lanes, chosen: _facts(database, lanes, chosen, thread_names)
+    return capture
+
+
+def _facts(
+    database: Database, lanes: Sequence[Lane], chosen: Lane | None, thread_names: set[str]
+) -> Facts:
+    if chosen is None:
+        return Facts()
+    gpus = [GpuOfProcess(lane.process, int(lane.device or 0)) for lane in lanes]
+    own = GpuOfProcess(chosen.process, int(chosen.device or 0))
+    gpu, notes = _gpus(database, gpus, own)
+    memory = _peak_memory(database, own)
     if not memory:
-        gpu_notes.append("no peak memory: nsys profile --cuda-memory-usage=true records it")
-    processes = len({lane.process for lane in lanes})
-    job = _job(database, processes, thread_names)
-    notes = [*capture.notes, *_graph_notes(capture), *spread, *chosen.notes, *gpu_notes]
-    sources = {**fields.pop("sources"), **gpu.pop("sources"), **job.pop("sources")}
+        notes.append("no peak memory: nsys profile --cuda-memory-usage=true records it")
+    job = _job(database, len({lane.process for lane in lanes}), thread_names)
+    sources = {**gpu.pop("sources"), **job.pop("sources")}
     if memory:
         sources["peak_memory_gb"] = f"{MEMORY}: the most that was held of what it saw allocated"
-    return Profile(**fields, **gpu, **job, **memory, tool=tool, sources=sources, notes=tuple(notes))
+    return Facts({**gpu, **job, **memory}, sources, tuple(notes))
 
 
-def _lanes_with_kernels(capture: Capture, names: Names) -> dict[Lane, DeviceEvents]:
-    return {
-        Lane.of(lane): capture.lanes[lane]
-        for lane in sorted(capture.lanes)
-        if capture.lanes[lane].has_kernels(names)
-    }
-
-
-def _derive(
-    lane: Lane,
-    events: DeviceEvents,
-    names: Names,
-    ranges: HostRanges,
-    step_name: re.Pattern[str],
-) -> Derived:
-    """One device's numbers: by its process's ranges, else by what repeats, else as one step."""
-    marked = ranges.marked_steps(lane.process, step_name)
-    ways: list[Way] = []
-    if marked is not None:
-        ways.append(lambda events: (marked.steps("NVTX", events), marked.phases()))
-    ways += [ranges.unmarked(lane.process, find) for find in (repeated_steps, one_step)]
-    return derive(str(lane), events, names, ways, NANOSECONDS_PER_MS)
-
-
-def _graph_notes(capture: Capture) -> list[str]:
-    if not capture.graphs:
+def _graph_notes(timelines: _Timelines) -> list[str]:
+    if not timelines.graphs:
         return []
-    launches = f"{capture.graphs} launches of CUDA graphs were traced as a whole"
+    launches = f"{timelines.graphs} launches of CUDA graphs were traced as a whole"
     advice = "nsys profile --cuda-graph-trace=node records them"
     return [f"{launches}: their kernels are not in the export ({advice})"]
 
@@ -575,7 +417,7 @@ def _tool(database: Database) -> str:
 
 
 def _gpus(
-    database: Database, lanes: Sequence[Lane], chosen: Lane
+    database: Database, lanes: Sequence[GpuOfProcess], chosen: GpuOfProcess
 ) -> tuple[dict[str, Any], list[str]]:
     """What the devices are, as far as the export says which of its GPUs they were."""
     physical, known = _physical_gpus(database, lanes)
@@ -607,7 +449,9 @@ def _gpus(
     return fields, notes
 
 
-def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane, int], bool]:
+def _physical_gpus(
+    database: Database, lanes: Sequence[GpuOfProcess]
+) -> tuple[dict[GpuOfProcess, int], bool]:
     """The GPU behind a process's device number, and whether that is certain.
 
     Where each process sees only its own GPU, all of them call it 0.
@@ -622,7 +466,7 @@ def _physical_gpus(database: Database, lanes: Sequence[Lane]) -> tuple[dict[Lane
     return physical, in_table or len(set(physical.values())) == len(lanes)
 
 
-def _peak_memory(database: Database, lane: Lane) -> dict[str, float]:
+def _peak_memory(database: Database, lane: GpuOfProcess) -> dict[str, float]:
     """The most of the device's memory that the process held, of what was allocated meanwhile."""
     columns = ("start", "bytes", "memKind", "memoryOperationType")
     if not database.has(MEMORY, *columns, "globalPid", "deviceId"):
@@ -654,22 +498,9 @@ def _gpu_rows(database: Database) -> dict[int, tuple[str, int, int]]:
     }
 
 
-_RANKS = {
-    "rank": ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"),
-    "world_size": ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"),
-}
-
-
 def _job(database: Database, processes: int, thread_names: Iterable[str]) -> dict[str, Any]:
     """Rank and world size, as the launcher told the profiled process, or MPI named its thread."""
-    fields: dict[str, Any] = {"sources": {}}
-    told = _environment(database)
-    for name, variables in _RANKS.items():
-        variable = next((key for key in variables if told.get(key, "").isdecimal()), None)
-        value = int(told[variable][:9]) if variable else 0
-        if variable and (name == "rank" or value):
-            fields[name] = value
-            fields["sources"][name] = f"{variable} of the profiled process"
+    fields = place_in_job(_environment(database))
     if "rank" not in fields and (rank := _rank_of_thread(thread_names)) is not None:
         fields["rank"] = rank
         fields["sources"]["rank"] = "the name that MPI gave its thread"
@@ -682,13 +513,12 @@ def _environment(database: Database) -> dict[str, str]:
     """The variables that tell ranks; no other of the environment is looked at."""
     if not database.has(CAPTURE, "name", "value"):
         return {}
-    wanted = [variable for variables in _RANKS.values() for variable in variables]
     query = (
         "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%:ENVIRONMENT_VARIABLE'"
         " AND substr(value, 1, instr(value, '=') - 1) = ?"
     )
     found = {}
-    for variable in wanted:
+    for variable in VARIABLES:
         for (text,) in database.rows(query, variable):
             found[variable] = str(text).partition("=")[2].strip('"')
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -17,30 +16,22 @@ import msgspec
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
-from ci_score.traces.engine.device_steps import (
-    UNKNOWN,
-    Derived,
-    DeviceEvents,
-    Names,
-    Way,
-    derive,
-    one_step,
-    repeated_steps,
-    slowest,
-)
-from ci_score.traces.engine.host_ranges import STEP_NAME, HostRanges
+from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
+from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 
-_NANOSECONDS_PER_MS = 1e6
+_NANOSECONDS_PER_MS = 1_000_000
 _GPU = 2
 _BEGIN = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 # Copies are told by the names of their operations; ROCm's own copy kernels stand among kernels.
-_COPIES = {
+COPIES = {
     "MEMORY_COPY_HOST_TO_DEVICE": "Memcpy HtoD",
     "MEMORY_COPY_DEVICE_TO_HOST": "Memcpy DtoH",
     "MEMORY_COPY_DEVICE_TO_DEVICE": "Memcpy DtoD",
 }
-_OTHER_COPY = "Memcpy"
+OTHER_COPY = "Memcpy"
 
 
 def recognises(head: bytes) -> bool:
@@ -48,14 +39,15 @@ def recognises(head: bytes) -> bool:
     return _BEGIN.match(head) is not None
 
 
-def read(source: ProfileSource, step_name: re.Pattern[str] = STEP_NAME) -> Profile:
-    """The profile of a rocprofv3 file; `step_name` is what the ranges of steps match."""
+def read(source: ProfileSource) -> Profile:
+    """The profile of a rocprofv3 file."""
     text = ProfilerJson(source, "a whole JSON of rocprofv3")
     processes = text.decode(_File).processes
     with overflow_is_bad_input(source.name):
-        profile = _profile(processes, step_name, text.notes)
-    # Kernels come first, then the calls and ranges that tell their steps.
-    return profile.model_copy(update={"unusable": CUT_SHORT}) if text.is_cut else profile
+        capture = _capture(processes, source.step_name, text.notes)
+        # Kernels come first, then the calls and ranges that tell their steps.
+        capture.unusable = CUT_SHORT if text.is_cut else None
+        return profile_of(capture)
 
 
 # --- what of the file is looked at --------------------------------------------------------------
@@ -154,16 +146,16 @@ class _File(msgspec.Struct):
 # --- the profile --------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Capture:
+class _Lanes:
     """The timelines of the devices, by process and agent."""
 
-    names: Names
-    lanes: dict[tuple[int, int], DeviceEvents]
-    broken: int = 0
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.broken = 0
+        self._lanes: dict[tuple[int, int], DeviceEvents] = {}
 
     def add(
-        self, lane: tuple[int, int], record: _Record, name: int, launches: dict[int, int]
+        self, lane: tuple[int, int], record: _Record, text: str, launches: dict[int, int]
     ) -> None:
         """One record's event, on the timeline of its device."""
         window = record.window
@@ -173,71 +165,57 @@ class _Capture:
             self.broken += 1
             return
         launched_at = launches.get(correlation, UNKNOWN)
-        self.lanes.setdefault(lane, DeviceEvents()).add(*window, name, *numbers, launched_at)
+        events = self._lanes.setdefault(lane, DeviceEvents())
+        events.add(*window, self.capture.names.place(text), *numbers, launched_at)
+
+    def in_order(self) -> list[Lane]:
+        """A lane for each device of each process."""
+        return [
+            Lane(f"agent {agent} of process {process}", process, events, agent)
+            for (process, agent), events in sorted(self._lanes.items())
+        ]
 
 
-def _profile(
-    processes: Sequence[_Process], step_name: re.Pattern[str], notes: list[str]
-) -> Profile:
-    capture = _Capture(Names(), {})
-    ranges = HostRanges()
-    for number, process in enumerate(processes):
-        _add_process(capture, number, process)
-        _add_ranges(ranges, number, process)
-    lanes = {
-        lane: events
-        for lane, events in sorted(capture.lanes.items())
-        if events.has_kernels(capture.names)
-    }
-    if capture.broken:
-        notes.append(f"{capture.broken} records without times; left out")
-    if not lanes:
-        return Profile(
-            tool="rocprofv3",
-            notes=tuple(notes),
-            unusable="no kernel was recorded: nothing ran on a GPU, or --kernel-trace was missing",
-        )
-    derived = [
-        _derive(capture.names, ranges, lane, events, step_name) for lane, events in lanes.items()
-    ]
-    chosen, spread = slowest(derived)
-    fields = dict(chosen.fields)
-    hardware, hardware_notes = _hardware(processes, list(lanes))
-    if not any(process.buffer_records.hip_api for process in processes):
-        told = fields["sources"].get("kernel_launches_per_step")
-        if told:
-            fields["sources"]["kernel_launches_per_step"] = f"HIP was not traced: {told}"
-    sources = {**fields.pop("sources"), **hardware.pop("sources")}
-    return Profile(
-        **fields,
-        **hardware,
-        tool="rocprofv3",
-        sources=sources,
-        notes=(*notes, *spread, *chosen.notes, *hardware_notes),
+def _capture(
+    processes: Sequence[_Process], step_name: re.Pattern[str] | None, notes: list[str]
+) -> Capture:
+    capture = Capture(
+        "rocprofv3",
+        _NANOSECONDS_PER_MS,
+        ranges=HostRanges(step_name),
+        ranges_called="roctx ranges",
+        facts=lambda lanes, _: _facts(processes, lanes),
+        needs_device="no kernel was recorded: nothing ran on a GPU, or --kernel-trace was missing",
+        notes=notes,
     )
+    lanes = _Lanes(capture)
+    for number, process in enumerate(processes):
+        _add_process(lanes, number, process)
+        _add_ranges(capture.ranges, number, process)
+    capture.lanes = lanes.in_order()
+    if lanes.broken:
+        notes.append(f"{lanes.broken} records without times; left out")
+    if not any(process.buffer_records.hip_api for process in processes):
+        notes.append("HIP was not traced: launches are those that the dispatches name")
+    return capture
 
 
-def _add_process(capture: _Capture, number: int, process: _Process) -> None:
+def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
     launches = _launches(process)
     symbols = {
-        symbol.kernel_id: capture.names.place(
-            symbol.formatted_kernel_name or symbol.kernel_name or "(no name)"
-        )
+        symbol.kernel_id: symbol.formatted_kernel_name or symbol.kernel_name or "(no name)"
         for symbol in process.kernel_symbols
     }
     for record in process.buffer_records.kernel_dispatch:
         info = record.dispatch_info or _DispatchInfo()
-        name = symbols.get(info.kernel_id)
-        if name is None:
-            name = capture.names.place(f"kernel {info.kernel_id}")
-        capture.add((number, info.agent_id.handle), record, name, launches)
+        name = symbols.get(info.kernel_id, f"kernel {info.kernel_id}")
+        lanes.add((number, info.agent_id.handle), record, name, launches)
     gpus = {agent.id.handle for agent in process.agents if agent.type == _GPU}
     operations = _operations(process, "MEMORY_COPY")
     for record in process.buffer_records.memory_copy:
         source, target = record.src_agent_id.handle, record.dst_agent_id.handle
-        operation = _named(record.operation, operations)
-        name = capture.names.place(_COPIES.get(operation, _OTHER_COPY))
-        capture.add((number, source if source in gpus else target), record, name, launches)
+        name = COPIES.get(_named(record.operation, operations), OTHER_COPY)
+        lanes.add((number, source if source in gpus else target), record, name, launches)
 
 
 def _launches(process: _Process) -> dict[int, int]:
@@ -269,38 +247,22 @@ def _add_ranges(ranges: HostRanges, number: int, process: _Process) -> None:
             ranges.add(number, record.thread_id, text, *window)
 
 
-def _derive(
-    names: Names,
-    ranges: HostRanges,
-    lane: tuple[int, int],
-    events: DeviceEvents,
-    step_name: re.Pattern[str],
-) -> Derived:
-    """A device's numbers: by its process's roctx ranges, else by what repeats, else as one step."""
-    process, agent = lane
-    marked = ranges.marked_steps(process, step_name)
-    ways: list[Way] = []
-    if marked is not None:
-        ways.append(lambda events: (marked.steps("roctx", events), marked.phases()))
-    ways += [ranges.unmarked(process, find) for find in (repeated_steps, one_step)]
-    return derive(f"agent {agent} of process {process}", events, names, ways, _NANOSECONDS_PER_MS)
-
-
-def _hardware(
-    processes: Sequence[_Process], lanes: Sequence[tuple[int, int]]
-) -> tuple[dict[str, Any], list[str]]:
-    fields: dict[str, Any] = {
-        "accelerator_count": len(lanes),
-        "sources": {"accelerator_count": "agents on which kernels ran"},
-    }
+def _facts(processes: Sequence[_Process], lanes: Sequence[Lane]) -> Facts:
+    fields: dict[str, Any] = {"accelerator_count": len(lanes)}
+    sources = {"accelerator_count": "agents on which kernels ran"}
+    used = {(lane.process, lane.device) for lane in lanes}
     names = {
         agent.product_name or agent.name
         for number, process in enumerate(processes)
         for agent in process.agents
-        if (number, agent.id.handle) in lanes
+        if (number, agent.id.handle) in used
     }
+    if not lanes:
+        return Facts()
     if len(names) == 1 and (name := names.pop()):
         fields["accelerator"] = name
-        fields["sources"]["accelerator"] = "product_name of the agent"
-        return fields, ["the file tells neither the GPU's memory bandwidth nor the peak memory"]
-    return fields, ["the file does not name the GPU, or names several kinds; no peak memory"]
+        sources["accelerator"] = "product_name of the agent"
+        note = "the file tells neither the GPU's memory bandwidth nor the peak memory"
+        return Facts(fields, sources, (note,))
+    note = "the file does not name the GPU, or names several kinds; no peak memory"
+    return Facts(fields, sources, (note,))

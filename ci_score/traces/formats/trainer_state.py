@@ -157,15 +157,21 @@ def _notes_on_times(run: Run, times: _StepTimes, replaced: int) -> Iterator[str]
             "The step time is the mean of the whole run, with compilation, checkpoints and"
             " evaluation: the trainer keeps no step times, so there is no median."
         )
-    if times.ms:
-        mean, median = plain_sum(times.ms) / len(times.ms), statistics.median(times.ms)
-        if abs(mean - median) > APART * mean:
-            yield (
-                f"The median of the step times is {median:.4g} ms and their mean {mean:.4g} ms:"
-                " some steps take much longer than the others, and they count."
-            )
+    yield from far_from_the_median(times.ms)
     if replaced:
         yield f"{replaced} numbers in it are NaN or infinite, such as a loss that overflowed."
+
+
+def far_from_the_median(times: Sequence[float]) -> Iterator[str]:
+    """A note where the mean of the step times is not that of a usual step."""
+    if not times:
+        return
+    mean, median = plain_sum(times) / len(times), statistics.median(times)
+    if abs(mean - median) > APART * mean:
+        yield (
+            f"The median of the step times is {median:.4g} ms and their mean {mean:.4g} ms:"
+            " some steps take much longer than the others, and they count."
+        )
 
 
 def _capture(state: TrainerState, run: Run, evaluation_s: float) -> dict[str, float]:

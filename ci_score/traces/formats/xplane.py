@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.formats.jax_trace import FARTHEST, JaxCapture
+from ci_score.traces.engine.capture import Capture, Facts
+from ci_score.traces.engine.names import bounded_name
+from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.formats.jax_trace import FARTHEST, JaxPlanes
 from ci_score.traces.source import ProfileSource
 
-_PICOSECONDS_PER_MS = 1e9
+_PICOSECONDS_PER_MS = 1_000_000_000
 _PICOSECONDS_PER_NS = 1000
 
 # Numbers of fields, from xplane.proto.
@@ -30,7 +34,7 @@ _MAP_KEY, _MAP_VALUE, _METADATA_NAME = 1, 2, 2
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
-_LONGEST_NAME = 400
+_LONGEST_TEXT = 100_000
 # XSpace begins with a plane, which has an id or none, and then its name.
 _BEGIN = re.compile(rb"\n[\x00-\xff]{1,10}?(?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x01-\x7f]")
 _PLANE_NAMES = (b"/device:", b"/host:", b"Task Environment", b"#Chip")
@@ -61,7 +65,7 @@ def read(source: ProfileSource) -> Profile:
     data, is_cut = source.whole_or_cut()
     try:
         with overflow_is_bad_input(source.name):
-            return _profile(memoryview(data), is_cut)
+            return profile_of(_capture(memoryview(data), is_cut, source.step_name))
     except _BrokenError as error:
         raise BadInputError(
             source.name,
@@ -123,7 +127,7 @@ def _number(value: Value) -> int:
 
 
 def _text(value: Value) -> str:
-    return bytes(_message(value)[:_LONGEST_NAME]).decode("utf-8", "replace")
+    return bounded_name(bytes(_message(value)[:_LONGEST_TEXT]).decode("utf-8", "replace"))
 
 
 # --- planes -------------------------------------------------------------------------------------
@@ -255,29 +259,30 @@ def _line(message: memoryview) -> _Line:
 # --- the profile --------------------------------------------------------------------------------
 
 
-def _profile(message: memoryview, is_cut: bool) -> Profile:
+def _capture(message: memoryview, is_cut: bool, step_name: re.Pattern[str] | None) -> Capture:
     space = _Space.of(message)
     planes = [(plane, list(map(_line, plane.lines))) for plane in space.planes]
     lines = [line for _, lines in planes for line in lines if line.count]
     if sum(line.count for line in lines) > MOST_EVENTS:
         raise _BrokenError(f"more than {MOST_EVENTS} events")
     base = min((line.begin_ns for line in lines), default=0)
-    capture = JaxCapture("JAX profiler (xplane)", _PICOSECONDS_PER_MS)
-    capture.is_cut = is_cut or space.is_cut
+    read = JaxPlanes("JAX profiler (xplane)", _PICOSECONDS_PER_MS)
+    read.is_cut = is_cut or space.is_cut
     for plane, its_lines in planes:
         for line in its_lines:
             for event in line.events():
-                _add_event(capture, plane, line, event, base)
+                _add_event(read, plane, line, event, base)
     device = next((plane for plane, _ in planes if plane.is_device), None)
-    return capture.profile(**(_hardware(device, capture.notes) if device else {}))
+    if device is not None:
+        read.hardware = partial(_hardware, device)
+    return read.capture(step_name)
 
 
-def _add_event(
-    capture: JaxCapture, plane: _Plane, line: _Line, message: memoryview, base: int
-) -> None:
+def _add_event(read: JaxPlanes, plane: _Plane, line: _Line, message: memoryview, base: int) -> None:
     metadata = offset = time = 0
     correlation: int | None = None
-    is_step = is_op = False
+    step: str | None = None
+    is_op = False
     for number, value in fields(message):
         if number == _EVENT_METADATA:
             metadata = _number(value)
@@ -289,34 +294,37 @@ def _add_event(
             name, stat = plane.stat(_message(value))
             if name == "correlation_id" and isinstance(stat, int):
                 correlation = stat
-            is_step = is_step or name == "step_num"
+            if name == "step_num":
+                step = str(stat) if isinstance(stat, int) else ""
             is_op = is_op or name == "hlo_op"
     begin = (line.begin_ns - base) * _PICOSECONDS_PER_NS + offset
     if not (0 <= time < FARTHEST and 0 <= begin < FARTHEST and (correlation or 0) < FARTHEST):
-        capture.impossible += 1
+        read.impossible += 1
         return
     name = plane.events.get(metadata, "")
     if plane.is_device:
-        capture.add_device_event(plane.name, line.name, name, (begin, begin + time), correlation)
+        read.add_device_event(plane.name, line.name, name, (begin, begin + time), correlation)
     else:
-        capture.add_host_event(name, (begin, begin + time), correlation, is_step, is_op)
+        thread = plane.name, line.name
+        read.add_host_event(thread, name, (begin, begin + time), correlation, step, is_op)
 
 
-def _hardware(plane: _Plane, notes: list[str]) -> dict[str, object]:
+def _hardware(plane: _Plane) -> Facts:
     """What a device's plane says of it: no name, and of NVIDIA's the peak bandwidth."""
-    notes.append("the trace does not name the accelerator")
+    nameless = "the trace does not name the accelerator"
     bandwidth, vendor = plane.own_stat("memory_bandwidth"), plane.own_stat("device_vendor")
     if not isinstance(bandwidth, int) or bandwidth <= 0:
-        return {}
+        return Facts(notes=(nameless,))
     maker = "" if vendor is None or isinstance(vendor, int) else _text(vendor)
     if maker != "Nvidia":
         # Clock times width, which is a half of what HBM moves: an MI300X says 2662 of 5300 GB/s.
-        notes.append(
+        left_out = (
             f"the trace's memory bandwidth ({bandwidth / 1e9:g} GB/s) is not the peak of this kind"
             " of device; left out"
         )
-        return {}
-    return {
-        "peak_bandwidth_gb_s": bandwidth / 1e9,
-        "sources": {"peak_bandwidth_gb_s": f"memory_bandwidth of {plane.name}"},
-    }
+        return Facts(notes=(nameless, left_out))
+    return Facts(
+        {"peak_bandwidth_gb_s": bandwidth / 1e9},
+        {"peak_bandwidth_gb_s": f"memory_bandwidth of {plane.name}"},
+        (nameless,),
+    )

@@ -1,0 +1,99 @@
+"""What the host of a capture did beside its named ranges: operators, modules, launches, waits."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ci_score.traces.engine.timeline import Interval
+
+# The kinds of work that a call of the runtime starts.
+KERNEL, MEMCPY, MEMSET = 0, 1, 2
+# Calls of the runtime that keep a thread from launching more.
+WAIT, ALLOCATION = 1, 2
+
+
+def _times() -> array[int]:
+    return array("q")
+
+
+def _numbers() -> array[int]:
+    return array("i")
+
+
+@dataclass(slots=True)
+class Spans:
+    """Operators or modules as the host ran them; a name is a place in `Host.names`."""
+
+    starts: array[int] = field(default_factory=_times)
+    ends: array[int] = field(default_factory=_times)
+    names: array[int] = field(default_factory=_numbers)
+    threads: array[int] = field(default_factory=_numbers)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(slots=True)
+class Operators(Spans):
+    """Operators, with the number that those of a forward pass share with autograd's nodes."""
+
+    sequences: array[int] = field(default_factory=_times)
+    # The number by which launches name the operator that made them; empty if no one asks.
+    ids: array[int] = field(default_factory=_times)
+
+
+@dataclass(slots=True)
+class Launches:
+    """Calls of the runtime or driver by which the host starts work, each with its kind."""
+
+    starts: array[int] = field(default_factory=_times)
+    threads: array[int] = field(default_factory=_numbers)
+    kinds: array[int] = field(default_factory=lambda: array("b"))
+    ids: array[int] = field(default_factory=_times)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+class Wait(NamedTuple):
+    """A call that keeps its thread from launching: it waits for the device, or for memory."""
+
+    kind: int
+    start: int
+    end: int
+    thread: int
+
+
+class EmbeddingCall(NamedTuple):
+    """A lookup of tokens, by the shapes of its inputs."""
+
+    time: int
+    vocabulary: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class Host:
+    """The host's part of one process, where the format tells it."""
+
+    names: Sequence[str] = ()
+    operators: Operators = field(default_factory=Operators)
+    modules: Spans = field(default_factory=Spans)
+    launches: Launches = field(default_factory=Launches)
+    waits: list[Wait] = field(default_factory=list)
+    embeddings: list[EmbeddingCall] = field(default_factory=list)
+
+    @property
+    def span(self) -> Interval | None:
+        """From the first operator or launch to the last; None if there was none."""
+        spans: list[Interval] = []
+        if self.operators.starts:
+            spans.append((min(self.operators.starts), max(self.operators.ends)))
+        if self.launches.starts:
+            spans.append((min(self.launches.starts), max(self.launches.starts)))
+        if not spans:
+            return None
+        return min(begin for begin, _ in spans), max(end for _, end in spans)

@@ -1,0 +1,38 @@
+"""Tokens of a step, where the shapes of a lookup of tokens were recorded: inferred, never told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ci_score.traces.engine.host import Host
+from ci_score.traces.engine.timeline import Interval, Windows
+
+
+def token_fields(
+    host: Host, windows: Sequence[Interval], world: int, degree: int | None
+) -> tuple[dict[str, Any], str]:
+    """The tokens of a step with their source, and the note that goes with them.
+
+    `degree` is how many of the `world` ranks see other data than the rest; None if not known.
+    """
+    inside = Windows(windows)
+    calls = [call for call in host.embeddings if inside.at(call.time) >= 0]
+    if not calls:
+        what = "no aten::embedding with its shapes was recorded (record_shapes)"
+        return {}, f"no tokens a step: {what}"
+    # Positions are embedded, too, and have fewer rows; several micro-batches are several calls.
+    largest = max(call.vocabulary for call in calls)
+    own = sum(call.tokens for call in calls if call.vocabulary == largest) / len(windows)
+    inferred = f"inferred from the shapes of aten::embedding, vocabulary {largest}"
+    if degree is None:
+        return {}, (
+            f"tokens: {own:g} a step on this rank ({inferred}); of {world} ranks it is not known"
+            " how many saw other data, so the job's are not derived"
+        )
+    fields = {
+        "tokens_per_step": own * degree,
+        "tokens_inferred": True,
+        "sources": {"tokens_per_step": f"{inferred}, × {degree} data-parallel ranks"},
+    }
+    return fields, f"tokens per step are {inferred}"
