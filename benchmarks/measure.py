@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 
 def ratio(ours: Callable[[], object], theirs: Callable[[], object], pairs: int = 15) -> float:
@@ -33,6 +35,42 @@ def answer(*arguments: str) -> list[float]:
         [sys.executable, *arguments], check=True, stdout=subprocess.PIPE, text=True
     )
     return [float(word) for word in done.stdout.split()]
+
+
+def peak_memory(command: Sequence[str]) -> float | None:
+    """The most that a command and its processes held at once, in megabytes; Linux alone tells.
+
+    A page that several of them share counts once. Looking costs time: no such run is a timed one.
+    """
+    if not Path("/proc/self/smaps_rollup").exists():
+        return None
+    most = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+        while running.poll() is None:
+            most = max(most, sum(map(_held, _family(running.pid))))
+            time.sleep(0.01)
+    return most * 1024 / 1_000_000
+
+
+def _family(process_id: int) -> set[int]:
+    """A process and all below it."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = {process_id}
+    while more := {each for each, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def _held(process_id: int) -> int:
+    """Its proportional share in KiB; nothing of one that has just ended."""
+    try:
+        lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
 def show(what: str, value: float, wanted: float, unit: str = "x") -> None:

@@ -1,7 +1,9 @@
-"""What reading a trace of the PyTorch profiler costs, beside what others and the limit cost.
+"""What reading a trace of the PyTorch profiler costs, beside what others cost for the same file.
 
-The trace is generated (benchmarks/traces.py). Every side runs in a process of its own, so that the
-peak memory is its own; sides alternate, and of the ratios of the pairs the median counts.
+Three real samples are made long (benchmarks/repeated.py) where they are there, and beside them
+stands a generated trace (benchmarks/traces.py). Every side runs in a process of its own; sides
+alternate, and of each the least of its runs counts, because whatever else runs only adds to it.
+Memory is measured in runs of their own: what all processes of a side hold, shared pages divided.
 HolisticTraceAnalysis is compared where a Python that has it is named, or lies in the lab's folder
 (`pip install HolisticTraceAnalysis "pandas<3"` into a virtual environment of its own).
 """
@@ -9,24 +11,28 @@ HolisticTraceAnalysis is compared where a Python that has it is named, or lies i
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import json
 import platform
-import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import cpu_count
 from pathlib import Path
 
-from benchmarks.measure import answer, note, show
-from benchmarks.traces import MEBIBYTE, write_trace
-from ci_score.traces.formats.kineto_events import PIECE_BYTES
+from benchmarks.measure import answer, note, peak_memory, process, seconds, show
+from benchmarks.repeated import available, taken_apart
+from benchmarks.traces import write_trace
 
 MEGABYTE = 1_000_000
 FULL_MB, SHORT_MB = 400, 40
-PAIRS, SLOW_PAIRS = 5, 1
+RUNS, SHORT_RUNS = 5, 2
 RANKS = 8
 LAB = Path.home() / ".cache" / "ci-score" / "hta" / "bin" / "python"
 
@@ -40,13 +46,12 @@ with contextlib.redirect_stdout(sys.stderr):
     analysis.get_gpu_kernel_breakdown(visualize=False)
     analysis.get_temporal_breakdown(visualize=False)
 elapsed = time.perf_counter() - begin
-mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(elapsed, max(mine, children) / 1024)
+who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+print(elapsed, max(resource.getrusage(each).ru_maxrss for each in who) / 1024)
 """
 
 
-# --- the sides: each is a process that prints its seconds and megabytes -------------------------
+# --- the sides: each is a process that prints its seconds ---------------------------------------
 
 
 def read_with_ours(path: str) -> None:
@@ -55,7 +60,8 @@ def read_with_ours(path: str) -> None:
     from ci_score.traces.source import ProfileSource
 
     begin = time.perf_counter()
-    profile = kineto.read(ProfileSource(path, path=Path(path)))
+    source = ProfileSource(path, path=Path(path), processes=cpu_count())
+    profile = kineto.read(source)
     if not profile.avg_step_ms > 0:
         raise SystemExit("nothing was measured")
     _print_cost(begin)
@@ -69,26 +75,10 @@ def read_with_json(path: str) -> None:
     _print_cost(begin)
 
 
-def decode_alone(path: str, piece: str) -> None:
-    """The practical limit: the same bytes into the same events, and nothing done with them."""
-    import gc
-
-    import msgspec
-
-    from ci_score.traces.formats.kineto_events import Event, split_at_last_event
-
-    begin = time.perf_counter()
+def read_with_json_alone(path: str) -> None:
+    """The same without the collector, which finds nothing among millions of new objects."""
     gc.disable()
-    decode = msgspec.json.Decoder(list[Event]).decode
-    with Path(path).open("rb") as stream:
-        pending = stream.read(MEBIBYTE)
-        pending = pending[pending.index(b'"traceEvents": [') + len(b'"traceEvents": [') :]
-        while chunk := stream.read(int(piece)):
-            pending += chunk
-            end, next_one = split_at_last_event(pending)
-            decode(b"[" + pending[:end] + b"]")
-            pending = pending[next_one:]
-    _print_cost(begin)
+    read_with_json(path)
 
 
 def read_ranks(folder: str, processes: str) -> None:
@@ -107,109 +97,141 @@ def read_ranks(folder: str, processes: str) -> None:
 
 
 def _print_cost(begin: float) -> None:
-    elapsed = time.perf_counter() - begin
-    print(elapsed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(time.perf_counter() - begin)
 
 
 SIDES: dict[str, Callable[..., None]] = {
-    side.__name__: side for side in (read_with_ours, read_with_json, decode_alone, read_ranks)
+    side.__name__: side
+    for side in (read_with_ours, read_with_json, read_with_json_alone, read_ranks)
 }
+
+
+def _command(side: Callable[..., None], *arguments: object) -> tuple[str, ...]:
+    words = [str(argument) for argument in arguments]
+    return "-m", "benchmarks.readers", "--side", side.__name__, *words
+
+
+def _cost(side: Callable[..., None], *arguments: object) -> float:
+    return answer(*_command(side, *arguments))[0]
 
 
 # --- the comparison -----------------------------------------------------------------------------
 
 
-def _cost(side: Callable[..., None], *arguments: object) -> list[float]:
-    words = [str(argument) for argument in arguments]
-    return answer("-m", "benchmarks.readers", "--side", side.__name__, *words)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How large the traces are, how often each side runs, and where the slowest of them is."""
+
+    megabytes: int
+    runs: int
+    hta: Path
 
 
-def _pairs(
-    ours: Callable[[], list[float]], theirs: Callable[[], list[float]], count: int
-) -> list[tuple[list[float], list[float]]]:
-    return [(ours(), theirs()) for _ in range(count)]
+READING, CONVERT, JSON, JSON_ALONE = "reading", "convert", "json.load", "json.load, no collector"
+GZIP, HOLISTIC, MEMORY, HOLISTIC_MEMORY = "the .gz", "HTA", "memory, MB", "HTA, MB"
+HEADINGS = (READING, CONVERT, JSON, JSON_ALONE, GZIP, HOLISTIC, MEMORY, HOLISTIC_MEMORY)
+Costs = Mapping[str, float]
 
 
-def _median(pairs: list[tuple[list[float], list[float]]], column: int = 0) -> float:
-    return statistics.median(mine[column] / theirs[column] for mine, theirs in pairs)
-
-
-def compare(folder: Path, megabytes: int, hta: Path) -> None:
+def compare(folder: Path, asked: Asked) -> None:
     """Prints every ratio that the project claims about reading traces."""
     trace = folder / "trace" / "rank0.json"
     trace.parent.mkdir()
-    steps = write_trace(trace, megabytes * MEGABYTE)
-    note([f"a trace of {trace.stat().st_size / MEGABYTE:.0f} MB, {steps} steps of 32 layers"])
-
-    def ours() -> list[float]:
-        return _cost(read_with_ours, trace)
-
-    pairs = _pairs(ours, lambda: _cost(decode_alone, trace, MEBIBYTE), PAIRS)
-    seconds = statistics.median(mine[0] for mine, _ in pairs)
-    note([f"read in {seconds:.2f} s: {megabytes / seconds:.0f} MB/s"])
-    show("reading / bare typed decode of the same bytes in pieces of 1 MiB", _median(pairs), 2)
-    show("its peak memory", max(mine[1] for mine, _ in pairs), 250, "MB")
-    pairs = _pairs(ours, lambda: _cost(decode_alone, trace, PIECE_BYTES), PAIRS)
-    note([f"(and where that decodes pieces as small as ours: {_median(pairs):.2f} x)"])
-    pairs = _pairs(ours, lambda: _cost(read_with_json, trace), SLOW_PAIRS + 2)
-    show("reading / json.load of the same file", _median(pairs), 0.4)
-    _compare_gzip(trace, folder / "rank0.json.gz", ours)
-    _compare_hta(trace, hta, ours)
-    _compare_sizes(folder, megabytes, ours)
-    _compare_processes(folder, megabytes)
+    note(["", f"| content | {' | '.join(HEADINGS)} |", "|---" + "|--:" * len(HEADINGS) + "|"])
+    real = []
+    for sample in available():
+        taken_apart(sample).write(trace, asked.megabytes * MEGABYTE)
+        real.append(_costs_of(sample.name.partition(".")[0], trace, asked))
+    write_trace(trace, asked.megabytes * MEGABYTE)
+    generated = _costs_of("generated", trace, asked)
+    note(["", f"medians over {len(real)} real contents" if real else "the generated trace alone"])
+    _show_ratios(real or [generated])
+    _compare_sizes(trace, folder / "large.json", asked)
+    _compare_processes(folder / "ranks", asked)
 
 
-def _compare_gzip(trace: Path, packed: Path, ours: Callable[[], list[float]]) -> None:
+def _costs_of(content: str, trace: Path, asked: Asked) -> Costs:
+    """A row of the table: seconds, the least of alternating runs, and megabytes."""
+    packed = trace.parent.parent / f"{trace.name}.gz"
     with trace.open("rb") as plain, gzip.open(packed, "wb", compresslevel=6) as stream:
         while chunk := plain.read(MEGABYTE):
             stream.write(chunk)
-    pairs = _pairs(lambda: _cost(read_with_ours, packed), ours, PAIRS)
-    show("reading the .gz / reading the plain file", _median(pairs), 1.5)
+    sides: dict[str, Callable[[], float]] = {
+        READING: partial(_cost, read_with_ours, trace),
+        CONVERT: partial(seconds, process("-m", "ci_score", "convert", str(trace))),
+        JSON: partial(_cost, read_with_json, trace),
+        JSON_ALONE: partial(_cost, read_with_json_alone, trace),
+        GZIP: partial(_cost, read_with_ours, packed),
+    }
+    times = [{name: side() for name, side in sides.items()} for _ in range(asked.runs)]
+    costs = {name: min(each[name] for each in times) for name in sides}
+    if asked.hta.exists():
+        costs[HOLISTIC], costs[HOLISTIC_MEMORY] = _holistic(trace, asked.hta)
+    memory = peak_memory([sys.executable, *_command(read_with_ours, trace)])
+    if memory is not None:
+        costs[MEMORY] = memory
     packed.unlink()
+    cells = (f"{costs[name]:.{0 if name == MEMORY else 2}f}" if name in costs else "–"
+             for name in HEADINGS)  # fmt: skip
+    size = trace.stat().st_size / MEGABYTE
+    print(f"| {content}, {size:.0f} MB | {' | '.join(cells)} |", flush=True)
+    return costs
 
 
-def _compare_hta(trace: Path, python: Path, ours: Callable[[], list[float]]) -> None:
-    if not python.exists():
-        note([f"HolisticTraceAnalysis not compared: no {python.name} with it (see --hta)"])
-        return
-
-    def theirs() -> list[float]:
-        done = subprocess.run(
-            [python, "-c", HTA, trace.parent], check=True, capture_output=True, text=True
-        )
-        return [float(word) for word in done.stdout.split()]
-
-    pairs = _pairs(ours, theirs, SLOW_PAIRS)
-    note([f"HolisticTraceAnalysis: {pairs[0][1][0]:.1f} s, {pairs[0][1][1]:.0f} MB"])
-    show("reading / HolisticTraceAnalysis (load, kernels, temporal)", _median(pairs), 1 / 20)
-    show("its peak memory / HolisticTraceAnalysis'", _median(pairs, 1), 1 / 8)
+def _holistic(trace: Path, python: Path) -> list[float]:
+    """Once: it takes longer than all the rest together."""
+    done = subprocess.run(
+        [python, "-c", HTA, trace.parent], check=True, capture_output=True, text=True
+    )
+    return [float(word) for word in done.stdout.split()]
 
 
-def _compare_sizes(folder: Path, megabytes: int, ours: Callable[[], list[float]]) -> None:
-    large = folder / "large.json"
-    write_trace(large, 4 * megabytes * MEGABYTE)
-    pairs = _pairs(lambda: _cost(read_with_ours, large), ours, 3)
-    show(f"reading {4 * megabytes} MB / reading {megabytes} MB", _median(pairs), 4.4)
-    note([f"peak memory at {4 * megabytes} MB: {max(mine[1] for mine, _ in pairs):.0f} MB"])
+def _show_ratios(contents: list[Costs]) -> None:
+    for ours, theirs, aim in (
+        (READING, JSON, 1 / 5),
+        (READING, JSON_ALONE, 1 / 5),
+        (READING, HOLISTIC, 1 / 20),
+        (CONVERT, JSON, 1 / 5),
+        (CONVERT, JSON_ALONE, 1 / 5),
+        (CONVERT, HOLISTIC, 1 / 20),
+        (GZIP, READING, 1.3),
+    ):
+        ratios = [costs[ours] / costs[theirs] for costs in contents if theirs in costs]
+        if not ratios:
+            note([f"{theirs} not compared: no Python with it (see --hta)"])
+            continue
+        show(f"{ours} / {theirs} (the worst: {max(ratios):.3f})", statistics.median(ratios), aim)
+    memory = [costs[MEMORY] for costs in contents if MEMORY in costs]
+    if memory:
+        show("memory of all processes, at its peak", max(memory), 250, "MB")
+
+
+def _compare_sizes(trace: Path, large: Path, asked: Asked) -> None:
+    """Four times as much takes four times as long, and no more memory than its columns."""
+    write_trace(large, 4 * asked.megabytes * MEGABYTE)
+    times = [(_cost(read_with_ours, large), _cost(read_with_ours, trace)) for _ in range(3)]
+    long, short = (min(each) for each in zip(*times, strict=True))
+    show(f"reading {4 * asked.megabytes} MB / reading {asked.megabytes} MB", long / short, 4.4)
+    memory = peak_memory([sys.executable, *_command(read_with_ours, large)])
+    if memory is not None:
+        note([f"peak memory at {4 * asked.megabytes} MB: {memory:.0f} MB"])
     large.unlink()
 
 
-def _compare_processes(folder: Path, megabytes: int) -> None:
-    ranks = folder / "ranks"
+def _compare_processes(ranks: Path, asked: Asked) -> None:
     ranks.mkdir()
     for rank in range(RANKS):
-        write_trace(ranks / f"rank{rank}.json", megabytes * MEGABYTE // RANKS, rank=rank)
-    pairs = _pairs(lambda: _cost(read_ranks, ranks, 2), lambda: _cost(read_ranks, ranks, 1), PAIRS)
-    note([f"the ranks' files: {megabytes / RANKS:g} MB each"])
-    # Whatever else runs takes a core from two and none from one: the best of each side counts.
-    two, one = (min(costs[0] for costs in side) for side in zip(*pairs, strict=True))
-    show(f"{RANKS} rank files on 2 processes / in one (best of {PAIRS})", two / one, 1 / 1.5)
+        write_trace(ranks / f"rank{rank}.json", asked.megabytes * MEGABYTE // RANKS, rank=rank)
+    times = [(_cost(read_ranks, ranks, 2), _cost(read_ranks, ranks, 1)) for _ in range(asked.runs)]
+    two, one = (min(each) for each in zip(*times, strict=True))
+    note([f"the ranks' files: {asked.megabytes / RANKS:g} MB each"])
+    show(f"{RANKS} rank files on 2 processes / in one", two / one, 1 / 1.5)
 
 
 def main() -> None:
     """`python -m benchmarks.readers [--short | --mb N] [--hta PYTHON]`"""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", type=int, default=FULL_MB, help="size of the trace")
+    parser.add_argument("--mb", type=int, default=FULL_MB, help="size of the traces")
     parser.add_argument("--short", action="store_true", help=f"{SHORT_MB} MB, for CI")
     parser.add_argument("--hta", type=Path, default=LAB, help="a Python that has it")
     parser.add_argument("--side", nargs="+", help=argparse.SUPPRESS)
@@ -218,9 +240,12 @@ def main() -> None:
         name, *arguments = options.side
         SIDES[name](*arguments)
         return
-    note([f"Python {platform.python_version()}, {platform.machine()}; median of pairs, in one run"])
+    short = options.short
+    asked = Asked(SHORT_MB if short else options.mb, SHORT_RUNS if short else RUNS, options.hta)
+    machine = f"Python {platform.python_version()}, {platform.machine()}, {cpu_count()} cores"
+    note([f"{machine}; seconds, the least of {asked.runs} alternating runs"])
     with tempfile.TemporaryDirectory() as folder:
-        compare(Path(folder), SHORT_MB if options.short else options.mb, options.hta)
+        compare(Path(folder), asked)
 
 
 if __name__ == "__main__":

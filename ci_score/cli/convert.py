@@ -36,7 +36,7 @@ GIB = 1024**3
     "--jobs",
     type=click.IntRange(1, 256),
     metavar="N",
-    help="Processes for several large files.  [default: one a core]",
+    help="Processes for large files.  [default: one a core]",
 )
 @click.option(
     "--dask",
@@ -88,7 +88,7 @@ def command(
         progress("reading", len(sources), quiet=as_json) as done,
         _pool(sources, jobs, scheduler) as pool,
     ):
-        results = read_all(sources, pool, done)
+        results = read_all(sources, pool, done, jobs)
         if scheduler:
             _explain_missing(results, sources)
         profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})

@@ -77,7 +77,12 @@ class _Gzip:
 
 def is_packed(begin: bytes) -> bool:
     """Whether a file that begins with these bytes is packed."""
-    return _GZIP.match(begin) is not None or _ZSTD.match(begin) is not None
+    return is_gzip(begin) or _ZSTD.match(begin) is not None
+
+
+def is_gzip(begin: bytes) -> bool:
+    """Whether it is packed with gzip, which says at its end how long it was."""
+    return _GZIP.match(begin) is not None
 
 
 def unpacked(stream: IO[bytes], begin: bytes, size: int) -> Iterator[bytes]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing import cpu_count, get_context
-from pathlib import Path
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 
 from ci_score.errors import BadInputError, NoSuchFileError
 from ci_score.model.profile import Profile
+from ci_score.traces.cores import most_processes, start_method
 from ci_score.traces.formats import read_profile
 from ci_score.traces.packing import MAGIC_BYTES, is_packed
 from ci_score.traces.source import ProfileSource
@@ -21,7 +21,6 @@ WORTH_A_PROCESS = 4 * 1024**2
 _COST = {"fork": 1, "spawn": 16}
 # A trace is some ten times as long as when it is packed.
 _PACKED = 10
-_THREADS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,16 @@ def read_all(
     sources: Sequence[ProfileSource],
     executor: Executor | None = None,
     done: Callable[[int], None] | None = None,
+    most: int | None = None,
 ) -> list[Profile | Problem]:
-    """All files in their order. `done` hears how many are ready."""
+    """All files in their order. `done` hears how many are ready.
+
+    Without an executor they are read one by one, each by as many as `most` processes.
+    """
     results: Iterable[Profile | Problem]
+    if executor is None:
+        most = min(most or most_processes(), most_processes())
+        sources = [replace(source, processes=most) for source in sources]
     results = executor.map(read_one, sources) if executor else map(read_one, sources)
     ready = []
     for number, result in enumerate(results, start=1):
@@ -70,24 +76,13 @@ def read_all(
 def processes(sources: Sequence[ProfileSource], most: int | None) -> Iterator[Executor | None]:
     """A pool of processes where it pays: several files, and enough in them."""
     sizes = sorted(_size(source) for source in sources)
-    count = min(most or cpu_count(), len(sources))
-    method = _start_method()
+    count = min(most or most_processes(), len(sources))
+    method = start_method()
     if count < 2 or sum(sizes[:-1]) <= WORTH_A_PROCESS * _COST[method]:
         yield None
         return
     with ProcessPoolExecutor(count, mp_context=get_context(method)) as pool:
         yield pool
-
-
-def _start_method() -> str:
-    """A fork where it is safe: it is there at once, with all that is imported.
-
-    That of a process with threads may wait for ever; and only Linux tells of all threads.
-    """
-    try:
-        return "fork" if len(list(_THREADS.iterdir())) == 1 else "spawn"
-    except OSError:
-        return "spawn"
 
 
 def _size(source: ProfileSource) -> int:

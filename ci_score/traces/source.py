@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import IO
 
 from ci_score.errors import BadInputError, NoSuchFileError
-from ci_score.traces.packing import MAGIC_BYTES, CutError, NotUnpackedError, is_packed, unpacked
+from ci_score.traces.packing import (
+    MAGIC_BYTES,
+    CutError,
+    NotUnpackedError,
+    is_gzip,
+    is_packed,
+    unpacked,
+)
 
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -20,6 +27,8 @@ CHUNK_BYTES = 1024 * 1024
 UNPACKED_LIMIT = 8 * 1024**3
 # What may be read at once, for formats that cannot be read in pieces.
 WHOLE_LIMIT = 512 * 1024**2
+# A trace is some ten times as long as packed.
+_RATIO = 10
 
 
 class CutShortError(BadInputError):
@@ -41,20 +50,22 @@ class ProfileSource:
     unpacked_limit: int = UNPACKED_LIMIT
     # What the user calls a step, where a reader finds several names that may be one.
     step_name: re.Pattern[str] | None = None
+    # How many processes may read it, where it is large enough for several.
+    processes: int = 1
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first bytes, unpacked: enough to know the format."""
         return next(self.chunks(size), b"")
 
-    def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-        """The unpacked bytes, in pieces of `size`.
+    def chunks(self, size: int = CHUNK_BYTES, start: int = 0) -> Iterator[bytes]:
+        """The unpacked bytes from `start` on, in pieces of `size`; a gzip has only one start.
 
         A packed file that is cut short gives every byte there is, and then raises CutShortError: a
         reader that can use a part keeps it and says so.
         """
-        total = 0
+        total = start
         with self._raw() as stream:
-            for piece in self._pieces(stream, size):
+            for piece in self._pieces(stream, size, start):
                 total += len(piece)
                 if total > self.unpacked_limit:
                     raise BadInputError(
@@ -91,7 +102,7 @@ class ProfileSource:
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
         """A path to the unpacked file, for formats that only a library opens."""
-        if self.path is not None and not self._packed():
+        if self.path is not None and not self.size()[1]:
             yield self.path
             return
         with tempfile.TemporaryDirectory(prefix="ci-score-") as folder:
@@ -100,9 +111,21 @@ class ProfileSource:
                 stream.writelines(self.chunks())
             yield copy
 
-    def _packed(self) -> bool:
+    def size(self) -> tuple[int, bool]:
+        """How many bytes it has, and whether it is packed.
+
+        Of a gzip as many as its end says: that may be wrong, and of 4 GiB or more it is. Of another
+        packing a guess.
+        """
         with self._raw() as stream:
-            return is_packed(stream.read(MAGIC_BYTES))
+            begin = stream.read(MAGIC_BYTES)
+            size = stream.seek(0, io.SEEK_END)
+            if not is_packed(begin):
+                return size, False
+            if not is_gzip(begin):
+                return size * _RATIO, True
+            stream.seek(max(size - 4, 0))
+            return int.from_bytes(stream.read(4), "little"), True
 
     def _raw(self) -> IO[bytes]:
         if self.data is not None:
@@ -120,9 +143,9 @@ class ProfileSource:
                 self.name, found=f"a file that cannot be read ({error.strerror})", expected="a file"
             ) from None
 
-    def _pieces(self, stream: IO[bytes], size: int) -> Iterator[bytes]:
+    def _pieces(self, stream: IO[bytes], size: int, start: int) -> Iterator[bytes]:
         begin = stream.read(MAGIC_BYTES)
-        stream.seek(0)
+        stream.seek(start)
         if not is_packed(begin):
             while chunk := stream.read(size):
                 yield chunk

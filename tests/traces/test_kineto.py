@@ -19,7 +19,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces.engine.categories import CATEGORIES, category_of, memcpy_direction
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, subtract, union
 from ci_score.traces.formats import kineto
-from ci_score.traces.formats.kineto_events import read_trace
+from ci_score.traces.formats.kineto_ranges import read_trace
 from ci_score.traces.source import CutShortError, ProfileSource
 from tests.builders.traces.kineto import (
     ADD,
@@ -618,9 +618,9 @@ class InPieces(ProfileSource):
 
     __slots__ = ()
 
-    def chunks(self, size: int = 97) -> Iterator[bytes]:
+    def chunks(self, size: int = 97, start: int = 0) -> Iterator[bytes]:
         """Always so few."""
-        yield from super().chunks(97)
+        yield from super().chunks(97, start)
 
 
 def test_text__boundaries_may_fall_anywhere() -> None:

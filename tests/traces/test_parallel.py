@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.traces import write_trace
 from ci_score.model.profile import Profile
-from ci_score.traces import parallel
+from ci_score.traces import cores, parallel
 from ci_score.traces.parallel import processes, read_all
 from ci_score.traces.source import ProfileSource
 from tests.builders import PROJECT
@@ -38,7 +38,7 @@ from pathlib import Path
 from ci_score.traces import parallel
 from ci_score.traces.source import ProfileSource
 
-assert parallel._start_method() == "fork"
+assert parallel.start_method() == "fork"
 parallel.WORTH_A_PROCESS = 0
 ranks = [ProfileSource(Path(name).name, path=Path(name)) for name in sys.argv[1:]]
 with parallel.processes(ranks, 2) as pool:
@@ -64,7 +64,7 @@ def test_processes__that_begin_anew_read_the_same(
     ranks: list[ProfileSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order and equal."""
-    monkeypatch.setattr(parallel, "_start_method", lambda: "spawn")
+    monkeypatch.setattr(parallel, "start_method", lambda: "spawn")
     monkeypatch.setattr(parallel, "WORTH_A_PROCESS", 0)
     with processes(ranks, 2) as pool:
         assert pool is not None
@@ -80,7 +80,7 @@ def test_processes__are_not_forked_beside_a_thread() -> None:
     thread = threading.Thread(target=held.wait)
     thread.start()
     try:
-        assert parallel._start_method() == "spawn"
+        assert cores.start_method() == "spawn"
     finally:
         held.set()
         thread.join()

@@ -25,12 +25,12 @@ from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.formats.kineto_events import (
     KERNEL,
     MEMCPY,
-    NONE,
     OLD_ANNOTATION,
     HostWork,
     Trace,
-    read_trace,
 )
+from ci_score.traces.formats.kineto_ranges import read_trace
+from ci_score.traces.formats.kineto_text import NONE
 from ci_score.traces.source import ProfileSource
 
 TOOL = "PyTorch profiler (Kineto)"
