@@ -238,7 +238,7 @@ def one_kind(scene: Scene) -> Cause | None:
         head_ms=grown.head_ms,
         base_count=before,
         head_count=now,
-        **place_of(scene, ops),
+        **place_of(scene, ops, grown.delta_ms),
     )
     return Cause(reason, grown.delta_ms)
 

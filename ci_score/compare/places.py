@@ -52,13 +52,15 @@ class GrownLayers:
         return {"layers": numbers, "repeats": of, "direction": self.direction, "phase": None}
 
 
-def place_of(scene: Scene, ops: Sequence[OpChange]) -> dict[str, Datum]:
+def place_of(scene: Scene, ops: Sequence[OpChange], in_all_ms: float = 0.0) -> dict[str, Datum]:
     """The place of what these ops grew by; Nones where no place surely holds most of it.
+
+    `in_all_ms` is by how much they grew with those of their kind that were left out.
 
     How much of an op is in which layer is not in a record. But if the layers hold most of all that
     grew and the op as well, most of the op is in them. So it is with phases where no reader tells.
     """
-    grew = plain_sum(change.delta_ms for change in ops)
+    grew = max(plain_sum(change.delta_ms for change in ops), in_all_ms)
     others = max(scene.grown_ms - grew, 0.0)
     phase = _phase_of(scene, ops, grew)
     if phase is None and not any(phase_times(scene, ops)):
