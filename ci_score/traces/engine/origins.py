@@ -27,15 +27,13 @@ def origins_of(events: DeviceEvents, names: Names, host: Host) -> Origins:
     operators, modules = _Innermost(host.operators), _Innermost(host.modules)
     found: dict[int, tuple[str | None, str | None]] = {}
     for name, call in set(zip(events.names[::every], events.calls[::every], strict=True)):
-        if names.kinds[name] == TRANSFER:
+        if names.kinds[name] == TRANSFER or call == NONE:
             continue
-        op = module = None
-        if call != NONE:
-            thread, time = host.launches.threads[call], host.launches.starts[call]
-            op = _named(operators.at(thread, time), host.names)
-            module = class_of_module(_named(modules.at(thread, time), host.names) or "")
-        known = found.setdefault(name, (op, module or None))
-        found[name] = (_shared(known[0], op), _shared(known[1], module or None))
+        thread, time = host.launches.threads[call], host.launches.starts[call]
+        op = _named(operators.at(thread, time), host.names)
+        module = class_of_module(_named(modules.at(thread, time), host.names) or "") or None
+        known = found.setdefault(name, (op, module))
+        found[name] = (_shared(known[0], op), _shared(known[1], module))
     return {
         names.texts[name]: {"op": op, "module": module}
         for name, (op, module) in sorted(found.items())
