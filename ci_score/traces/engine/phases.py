@@ -145,10 +145,12 @@ def _outermost(inside: Sequence[Range], step: Interval) -> list[Range]:
     for _ in range(_DEEPEST):
         outer, within = _uncovered(inside)
         wrappers = _wrappers(outer, within, step)
-        kept += [each for each in outer if each not in wrappers]
+        wrapped = Windows([each[:2] for each in wrappers])
+        unwrapped = set(outer).difference(wrappers)
+        kept += unwrapped
         if not wrappers:
             break
-        inside = within
+        inside = [each for each in within if wrapped.at(each.start) >= 0]
     return sorted(kept)
 
 
