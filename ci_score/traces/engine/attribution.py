@@ -6,7 +6,7 @@ import operator
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, compress, groupby, repeat
 from typing import NamedTuple
@@ -56,6 +56,14 @@ class OpPlaceKey(NamedTuple):
     layer: int
 
 
+def by_name(values: Mapping[OpPlaceKey, int]) -> Counter[int]:
+    """The sums of each name, in the order in which a step first runs them."""
+    totals: Counter[int] = Counter()
+    for key, value in values.items():
+        totals[key.name] += value
+    return totals
+
+
 @dataclass(slots=True)
 class Attribution:
     """The steps that count and their work, and all of their ops by phase and layer."""
@@ -66,13 +74,6 @@ class Attribution:
     counts: dict[OpPlaceKey, int] = field(default_factory=dict)
     outside: int = 0
     without_kernels: int = 0
-
-    def by_name(self, values: dict[OpPlaceKey, int]) -> dict[int, int]:
-        """The sums of each name, in the order in which a step first runs them."""
-        totals: dict[int, int] = {}
-        for key, value in values.items():
-            totals[key.name] = totals.get(key.name, 0) + value
-        return totals
 
 
 class Attributing:

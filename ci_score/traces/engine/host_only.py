@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from ci_score.traces.engine.attribution import OpPlaceKey
+from ci_score.traces.engine.attribution import OpPlaceKey, by_name
 from ci_score.traces.engine.autograd import Autograd
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.categories import category_of_operator
@@ -20,7 +20,7 @@ from ci_score.traces.engine.layers import (
     spans_of_codes,
 )
 from ci_score.traces.engine.phases import REST, Phases, phases_of
-from ci_score.traces.engine.steps import Steps
+from ci_score.traces.engine.steps import MOST_STEPS, Steps
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, union
 from ci_score.traces.engine.totals import (
     MOST_OPS,
@@ -42,6 +42,9 @@ def host_fields(
     than its time does.
     """
     per_ms = capture.ticks_per_ms
+    if len(steps.windows) > MOST_STEPS:
+        notes.append(f"of {len(steps.windows)} steps the first {MOST_STEPS} count")
+        steps = steps.first(MOST_STEPS)
     fields, source = host_period_fields(steps, per_ms)
     windows: Sequence[Interval] = [window for _, window in steps.periods] or steps.windows
     sources = {"avg_step_ms": source, "steps": steps.evidence}
@@ -79,22 +82,18 @@ def _add_phases(fields: Fields, phases: Phases, windows: Sequence[Interval], per
 def _add_ops(fields: Fields, own: _OwnTimes, per_ms: float) -> None:
     """Without kernels the operators' own time, without that of the operators they called."""
     texts, per_step = own.host.names, 1 / per_ms / own.steps
-    ticks: dict[int, float] = defaultdict(float)
-    counts: Counter[int] = Counter()
-    for key, time in own.ticks.items():
-        ticks[key.name] += time
-        counts[key.name] += own.counts[key]
+    ticks, counts = by_name(own.ticks), by_name(own.counts)
     if not ticks:
         return
-    largest = dict(sorted(ticks.items(), key=lambda item: -item[1])[:MOST_OPS])
+    largest = dict(ticks.most_common(MOST_OPS))
     kinds = {texts[name]: category_of_operator(texts[name]) for name in largest}
-    categories: dict[str, float] = defaultdict(float)
+    categories: Counter[str] = Counter()
     for name, time in largest.items():
         categories[kinds[texts[name]]] += time
     fields["ops"] = {texts[name]: time * per_step for name, time in largest.items()}
     fields["op_kinds"] = kinds
     fields["op_counts"] = {texts[name]: counts[name] / own.steps for name in largest}
-    fields["op_categories"] = {kind: time * per_step for kind, time in categories.items()}
+    fields["op_categories"] = {kind: time * per_step for kind, time in categories.most_common()}
     fields["op_places"] = place_rows(own.ticks, own.counts, texts, per_step, 1 / own.steps)
     fields["sources"]["ops"] = "operators on the host, without those they called"
 
@@ -111,7 +110,7 @@ class _OwnTimes:
         autograd: Autograd,
     ) -> None:
         self.host, self.steps = host, len(windows)
-        self.ticks: dict[OpPlaceKey, float] = {}
+        self.ticks: dict[OpPlaceKey, int] = {}
         self.counts: dict[OpPlaceKey, int] = {}
         operators = host.operators
         inside = Windows(windows).places(operators.starts)
@@ -130,12 +129,12 @@ class _OwnTimes:
             self.counts[key] = self.counts.get(key, 0) + 1
 
 
-def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, float]:
+def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, int]:
     """For each call its time without that of the calls within it."""
     by_thread: dict[int, list[int]] = defaultdict(list)
     for call in calls:
         by_thread[operators.threads[call]].append(call)
-    own: dict[int, float] = {}
+    own: dict[int, int] = {}
     starts, ends = operators.starts, operators.ends
     for of_thread in by_thread.values():
         of_thread.sort(key=lambda call: (starts[call], -ends[call]))
@@ -144,9 +143,9 @@ def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, float]:
             while stack and ends[stack[-1]] <= starts[call]:
                 stack.pop()
             if stack:
-                inside = min(ends[call], ends[stack[-1]]) - starts[call]
+                inside = int(min(ends[call], ends[stack[-1]]) - starts[call])
                 own[stack[-1]] = max(own[stack[-1]] - inside, 0)
-            own[call] = ends[call] - starts[call]
+            own[call] = int(ends[call] - starts[call])
             stack.append(call)
     return own
 

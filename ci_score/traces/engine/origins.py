@@ -14,7 +14,7 @@ from ci_score.traces.engine.layers import class_of_module
 from ci_score.traces.engine.timeline import is_sorted
 
 # So many launches are looked at, evenly spread over the capture.
-_LOOKED_AT = 5_000
+_LOOKED_AT = 2_000
 # What a thread is in began at most so many spans before: others end in between.
 _LOOKED_BACK = 256
 

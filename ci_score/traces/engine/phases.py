@@ -70,8 +70,9 @@ def phases_of(
     knows_forward = any(_FORWARD.search(name) for name, _ in named)
     knows_backward = any(_BACKWARD.search(name) for name, _ in named)
     evidence = ["annotations"] if named else []
-    backward = autograd.windows(steps) if autograd is not None else []
-    if backward and not knows_backward:
+    needs_backward = autograd is not None and not knows_backward
+    backward = autograd.windows(steps) if autograd is not None and needs_backward else []
+    if backward:
         evidence.append("backward by autograd's operators")
         free = subtract(backward, union(annotated))
         named += [("backward", window) for window in free]
@@ -145,10 +146,12 @@ def _outermost(inside: Sequence[Range], step: Interval) -> list[Range]:
     for _ in range(_DEEPEST):
         outer, within = _uncovered(inside)
         wrappers = _wrappers(outer, within, step)
-        kept += [each for each in outer if each not in wrappers]
+        wrapped = Windows([each[:2] for each in wrappers])
+        unwrapped = set(outer).difference(wrappers)
+        kept += unwrapped
         if not wrappers:
             break
-        inside = within
+        inside = [each for each in within if wrapped.at(each.start) >= 0]
     return sorted(kept)
 
 
