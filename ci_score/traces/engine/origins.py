@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import compress
+from operator import and_
 
 from ci_score.traces.engine.device_events import NONE, TRANSFER, DeviceEvents, Names
 from ci_score.traces.engine.host import Host, Spans
 from ci_score.traces.engine.layers import class_of_module
-from ci_score.traces.engine.timeline import is_sorted
 
-# So many launches are looked at, evenly spread over the capture.
-_LOOKED_AT = 2_000
+# So many events in a row are looked at, from the middle of the capture.
+_LOOKED_AT = 5_000
 # What a thread is in began at most so many spans before: others end in between.
 _LOOKED_BACK = 256
 
@@ -23,12 +24,20 @@ Origins = dict[str, dict[str, str | None]]
 
 def origins_of(events: DeviceEvents, names: Names, host: Host) -> Origins:
     """The origin of each kernel of which all launches that are looked at have the same."""
-    every = len(events) // _LOOKED_AT + 1
-    operators, modules = _Innermost(host.operators), _Innermost(host.modules)
+    first = max(len(events) - _LOOKED_AT, 0) // 2
+    some = slice(first, first + _LOOKED_AT)
+    launched = {
+        (name, call)
+        for name, call in zip(events.names[some], events.calls[some], strict=True)
+        if call != NONE and names.kinds[name] != TRANSFER
+    }
+    times = [host.launches.starts[call] for _, call in launched]
+    operators, modules = (
+        _Innermost(spans, min(times, default=0), max(times, default=0))
+        for spans in (host.operators, host.modules)
+    )
     found: dict[int, tuple[str | None, str | None]] = {}
-    for name, call in set(zip(events.names[::every], events.calls[::every], strict=True)):
-        if names.kinds[name] == TRANSFER or call == NONE:
-            continue
+    for name, call in launched:
         thread, time = host.launches.threads[call], host.launches.starts[call]
         op = _named(operators.at(thread, time), host.names)
         module = class_of_module(_named(modules.at(thread, time), host.names) or "") or None
@@ -50,15 +59,15 @@ def _named(place: int, texts: Sequence[str]) -> str | None:
 
 
 class _Innermost:
-    """Spans of threads, asked which of them a thread was in last."""
+    """Spans of threads, asked which of them a thread was in last, between two times."""
 
-    def __init__(self, spans: Spans) -> None:
+    def __init__(self, spans: Spans, first: float, last: float) -> None:
         self._spans = spans
-        self._order: Sequence[int] = range(len(spans))
-        self._starts: Sequence[float] = spans.starts
-        if not is_sorted(spans.starts):
-            self._order = sorted(self._order, key=spans.starts.__getitem__)
-            self._starts = [spans.starts[place] for place in self._order]
+        begun = [start <= last for start in spans.starts]
+        ended = [end > first for end in spans.ends]
+        around = compress(range(len(spans)), map(and_, begun, ended))
+        self._order = sorted(around, key=spans.starts.__getitem__)
+        self._starts = [spans.starts[place] for place in self._order]
 
     def at(self, thread: int, time: float) -> int:
         """The name of the span that began last and goes on, or NONE."""
