@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.repeated import taken_apart
 from benchmarks.traces import make_up, write_trace
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
@@ -1132,6 +1133,20 @@ def test_generator__is_made_up_like_real_traces(tmp_path: Path) -> None:
     assert min(sizes) <= path.stat().st_size / len(mine) <= max(sizes)
 
 
+def test_benchmark__a_trace_made_long_is_as_sound_as_before(tmp_path: Path) -> None:
+    """More steps of the same work, each launch with its own kernel."""
+    once, long = tmp_path / "once.json", tmp_path / "long.json"
+    write_trace(once, 0, layers=2, steps=3)
+    sample = tmp_path / "once.json.gz"
+    sample.write_bytes(gzip.compress(once.read_bytes()))
+    steps = taken_apart(sample).write(long, 5 * once.stat().st_size // 2)
+    before, after = (kineto.read(ProfileSource(path.name, path=path)) for path in (once, long))
+    assert steps == after.steps == 9
+    assert after.device_kernels_per_step == before.device_kernels_per_step
+    assert after.capture["unattributed_gpu_events"] == 0
+    assert after.phases.keys() == before.phases.keys()
+
+
 # --- real traces --------------------------------------------------------------------------------
 
 EXPECTED: Json = json.loads((SAMPLES / "expected.json").read_text()) if SAMPLES.is_dir() else {}
@@ -1185,10 +1200,10 @@ def category_totals(name: str) -> dict[str, float]:
     trace = read_trace(ProfileSource(path.name, path=path))
     names, device = list(trace.names), trace.device
     totals: dict[str, float] = {}
-    columns = zip(device.name, device.kind, device.start, device.end, strict=True)
+    columns = zip(device.names, device.kinds, device.starts, device.ends, strict=True)
     for number, kind, start, end in columns:
         category = (theirs(names[number]), "memcpy", "memset")[kind]
-        totals[category] = totals.get(category, 0.0) + (end - start) / 1000
+        totals[category] = totals.get(category, 0.0) + (end - start) / 1_000_000
     return totals
 
 

@@ -15,7 +15,11 @@ KERNEL, MEMCPY, MEMSET = 0, 1, 2
 WAIT, ALLOCATION = 1, 2
 
 
-def _times() -> array[int]:
+def _times() -> array[float]:
+    return array("d")
+
+
+def _long_numbers() -> array[int]:
     return array("q")
 
 
@@ -27,8 +31,8 @@ def _numbers() -> array[int]:
 class Spans:
     """Operators or modules as the host ran them; a name is a place in `Host.names`."""
 
-    starts: array[int] = field(default_factory=_times)
-    ends: array[int] = field(default_factory=_times)
+    starts: array[float] = field(default_factory=_times)
+    ends: array[float] = field(default_factory=_times)
     names: array[int] = field(default_factory=_numbers)
     threads: array[int] = field(default_factory=_numbers)
 
@@ -40,19 +44,21 @@ class Spans:
 class Operators(Spans):
     """Operators, with the number that those of a forward pass share with autograd's nodes."""
 
-    sequences: array[int] = field(default_factory=_times)
-    # The number by which launches name the operator that made them; empty if no one asks.
-    ids: array[int] = field(default_factory=_times)
+    sequences: array[int] = field(default_factory=_long_numbers)
 
 
 @dataclass(slots=True)
 class Launches:
-    """Calls of the runtime or driver by which the host starts work, each with its kind."""
+    """Calls of the runtime or driver by which the host starts work, each with its kind.
 
-    starts: array[int] = field(default_factory=_times)
+    The device's work names its call by a correlation, or by an id that both have.
+    """
+
+    starts: array[int] = field(default_factory=_long_numbers)
     threads: array[int] = field(default_factory=_numbers)
     kinds: array[int] = field(default_factory=lambda: array("b"))
-    ids: array[int] = field(default_factory=_times)
+    correlations: array[int] = field(default_factory=_long_numbers)
+    ids: array[int] = field(default_factory=_long_numbers)
 
     def __len__(self) -> int:
         return len(self.starts)

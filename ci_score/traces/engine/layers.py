@@ -44,10 +44,15 @@ def layer_of(code: int) -> tuple[int | None, bool]:
     return ((code - 1) // 2, code % 2 == 0) if code else (None, False)
 
 
+def class_of_module(name: str) -> str:
+    """`nn.Module: Linear_3` is a Linear."""
+    return name.removeprefix(_MODULE).rpartition("_")[0]
+
+
 class LayerCalls:
     """Spans of time that belong to a layer: on each thread sorted, and one for one their layers."""
 
-    def __init__(self, calls: Iterable[tuple[int, int, int, int]]) -> None:
+    def __init__(self, calls: Iterable[tuple[int, float, float, int]]) -> None:
         self.spans: dict[int, list[Interval]] = defaultdict(list)
         self.layers: dict[int, list[int]] = defaultdict(list)
         for thread, start, end, layer in sorted(calls):
@@ -55,7 +60,7 @@ class LayerCalls:
             self.layers[thread].append(layer)
         self._windows = {thread: Windows(spans) for thread, spans in self.spans.items()}
 
-    def layers_at(self, threads: Iterable[int], times: Iterable[int]) -> Iterator[int]:
+    def layers_at(self, threads: Iterable[int], times: Iterable[float]) -> Iterator[int]:
         """For each time the layer that its thread was in, or -1; most are where the last was."""
         begin = end = 0.0
         layer = last = -1
@@ -84,6 +89,8 @@ def module_layers(
     host: Host, steps: Sequence[Interval], time_within: TimeWithin
 ) -> ModuleLayers | None:
     """The class of modules that has others inside, several instances, and most of the time."""
+    if not len(host.modules):
+        return None
     modules = _Modules(host, steps)
     times = {
         kind: sum(modules.length(call) for call in modules.outermost[kind])
@@ -102,10 +109,10 @@ class _Modules:
 
     def __init__(self, host: Host, steps: Sequence[Interval]) -> None:
         self.spans: Spans = host.modules
-        self.kinds = [name.removeprefix(_MODULE).rpartition("_")[0] for name in host.names]
+        self.kinds = [class_of_module(name) for name in host.names]
         self.outermost: dict[str, list[int]] = defaultdict(list)
         self.containers: set[str] = set()
-        stack: list[tuple[int, int, str]] = []
+        stack: list[tuple[int, float, str]] = []
         # How many of each class are on the stack: who nests a million looks at each once.
         around: Counter[str] = Counter()
         for thread, _, negative_end, call, kind in self._sorted_calls(steps):
@@ -119,7 +126,7 @@ class _Modules:
             stack.append((thread, end, kind))
             around[kind] += 1
 
-    def _sorted_calls(self, steps: Sequence[Interval]) -> list[tuple[int, int, int, int, str]]:
+    def _sorted_calls(self, steps: Sequence[Interval]) -> list[tuple[int, float, float, int, str]]:
         spans = self.spans
         columns = zip(spans.threads, spans.starts, spans.ends, spans.names, strict=True)
         places = Windows(steps).places(spans.starts)
@@ -131,7 +138,7 @@ class _Modules:
             if place >= 0
         )
 
-    def length(self, call: int) -> int:
+    def length(self, call: int) -> float:
         """How long a call took on the host."""
         return self.spans.ends[call] - self.spans.starts[call]
 
@@ -170,7 +177,7 @@ class _Modules:
                 inside[name][1].append(call)
         return inside
 
-    def _row(self, call: int) -> tuple[int, int, int]:
+    def _row(self, call: int) -> tuple[int, float, float]:
         return self.spans.threads[call], self.spans.starts[call], self.spans.ends[call]
 
     def layers_of(self, of_class: str) -> ModuleLayers:
@@ -190,7 +197,7 @@ def _node_calls(host: Host, layers: ModuleLayers, autograd: Autograd) -> LayerCa
     """
     operators = host.operators
     in_backward = Windows(union(autograd.spans))
-    made_at: dict[int, int] = {}
+    made_at: dict[int, float] = {}
     layer_of_number: dict[int, int] = {}
     forward = [
         call
@@ -216,7 +223,7 @@ def _node_calls(host: Host, layers: ModuleLayers, autograd: Autograd) -> LayerCa
 
 def codes_at(
     host: Host, layers: ModuleLayers, autograd: Autograd, steps: Sequence[Interval]
-) -> Callable[[Sequence[int], Sequence[int]], Iterator[int]]:
+) -> Callable[[Sequence[int], Sequence[float]], Iterator[int]]:
     """For threads and times the codes of the layers that these were in.
 
     A layer's forward launches its kernels, and its nodes of autograd those of its backward. What a
@@ -225,7 +232,7 @@ def codes_at(
     nodes = _node_calls(host, layers, autograd)
     in_backward = Windows(autograd.windows(steps))
 
-    def codes(threads: Sequence[int], times: Sequence[int]) -> Iterator[int]:
+    def codes(threads: Sequence[int], times: Sequence[float]) -> Iterator[int]:
         by_module = layers.calls.layers_at(threads, times)
         by_node = nodes.layers_at(threads, times)
         backward = in_backward.places(times)

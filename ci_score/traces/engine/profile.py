@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 from ci_score.model.profile import Profile
@@ -451,7 +452,7 @@ class _Device:
 
     def _note_outside(self, whole: Attribution, fields: Fields) -> None:
         events = self.events
-        unmatched = sum(at == UNKNOWN for at in events.launched_at)
+        unmatched = events.launched_at.count(UNKNOWN)
         if whole.outside:
             counted = sum(work.time.busy for work in whole.works) / self.capture.ticks_per_ms
             total = fields["capture"]["gpu_busy_ms"]
@@ -471,13 +472,17 @@ class _Device:
         if whole.steps.host_times:
             host = host_period_fields(whole.steps, self.capture.ticks_per_ms)[0]
             sums["host_step_ms"] = host["avg_step_ms"]
-        launched = Counter(
-            launch
-            for launch, name in zip(self.events.launches, self.events.names, strict=True)
-            if launch != UNKNOWN and self.capture.names.is_kernel(name)
-        )
-        graphs = sum(count for count in launched.values() if count > 1)
-        sums["graph_launched_kernels"] = float(graphs)
+        sums["graph_launched_kernels"] = float(self._kernels_of_graphs())
+
+    def _kernels_of_graphs(self) -> int:
+        """The kernels that one launch started several of."""
+        launches = self.events.launches
+        if len(set(launches)) == len(launches):
+            return 0
+        kernels = [name for name in set(self.events.names) if self.capture.names.is_kernel(name)]
+        launched = Counter(compress(launches, map(set(kernels).__contains__, self.events.names)))
+        del launched[UNKNOWN]
+        return sum(count for count in launched.values() if count > 1)
 
 
 @dataclass(frozen=True, slots=True)

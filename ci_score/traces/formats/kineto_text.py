@@ -79,6 +79,7 @@ _JSON = json.JSONDecoder(strict=False)
 # texts in which the first is nowhere.
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|ts)"\s*:)')
 _BETWEEN_ANY = re.compile(rb'\}\s*,\s*(?=\{\s*["}])')
+_TIME = re.compile(rb'"ts"\s*:\s*"?(\d{1,16})')
 _EVENTS_BEGIN = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})(\\?)')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -100,6 +101,12 @@ def split_at_last_event(text: bytes, searched: int = 0) -> tuple[int, int]:
         if last is not None:
             return last.start() + 1, last.end()
     return 0, 0
+
+
+def first_time(head: bytes) -> float:
+    """The first time that the beginning of a file tells, in microseconds; 0 where it tells none."""
+    match = _TIME.search(head)
+    return float(match[1]) if match else 0.0
 
 
 def first_event(text: bytes) -> int:
