@@ -26,13 +26,13 @@ from tests.builders.traces.kineto import (
     ADD,
     AUTOGRAD,
     GEMM,
-    MAIN,
     NCCL,
     Json,
     annotation,
     call,
     copy,
     kernel,
+    module,
     node,
     op,
     source,
@@ -461,10 +461,6 @@ def test_ops__of_the_host_count_their_own_time() -> None:
 
 
 # --- layers, tokens, where it ran ---------------------------------------------------------------
-
-
-def module(name: str, ts: float, dur: float, tid: int = MAIN) -> Json:
-    return span("python_function", f"nn.Module: {name}", ts, dur, tid)
 
 
 def two_layers() -> list[Json]:
