@@ -8,7 +8,7 @@ from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, islice
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,6 +37,8 @@ _KEEPS_WAITING = (
         re.compile(r"^(cuda|hip|cuMem)(Host)?(Malloc|Alloc|Free|Create|Map)(Host|_v\d+)?$"),
     ),
 )
+# It launches a function of the host.
+_NO_DEVICE_WORK = "LaunchHostFunc"
 _RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
 # Old ones have no kind.
 _INSTANTS = ("cpu_instant_event", "")
@@ -98,6 +100,12 @@ class Launches:
     kind: array[int] = field(default_factory=lambda: array("b"))
 
 
+# Of each batch so many calls that start kernels are asked how long they take.
+_CALLS_TIMED = 16
+# So many processes are enough to refuse a file.
+_MOST_PROCESSES = 16
+
+
 @dataclass(slots=True)
 class HostCalls:
     """Calls that keep their thread from launching: they WAIT for the device, or for its memory."""
@@ -154,6 +162,11 @@ class Trace:
     annotations: list[Annotation] = field(default_factory=list)
     embeddings: list[EmbeddingCall] = field(default_factory=list)
     devices: Numbers[int | str | None] = field(default_factory=Numbers)
+    # The processes that called the runtime, and those that ran operators.
+    callers: set[int | str | None] = field(default_factory=set)
+    operating: set[int | str | None] = field(default_factory=set)
+    launch_times: array[float] = field(default_factory=lambda: array("d"))
+    captured_graphs: bool = False
     peak_allocated: int = NONE
     memory_events: int = 0
     events: int = 0
@@ -183,10 +196,13 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
     elif kind in _DEVICE_WORK:
         _add_device_work(trace, _DEVICE_WORK[kind], _columns(trace, group))
     elif kind in _RUNTIME:
+        _add_processes(trace.callers, group)
         _add_launches(trace, _columns(trace, group))
     elif kind == "cpu_op":
+        _add_processes(trace.operating, group)
         _add_operators(trace, _columns(trace, group))
     elif kind == "Operator":
+        _add_processes(trace.operating, group)
         _add_operators(trace, _columns(trace, group))
         named = [event for event in group if OLD_ANNOTATION.match(event.name)]
         _add_annotations(trace, named)
@@ -194,6 +210,11 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
         _add_annotations(trace, group)
     elif kind in _INSTANTS:
         _add_memory(trace, group)
+
+
+def _add_processes(processes: set[int | str | None], group: list[Event]) -> None:
+    if len(processes) < _MOST_PROCESSES:
+        processes.update([event.pid for event in group])
 
 
 class _Columns(NamedTuple):
@@ -260,7 +281,12 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     columns.correlation.fromlist([args.correlation for args in group.args])
     columns.external_id.fromlist(_external_ids(group))
     kinds = {name: _started_by(name) for name in set(group.names)}
-    columns.kind.fromlist(list(map(kinds.__getitem__, group.names)))
+    started = list(map(kinds.__getitem__, group.names))
+    columns.kind.fromlist(started)
+    of_kernels = compress(group.durations, [kind == KERNEL for kind in started])
+    trace.launch_times.extend(islice(of_kernels, _CALLS_TIMED))
+    if any("BeginCapture" in name for name in kinds):
+        trace.captured_graphs = True
     if any(map(_keeps_waiting, kinds)):
         _add_host_calls(trace, group)
 
@@ -268,6 +294,8 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
 @lru_cache(maxsize=1024)
 def _started_by(call: str) -> int:
     """The kind of work that a call of the runtime starts, by its name."""
+    if _NO_DEVICE_WORK in call:
+        return NONE
     for kind, sign in ((KERNEL, "aunch"), (MEMCPY, "emcpy"), (MEMSET, "emset")):
         if sign in call:
             return kind
@@ -375,6 +403,10 @@ def add_part(trace: Trace, part: Trace) -> None:
             getattr(whole, column.name).extend(values)
     trace.annotations += [replace(each, thread=threads[each.thread]) for each in part.annotations]
     trace.embeddings += part.embeddings
+    trace.callers |= part.callers
+    trace.operating |= part.operating
+    trace.launch_times += part.launch_times
+    trace.captured_graphs |= part.captured_graphs
     trace.peak_allocated = max(trace.peak_allocated, part.peak_allocated)
     trace.memory_events += part.memory_events
     trace.events += part.events
