@@ -123,11 +123,13 @@ def doubts_of_events(events: DeviceEvents, *, nests: bool = False) -> Doubts:
 
 def doubts_of_copies(lanes: Sequence[DeviceEvents]) -> Doubts:
     """Whether events of a device come again on another one, under another name of it."""
+    if len(lanes) < 2:
+        return Doubts()
     total = sum(map(len, lanes))
     of_all = 1 if total < _FEW else _ONE_OF
     compared = list(islice(chain.from_iterable(_some(each, of_all) for each in lanes), 2 * _FEW))
     copied = len(compared) - len(set(compared))
-    if len(lanes) < 2 or copied <= MOST_COPIED * len(compared):
+    if copied <= MOST_COPIED * len(compared):
         return Doubts()
     return _copies(copied, len(compared))
 
