@@ -66,7 +66,7 @@ class _Innermost:
         begun = [start <= last for start in spans.starts]
         ended = [end > first for end in spans.ends]
         around = compress(range(len(spans)), map(and_, begun, ended))
-        self._order = sorted(around, key=spans.starts.__getitem__)
+        self._order = sorted(around, key=lambda span: (spans.starts[span], -spans.ends[span]))
         self._starts = [spans.starts[place] for place in self._order]
 
     def at(self, thread: int, time: float) -> int:
