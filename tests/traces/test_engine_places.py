@@ -174,8 +174,8 @@ def test_origins__are_the_class_of_the_innermost_module() -> None:
 def launched(*times: int, names: tuple[int, ...]) -> tuple[DeviceEvents, Names, Host]:
     """One event a launch at each time; operators run from 10, 20 and 30 on, for 8 each."""
     operators = Operators(
-        array("d", [10, 20, 30]),
-        array("d", [18, 28, 38]),
+        array("q", [10, 20, 30]),
+        array("q", [18, 28, 38]),
         array("i", [0, 0, 1]),
         array("i", [0, 0, 0]),
     )
@@ -218,8 +218,8 @@ def test_origins__are_what_looking_at_each_moment_says(
     moments = range(22)
     names = ["nn.Module: A_0", "nn.Module: B_0", "nn.Module: C_0"]
     modules = Spans(
-        array("d", [start for start, _, _, _ in calls]),
-        array("d", [start + lasts for start, lasts, _, _ in calls]),
+        array("q", [start for start, _, _, _ in calls]),
+        array("q", [start + lasts for start, lasts, _, _ in calls]),
         array("i", [name for _, _, name, _ in calls]),
         array("i", [thread for _, _, _, thread in calls]),
     )
