@@ -1017,6 +1017,8 @@ def test_bounded__a_million_tiny_events_need_little_memory() -> None:
         ("void x::ep::intranode::dispatch<8>", "comm"),
         ("nvshmem_putmem_nbi", "comm"),
         ("void multimem_all_reduce_kernel<16>", "comm"),
+        *((name, "comm") for name in ("all-reduce.1", "reduce-scatter", "collective-permute.2")),
+        *((name, "gemm") for name in ("dot.3", "dot_general.1", "dot_add_fusion")),
         ("void pytorch_flash::flash_fwd_kernel<64>", "attention"),
         ("attn_fwd", "attention"),
         ("void multi_tensor_apply_kernel<LAMBFunctor>", "optimizer"),
