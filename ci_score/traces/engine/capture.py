@@ -5,6 +5,7 @@ A reader fills a Capture and knows nothing of steps. Times are whole ticks of th
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,24 @@ class Lane:
     device: int | str | None = None
     # The device's own lines of what its work was for, by the name of the line and of the work.
     lines: dict[str, dict[str, list[Window]]] = field(default_factory=dict)
+    # Whether an event may hold others of its stream, as a loop its body.
+    nests: bool = False
+
+
+@dataclass(slots=True)
+class LaunchCalls:
+    """What the calls that start work tell, where they are recorded one by one."""
+
+    # The calls that start kernels, and those of them whose work is not there.
+    kernels: int = 0
+    without_work: int = 0
+    # All calls, and those with the number of an earlier one.
+    calls: int = 0
+    repeated: int = 0
+    # How long some of those take that start kernels.
+    ticks: array[int] = field(default_factory=lambda: array("q"))
+    # What is launched while a graph is captured does not run then.
+    captured_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,7 @@ class Capture:
     ranges: HostRanges = field(default_factory=HostRanges)
     ranges_called: str = "annotations"
     hosts: dict[int, Host] = field(default_factory=dict)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     # Calls of compiled functions: they return before the work is launched.
     calls: dict[str, list[Window]] = field(default_factory=dict)
     facts: Callable[[Sequence[Lane], Lane | None], Facts] = lambda *_: Facts()

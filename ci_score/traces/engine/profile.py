@@ -21,6 +21,13 @@ from ci_score.traces.engine.layers import codes_at, device_time_within, module_l
 from ci_score.traces.engine.origins import origins_of
 from ci_score.traces.engine.phases import Phases, phases_of
 from ci_score.traces.engine.repeats import repeated_layers, repeated_steps
+from ci_score.traces.engine.soundness import (
+    Doubts,
+    doubts_of_calls,
+    doubts_of_copies,
+    doubts_of_events,
+    doubts_of_steps,
+)
 from ci_score.traces.engine.steps import (
     MOST_STEPS,
     Steps,
@@ -62,7 +69,9 @@ def profile_of(capture: Capture) -> Profile:
         return _with_facts(capture, {}, lanes, None, reason)
     if not lanes:
         return _of_host(capture, steps)
+    _doubt(capture, doubts_of_calls(capture))
     found = [_derive(capture, lane, steps) for lane in lanes]
+    _doubt(capture, doubts_of_copies([lane.events for lane in lanes]))
     derived = [each for each in found if each is not None]
     if capture.unread:
         capture.notes.append(f"not read, and so not counted: {_unread(capture)}")
@@ -96,6 +105,12 @@ def _with_facts(
         capture=sums,
         unusable=reason,
     )
+
+
+def _doubt(capture: Capture, doubts: Doubts) -> None:
+    """Notes it; of several reasons not to judge a capture the first is told."""
+    capture.unusable = capture.unusable or doubts.reason
+    capture.notes += doubts.notes
 
 
 def _why_nothing(capture: Capture, lanes: Sequence[Lane]) -> str | None:
@@ -228,6 +243,7 @@ def _derive(capture: Capture, lane: Lane, given: Steps | None) -> Derived | None
     """
     events, backwards = lane.events.tidied()
     notes = [f"{backwards} device events end before they begin; left out"] if backwards else []
+    _doubt(capture, doubts_of_events(events, nests=lane.nests))
     for way, steps in enumerate(_ways(capture, lane, events, given)):  # noqa: B007 - used below
         if len(steps.windows) > MOST_STEPS:
             notes.append(f"of {len(steps.windows)} steps the first {MOST_STEPS} count")
@@ -269,6 +285,7 @@ class _Device:
         fields = step_fields(whole, names, per_ms)
         self._note_steps(whole, fields)
         step_ms = fields["avg_step_ms"]
+        _doubt(capture, doubts_of_steps(whole, step_ms * per_ms))
         _merge(fields, phase_fields(whole, phases, step_ms, per_ms))
         _merge(fields, coverage_fields(fields, whole.steps, phases))
         self._note_phases(fields, phases, whole.steps)

@@ -131,16 +131,22 @@ def _idle_share(works: Sequence[StepWork], steps: Steps) -> float:
     return min(max(1 - busy / span, 0.0), 1.0) if span > 0 else 0.0
 
 
-def _step_times(works: Sequence[StepWork], steps: Steps, ticks_per_ms: float) -> tuple[Fields, str]:
-    """The device's end-to-end period: host spans are wrong where the host runs ahead."""
+def device_periods(works: Sequence[StepWork], steps: Steps) -> dict[int, int]:
+    """Of each step right after another the time between their ends; none of one step alone."""
+    if sum(work.kernels > 0 for work in works) < 2:
+        return {}
     ends = list(accumulate((work.time.last for work in works), max))
-    ran = sum(work.kernels > 0 for work in works)
-    periods = tuple(
-        (ends[place] - ends[place - 1]) / ticks_per_ms
+    return {
+        place: ends[place] - ends[place - 1]
         for place in range(1, len(ends))
         if steps.adjacent(place)
-    )
-    if periods and ran > 1:
+    }
+
+
+def _step_times(works: Sequence[StepWork], steps: Steps, ticks_per_ms: float) -> tuple[Fields, str]:
+    """The device's end-to-end period: host spans are wrong where the host runs ahead."""
+    periods = tuple(ticks / ticks_per_ms for ticks in device_periods(works, steps).values())
+    if periods:
         source = f"GPU end-to-end period of {len(works)} steps ({steps.evidence})"
         average = plain_sum(periods) / len(periods)
         return {"avg_step_ms": average, "step_times_ms": periods}, source

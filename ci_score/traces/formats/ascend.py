@@ -77,7 +77,7 @@ def read(source: ProfileSource) -> Profile:
     with overflow_is_bad_input(source.name):
         capture = _capture(rows)
         # Events do not come in the order of time, so a cut may have taken a part of any step.
-        capture.unusable = CUT_SHORT if text.is_cut else None
+        capture.unusable = CUT_SHORT if text.is_cut else _of_several_processes(rows)
         return profile_of(capture)
 
 
@@ -194,6 +194,7 @@ class _Rows:
     )
     unread: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    hosts: set[int | str] = field(default_factory=set)
     has_collectives: bool = False
     broken: int = 0
     events: int = 0
@@ -211,6 +212,7 @@ def _rows_of(text: ProfilerJson, ranges: HostRanges) -> _Rows:
         if event.ph == "X":
             _add(into, processes, event, launched_at)
     for thread, events_of_thread in into.host.items():
+        into.hosts.add(thread[0])
         _add_ranges(into.ranges, thread, events_of_thread)
     into.host.clear()
     return into
@@ -338,6 +340,12 @@ def _capture(rows: _Rows) -> Capture:
         notes=notes,
         events=rows.events,
     )
+
+
+def _of_several_processes(rows: _Rows) -> str | None:
+    if len(rows.hosts) < 2:
+        return None
+    return f"it holds the events of {len(rows.hosts)} processes: give each rank's own file"
 
 
 def _facts(lanes: Sequence[Lane], _: Lane | None) -> Facts:

@@ -92,6 +92,8 @@ class JaxPlanes:
     impossible: int = 0
     events: int = 0
     is_cut: bool = False
+    # The name of a device that several planes have.
+    shared_name: str | None = None
     hardware: Callable[[], Facts] = Facts
     _numbers: dict[str, int] = field(default_factory=dict)
 
@@ -160,7 +162,7 @@ class JaxPlanes:
             facts=lambda lanes, _: self._facts(lanes),
             notes=self.notes,
             events=self.events,
-            unusable=CUT_SHORT if self.is_cut else None,
+            unusable=CUT_SHORT if self.is_cut else self._of_several_captures(),
         )
         for thread, name, window, step in self.annotated:
             capture.ranges.add(0, thread, name, *window, step)
@@ -176,13 +178,23 @@ class JaxPlanes:
                 capture.needs_device = "the trace has neither device work nor a step on the host"
         return capture
 
+    def _of_several_captures(self) -> str | None:
+        if self.shared_name is None:
+            return None
+        return (
+            f"several devices are called {self.shared_name[:80]}: the file holds several captures,"
+            " or those of several hosts; give each one's own file"
+        )
+
     def _lane(self, name: str, device: _Device, capture: Capture) -> Lane:
         events = device.events()
         places = [capture.names.place(text) for text in self.names] if len(events) else []
         events.names = array("q", map(places.__getitem__, events.names))
         launched = (self.launched_at.get(launch, UNKNOWN) for launch in events.launches)
         events.launched_at = array("q", launched)
-        return Lane(name, 0, events, name, device.lines)
+        # A loop on the line of ops holds those of its body.
+        is_ops = events is device.ops
+        return Lane(name, 0, events, name, device.lines, nests=is_ops)
 
     def _facts(self, lanes: Sequence[Lane]) -> Facts:
         hardware = self.hardware()
@@ -192,6 +204,11 @@ class JaxPlanes:
         sources = {**hardware.sources, "accelerator_count": "devices on which kernels ran"}
         notes = (*hardware.notes, "the trace does not tell the peak memory")
         return Facts(fields, sources, notes)
+
+
+def shared_name(devices: Iterable[str]) -> str | None:
+    """The name that several devices have, if one has."""
+    return next((name for name, count in Counter(devices).items() if count > 1), None)
 
 
 def _without_control_flow(ops: DeviceEvents) -> DeviceEvents:
@@ -297,6 +314,9 @@ def _planes(source: ProfileSource) -> JaxPlanes:
             " the .xplane.pb beside it has all"
         )
     lines = _Lines.of(events)
+    worked = {event.pid for event in events if event.ph == "X"}
+    names = (name for pid, name in lines.planes.items() if pid in worked)
+    planes.shared_name = shared_name(name for name in names if name.startswith("/device:"))
     for event in events:
         if event.ph == "X":
             _add(planes, event, lines)

@@ -15,13 +15,14 @@ from typing import Any
 
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import KERNEL, MEMCPY
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.formats.kineto_events import Trace
+from ci_score.traces.engine.soundness import launches_without_work
+from ci_score.traces.formats.kineto_events import TICKS_PER_US, Trace
 from ci_score.traces.formats.kineto_ranges import read_trace
 from ci_score.traces.formats.kineto_text import NONE
 from ci_score.traces.source import ProfileSource
@@ -35,6 +36,7 @@ _DATA_PARALLEL_GROUP = re.compile(
 )
 _MOST_RANKS = 10**6
 _AT_ONCE = 65_536
+_MOST_SHOWN = 4
 
 # --- is it one? ---------------------------------------------------------------------------------
 
@@ -95,11 +97,40 @@ def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:
     for each in trace.annotations:
         capture.ranges.add(0, each.thread, each.name, each.start, each.end, each.step)
     capture.lanes = _lanes(trace, capture.names)
+    capture.launch_calls = _launch_calls(trace, capture)
+    capture.unusable = _of_several_processes(trace)
     capture.facts = lambda lanes, _: _facts(trace, lanes)
     world = _world(trace.metadata) or 1
     degree = 1 if world == 1 else _data_parallel_degree(trace, world)
     capture.data_ranks = world, degree
     return capture
+
+
+def _launch_calls(trace: Trace, capture: Capture) -> LaunchCalls:
+    """What the calls of the runtime tell of how sound the trace is."""
+    numbers = trace.host.launches.correlations
+    calls = len(numbers) - numbers.count(NONE) - numbers.count(0)
+    kernels, without = launches_without_work(capture.hosts[0].launches, capture.lanes)
+    return LaunchCalls(
+        kernels=kernels,
+        without_work=without,
+        calls=calls,
+        repeated=calls - len(set(numbers) - {NONE, 0}),
+        ticks=array("q", (int(time * TICKS_PER_US + 0.5) for time in trace.launch_times)),
+        captured_graphs=trace.captured_graphs,
+    )
+
+
+def _of_several_processes(trace: Trace) -> str | None:
+    """Why a trace that others merged is refused: numbers of launches repeat between processes."""
+    processes = max(trace.callers, trace.operating, key=len)
+    if len(processes) < 2:
+        return None
+    shown = ", ".join(sorted(str(each)[:20] for each in processes)[:_MOST_SHOWN])
+    return (
+        f"it holds the events of several processes ({shown}), whose launches cannot be told apart:"
+        " give each rank's own file"
+    )
 
 
 def _damage(trace: Trace) -> Iterator[str]:

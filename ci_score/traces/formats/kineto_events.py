@@ -13,6 +13,7 @@ from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import compress, islice
 from operator import add
 from typing import Any, NamedTuple, TypeVar
 
@@ -50,6 +51,8 @@ _KEEPS_WAITING = (
         re.compile(r"^(cuda|hip|cuMem)(Host)?(Malloc|Alloc|Free|Create|Map)(Host|_v\d+)?$"),
     ),
 )
+# It launches a function of the host.
+_NO_DEVICE_WORK = "LaunchHostFunc"
 _RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
 # What other devices do, in kinds of their own: without kernels beside it, nothing is known of it.
 _OTHER_DEVICE = re.compile(
@@ -61,6 +64,11 @@ _MODULE = "nn.Module: "
 _EMBEDDING = "aten::embedding"
 # Up to 2021 annotations were written as operators: these names tell them apart.
 OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|## ")
+
+# Of each batch so many calls that start kernels are asked how long they take.
+_CALLS_TIMED = 16
+# So many processes are enough to refuse a file.
+_MOST_PROCESSES = 16
 
 _DIMS = msgspec.json.Decoder(list[Any])
 
@@ -117,6 +125,11 @@ class Trace:
     devices: Numbers[int | str | None] = field(default_factory=Numbers)
     # The kinds of other devices' events, which are not read.
     unread: Counter[str] = field(default_factory=Counter)
+    # The processes that called the runtime, and those that ran operators.
+    callers: set[int | str | None] = field(default_factory=set)
+    operating: set[int | str | None] = field(default_factory=set)
+    launch_times: array[float] = field(default_factory=lambda: array("d"))
+    captured_graphs: bool = False
     peak_allocated: int = NONE
     memory_events: int = 0
     events: int = 0
@@ -146,10 +159,13 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
     elif kind in _DEVICE_WORK:
         _add_device_work(trace, _DEVICE_WORK[kind], _columns(trace, group))
     elif kind in _RUNTIME:
+        _add_processes(trace.callers, group)
         _add_launches(trace, _columns(trace, group))
     elif kind == "cpu_op":
+        _add_processes(trace.operating, group)
         _add_operators(trace, _columns(trace, group))
     elif kind == "Operator":
+        _add_processes(trace.operating, group)
         named = [event for event in group if OLD_ANNOTATION.match(event.name)]
         if named:
             _add_annotations(trace, named)
@@ -161,6 +177,12 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
         _add_memory(trace, group)
     if _OTHER_DEVICE.match(kind):
         trace.unread[kind] += len(group)
+
+
+def _add_processes(processes: set[int | str | None], group: list[Event]) -> None:
+    """Those of the first and the last of a batch: of files put together there are both soon."""
+    if len(processes) < _MOST_PROCESSES:
+        processes.update((group[0].pid, group[-1].pid))
 
 
 class _Columns(NamedTuple):
@@ -233,7 +255,12 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     columns.correlations.fromlist([args.correlation for args in group.args])
     columns.ids.fromlist(_external_ids(group))
     kinds = {name: _started_by(name) for name in set(group.names)}
-    columns.kinds.fromlist(list(map(kinds.__getitem__, group.names)))
+    started = list(map(kinds.__getitem__, group.names))
+    columns.kinds.fromlist(started)
+    of_kernels = compress(group.durations, [kind == KERNEL for kind in started])
+    trace.launch_times.extend(islice(of_kernels, _CALLS_TIMED))
+    if any("BeginCapture" in name for name in kinds):
+        trace.captured_graphs = True
     if any(map(_keeps_waiting, kinds)):
         _add_waits(trace, group)
 
@@ -241,6 +268,8 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
 @lru_cache(maxsize=1024)
 def _started_by(call: str) -> int:
     """The kind of work that a call of the runtime starts, by its name."""
+    if _NO_DEVICE_WORK in call:
+        return NONE
     for kind, sign in ((KERNEL, "aunch"), (MEMCPY, "emcpy"), (MEMSET, "emset")):
         if sign in call:
             return kind
@@ -352,6 +381,10 @@ def add_part(trace: Trace, part: Trace) -> None:
     host.embeddings += more_host.embeddings
     trace.annotations += [replace(each, thread=threads[each.thread]) for each in part.annotations]
     trace.unread.update(part.unread)
+    trace.callers |= part.callers
+    trace.operating |= part.operating
+    trace.launch_times += part.launch_times
+    trace.captured_graphs |= part.captured_graphs
     trace.peak_allocated = max(trace.peak_allocated, part.peak_allocated)
     trace.memory_events += part.memory_events
     trace.events += part.events

@@ -64,6 +64,7 @@ class Event(msgspec.Struct, gc=False):
     cat: str = ""
     ts: float = -1.0
     dur: float = -1.0
+    pid: int | str | None = None
     tid: int | str | None = None
     args: Args = Args()
 

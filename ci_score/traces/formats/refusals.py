@@ -24,6 +24,7 @@ _ZIP_BEGIN = 256
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95\]}(cX\x8c]")
 _SNAPSHOT = (b"segments", b"device_traces", b"blocks")
 _LONGEST_HEADER = 4096
+_UTF_16_SEEN = 32
 
 
 # Each names a database of the Ascend profiler, which has dozens of them.
@@ -64,6 +65,16 @@ def _no_file(_: bytes) -> bool:
     return False
 
 
+def _is_utf_16(head: bytes) -> bool:
+    """JSON with its mark, or of which each other byte is zero; logs in it are read."""
+    halves = head[:_UTF_16_SEEN:2], head[1:_UTF_16_SEEN:2]
+    zeros = sorted(half.count(0) for half in halves)
+    is_marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = head[:_UTF_16_SEEN].replace(b"\0", b"").strip(b"\xff\xfe \t\r\n")
+    is_wide = is_marked or zeros == [0, _UTF_16_SEEN // 2]
+    return is_wide and text.startswith((b"{", b"["))
+
+
 def _is_execution_trace(head: bytes) -> bool:
     return b'"nodes"' in head and {"schema", "nodes"} <= outer_keys(head)
 
@@ -82,6 +93,11 @@ REFUSALS = (
         _begins(b"version https://git-lfs.github.com/spec/"),
         "a Git LFS pointer, which stands for a file that was not fetched",
         "the file itself: `git lfs pull`, or `lfs: true` at actions/checkout",
+    ),
+    Refusal(
+        _is_utf_16,
+        "JSON in UTF-16, as PowerShell writes it",
+        "the same in UTF-8: iconv -f UTF-16 -t UTF-8, or Out-File -Encoding utf8",
     ),
     Refusal(_begins(_NSIGHT_REPORT), "an Nsight Systems report (.nsys-rep)", _NSIGHT_EXPORT),
     Refusal(

@@ -24,7 +24,7 @@ from ci_score.traces.source import ProfileSource
 
 _NANOSECONDS_PER_MS = 1_000_000
 _GPU = 2
-_BEGIN = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
+_BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 # Copies are told by the names of their operations; ROCm's own copy kernels stand among kernels.
 COPIES = {
     "MEMORY_COPY_HOST_TO_DEVICE": "Memcpy HtoD",

@@ -18,7 +18,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts
 from ci_score.traces.engine.names import bounded_name
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.formats.jax_trace import FARTHEST, JaxPlanes
+from ci_score.traces.formats.jax_trace import FARTHEST, JaxPlanes, shared_name
 from ci_score.traces.source import ProfileSource
 
 _PICOSECONDS_PER_MS = 1_000_000_000
@@ -268,6 +268,8 @@ def _capture(message: memoryview, is_cut: bool, step_name: re.Pattern[str] | Non
     base = min((line.begin_ns for line in lines), default=0)
     read = JaxPlanes("JAX profiler (xplane)", _PICOSECONDS_PER_MS)
     read.is_cut = is_cut or space.is_cut
+    worked = [plane for plane, its_lines in planes if any(line.count for line in its_lines)]
+    read.shared_name = shared_name(plane.name for plane in worked if plane.is_device)
     for plane, its_lines in planes:
         for line in its_lines:
             for event in line.events():
