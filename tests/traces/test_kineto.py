@@ -716,6 +716,14 @@ def test_broken__what_cannot_is_dropped_and_counted(data: bytes) -> None:
     assert any(note.startswith("dropped 1 event") for note in profile.notes)
 
 
+@pytest.mark.parametrize("first", [9.99e15, 1e300, -5.0, 3.9e15])
+def test_broken__an_impossible_first_time_costs_nothing_else(first: float) -> None:
+    """Others are counted from the first that may be one, in whole nanoseconds."""
+    odd = op("aten::mm", first, 1)
+    profile = read([odd, *three_steps()])
+    assert (profile.steps, ms(profile.avg_step_ms)) == (3, 0.150)
+
+
 def test_broken__an_event_that_ends_in_the_next_is_the_only_loss() -> None:
     """A writer that died and went on leaves half an event between whole ones."""
     data = text([*three_steps(), *three_steps()])
