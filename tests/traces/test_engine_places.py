@@ -207,8 +207,8 @@ def test_origins__are_what_looking_at_each_moment_says(
     moments = range(22)
     names = ["nn.Module: A_0", "nn.Module: B_0", "nn.Module: C_0"]
     modules = Spans(
-        array("d", [start for start, _, _, _ in calls]),
-        array("d", [start + lasts for start, lasts, _, _ in calls]),
+        array("q", [start for start, _, _, _ in calls]),
+        array("q", [start + lasts for start, lasts, _, _ in calls]),
         array("i", [name for _, _, name, _ in calls]),
         array("i", [thread for _, _, _, thread in calls]),
     )

@@ -485,6 +485,15 @@ def test_layers__forward_by_module_backward_by_sequence() -> None:
     assert layers[0].ops == {GEMM: 0.012}
 
 
+def test_layers__what_is_launched_when_one_ends_is_the_next_one_s() -> None:
+    """Exactly then, whatever a float makes of the decimals."""
+    first, last = 4458676000000.1, 4458676000000.3
+    events = [step(1, first, 1000), module("Block_0", first, 0.2), module("Linear_0", first, 0.2)]
+    events += [module("Block_1", last, 5), module("Linear_1", last, 4)]
+    layers = read(events + work(1, last, last + 9, 7)).per_layer
+    assert [ms(each.fwd_ms) for each in layers] == [0, 0.007]
+
+
 def test_layers__recomputation_counts_as_backward() -> None:
     """A module that runs while autograd does computes again what was forgotten."""
     again = [module("Block_0", 140, 8, AUTOGRAD), module("Linear_0", 140, 7, AUTOGRAD)]
@@ -716,7 +725,7 @@ def test_broken__what_cannot_is_dropped_and_counted(data: bytes) -> None:
     assert any(note.startswith("dropped 1 event") for note in profile.notes)
 
 
-@pytest.mark.parametrize("first", [9.99e15, 1e300, -5.0, 3.9e15])
+@pytest.mark.parametrize("first", [9.99e15, 1e300, -5.0])
 def test_broken__an_impossible_first_time_costs_nothing_else(first: float) -> None:
     """Others are counted from the first that may be one, in whole nanoseconds."""
     odd = op("aten::mm", first, 1)

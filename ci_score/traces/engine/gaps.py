@@ -166,7 +166,7 @@ def _long_operators(
     for place in compress(range(len(operators)), [size >= shortest for size in lengths]):
         if operators.threads[place] in launching:
             name = host.names[operators.names[place]]
-            yield int(operators.starts[place]), int(operators.ends[place]), name
+            yield operators.starts[place], operators.ends[place], name
 
 
 def idle_time(

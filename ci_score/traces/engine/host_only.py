@@ -143,9 +143,9 @@ def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, int]:
             while stack and ends[stack[-1]] <= starts[call]:
                 stack.pop()
             if stack:
-                inside = int(min(ends[call], ends[stack[-1]]) - starts[call])
+                inside = min(ends[call], ends[stack[-1]]) - starts[call]
                 own[stack[-1]] = max(own[stack[-1]] - inside, 0)
-            own[call] = int(ends[call] - starts[call])
+            own[call] = ends[call] - starts[call]
             stack.append(call)
     return own
 

@@ -1,8 +1,8 @@
 """What is kept of the events of a Kineto trace: numbers, in the columns of the engine.
 
-Kineto's times are microseconds. What the device did and what launched it counts in whole
-nanoseconds; operators and modules are only looked up, so that their nanoseconds stay floats. Both
-count from the first time in the file, as the epoch's nanoseconds would not fit a float.
+Kineto's times are microseconds. They become whole nanoseconds, so that what ends when something
+else begins does so exactly; and they count from the first time in the file, as a float holds no
+nanoseconds of the epoch.
 """
 
 from __future__ import annotations
@@ -278,7 +278,8 @@ def _add_waits(trace: Trace, group: _Columns) -> None:
     rows = zip(group.names, group.starts, group.durations, group.threads, strict=True)
     for name, start, duration, thread in rows:
         if kind := _keeps_waiting(name):
-            begin, end = _whole([start, start + duration], trace.base)
+            [begin], [lasts] = _whole([start], trace.base), _whole([duration])
+            end = begin + lasts
             trace.host.waits.append(Wait(kind, begin, end, trace.threads[thread]))
 
 
@@ -305,11 +306,9 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
 
 
 def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:
-    base = trace.base
-    starts = [(time - base) * TICKS_PER_US for time in group.starts]
-    lasted = [time * TICKS_PER_US for time in group.durations]
+    starts = _whole(group.starts, trace.base)
     columns.starts.fromlist(starts)
-    columns.ends.fromlist(list(map(add, starts, lasted)))
+    columns.ends.fromlist(list(map(add, starts, _whole(group.durations))))
     columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
     columns.threads.extend(_numbered(group.threads, trace.threads))
 
@@ -317,12 +316,12 @@ def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:
 def _add_annotations(trace: Trace, group: list[Event]) -> None:
     for event in filter(_is_possible, group):
         step = event.args.step_num
-        begin, end = _whole([event.ts, event.ts + event.dur], trace.base)
+        [begin], [lasts] = _whole([event.ts], trace.base), _whole([event.dur])
         trace.annotations.append(
             Annotation(
                 event.name,
                 begin,
-                end,
+                begin + lasts,
                 trace.threads[event.tid],
                 None if step is None else str(step),
             )
