@@ -294,7 +294,9 @@ class _Device:
         self._add_to_capture(fields["capture"], whole)
         self._note_outside(whole, fields)
         if self.host is not None:
-            fields["op_origins"] = origins_of(events, names, self.host)
+            ran = self.attributing.with_kernels
+            step = self.attributing.members[ran[len(ran) // 2]]
+            fields["op_origins"] = origins_of(events, names, self.host, step)
             self._add_gaps(fields, whole)
             kept = whole.steps.windows if whole.steps.host_times else windows
             if len(kept) == len(whole.works):
