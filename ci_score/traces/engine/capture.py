@@ -34,15 +34,17 @@ class Lane:
 
 @dataclass(slots=True)
 class LaunchCalls:
-    """What the calls that start work tell, where they are recorded one by one."""
+    """What the calls that start work tell, as far as the format records them one by one."""
 
-    # The calls that start kernels, and those of them whose work is not there.
+    # Calls that start kernels, or copy, each with those of them whose work is not there.
     kernels: int = 0
     without_work: int = 0
+    copies: int = 0
+    without_copy: int = 0
     # All calls, and those with the number of an earlier one.
     calls: int = 0
     repeated: int = 0
-    # How long some of those take that start kernels.
+    # How long some calls take that start one kernel each.
     ticks: array[int] = field(default_factory=lambda: array("q"))
     # What is launched while a graph is captured does not run then.
     captured_graphs: bool = False

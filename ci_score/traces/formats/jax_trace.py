@@ -19,12 +19,13 @@ import msgspec
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
-from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.engine.soundness import MOST_TIMED
 from ci_score.traces.engine.steps import PROGRAMS_LINE, STEPS_LINE, Window
 from ci_score.traces.source import ProfileSource
 
@@ -84,6 +85,7 @@ class JaxPlanes:
     calls: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     host: Host = field(default_factory=Host)
     launched_at: dict[int, int] = field(default_factory=dict)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     notes: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     impossible: int = 0
@@ -126,6 +128,8 @@ class JaxPlanes:
         self.events += 1
         if correlation is not None:
             self.launched_at.setdefault(correlation, window[0])
+            if "LaunchKernel" in name and len(self.launch_calls.ticks) < MOST_TIMED:
+                self.launch_calls.ticks.append(window[1] - window[0])
         if step is not None:
             self.annotated.append((thread, name, window, step))
         elif _CALL.fullmatch(name):
@@ -156,6 +160,7 @@ class JaxPlanes:
             self.ticks_per_ms,
             ranges=HostRanges(step_name),
             calls=self.calls,
+            launch_calls=self.launch_calls,
             facts=lambda lanes, _: self._facts(lanes),
             notes=self.notes,
             events=self.events,

@@ -22,7 +22,7 @@ from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, Device
 from ci_score.traces.engine.host import EmbeddingCall, Host, Launches, Operators, Spans, Wait
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import launches_without_work
+from ci_score.traces.engine.soundness import count_launches
 from ci_score.traces.formats.kineto_events import (
     KERNEL,
     MEMCPY,
@@ -115,15 +115,14 @@ def _launch_calls(trace: Trace, capture: Capture) -> LaunchCalls:
     """What the calls of the runtime tell of how sound the trace is."""
     numbers = trace.launches.correlation
     calls = len(numbers) - numbers.count(NONE) - numbers.count(0)
-    kernels, without = launches_without_work(capture.hosts[0].launches, capture.lanes)
-    return LaunchCalls(
-        kernels=kernels,
-        without_work=without,
+    found = LaunchCalls(
         calls=calls,
         repeated=calls - len(set(numbers) - {NONE, 0}),
         ticks=_ticks(trace.launch_times, 0.0),
         captured_graphs=trace.captured_graphs,
     )
+    count_launches(found, capture.hosts[0].launches, capture.lanes)
+    return found
 
 
 def _of_several_processes(trace: Trace) -> str | None:

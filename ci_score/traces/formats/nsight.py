@@ -27,6 +27,7 @@ from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
 from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.engine.soundness import MOST_TIMED
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.refusals import database_refusal
 from ci_score.traces.formats.sqlite_file import (
@@ -328,15 +329,21 @@ def _add_ranges(database: Database, capture: Capture) -> set[str]:
     are more of those than of kernels.
     """
     thread_names: set[str] = set()
+    backwards = 0
     for kind, start, end, thread, domain, text in _range_rows(database):
         if kind == _THREAD_NAME:
             thread_names.update([text] if len(thread_names) < MOST_THREAD_NAMES else [])
             continue
         with only_numbers(database):
+            if end < start:
+                backwards += 1
+                continue
             added = capture.ranges.add(thread >> 24, (thread, domain), text, start, end)
         if not added:
             capture.notes.append(f"only the first {MOST_RANGES} ranges were looked at")
             break
+    if backwards:
+        capture.notes.append(f"{backwards} ranges end before they begin; left out")
     return thread_names
 
 
@@ -352,7 +359,7 @@ def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
     return database.rows(
         f"SELECT t.eventType, t.start, t.end, COALESCE({thread}, 0), COALESCE({domain}, 0),"  # noqa: S608 - our names
         f" substr({label}, 1, 200) AS label FROM {RANGES} t"
-        f" WHERE (t.eventType IN ({_PUSH_POP}, {_START_END}) AND t.end >= t.start"
+        f" WHERE (t.eventType IN ({_PUSH_POP}, {_START_END}) AND t.end IS NOT NULL"
         f" OR t.eventType = {_THREAD_NAME})"
         f" AND ({text} IS NULL OR NOT ({text} >= 'aten::' AND {text} < 'aten:;'))"
         " AND label IS NOT NULL AND instr(label, ', op_id = ') = 0 AND instr(label, ', seq = ') = 0"
@@ -373,12 +380,30 @@ def _capture(database: Database, step_name: re.Pattern[str] | None) -> Capture:
         needs_device="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
         notes=[*timelines.notes, *_graph_notes(timelines)],
     )
+    capture.launch_calls.ticks.extend(_call_times(database))
     for number, events in sorted(timelines.events.items()):
         gpu = GpuOfProcess.of(number)
         capture.lanes.append(Lane(str(gpu), gpu.process, events, gpu.device))
     thread_names = _add_ranges(database, capture)
     capture.facts = lambda lanes, chosen: _facts(database, lanes, chosen, thread_names)
     return capture
+
+
+def _call_times(database: Database) -> array[int]:
+    """How long some calls take that launch one kernel each; a graph's launch has many."""
+    times = array("q")
+    calls_known = database.has(RUNTIME, "start", "end", "correlationId")
+    if not (calls_known and database.has(KERNEL, "correlationId")):
+        return times
+    first = f"SELECT correlationId AS number FROM {KERNEL} LIMIT {MOST_TIMED}"  # noqa: S608 - our names
+    single = f"SELECT number FROM ({first}) GROUP BY number HAVING count(*) = 1"  # noqa: S608 - our names
+    query = (
+        f"SELECT t.end - t.start FROM {RUNTIME} t"  # noqa: S608 - our names
+        f" WHERE t.correlationId IN ({single}) LIMIT {MOST_TIMED}"
+    )
+    with only_numbers(database):
+        times.extend(time for (time,) in database.rows(query) if time is not None)
+    return times
 
 
 def _facts(

@@ -21,10 +21,11 @@ import msgspec
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
 from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.engine.soundness import MOST_TIMED
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.rocprof import COPIES, OTHER_COPY
 from ci_score.traces.formats.sqlite_file import (
@@ -154,6 +155,7 @@ class _Rows:
     agents: dict[tuple[int, int], str] = field(default_factory=dict)
     told: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     has_calls: bool = False
     left: int = 0
     owners: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -181,6 +183,7 @@ def _rows_of(database: Database, ranges: HostRanges) -> _Rows:
         )
     into.left = events
     for process in processes:
+        into.launch_calls.ticks.extend(_call_times(process))
         _add_dispatches(into, process)
         _add_copies(into, process)
         _add_ranges(into, process)
@@ -283,12 +286,36 @@ def _query(into: _Rows, process: _Process, kind: str, columns: str) -> str:
     )
 
 
+def _call_times(process: _Process) -> array[int]:
+    """How long some calls take that launch one kernel each; a graph's launch has many."""
+    times = array("q")
+    calls_known = process.has(_REGION, "start", "end", "event_id")
+    stacks_known = process.has("event", "id", "stack_id") and process.has(_DISPATCH, "event_id")
+    if not (calls_known and stacks_known):
+        return times
+    event = process.table("event")
+    first = (
+        f"SELECT e.stack_id AS number FROM {process.table(_DISPATCH)} t"  # noqa: S608 - safe names
+        f" JOIN {event} e ON e.id = t.event_id WHERE e.stack_id <> 0 LIMIT {MOST_TIMED}"
+    )
+    single = f"SELECT number FROM ({first}) GROUP BY number HAVING count(*) = 1"  # noqa: S608 - safe names
+    query = (
+        f"SELECT MAX(r.end) - MIN(r.start) FROM {process.table(_REGION)} r"  # noqa: S608 - safe names
+        f" JOIN {event} c ON c.id = r.event_id WHERE c.stack_id IN ({single})"
+        f" GROUP BY c.stack_id LIMIT {MOST_TIMED}"
+    )
+    with only_numbers(process.database):
+        times.extend(time for (time,) in process.database.rows(query) if time is not None)
+    return times
+
+
 class _Extra(msgspec.Struct):
     message: str = ""
 
 
 def _add_ranges(into: _Rows, process: _Process) -> None:
     """The roctx ranges: a call of roctx with its message, or a range of that name."""
+    backwards = 0
     for start, end, pid, thread, name, extra in _range_rows(process):
         text = str(name or "")
         with suppress(*_NO_JSON):
@@ -297,10 +324,15 @@ def _add_ranges(into: _Rows, process: _Process) -> None:
             continue
         with only_numbers(process.database):
             array("q", (start, end, pid))
+            if end < start:
+                backwards += 1
+                continue
             added = into.ranges.add(into.owner(process.number, pid), thread, text, start, end)
         if not added:
             into.notes.append(f"only the first {MOST_RANGES} ranges were looked at")
             break
+    if backwards:
+        into.notes.append(f"{backwards} ranges end before they begin; left out")
 
 
 def _range_rows(process: _Process) -> Iterator[tuple[Any, ...]]:
@@ -321,7 +353,7 @@ def _range_rows(process: _Process) -> Iterator[tuple[Any, ...]]:
         f" FROM {process.table(_REGION)} t JOIN {process.table('event')} e ON e.id = t.event_id"
         f" JOIN {process.table(category)} c ON c.id = e.category_id"
         f" LEFT JOIN {process.table('string')} s ON s.id = t.name_id"
-        f" WHERE c.{label} LIKE '%marker%' AND t.end > t.start"
+        f" WHERE c.{label} LIKE '%marker%' AND t.end <> t.start"
     )
 
 
@@ -353,6 +385,7 @@ def _capture(rows: _Rows) -> Capture:
         facts=lambda lanes, _: _facts(rows, lanes),
         needs_device="no kernel was recorded: nothing ran on a GPU, or --kernel-trace was missing",
         notes=rows.notes,
+        launch_calls=rows.launch_calls,
     )
     for (number, pid, agent), events in sorted(rows.lanes.items()):
         label = f"agent {agent} of process {pid or number}"

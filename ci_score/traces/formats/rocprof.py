@@ -16,10 +16,11 @@ import msgspec
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
-from ci_score.traces.engine.capture import Capture, Facts, Lane
+from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.engine.soundness import single_launches
 from ci_score.traces.source import ProfileSource
 
 _NANOSECONDS_PER_MS = 1_000_000
@@ -146,6 +147,11 @@ class _File(msgspec.Struct):
 # --- the profile --------------------------------------------------------------------------------
 
 
+# Calls of HIP, by their number.
+Calls = dict[int, tuple[int, int]]
+_NO_CALL = UNKNOWN, UNKNOWN
+
+
 class _Lanes:
     """The timelines of the devices, by process and agent."""
 
@@ -154,9 +160,7 @@ class _Lanes:
         self.broken = 0
         self._lanes: dict[tuple[int, int], DeviceEvents] = {}
 
-    def add(
-        self, lane: tuple[int, int], record: _Record, text: str, launches: dict[int, int]
-    ) -> None:
+    def add(self, lane: tuple[int, int], record: _Record, text: str, launches: Calls) -> None:
         """One record's event, on the timeline of its device."""
         window = record.window
         correlation = record.correlation_id.internal
@@ -164,7 +168,7 @@ class _Lanes:
         if window is None or not all(abs(number) < 2**62 for number in numbers):
             self.broken += 1
             return
-        launched_at = launches.get(correlation, UNKNOWN)
+        launched_at = launches.get(correlation, _NO_CALL)[0]
         events = self._lanes.setdefault(lane, DeviceEvents())
         events.add(*window, self.capture.names.place(text), *numbers, launched_at)
 
@@ -191,7 +195,7 @@ def _capture(
     lanes = _Lanes(capture)
     for number, process in enumerate(processes):
         _add_process(lanes, number, process)
-        _add_ranges(capture.ranges, number, process)
+        _add_ranges(capture, number, process)
     capture.lanes = lanes.in_order()
     if lanes.broken:
         notes.append(f"{lanes.broken} records without times; left out")
@@ -210,6 +214,7 @@ def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
         info = record.dispatch_info or _DispatchInfo()
         name = symbols.get(info.kernel_id, f"kernel {info.kernel_id}")
         lanes.add((number, info.agent_id.handle), record, name, launches)
+    _time_calls(lanes.capture.launch_calls, process, launches)
     gpus = {agent.id.handle for agent in process.agents if agent.type == _GPU}
     operations = _operations(process, "MEMORY_COPY")
     for record in process.buffer_records.memory_copy:
@@ -218,10 +223,17 @@ def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
         lanes.add((number, source if source in gpus else target), record, name, launches)
 
 
-def _launches(process: _Process) -> dict[int, int]:
-    """When the HIP call was made that a correlation id stands for."""
+def _time_calls(calls: LaunchCalls, process: _Process, launches: Calls) -> None:
+    dispatches = process.buffer_records.kernel_dispatch
+    numbers = [record.correlation_id.internal for record in dispatches]
+    for number in single_launches(numbers) & launches.keys():
+        calls.ticks.append(launches[number][1] - launches[number][0])
+
+
+def _launches(process: _Process) -> Calls:
+    """From when to when the HIP call was made that a correlation id stands for."""
     return {
-        record.correlation_id.internal: window[0]
+        record.correlation_id.internal: window
         for record in process.buffer_records.hip_api
         if (window := record.window) is not None
     }
@@ -238,13 +250,17 @@ def _named(operation: int | str, operations: Sequence[str]) -> str:
     return operation.removeprefix("ROCPROFILER_")
 
 
-def _add_ranges(ranges: HostRanges, number: int, process: _Process) -> None:
+def _add_ranges(capture: Capture, number: int, process: _Process) -> None:
     """The roctx ranges; a mark has no duration and is none."""
     texts = {message.key: message.value for message in process.strings.marker_api}
+    backwards = 0
     for record in process.buffer_records.marker_api:
         text, window = texts.get(record.correlation_id.internal), record.window
         if text and window and window[1] > window[0]:
-            ranges.add(number, record.thread_id, text, *window)
+            capture.ranges.add(number, record.thread_id, text, *window)
+        backwards += bool(window and window[1] < window[0])
+    if backwards:
+        capture.notes.append(f"{backwards} ranges end before they begin; left out")
 
 
 def _facts(processes: Sequence[_Process], lanes: Sequence[Lane]) -> Facts:
