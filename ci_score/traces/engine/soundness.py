@@ -30,7 +30,7 @@ MOST_BUSY = 1.25
 # What a call that starts a kernel can take, in microseconds: a median.
 SHORTEST_CALL, LONGEST_CALL = 0.2, 500.0
 # The first launches of a program load what they launch.
-LEAST_TIMED, MOST_TIMED = 16, 4096
+LEAST_TIMED, MOST_TIMED = 8, 4096
 # So many events are enough to see how they overlap, or which of them are the same.
 _BLOCK, _BLOCKS = 32_768, 4
 _MOST_COMPARED, _FEW = 200_000, 20_000

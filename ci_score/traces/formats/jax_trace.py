@@ -127,9 +127,9 @@ class JaxPlanes:
         """An event of a thread of the host."""
         self.events += 1
         if correlation is not None:
+            if "LaunchKernel" in name:
+                self._count_call(correlation, window)
             self.launched_at.setdefault(correlation, window[0])
-            if "LaunchKernel" in name and len(self.launch_calls.ticks) < MOST_TIMED:
-                self.launch_calls.ticks.append(window[1] - window[0])
         if step is not None:
             self.annotated.append((thread, name, window, step))
         elif _CALL.fullmatch(name):
@@ -141,6 +141,13 @@ class JaxPlanes:
             operators.names.append(self._number(name))
             operators.threads.append(self._number(f"thread {thread}"))
             operators.sequences.append(-1)
+
+    def _count_call(self, correlation: int, window: Window) -> None:
+        calls = self.launch_calls
+        calls.calls += 1
+        calls.repeated += correlation in self.launched_at
+        if len(calls.ticks) < MOST_TIMED:
+            calls.ticks.append(window[1] - window[0])
 
     def _number(self, name: str) -> int:
         number = self._numbers.setdefault(name, len(self.names))

@@ -378,7 +378,7 @@ def _capture(database: Database, step_name: re.Pattern[str] | None) -> Capture:
         ranges=HostRanges(step_name),
         ranges_called="NVTX ranges",
         needs_device="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
-        notes=[*timelines.notes, *_graph_notes(timelines)],
+        notes=[*timelines.notes, *_graph_notes(timelines), *_copy_notes(database)],
     )
     capture.launch_calls.ticks.extend(_call_times(database))
     for number, events in sorted(timelines.events.items()):
@@ -430,6 +430,17 @@ def _graph_notes(timelines: _Timelines) -> list[str]:
     launches = f"{timelines.graphs} launches of CUDA graphs were traced as a whole"
     advice = "nsys profile --cuda-graph-trace=node records them"
     return [f"{launches}: their kernels are not in the export ({advice})"]
+
+
+def _copy_notes(database: Database) -> list[str]:
+    """What is to be said where calls copy and no copy was recorded: a table may be lost."""
+    calls_named = database.has(RUNTIME, "nameId") and database.has(STRINGS, "id", "value")
+    if not calls_named or (database.has(MEMCPY) and _count(database, MEMCPY)):
+        return []
+    names = f"SELECT s.id FROM {STRINGS} s WHERE s.value LIKE 'cu%Memcpy%'"  # noqa: S608 - our names
+    query = f"SELECT 1 FROM {RUNTIME} t WHERE t.nameId IN ({names}) LIMIT 1"  # noqa: S608 - our names
+    copied = next(database.rows(query), None) is not None
+    return [f"{RUNTIME} has calls that copy, and no copy was recorded"] if copied else []
 
 
 def _tool(database: Database) -> str:

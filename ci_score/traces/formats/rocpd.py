@@ -119,6 +119,11 @@ class _Process:
         )
         return {number: str(text) for number, text in self.database.rows(query)}
 
+    def is_empty(self, kind: str) -> bool:
+        """Whether a table is missing, or has no row."""
+        query = f"SELECT 1 FROM {self.table(kind)} LIMIT 1"  # noqa: S608 - a safe name
+        return not self.has(kind) or next(self.database.rows(query), None) is None
+
     def numbers(self, kind: str, column: str) -> str:
         """A query for all values of a column."""
         return f"SELECT u.{column} FROM {self.table(kind)} u"  # noqa: S608 - safe names
@@ -213,6 +218,7 @@ def _add_dispatches(into: _Rows, process: _Process) -> None:
 
 def _add_copies(into: _Rows, process: _Process) -> None:
     kind = _COPY
+    _note_lost_copies(into, process)
     if not process.has(kind, "start", "end", "name_id"):
         return
     operations = process.texts("string", ("string",), process.numbers(kind, "name_id"))
@@ -227,6 +233,21 @@ def _add_copies(into: _Rows, process: _Process) -> None:
         agent = f"CASE WHEN {source} IN ({gpus}) THEN {source} ELSE {target} END"
     stream = process.column(kind, "stream_id")
     _add_rows(into, process, kind, f"{process.column(kind, 'name_id')}, {stream}, {agent}", names)
+
+
+def _note_lost_copies(into: _Rows, process: _Process) -> None:
+    """Calls of HIP are traced without the copies that they start, unless those are asked for."""
+    calls_named = process.has(_REGION, "name_id") and process.has("string", "id", "string")
+    if not calls_named or not process.is_empty(_COPY):
+        return
+    strings = process.table("string")
+    names = f"SELECT s.id FROM {strings} s WHERE s.string LIKE 'hipMemcpy%'"  # noqa: S608 - a safe name
+    regions = process.table(_REGION)
+    query = f"SELECT 1 FROM {regions} t WHERE t.name_id IN ({names}) LIMIT 1"  # noqa: S608 - safe names
+    if next(process.database.rows(query), None) is not None:
+        into.notes.append(
+            "there are calls that copy, and no copy: --memory-copy-trace records them"
+        )
 
 
 def _add_rows(

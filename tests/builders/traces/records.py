@@ -6,11 +6,13 @@ known by its key, so that one change is made to all formats alike.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,27 @@ NUMBERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TraceFormat:
-    """The tables of a sound trace whose rows can get lost, and how all of it is written."""
+    """A format: the rows of a sound trace that can get lost, and how all of it is written."""
 
     name: str
     tables: Callable[[], Tables]
     write: Callable[[Tables], bytes]
+    # The file of two processes, or captures, that somebody put together.
+    merged: Callable[[Tables, Tables], bytes]
     # The same name with another number in it, which is as long.
     renamed: tuple[bytes, bytes]
+    ticks_per_ms: float
+
+
+def kind_of(table: str, row: Row) -> tuple[str, str]:
+    """What a profiler records, or does not: a table, a category, or the line of a device."""
+    line = (row["ph"], row["pid"], row["tid"]) if "ph" in row else ""
+    return table, str(row.get("cat") or line)
+
+
+def of_another_process(row: Row) -> Row:
+    """The same event in a process of another number, and so its device."""
+    return {**row, "pid": row["pid"] + 1_000_000} if "pid" in row else row
 
 
 def changed(row: Row, change: Callable[[Any], Any], keys: frozenset[str]) -> Row:
@@ -171,22 +187,42 @@ def in_database(database: bytes, tables: Tables) -> bytes:
         return opened.serialize()
 
 
+@cache
 def nsight_file() -> bytes:
-    """The training of its builder."""
+    """The training of its builder, with the names of its calls."""
+    export = nsight.training(steps=STEPS)
+    copies = {row[4] for row in export.rows["CUPTI_ACTIVITY_KIND_MEMCPY"]}
+    export.row("StringIds", 100, "cudaLaunchKernel_v7000")
+    export.row("StringIds", 101, "cudaMemcpyAsync_v3020")
+    export.rows["CUPTI_ACTIVITY_KIND_RUNTIME"] = [
+        (*row[:4], 101 if row[3] in copies else 100)
+        for row in export.rows["CUPTI_ACTIVITY_KIND_RUNTIME"]
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        return nsight.training(steps=STEPS).write(Path(folder) / "capture.sqlite").read_bytes()
+        return export.write(Path(folder) / "capture.sqlite").read_bytes()
 
 
+GUID = "00000000_0000_7000_8000_000000000001"
+COPY_CALL = 22
+
+
+@cache
 def rocpd_file() -> bytes:
-    """The training of its builder."""
+    """The training of its builder, with the names of its calls."""
+    process = rocpd.training(rocpd.Process(7, GUID), STEPS)
+    process.rows["string"].append((COPY_CALL, "", "hipMemcpyAsync"))
+    stack_of = {row[0]: row[3] for row in process.rows["event"]}
+    copies = {stack_of[row[-1]] for row in process.rows["memory_copy"]}
+    process.rows["region"] = [
+        (*row[:-2], COPY_CALL if stack_of[row[-1]] in copies else row[-2], row[-1])
+        for row in process.rows["region"]
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        return rocpd.training(steps=STEPS).add_to(Path(folder) / "results.db").read_bytes()
+        return process.add_to(Path(folder) / "results.db").read_bytes()
 
 
 NSIGHT_TABLES = (
-    "CUPTI_ACTIVITY_KIND_KERNEL",
-    "CUPTI_ACTIVITY_KIND_MEMCPY",
-    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    *("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"),
     "NVTX_EVENTS",
 )
 
@@ -260,15 +296,92 @@ def write_rocpd(tables: Tables) -> bytes:
     return in_database(rocpd_file(), tables)
 
 
+def merged_events(write: Callable[[Tables], bytes]) -> Callable[[Tables, Tables], bytes]:
+    """The events of both in one list, those of the second in other processes."""
+
+    def merged(first: Tables, second: Tables) -> bytes:
+        whole, more = json.loads(write(first)), json.loads(write(second))
+        events, others = (
+            each if isinstance(each, list) else each["traceEvents"] for each in (whole, more)
+        )
+        events.extend(map(of_another_process, others))
+        return json.dumps(whole).encode()
+
+    return merged
+
+
+def merged_rocprof(first: Tables, second: Tables) -> bytes:
+    """Two processes, each with its buffers, as rocprofv3 would write them."""
+    both = ({**rocprof.marked(STEPS), "buffer_records": each} for each in (first, second))
+    return rocprof.source(*both).data or b""
+
+
+def merged_nsight(first: Tables, second: Tables) -> bytes:
+    """Two processes in one capture, as Nsight writes them."""
+    process = frozenset({"globalPid", "globalTid"})
+    moved = {
+        name: [changed(row, lambda value: value + (1 << 24), process) for row in rows]
+        for name, rows in second.items()
+    }
+    return write_nsight({name: rows + moved[name] for name, rows in first.items()})
+
+
+def merged_rocpd(first: Tables, second: Tables) -> bytes:
+    """Two processes in one database, as rocpd merges them: each has tables of its own."""
+    renamed = {name.replace("0001", "0002"): rows for name, rows in second.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.db"
+        path.write_bytes(rocpd_file())
+        rocpd.training(rocpd.Process(8, GUID[:-1] + "2"), STEPS).add_to(path)
+        return in_database(path.read_bytes(), {**first, **renamed})
+
+
+def merged_xplane(first: Tables, second: Tables) -> bytes:
+    """One file behind the other, which protobuf allows."""
+    return write_xplane(first) + write_xplane(second)
+
+
 FORMATS = {
     each.name: each
     for each in (
-        TraceFormat("kineto", kineto_tables, write_kineto, (b"128x64", b"128x32")),
-        TraceFormat("ascend", ascend_tables, write_ascend, (b"MatMulV2", b"MatMulV3")),
-        TraceFormat("jax", jax_tables, write_jax, (b"loop_gemm_fusion", b"lump_gemm_fusion")),
-        TraceFormat("rocprof", rocprof_tables, write_rocprof, (b"MT64", b"MT32")),
-        TraceFormat("nsight", nsight_tables, write_nsight, (b"128x128", b"256x128")),
-        TraceFormat("rocpd", rocpd_tables, write_rocpd, (b"MT64", b"MT32")),
-        TraceFormat("xplane", xplane_tables, write_xplane, (b"loop_fusion", b"lump_fusion")),
+        TraceFormat(
+            "kineto",
+            kineto_tables,
+            write_kineto,
+            merged_events(write_kineto),
+            (b"128x64", b"128x32"),
+            1000,
+        ),
+        TraceFormat(
+            "ascend",
+            ascend_tables,
+            write_ascend,
+            merged_events(write_ascend),
+            (b"MatMulV2", b"MatMulV3"),
+            1000,
+        ),
+        TraceFormat(
+            "jax",
+            jax_tables,
+            write_jax,
+            merged_events(write_jax),
+            (b"loop_gemm_fusion", b"lump_gemm_fusion"),
+            1000,
+        ),
+        TraceFormat(
+            "rocprof", rocprof_tables, write_rocprof, merged_rocprof, (b"MT64", b"MT32"), 1e6
+        ),
+        TraceFormat(
+            "nsight", nsight_tables, write_nsight, merged_nsight, (b"128x128", b"256x128"), 1e6
+        ),
+        TraceFormat("rocpd", rocpd_tables, write_rocpd, merged_rocpd, (b"MT64", b"MT32"), 1e6),
+        TraceFormat(
+            "xplane",
+            xplane_tables,
+            write_xplane,
+            merged_xplane,
+            (b"loop_fusion", b"lump_fusion"),
+            1,
+        ),
     )
 }
