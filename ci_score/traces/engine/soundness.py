@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import operator
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, compress, count, islice
 from typing import NamedTuple
 
 from ci_score.traces.engine.attribution import Attribution
-from ci_score.traces.engine.capture import Capture, Lane, LaunchCalls
-from ci_score.traces.engine.device_events import NONE, DeviceEvents
-from ci_score.traces.engine.host import KERNEL, MEMCPY, Launches
+from ci_score.traces.engine.capture import Capture
+from ci_score.traces.engine.device_events import DeviceEvents
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.totals import device_periods
 
 # Shares of all calls that start kernels, of all events of a device, and of those of one stream.
@@ -30,7 +29,7 @@ MOST_BUSY = 1.25
 # What a call that starts a kernel can take, in microseconds: a median.
 SHORTEST_CALL, LONGEST_CALL = 0.2, 500.0
 # The first launches of a program load what they launch.
-LEAST_TIMED, MOST_TIMED = 8, 4096
+LEAST_TIMED = 8
 # So many events are enough to see how they overlap, or which of them are the same.
 _BLOCK, _BLOCKS = 32_768, 4
 _MOST_COMPARED, _FEW = 200_000, 20_000
@@ -81,24 +80,6 @@ def _doubts_of_lost(calls: LaunchCalls) -> Doubts:
         return Doubts(notes=(*notes, f"{lost}: it is not counted"))
     reason = f"{lost}: the profiler lost it, and the device's times are too short; profile"
     return Doubts(f"{reason} fewer steps at once", tuple(notes))
-
-
-def count_launches(calls: LaunchCalls, launches: Launches, lanes: Sequence[Lane]) -> None:
-    """Counts the calls that start kernels or copy, and those of them without work on a device."""
-    worked = set(chain.from_iterable(lane.events.calls for lane in lanes)) - {NONE}
-    kinds = array("b", map(launches.kinds.__getitem__, worked))
-    calls.kernels, calls.copies = (_number_of(kind, launches.kinds) for kind in (KERNEL, MEMCPY))
-    calls.without_work = calls.kernels - _number_of(KERNEL, kinds)
-    calls.without_copy = calls.copies - _number_of(MEMCPY, kinds)
-
-
-def single_launches(launches: Sequence[int]) -> set[int]:
-    """The numbers of launches that one event each has, of the first events; a graph's has many."""
-    return {number for number, count in Counter(launches[:MOST_TIMED]).items() if count == 1}
-
-
-def _number_of(kind: int, kinds: array[int]) -> int:
-    return kinds.tobytes().count(bytes([kind]))
 
 
 # --- the device's events ------------------------------------------------------------------------

@@ -20,9 +20,10 @@ import msgspec
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 

@@ -19,13 +19,13 @@ import msgspec
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, is_of_interest
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import MOST_TIMED
 from ci_score.traces.engine.steps import PROGRAMS_LINE, STEPS_LINE, Window
 from ci_score.traces.source import ProfileSource
 
@@ -86,6 +86,7 @@ class JaxPlanes:
     host: Host = field(default_factory=Host)
     launched_at: dict[int, int] = field(default_factory=dict)
     launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
+    called: list[Call] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     impossible: int = 0
@@ -127,8 +128,8 @@ class JaxPlanes:
         """An event of a thread of the host."""
         self.events += 1
         if correlation is not None:
-            if "LaunchKernel" in name:
-                self._count_call(correlation, window)
+            if is_of_interest(name):
+                self._add_call(Call(*window, correlation, name))
             self.launched_at.setdefault(correlation, window[0])
         if step is not None:
             self.annotated.append((thread, name, window, step))
@@ -142,12 +143,11 @@ class JaxPlanes:
             operators.threads.append(self._number(f"thread {thread}"))
             operators.sequences.append(-1)
 
-    def _count_call(self, correlation: int, window: Window) -> None:
-        calls = self.launch_calls
-        calls.calls += 1
-        calls.repeated += correlation in self.launched_at
-        if len(calls.ticks) < MOST_TIMED:
-            calls.ticks.append(window[1] - window[0])
+    def _add_call(self, call: Call) -> None:
+        self.launch_calls.calls += 1
+        self.launch_calls.repeated += call.number in self.launched_at
+        if len(self.called) < MOST_CALLS:
+            self.called.append(call)
 
     def _number(self, name: str) -> int:
         number = self._numbers.setdefault(name, len(self.names))
@@ -179,6 +179,7 @@ class JaxPlanes:
             capture.lanes.append(self._lane(name, device, capture))
             if not len(device.events):
                 capture.unread.update({f"{name} {line}": n for line, n in device.unread.items()})
+        self.launch_calls.add(self.called, [lane.events for lane in capture.lanes])
         if not capture.busy_lanes():
             self.host.names = self.names
             capture.hosts[0] = self.host

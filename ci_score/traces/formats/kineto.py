@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import EmbeddingCall, Host, Launches, Operators, Spans, Wait
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import count_launches
 from ci_score.traces.formats.kineto_events import (
     KERNEL,
     MEMCPY,
@@ -121,7 +121,7 @@ def _launch_calls(trace: Trace, capture: Capture) -> LaunchCalls:
         ticks=_ticks(trace.launch_times, 0.0),
         captured_graphs=trace.captured_graphs,
     )
-    count_launches(found, capture.hosts[0].launches, capture.lanes)
+    found.count(capture.hosts[0].launches, [lane.events for lane in capture.lanes])
     return found
 
 

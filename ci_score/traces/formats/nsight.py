@@ -26,8 +26,8 @@ from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
+from ci_score.traces.engine.launch_calls import Call, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import MOST_TIMED
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.refusals import database_refusal
 from ci_score.traces.formats.sqlite_file import (
@@ -378,32 +378,40 @@ def _capture(database: Database, step_name: re.Pattern[str] | None) -> Capture:
         ranges=HostRanges(step_name),
         ranges_called="NVTX ranges",
         needs_device="no kernel was recorded: nothing ran on a GPU, or its tracing failed",
-        notes=[*timelines.notes, *_graph_notes(timelines), *_copy_notes(database)],
+        notes=[*timelines.notes, *_graph_notes(timelines)],
     )
-    capture.launch_calls.ticks.extend(_call_times(database))
     for number, events in sorted(timelines.events.items()):
         gpu = GpuOfProcess.of(number)
         capture.lanes.append(Lane(str(gpu), gpu.process, events, gpu.device))
+    _count_calls(database, capture)
     thread_names = _add_ranges(database, capture)
     capture.facts = lambda lanes, chosen: _facts(database, lanes, chosen, thread_names)
     return capture
 
 
-def _call_times(database: Database) -> array[int]:
-    """How long some calls take that launch one kernel each; a graph's launch has many."""
-    times = array("q")
-    calls_known = database.has(RUNTIME, "start", "end", "correlationId")
-    if not (calls_known and database.has(KERNEL, "correlationId")):
-        return times
-    first = f"SELECT correlationId AS number FROM {KERNEL} LIMIT {MOST_TIMED}"  # noqa: S608 - our names
-    single = f"SELECT number FROM ({first}) GROUP BY number HAVING count(*) = 1"  # noqa: S608 - our names
+def _count_calls(database: Database, capture: Capture) -> None:
+    """Looks at some of the calls of each process that start work."""
+    calls_named = database.has(RUNTIME, "start", "end", "correlationId", "nameId")
+    if not calls_named or not database.has(STRINGS, "id", "value"):
+        return
+    process = f"COALESCE({database.column(RUNTIME, 'globalTid')} >> 24, 0)"
     query = (
-        f"SELECT t.end - t.start FROM {RUNTIME} t"  # noqa: S608 - our names
-        f" WHERE t.correlationId IN ({single}) LIMIT {MOST_TIMED}"
+        f"SELECT {process}, t.start, t.end, t.correlationId, substr(s.value, 1, 200)"  # noqa: S608 - our names
+        f" FROM {RUNTIME} t JOIN {STRINGS} s ON s.id = t.nameId"
+        " WHERE t.rowid > ? AND t.rowid <= ? AND t.end IS NOT NULL AND t.correlationId IS NOT NULL"
     )
+    calls: dict[int, list[Call]] = defaultdict(list)
     with only_numbers(database):
-        times.extend(time for (time,) in database.rows(query) if time is not None)
-    return times
+        for block in blocks_of(_count(database, RUNTIME)):
+            for number, *times, name in database.rows(query, *block):
+                if is_of_interest(str(name)):
+                    begin, end, launch = array("q", times)
+                    calls[number].append(Call(begin, end, launch, str(name)))
+    named = any(lane.process for lane in capture.lanes)
+    for number, found in calls.items():
+        own = [lane.events for lane in capture.lanes if not named or lane.process == number]
+        if own:
+            capture.launch_calls.add(found, own)
 
 
 def _facts(
@@ -430,17 +438,6 @@ def _graph_notes(timelines: _Timelines) -> list[str]:
     launches = f"{timelines.graphs} launches of CUDA graphs were traced as a whole"
     advice = "nsys profile --cuda-graph-trace=node records them"
     return [f"{launches}: their kernels are not in the export ({advice})"]
-
-
-def _copy_notes(database: Database) -> list[str]:
-    """What is to be said where calls copy and no copy was recorded: a table may be lost."""
-    calls_named = database.has(RUNTIME, "nameId") and database.has(STRINGS, "id", "value")
-    if not calls_named or (database.has(MEMCPY) and _count(database, MEMCPY)):
-        return []
-    names = f"SELECT s.id FROM {STRINGS} s WHERE s.value LIKE 'cu%Memcpy%'"  # noqa: S608 - our names
-    query = f"SELECT 1 FROM {RUNTIME} t WHERE t.nameId IN ({names}) LIMIT 1"  # noqa: S608 - our names
-    copied = next(database.rows(query), None) is not None
-    return [f"{RUNTIME} has calls that copy, and no copy was recorded"] if copied else []
 
 
 def _tool(database: Database) -> str:

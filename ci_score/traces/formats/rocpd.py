@@ -21,11 +21,11 @@ import msgspec
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
+from ci_score.traces.engine.launch_calls import Call, LaunchCalls, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import MOST_TIMED
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.rocprof import COPIES, OTHER_COPY
 from ci_score.traces.formats.sqlite_file import (
@@ -119,11 +119,6 @@ class _Process:
         )
         return {number: str(text) for number, text in self.database.rows(query)}
 
-    def is_empty(self, kind: str) -> bool:
-        """Whether a table is missing, or has no row."""
-        query = f"SELECT 1 FROM {self.table(kind)} LIMIT 1"  # noqa: S608 - a safe name
-        return not self.has(kind) or next(self.database.rows(query), None) is None
-
     def numbers(self, kind: str, column: str) -> str:
         """A query for all values of a column."""
         return f"SELECT u.{column} FROM {self.table(kind)} u"  # noqa: S608 - safe names
@@ -188,10 +183,11 @@ def _rows_of(database: Database, ranges: HostRanges) -> _Rows:
         )
     into.left = events
     for process in processes:
-        into.launch_calls.ticks.extend(_call_times(process))
         _add_dispatches(into, process)
         _add_copies(into, process)
         _add_ranges(into, process)
+        own = [events for lane, events in into.lanes.items() if lane[0] == process.number]
+        into.launch_calls.add(list(_calls(process)), own)
         names = process.texts("info_agent", ("product_name", "name"), _agents_used(process))
         into.agents |= {(process.number, agent): name for agent, name in names.items()}
         into.told += _told(process)
@@ -218,7 +214,6 @@ def _add_dispatches(into: _Rows, process: _Process) -> None:
 
 def _add_copies(into: _Rows, process: _Process) -> None:
     kind = _COPY
-    _note_lost_copies(into, process)
     if not process.has(kind, "start", "end", "name_id"):
         return
     operations = process.texts("string", ("string",), process.numbers(kind, "name_id"))
@@ -233,21 +228,6 @@ def _add_copies(into: _Rows, process: _Process) -> None:
         agent = f"CASE WHEN {source} IN ({gpus}) THEN {source} ELSE {target} END"
     stream = process.column(kind, "stream_id")
     _add_rows(into, process, kind, f"{process.column(kind, 'name_id')}, {stream}, {agent}", names)
-
-
-def _note_lost_copies(into: _Rows, process: _Process) -> None:
-    """Calls of HIP are traced without the copies that they start, unless those are asked for."""
-    calls_named = process.has(_REGION, "name_id") and process.has("string", "id", "string")
-    if not calls_named or not process.is_empty(_COPY):
-        return
-    strings = process.table("string")
-    names = f"SELECT s.id FROM {strings} s WHERE s.string LIKE 'hipMemcpy%'"  # noqa: S608 - a safe name
-    regions = process.table(_REGION)
-    query = f"SELECT 1 FROM {regions} t WHERE t.name_id IN ({names}) LIMIT 1"  # noqa: S608 - safe names
-    if next(process.database.rows(query), None) is not None:
-        into.notes.append(
-            "there are calls that copy, and no copy: --memory-copy-trace records them"
-        )
 
 
 def _add_rows(
@@ -307,27 +287,26 @@ def _query(into: _Rows, process: _Process, kind: str, columns: str) -> str:
     )
 
 
-def _call_times(process: _Process) -> array[int]:
-    """How long some calls take that launch one kernel each; a graph's launch has many."""
-    times = array("q")
-    calls_known = process.has(_REGION, "start", "end", "event_id")
-    stacks_known = process.has("event", "id", "stack_id") and process.has(_DISPATCH, "event_id")
-    if not (calls_known and stacks_known):
-        return times
-    event = process.table("event")
-    first = (
-        f"SELECT e.stack_id AS number FROM {process.table(_DISPATCH)} t"  # noqa: S608 - safe names
-        f" JOIN {event} e ON e.id = t.event_id WHERE e.stack_id <> 0 LIMIT {MOST_TIMED}"
-    )
-    single = f"SELECT number FROM ({first}) GROUP BY number HAVING count(*) = 1"  # noqa: S608 - safe names
+def _calls(process: _Process) -> Iterator[Call]:
+    """Calls of HIP by their names."""
+    calls_named = process.has(_REGION, "start", "end", "event_id", "name_id")
+    stacks_known = process.has("event", "id", "stack_id") and process.has("string", "id", "string")
+    if not (calls_named and stacks_known):
+        return
+    regions = process.table(_REGION)
     query = (
-        f"SELECT MAX(r.end) - MIN(r.start) FROM {process.table(_REGION)} r"  # noqa: S608 - safe names
-        f" JOIN {event} c ON c.id = r.event_id WHERE c.stack_id IN ({single})"
-        f" GROUP BY c.stack_id LIMIT {MOST_TIMED}"
+        "SELECT t.start, t.end, e.stack_id, substr(s.string, 1, 200)"  # noqa: S608 - safe names
+        f" FROM {regions} t JOIN {process.table('event')} e ON e.id = t.event_id"
+        f" JOIN {process.table('string')} s ON s.id = t.name_id"
+        " WHERE t.rowid > ? AND t.rowid <= ? AND t.end IS NOT NULL AND e.stack_id <> 0"
     )
+    count = next(process.database.rows(f"SELECT count(*) FROM {regions}"))[0]  # noqa: S608 - a safe name
     with only_numbers(process.database):
-        times.extend(time for (time,) in process.database.rows(query) if time is not None)
-    return times
+        for block in blocks_of(count):
+            for *times, name in process.database.rows(query, *block):
+                if is_of_interest(str(name)):
+                    begin, end, stack = array("q", times)
+                    yield Call(begin, end, stack, str(name))
 
 
 class _Extra(msgspec.Struct):

@@ -8,7 +8,7 @@ correlation id; whether the HIP calls and the roctx ranges are there depends on 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,11 +16,11 @@ import msgspec
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import Call, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import single_launches
 from ci_score.traces.source import ProfileSource
 
 _NANOSECONDS_PER_MS = 1_000_000
@@ -147,11 +147,6 @@ class _File(msgspec.Struct):
 # --- the profile --------------------------------------------------------------------------------
 
 
-# Calls of HIP, by their number.
-Calls = dict[int, tuple[int, int]]
-_NO_CALL = UNKNOWN, UNKNOWN
-
-
 class _Lanes:
     """The timelines of the devices, by process and agent."""
 
@@ -160,7 +155,9 @@ class _Lanes:
         self.broken = 0
         self._lanes: dict[tuple[int, int], DeviceEvents] = {}
 
-    def add(self, lane: tuple[int, int], record: _Record, text: str, launches: Calls) -> None:
+    def add(
+        self, lane: tuple[int, int], record: _Record, text: str, launches: dict[int, int]
+    ) -> None:
         """One record's event, on the timeline of its device."""
         window = record.window
         correlation = record.correlation_id.internal
@@ -168,7 +165,7 @@ class _Lanes:
         if window is None or not all(abs(number) < 2**62 for number in numbers):
             self.broken += 1
             return
-        launched_at = launches.get(correlation, _NO_CALL)[0]
+        launched_at = launches.get(correlation, UNKNOWN)
         events = self._lanes.setdefault(lane, DeviceEvents())
         events.add(*window, self.capture.names.place(text), *numbers, launched_at)
 
@@ -197,6 +194,9 @@ def _capture(
         _add_process(lanes, number, process)
         _add_ranges(capture, number, process)
     capture.lanes = lanes.in_order()
+    for number, process in enumerate(processes):
+        own = [lane.events for lane in capture.lanes if lane.process == number]
+        capture.launch_calls.add(list(_calls(process)), own)
     if lanes.broken:
         notes.append(f"{lanes.broken} records without times; left out")
     if not any(process.buffer_records.hip_api for process in processes):
@@ -214,7 +214,6 @@ def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
         info = record.dispatch_info or _DispatchInfo()
         name = symbols.get(info.kernel_id, f"kernel {info.kernel_id}")
         lanes.add((number, info.agent_id.handle), record, name, launches)
-    _time_calls(lanes.capture.launch_calls, process, launches)
     gpus = {agent.id.handle for agent in process.agents if agent.type == _GPU}
     operations = _operations(process, "MEMORY_COPY")
     for record in process.buffer_records.memory_copy:
@@ -223,17 +222,23 @@ def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
         lanes.add((number, source if source in gpus else target), record, name, launches)
 
 
-def _time_calls(calls: LaunchCalls, process: _Process, launches: Calls) -> None:
-    dispatches = process.buffer_records.kernel_dispatch
-    numbers = [record.correlation_id.internal for record in dispatches]
-    for number in single_launches(numbers) & launches.keys():
-        calls.ticks.append(launches[number][1] - launches[number][0])
+def _calls(process: _Process) -> Iterator[Call]:
+    """Calls of HIP by their names."""
+    kinds = process.strings.buffer_records
+    records = process.buffer_records.hip_api
+    for first, last in blocks_of(len(records)):
+        for record in records[first:last]:
+            kind = record.kind if isinstance(record.kind, int) else -1
+            operations = kinds[kind].operations if 0 <= kind < len(kinds) else []
+            name, window = _named(record.operation, operations), record.window
+            if window is not None and is_of_interest(name):
+                yield Call(*window, record.correlation_id.internal, name)
 
 
-def _launches(process: _Process) -> Calls:
-    """From when to when the HIP call was made that a correlation id stands for."""
+def _launches(process: _Process) -> dict[int, int]:
+    """When the HIP call was made that a correlation id stands for."""
     return {
-        record.correlation_id.internal: window
+        record.correlation_id.internal: window[0]
         for record in process.buffer_records.hip_api
         if (window := record.window) is not None
     }

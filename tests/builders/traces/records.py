@@ -144,14 +144,23 @@ def jax_tables() -> Tables:
 
 
 def rocprof_tables() -> Tables:
-    """The buffers of one process."""
-    return {**rocprof.marked(STEPS)["buffer_records"]}
+    """The buffers of one process, with the names of its calls."""
+    buffers = rocprof.marked(STEPS)["buffer_records"]
+    calls = [{**row, "kind": 1, "operation": 0} for row in buffers["hip_api"]]
+    return {**buffers, "hip_api": calls}
+
+
+def rocprof_process(tables: Tables) -> Row:
+    """A process with these buffers."""
+    process = rocprof.marked(STEPS)
+    kinds = process["strings"]["buffer_records"]
+    kinds.append({"kind": "HIP_RUNTIME_API", "operations": ["hipLaunchKernel"]})
+    return {**process, "buffer_records": tables}
 
 
 def write_rocprof(tables: Tables) -> bytes:
     """A file with these buffers."""
-    process = rocprof.marked(STEPS)
-    return rocprof.source({**process, "buffer_records": tables}).data or b""
+    return rocprof.source(rocprof_process(tables)).data or b""
 
 
 # --- databases ----------------------------------------------------------------------------------
@@ -312,8 +321,7 @@ def merged_events(write: Callable[[Tables], bytes]) -> Callable[[Tables, Tables]
 
 def merged_rocprof(first: Tables, second: Tables) -> bytes:
     """Two processes, each with its buffers, as rocprofv3 would write them."""
-    both = ({**rocprof.marked(STEPS), "buffer_records": each} for each in (first, second))
-    return rocprof.source(*both).data or b""
+    return rocprof.source(rocprof_process(first), rocprof_process(second)).data or b""
 
 
 def merged_nsight(first: Tables, second: Tables) -> bytes:
