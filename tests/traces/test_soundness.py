@@ -337,6 +337,23 @@ def test_steps__a_repeated_unit_must_hold_most_of_the_time() -> None:
     assert "no work repeats" in profile.sources["steps"]
 
 
+def test_steps__are_looked_for_on_the_stream_that_computes() -> None:
+    """Small kernels or copies that repeat on another stream are more, and hold hardly any time."""
+    events = []
+    for number in range(60):
+        at = 1000 + 40 * number
+        small = (
+            kernel(2 * number + 1, at + 3, 1, "a", 9),
+            kernel(2 * number + 2, at + 13, 1, "b", 9),
+        )
+        events += [call(2 * number + 1, at), call(2 * number + 2, at + 10), *small]
+    for number in range(24):
+        at = 1000 + 100 * number
+        name = "ab"[number * number % 7 % 2]
+        events += [call(500 + number, at), kernel(500 + number, at + 4, 60 + number, name)]
+    assert "repeats 60 times" not in read(events).sources["steps"]
+
+
 # --- other formats ------------------------------------------------------------------------------
 
 
