@@ -15,7 +15,7 @@ PURE := model reference files compare judge report launches baselines
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test quick lint bench bench-readers bench-names bench-report screenshots bench-gate bench-ab lock golden schemas picture table house clean
+.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report screenshots bench-gate bench-ab lock golden schemas picture table house clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint    ruff, strict types"
 	@echo "make bench   print the speed ratios that the README quotes"
 	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
+	@echo "make bench-causes  which planted causes of a slowdown are named, and what is said falsely"
 	@echo "make bench-names  how well short names tell kernels apart, on real traces in ../shared"
 	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes a quarter of an hour"
 	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes half an hour"
@@ -57,6 +58,9 @@ bench: $(VENV)/.tests
 bench-readers: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.readers
 	$(BIN)/python -m benchmarks.nsight
+
+bench-causes: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.causes --verbose
 
 bench-names: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.names

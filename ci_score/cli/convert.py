@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -43,6 +45,7 @@ GIB = 1024**3
     metavar="ADDRESS",
     help="Read on the workers of this Dask scheduler, which must see the same paths.",
 )
+@options.step_name_option
 @click.option(
     "--unpacked-limit",
     type=options.POSITIVE,
@@ -57,6 +60,7 @@ def command(
     output: str | None,
     jobs: int | None,
     scheduler: str | None,
+    step_name: re.Pattern[str] | None,
     unpacked_limit: float,
 ) -> int:
     """Read FILES of a profiler (or folders, or -) and print what they say about one step.
@@ -76,10 +80,16 @@ def command(
       ci-score convert trace.json.gz
       ci-score convert capture.sqlite --json
       ci-score convert rank*.json.gz --json -o profile.json
+      ci-score convert trace.json --step-name "my_loop"
       ci-score convert huge.json.gz --unpacked-limit 32
       ci-score convert traces/ --dask tcp://scheduler:8786 --json
     """
-    given = [source for file in files for source in _sources(file, int(unpacked_limit * GIB))]
+    limit = int(unpacked_limit * GIB)
+    given = [
+        replace(source, unpacked_limit=limit, step_name=step_name)
+        for file in files
+        for source in _sources(file)
+    ]
     named = frozenset(file for file in files if not Path(file).is_dir())
     # Progress first: it is a thread, and processes start differently where there are threads.
     with (
@@ -96,10 +106,10 @@ def command(
     return EXIT_OK if profile.unusable is None else EXIT_UNJUDGED
 
 
-def _sources(file: str, limit: int) -> Iterator[ProfileSource]:
+def _sources(file: str) -> Iterator[ProfileSource]:
     path = Path(file)
     if file == STANDARD_INPUT or not path.is_dir():
-        yield options.source_of(file, limit)
+        yield options.source_of(file)
         return
     # Which needs all that a run needs: only a folder is worth it.
     from ci_score.run import sources_in

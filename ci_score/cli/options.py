@@ -17,7 +17,7 @@ from ci_score.errors import WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name, read_bytes, write_atomically
 from ci_score.files.visible import unlike_commands
 from ci_score.model.gate import FailOn, Gate, OnInconclusive
-from ci_score.traces import UNPACKED_LIMIT, ProfileSource
+from ci_score.traces import ProfileSource, step_pattern
 
 if TYPE_CHECKING:
     from ci_score.compare import Workload
@@ -194,12 +194,20 @@ def file_name(output: str | None) -> str | None:
     return output
 
 
-def source_of(file: str, unpacked_limit: int = UNPACKED_LIMIT) -> ProfileSource:
+step_name_option = click.option(
+    "--step-name",
+    metavar="REGEX",
+    default="",
+    callback=lambda *given: step_pattern(given[-1]),
+    help="What the ranges of your steps are called, where a trace marks them by other names.",
+)
+
+
+def source_of(file: str) -> ProfileSource:
     """A profiler's file, or standard input."""
     if file == STANDARD_INPUT:
-        data = read_bytes(file)
-        return ProfileSource(display_name(file), data=data, unpacked_limit=unpacked_limit)
-    return ProfileSource(file, path=Path(file), unpacked_limit=unpacked_limit)
+        return ProfileSource(display_name(file), data=read_bytes(file))
+    return ProfileSource(file, path=Path(file))
 
 
 def in_a_job() -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -36,9 +38,16 @@ from ci_score.traces import read_profile
     metavar="NAME",
     help=f"Which case of the baseline record.  [default: its only one, or {DEFAULT_CASE}]",
 )
+@options.step_name_option
 @options.gate_options
 @options.output_options
-def command(profile: str, baseline: str | None, case_name: str | None, **values: Any) -> int:
+def command(
+    profile: str,
+    baseline: str | None,
+    case_name: str | None,
+    step_name: re.Pattern[str] | None,
+    **values: Any,
+) -> int:
     """Score one PROFILE (a file, or - for standard input).
 
     Without a baseline it describes the profile and exits with 0, or with 3 if it is not usable.
@@ -54,7 +63,7 @@ def command(profile: str, baseline: str | None, case_name: str | None, **values:
     """
     options.only_one_stdin(profile, baseline)
     output, gate = options.output_of(values), options.gate_of(values)
-    source = options.source_of(profile)
+    source = replace(options.source_of(profile), step_name=step_name)
     with progress("reading", quiet=output.as_json):
         read = read_profile(source)
     case = measured_case(CaseInput(DEFAULT_CASE, read), options.workload_of(values))

@@ -8,6 +8,7 @@ from typing import Literal
 from ci_score.compare.causes import with_causes
 from ci_score.compare.counterparts import counterparts
 from ci_score.compare.explanation import explain
+from ci_score.compare.places import LEAST_SHARE_OF_LAYER, layer_times
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution
@@ -26,7 +27,6 @@ from ci_score.model.sums import plain_sum
 from ci_score.reference import find_regressions
 
 SHOWN_PER_KIND = 5
-LEAST_SHARE_OF_LAYER = 0.05
 
 Kind = Literal["phase", "op", "layer"]
 
@@ -93,9 +93,15 @@ def _incomparable(head: Measured, base: Measured) -> dict[str, Reason]:
 def contributions(head: Measured, base: Measured) -> tuple[Contribution, ...]:
     """The phases, ops and layers whose time changed most, largest change first within each kind."""
     least_ms = LEAST_SHARE_OF_STEP * base.scorecard.step_time_ms
+    now, before = layer_times(head), layer_times(base)
     layers = [
-        *_layer_ranges("forward", _layer_times(head, "fwd_ms"), _layer_times(base, "fwd_ms")),
-        *_layer_ranges("backward", _layer_times(head, "bwd_ms"), _layer_times(base, "bwd_ms")),
+        row
+        for way, direction in enumerate(("forward", "backward"))
+        for row in _layer_ranges(
+            direction,
+            {layer: times[way] for layer, times in now.items()},
+            {layer: times[way] for layer, times in before.items()},
+        )
     ]
     return (
         *_largest(_by_name("phase", head.phases, base.phases), least_ms),
@@ -124,13 +130,6 @@ def _by_name(
         yield Contribution(
             kind=kind, name=name, base_ms=base.get(name, 0.0), head_ms=head.get(name, 0.0)
         )
-
-
-def _layer_times(case: Measured, direction: Literal["fwd_ms", "bwd_ms"]) -> dict[int, float]:
-    times: dict[int, float] = {}
-    for layer in case.scorecard.per_layer_summary:
-        times[layer.layer] = times.get(layer.layer, 0.0) + getattr(layer, direction)
-    return times
 
 
 def _layer_ranges(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +27,7 @@ from ci_score.model.explanation import (
     OpChange,
     OpDetail,
     Part,
+    StepSpread,
     Timeline,
 )
 from ci_score.model.profile import OpWork, Profile
@@ -92,19 +94,44 @@ def _device_parts(
 def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
     """What is known about these ops beside their time."""
     order = {name: place for place, name in enumerate(profile.op_counts)}
+    phases = _phases_of_ops(profile)
     details = {
         name: OpDetail(
             kind=profile.op_kinds.get(name, ""),
             count=profile.op_counts.get(name),
             order=order.get(name),
-            phases={
-                phase: works[name] for phase, works in profile.phase_ops.items() if name in works
-            },
+            phases=phases.get(name, {}),
             origin=profile.op_origins.get(name),
         )
         for name in ops
     }
     return {name: detail for name, detail in details.items() if detail != OpDetail()}
+
+
+def _phases_of_ops(profile: Profile) -> dict[str, dict[str, OpWork]]:
+    """What each op takes of each phase, over all layers; of very many phases the largest."""
+    found: dict[str, dict[str, OpWork]] = {}
+    for place in profile.op_places:
+        if place.phase is None or len(place.phase) >= LONGEST_NAME:
+            continue
+        phases = found.setdefault(place.op, {})
+        known = phases.get(place.phase)
+        if known is None and len(phases) >= KEPT_PHASES:
+            continue
+        counts = (place.count, known.count if known else 0.0)
+        count = None if counts[0] is None or counts[1] is None else counts[0] + counts[1]
+        phases[place.phase] = OpWork(count=count, ms=place.ms + (known.ms if known else 0.0))
+    return found
+
+
+def step_spread_of(times: Sequence[float]) -> StepSpread | None:
+    """How alike the steps are that were timed one by one."""
+    if not times:
+        return None
+    ordered = sorted(times)
+    return StepSpread(
+        count=len(times), median_ms=statistics.median(ordered), slowest_ms=ordered[-1]
+    )
 
 
 def categories_of(profile: Profile) -> dict[str, OpWork]:

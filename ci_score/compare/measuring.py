@@ -6,11 +6,17 @@ from collections.abc import Iterable
 
 from ci_score.compare.advice import advice_on
 from ci_score.compare.efficiency import Workload, training_scorecard
-from ci_score.compare.explanation import categories_of, op_details_of, timeline_of
+from ci_score.compare.explanation import (
+    categories_of,
+    op_details_of,
+    step_spread_of,
+    timeline_of,
+)
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.launches import as_one
 from ci_score.model.environment import Environment, Timing
+from ci_score.model.explanation import LayersAre
 from ci_score.model.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.model.profile import Profile, TimedBy, op_totals
 from ci_score.model.reasons import Note, Reason, Why, quoted
@@ -19,7 +25,7 @@ from ci_score.model.scorecard import ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
 
-KEPT_OPS = 64
+KEPT_OPS, KEPT_RANGES = 64, 24
 OWN_BASE = "the base side of the same measurements"
 # Longer than the names of kernel templates; a name of megabytes would fill the record.
 LONGEST_NAME = 1000
@@ -54,6 +60,10 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         op_details=op_details_of(profile, kept),
         categories=categories,
         timeline=timeline,
+        step_spread=step_spread_of(profile.step_times_ms),
+        compute_tenths_ms=profile.compute_tenths_ms,
+        idle_ranges=_largest(profile.idle_ranges, KEPT_RANGES),
+        layers_are=LayersAre(kind=profile.layers_are, share=profile.layers_share),
         advice=advice_on(timeline, categories),
         ranks=profile.ranks,
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
@@ -211,7 +221,7 @@ def _of_all(name: str, launches: Iterable[LaunchNumbers]) -> list[float]:
     return [launch.values[name] for launch in launches if name in launch.values]
 
 
-def _largest(ops: dict[str, float]) -> dict[str, float]:
+def _largest(ops: dict[str, float], most: int = KEPT_OPS) -> dict[str, float]:
     named = [op for op in ops if len(op) <= LONGEST_NAME]
-    kept = sorted(named, key=lambda op: (-ops[op], op))[:KEPT_OPS]
+    kept = sorted(named, key=lambda op: (-ops[op], op))[:most]
     return {op: ops[op] for op in kept}

@@ -21,7 +21,8 @@ from ci_score.judge.eligibility import gate_at_of
 from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
-from ci_score.model.metrics import STEP_TIME
+from ci_score.model.explanation import LEAST_SHARE_OF_STEP
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged
@@ -68,6 +69,9 @@ def weighed(finding: Finding, trial: Trial, share: float) -> WeighedChange:
     if change.delta is None:
         return _not_compared(finding, change)
     found = _attributable(_outcome(finding, trial, judged), finding, trial)
+    if found.outcome is Outcome.WARN and _is_of_a_faster_step(finding, trial):
+        reasons = (Why.OF_A_FASTER_STEP(),)
+        return WeighedChange(change.but(outcome=Outcome.PASS, reasons=reasons, severity=None))
     accepted = _acceptance(found, trial, finding)
     if accepted is not None and _is_within(accepted, finding, trial, judged):
         change = change.but(outcome=Outcome.PASS, reasons=found.reasons, accepted=accepted)
@@ -217,6 +221,18 @@ def _of_reference(finding: Finding, beside: BesideHistory, trial: Trial) -> Weig
     reasons = (Why.REFERENCE_LIMIT(severity=level.value),) if level else ()
     # What the reference warns of counts as said, proven or not.
     return Weighed(outcome, reasons, slower=outcome is not Outcome.PASS)
+
+
+def _is_of_a_faster_step(finding: Finding, trial: Trial) -> bool:
+    """Whether a diagnostic that nobody asked for would warn of a step that became faster.
+
+    What the phases cover falls where a copy or a wait between them is all that is left.
+    """
+    of_time = (STEP_TIME, THROUGHPUT)
+    if finding.rule.named or finding.rule.fail is not None or finding.rule.metric.name in of_time:
+        return False
+    times = [one for one in trial.changes if one.metric in of_time and one.delta is not None]
+    return bool(times) and all(slower_by(one) < -LEAST_SHARE_OF_STEP for one in times)
 
 
 def _by_fixed_limits(finding: Finding) -> Outcome:

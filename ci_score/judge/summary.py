@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from ci_score.judge.trial import Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
-from ci_score.model.metrics import KERNELS, LAUNCHES, STEP_TIME, THROUGHPUT, metric_of, slower_by
+from ci_score.model.metrics import (
+    KERNELS,
+    LAUNCHES,
+    STEP_TIME,
+    THROUGHPUT,
+    is_surely_faster,
+    metric_of,
+    slower_by,
+)
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
@@ -87,12 +95,26 @@ def as_far_as_proven(found: Explanation | None, changes: Sequence[Change]) -> Ex
         return None
     worst = decisive(changes)
     is_slower = worst is not None and worst.outcome in (Outcome.WARN, Outcome.FAIL)
-    if worst is None or not is_slower or (worst.is_statistical and not worst.is_proven):
-        return found.but(cause=None, counts_cause=None)
+    is_told = worst is not None and is_slower and (worst.is_proven or not worst.is_statistical)
+    if found.cause is not None and found.cause.code is Why.FASTER:
+        has_cause = _explains_gain(found, changes)
+    else:
+        has_cause = worst is not None and is_told and _explains_time(found, worst)
+    has_counts = worst is not None and is_told and _explains_counts(worst)
     return found.but(
-        cause=found.cause if _explains_time(found, worst) else None,
-        counts_cause=found.counts_cause if _explains_counts(worst) else None,
+        cause=found.cause if has_cause else None,
+        counts_cause=found.counts_cause if has_counts else None,
     )
+
+
+def _explains_gain(found: Explanation, changes: Sequence[Change]) -> bool:
+    """Whether the time became shorter beyond the noise, and the cause holds most of that."""
+    of_time = (STEP_TIME, THROUGHPUT)
+    times = [one for one in changes if one.metric in of_time and one.outcome is not None]
+    faster = max(times, key=slower_by, default=None)
+    if faster is None or not is_surely_faster(faster):
+        return False
+    return found.explained_ms <= LEAST_EXPLAINED * slower_by(faster) * found.base_step_ms
 
 
 def _explains_counts(worst: Change) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from ci_score.model.profile import OpOrigin, OpWork
 from ci_score.model.reasons import Reason
 from ci_score.model.sums import plain_sum
@@ -58,13 +60,36 @@ class Timeline(Value):
 
 
 class OpDetail(Value):
-    """What is known about an op beside its time; `order` is its place by its first run."""
+    """What is known about an op beside its time; `order` is its place by its first run.
+
+    `phases` is what it takes of each phase; what it takes outside of all is not told.
+    """
 
     kind: str = ""
     count: NotNegative | None = None
     order: Count | None = None
     phases: dict[str, OpWork] = {}
     origin: OpOrigin | None = None
+
+
+class StepSpread(Value):
+    """The steps that were timed one by one: how many, the middle one, and the slowest."""
+
+    count: Count
+    median_ms: Milliseconds
+    slowest_ms: Milliseconds
+
+    @property
+    def excess_ms(self) -> float:
+        """How much longer the mean step is because of the slowest one."""
+        return (self.slowest_ms - self.median_ms) / self.count if self.count else 0.0
+
+
+class LayersAre(Value):
+    """What the layers of a scorecard are, and which share of all kernel time they cover."""
+
+    kind: Literal["modules", "repeats"] | None = None
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class Part(Value):
@@ -116,7 +141,8 @@ class Explanation(Value):
 
     `categories` sum to the change of the part `compute`. `under_profiler` is set where the judged
     numbers were measured without a profiler, so that these times differ from them. `cause` is there
-    only where it explains most of the change; `counts_cause` is the cause of more launches.
+    only where it explains most of the change; of a step that became faster it is what it gained by,
+    and `explained_ms` is below zero. `counts_cause` is the cause of more launches.
     """
 
     basis: Literal["device", "phases"]

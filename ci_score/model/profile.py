@@ -135,7 +135,6 @@ class Profile(Value):
     # In the order in which a step first runs them: a renamed op is recognised by its neighbours.
     op_counts: dict[str, NotNegative] = {}
     op_kinds: dict[str, str] = {}
-    phase_ops: dict[str, dict[str, OpWork]] = {}
     # Every op by phase and layer, with its launches and time: the largest first.
     op_places: Annotated[tuple[OpPlace, ...], Lax] = ()
     op_origins: dict[str, OpOrigin] = {}

@@ -28,7 +28,8 @@ Datum = bool | int | float | Words | Annotated[tuple[Words | int | float, ...], 
 
 # The data of an op that changed, and of the place where most of a change is.
 _OP = "name origin status was base_ms head_ms base_count head_count more_launches"
-_PLACE = "layers direction phase"
+# `repeats` says of how many, where layers are a sequence of kernels that repeats.
+_PLACE = "layers repeats direction phase"
 
 
 class Why(StrEnum):
@@ -123,6 +124,7 @@ class Why(StrEnum):
     COUNT = "count"
     COUNT_VARIES = "count_varies"
     REFERENCE_LIMIT = "reference_limit", "severity"
+    OF_A_FASTER_STEP = "of_a_faster_step"
     PROVEN_BEYOND = "proven_beyond", "delta"
     PROVEN_WITHIN = "proven_within"
     UNCLEAR_PAIRS = "unclear_pairs", "pairs void more"
@@ -223,19 +225,26 @@ class Why(StrEnum):
     ALL_KERNELS = "all_kernels", "share"
     LOST_FUSION = "lost_fusion", f"attention kinds before now {_PLACE}"
     ONE_OP = "one_op", f"{_OP} {_PLACE}"
-    ONE_KIND = "one_kind", f"kind base_ms head_ms base_count head_count {_PLACE}"
+    ONE_KIND = "one_kind", f"kind name base_ms head_ms base_count head_count {_PLACE}"
+    EVERY_KERNEL = "every_kernel", "times base_count head_count"
+    LAYERS_GREW = "layers_grew", f"base_ms head_ms {_PLACE}"
     COMPUTE_GREW = "compute_grew", _PLACE
     COMMUNICATION_GREW = (
         "communication_grew",
         "base_ms head_ms exposed_base_ms exposed_head_ms base_count head_count",
     )
-    OVERLAPS_LESS = "overlaps_less", "head_ms exposed_base_ms exposed_head_ms"
+    OVERLAPS_LESS = "overlaps_less", "in_all_ms exposed_base_ms exposed_head_ms"
     COPIES_GREW = "copies_grew", f"part_base_ms part_head_ms {_OP}"
     IDLE_GREW = "idle_grew", "part base_ms head_ms recompiles_base recompiles_head same_work"
+    HOST_RANGE = "host_range", "name base_ms head_ms"
+    ONE_SLOW_STEP = "one_slow_step", "steps slowest_ms usual_ms"
+    ONE_RANK = "one_rank", "rank base_ms head_ms ranks"
     PHASE_GREW = "phase_grew", f"part {_PLACE}"
     TWO_PARTS = "two_parts", "parts grew_ms"
     MORE_OF_OP = "more_of_op", f"name origin before now {_PLACE}"
     MORE_OF_KIND = "more_of_kind", f"kind more {_PLACE}"
+    # The cause of a step that became faster, found as if it had become slower the other way round.
+    FASTER = "faster", "cause"
 
     # What to try.
     LARGE_PART = "large_part", "part ms share"

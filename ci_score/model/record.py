@@ -10,7 +10,14 @@ from pydantic import Field, JsonValue, model_validator
 
 from ci_score import __version__
 from ci_score.model.environment import Environment
-from ci_score.model.explanation import Contribution, Explanation, OpDetail, Timeline
+from ci_score.model.explanation import (
+    Contribution,
+    Explanation,
+    LayersAre,
+    OpDetail,
+    StepSpread,
+    Timeline,
+)
 from ci_score.model.profile import MOST_RANKS, OpWork, RankWork
 from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
@@ -116,6 +123,12 @@ class Measured(Value):
     op_details: dict[str, OpDetail] = {}
     categories: dict[ShortText, OpWork] = {}
     timeline: Timeline | None = None
+    # What a cause needs beside these: how alike the steps are, compute by tenths of the step's
+    # kernels, idle time by the host's ranges, and what the layers are.
+    step_spread: StepSpread | None = None
+    compute_tenths_ms: Annotated[tuple[Milliseconds, ...], Lax, Field(max_length=10)] = ()
+    idle_ranges: dict[str, Milliseconds] = {}
+    layers_are: LayersAre = LayersAre()
     advice: Annotated[tuple[Reason, ...], Lax] = ()
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     parity: Parity | None = None

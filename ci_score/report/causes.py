@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
@@ -29,6 +30,15 @@ _IDLE = {
         "the host waits for the device before it launches more (a synchronisation): {} idle"
     ),
     IDLE_WORDS["launching"]: "the host launches work too slowly: the device waits {}",
+}
+_LESS_IDLE = {
+    IDLE_WORDS["data"]: "the device waits less for the data loader: {}",
+    IDLE_WORDS["compilation"]: "less is compiled within the steps: {}",
+    IDLE_WORDS["allocation"]: "the device waits less for memory to be allocated: {}",
+    IDLE_WORDS["synchronisation"]: (
+        "the host waits less for the device before it launches more: {} idle"
+    ),
+    IDLE_WORDS["launching"]: "the host launches work faster: the device waits {}",
 }
 # A part of the step -> what it is, and what to do about it.
 _ADVICE = {
@@ -68,8 +78,8 @@ _ADVICE = {
 
 
 def more(value: float) -> str:
-    """`+11.8 ms`, of a part that grew."""
-    return f"+{significant(value, 'ms')}"
+    """`+11.8 ms`, of a part that grew; `−11.8 ms` of one that shrank."""
+    return f"{'+' if value >= 0 else '−'}{significant(abs(value), 'ms')}"
 
 
 def _ms(value: float) -> str:
@@ -97,11 +107,14 @@ def _kind(kind: str) -> str:
     return _KINDS.get(kind, kind)
 
 
-def _place(layers: str | None, direction: str | None, phase: str | None) -> str:
+def _place(
+    layers: str | None, repeats: int | None, direction: str | None, phase: str | None
+) -> str:
     """` in the backward of layers 0–23`; empty if the place is not known."""
     if layers:
-        word = "layers" if "–" in layers else "layer"
-        return f" in the {direction} of {word} {layers}"
+        several = "s" if "–" in layers else ""
+        words = f"repeat{several} {layers} of {repeats}" if repeats else f"layer{several} {layers}"
+        return f" in the {direction} of {words}" if direction else f" in {words}"
     if not phase:
         return ""
     if phase.lower() in ("forward", "fwd", "backward", "bwd"):
@@ -124,9 +137,10 @@ def _op(
     more_launches: bool | None,
 ) -> str:
     called = _called(name, origin)
-    if status == "new":
-        launches = f", {_count(head_count)} launches a step" if head_count else ""
-        return f"{called} is new{launches}"
+    if status in ("new", "gone"):
+        count = head_count if status == "new" else base_count
+        launches = f", {_count(count)} launches a step" if count else ""
+        return f"{called} is {status}{launches}"
     if was and status == "renamed" and short_name(was) != short_name(name):
         called += f" (was '{short_name(was)}')"
     times = _times(base_ms, head_ms)
@@ -141,19 +155,27 @@ def _op(
     return f"{called} takes {each} a launch ({counts} launches)"
 
 
-def _one_op(layers: str | None, direction: str | None, phase: str | None, **op: object) -> str:
-    return _op(**op) + _place(layers, direction, phase)  # type: ignore[arg-type]
+def _one_op(
+    layers: str | None,
+    repeats: int | None,
+    direction: str | None,
+    phase: str | None,
+    **op: object,
+) -> str:
+    return _op(**op) + _place(layers, repeats, direction, phase)  # type: ignore[arg-type]
 
 
 def _one_kind(
     kind: str,
+    name: str | None,
     base_ms: float,
     head_ms: float,
     base_count: float | None,
     head_count: float | None,
-    **place: str | None,
+    **place: Any,
 ) -> str:
-    words = f"{_kind(kind)} kernels take {_times(base_ms, head_ms)}"
+    of_name = f" ({_quoted(name)})" if name else ""
+    words = f"{_kind(kind)} kernels{of_name} take {_times(base_ms, head_ms)}"
     if base_count is not None and head_count is not None:
         if counts_agree(base_count, head_count):
             words += f" at the same {_count(head_count)} launches"
@@ -163,7 +185,7 @@ def _one_kind(
 
 
 def _lost_fusion(
-    attention: str | None, kinds: Sequence[str], before: float, now: float, **place: str | None
+    attention: str | None, kinds: Sequence[str], before: float, now: float, **place: Any
 ) -> str:
     words = "a fusion was lost"
     if attention:
@@ -173,21 +195,56 @@ def _lost_fusion(
     return f"{words}{_place(**place)}: launches {_count(before)} → {_count(now)}"
 
 
-def _more_of_kind(kind: str, more: float, **place: str | None) -> str:
+def _more_of_kind(kind: str, more: float, **place: Any) -> str:
     return f"{_count(more)} more {_kind(kind)} kernels a step{_place(**place)}"
 
 
-def _more_of_op(
-    name: str, origin: Sequence[str], before: float, now: float, **place: str | None
-) -> str:
+def _more_of_op(name: str, origin: Sequence[str], before: float, now: float, **place: Any) -> str:
     launched = f"launched {_count(before)} → {_count(now)}"
     return f"{_called(name, origin)} is {launched} times a step{_place(**place)}"
+
+
+def _fused(attention: str | None, before: float, now: float, **more: Any) -> str:
+    place = _place(**{key: value for key, value in more.items() if key != "kinds"})
+    words = f"fused{place}"
+    if attention:
+        words = f"the fused attention '{short_name(attention)}' does the work{place}"
+    return f"{words}: {_count(before)} → {_count(now)} launches"
+
+
+def _every_kernel(times: float, base_count: float, head_count: float) -> str:
+    often = "twice as often" if round(times, 1) == 2 else f"{three_digits(times)} times as often"
+    return f"every kernel runs {often}: {_count(base_count)} → {_count(head_count)} launches a step"
+
+
+def _every_kernel_less(times: float, base_count: float, head_count: float) -> str:
+    often = "half as often" if round(times, 1) == 2 else f"{three_digits(times)} times less often"
+    return f"every kernel runs {often}: {_count(base_count)} → {_count(head_count)} launches a step"
+
+
+def _layers(
+    base_ms: float, head_ms: float, layers: str, repeats: int | None, direction: str | None,
+    phase: str | None,
+) -> str:  # fmt: skip
+    """`layer 7 takes 1.20 ms → 2.40 ms in the forward`."""
+    where = _place(layers, repeats, None, phase).removeprefix(" in ")
+    takes = "take" if "–" in layers else "takes"
+    in_direction = f" in the {direction}" if direction else ""
+    return f"{where} {takes} {_times(base_ms, head_ms)}{in_direction}"
 
 
 def _all_kernels(share: float) -> str:
     return (
         f"every kernel takes about {100 * share:.0f} % longer at the same number of launches, so"
         " look at the device's clocks and power before the code"
+    )
+
+
+def _all_kernels_less(share: float) -> str:
+    less = share / (1 + share)
+    return (
+        f"every kernel takes about {100 * less:.0f} % less time at the same number of launches,"
+        " which the device's clocks or power may explain and the code hardly"
     )
 
 
@@ -213,9 +270,26 @@ def _communication(
     return f"{words}; {exposed}"
 
 
-def _overlaps_less(head_ms: float, exposed_base_ms: float, exposed_head_ms: float) -> str:
+def _less_communication(
+    base_ms: float | None, head_ms: float | None, exposed_base_ms: float, exposed_head_ms: float,
+    base_count: float | None, head_count: float | None,
+) -> str:  # fmt: skip
     exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
-    return f"communication overlaps less with compute: {exposed}, of {_ms(head_ms)} in all"
+    if base_ms is None or head_ms is None:
+        return f"communication: {exposed}"
+    words = f"communication takes {_times(base_ms, head_ms)}"
+    if head_count and base_count and head_count != base_count:
+        words += f", launches {_count(base_count)} → {_count(head_count)}"
+    return f"{words}; {exposed}"
+
+
+def _overlaps(more_or_less: str) -> Callable[..., str]:
+    def words(in_all_ms: float, exposed_base_ms: float, exposed_head_ms: float) -> str:
+        exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
+        overlaps = f"communication overlaps {more_or_less} with compute"
+        return f"{overlaps}: {exposed}, of {_ms(in_all_ms)} in all"
+
+    return words
 
 
 def _copies(part_base_ms: float, part_head_ms: float, name: str | None, **op: object) -> str:
@@ -237,7 +311,50 @@ def _idle(
     return f"{words}, while its work takes as long as before" if same_work else words
 
 
-def _phase(part: str, **place: str | None) -> str:
+def _less_idle(part: str, base_ms: float, head_ms: float, **_: object) -> str:
+    return _LESS_IDLE.get(part, "the device is idle for less time: {}").format(
+        _times(base_ms, head_ms)
+    )
+
+
+def _host_range(name: str, base_ms: float, head_ms: float) -> str:
+    return (
+        f"the device waits while the host is in {_quoted(name)}: {_times(base_ms, head_ms)} a step"
+    )
+
+
+def _host_range_less(name: str, base_ms: float, head_ms: float) -> str:
+    waits = f"the device waits less while the host is in {_quoted(name)}"
+    return f"{waits}: {_times(base_ms, head_ms)} a step"
+
+
+def _slow_step(steps: int, slowest_ms: float, usual_ms: float) -> str:
+    return (
+        f"one of {steps} steps takes {_ms(slowest_ms)}, where {_ms(usual_ms)} is usual, and no"
+        " step of the base does so"
+    )
+
+
+def _no_slow_step(steps: int, slowest_ms: float, usual_ms: float) -> str:
+    return (
+        f"of {steps} steps of the base one took {_ms(slowest_ms)}, where {_ms(usual_ms)} is usual,"
+        " and no step does so now"
+    )
+
+
+def _rank(rank: int, base_ms: float, head_ms: float, ranks: int) -> str:
+    which = f"rank {rank} of {ranks}"
+    return f"{which} computes for longer, {_times(base_ms, head_ms)} a step, and the others wait"
+
+
+def _faster_rank(rank: int, base_ms: float, head_ms: float, ranks: int) -> str:
+    which = f"rank {rank} of {ranks}"
+    return (
+        f"{which}, for which the others wait, computes for less: {_times(base_ms, head_ms)} a step"
+    )
+
+
+def _phase(part: str, **place: Any) -> str:
     return f"most of it is{_place(**place) or f' in phase {_quoted(part)}'}"
 
 
@@ -251,15 +368,34 @@ CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.LOST_FUSION: _lost_fusion,
     Why.ONE_OP: _one_op,
     Why.ONE_KIND: _one_kind,
+    Why.EVERY_KERNEL: _every_kernel,
+    Why.LAYERS_GREW: _layers,
     Why.COMPUTE_GREW: lambda **place: f"compute grew{_place(**place)}",
     Why.COMMUNICATION_GREW: _communication,
-    Why.OVERLAPS_LESS: _overlaps_less,
+    Why.OVERLAPS_LESS: _overlaps("less"),
     Why.COPIES_GREW: _copies,
     Why.IDLE_GREW: _idle,
+    Why.HOST_RANGE: _host_range,
+    Why.ONE_SLOW_STEP: _slow_step,
+    Why.ONE_RANK: _rank,
     Why.PHASE_GREW: _phase,
     Why.TWO_PARTS: _two_parts,
     Why.MORE_OF_OP: _more_of_op,
     Why.MORE_OF_KIND: _more_of_kind,
+    Why.FASTER: "{cause}",
+}
+# What a step gained by; the other causes read the same both ways.
+GAINS: dict[Why, str | Callable[..., str]] = {
+    Why.ALL_KERNELS: _all_kernels_less,
+    Why.EVERY_KERNEL: _every_kernel_less,
+    Why.LOST_FUSION: _fused,
+    Why.COMPUTE_GREW: lambda **place: f"compute takes less time{_place(**place)}",
+    Why.COMMUNICATION_GREW: _less_communication,
+    Why.OVERLAPS_LESS: _overlaps("more"),
+    Why.IDLE_GREW: _less_idle,
+    Why.HOST_RANGE: _host_range_less,
+    Why.ONE_SLOW_STEP: _no_slow_step,
+    Why.ONE_RANK: _faster_rank,
 }
 
 

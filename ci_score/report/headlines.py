@@ -144,9 +144,10 @@ def _passed(case: Judged, verdict: Verdict) -> Parts:
     if not time.is_statistical:
         words = in_plain_words(time, case.changes)
         within = within_limit(time) if slower_by(time) >= LEAST_SHOWN else ""
-        return f"{words[0].upper()}{words[1:]}{within} (one run per side, could be noise)", ""
+        noise = "(one run per side, could be noise)"
+        return f"{words[0].upper()}{words[1:]}{within} {noise}", _cause(case, time)
     if is_surely(time, worse=False):
-        return in_plain_words(time, case.changes), ""
+        return in_plain_words(time, case.changes), _cause(case, time)
     if is_surely(time, worse=True):
         return f"{in_plain_words(time, case.changes)}{within_limit(time)}", ""
     return f"Not proven slower{_at_most(verdict)}", ""

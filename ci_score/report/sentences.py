@@ -18,7 +18,7 @@ from ci_score.model.metrics import (
 )
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
-from ci_score.report.causes import CAUSES, TO_TRY
+from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.numbers import milliseconds
 
 Row = str | Callable[..., str]
@@ -65,7 +65,8 @@ _NO_BASELINE = {
 
 def sentence(reason: Reason) -> str:
     """The sentence of a reason; `change_sentence` makes those of a metric's change."""
-    return _filled(SENTENCES, reason)
+    cause = reason.data.get("cause") if reason.code is Why.FASTER else None
+    return _filled(_OF_GAINS, cause) if isinstance(cause, Reason) else _filled(SENTENCES, reason)
 
 
 def sentences(reasons: Iterable[Reason]) -> list[str]:
@@ -346,6 +347,7 @@ SENTENCES: dict[Why, Row] = {
         "beyond the limit, but so were runs of the branch among each other: no count that every run"
         f" agrees on; {_BESIDE}"
     ),
+    Why.OF_A_FASTER_STEP: "the step is faster, so that this is no warning",
     Why.REFERENCE_LIMIT: "{severity}",
     Why.PROVEN_WITHIN: "slower, within the limit that fails",
     Why.UNCLEAR_PAIRS: _unclear_pairs,
@@ -526,6 +528,8 @@ SENTENCES: dict[Why, Row] = {
     **CAUSES,
     **TO_TRY,
 }
+# The same of what a step gained by.
+_OF_GAINS: dict[Why, Row] = {**SENTENCES, **GAINS}
 
 
 def _in_words(delta: float, metric: Metric) -> str:

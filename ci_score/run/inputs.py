@@ -55,6 +55,11 @@ _INPUTS: tuple[Input, ...] = (
         " each artifact is a case.",
     ),
     Input(
+        "step-name",
+        "What your ranges call a step, as a regular expression that is found in their names, where"
+        " a trace marks steps in a way that ci-score does not know.",
+    ),
+    Input(
         "parity",
         "`case=glob`, one per line: the partner runtime's profile to compare a case with.",
     ),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ci_score.baselines import FolderBaselines
 from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged, Verdict, unjudged
-from ci_score.run.case_files import CaseFiles, find_files, find_measurements
+from ci_score.run.case_files import CaseFiles, find_files, find_measurements, with_step_name
 from ci_score.run.reading import read_cases
 from ci_score.run.rules import rules_here
 from ci_score.run.settings import Settings
@@ -34,10 +35,11 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
         return Job((), unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
+    called = partial(with_step_name, step_name=settings.step_name)
     cases = read_cases(
-        profiled.files,
-        find_measurements(asked, workspace) if asked else None,
-        find_files(settings.parity, workspace),
+        called(profiled.files),
+        called(find_measurements(asked, workspace)) if asked else None,
+        called(find_files(settings.parity, workspace)),
         frozenset(source.name for source in asked if source.name),
     )
     problem = profiled.problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from ci_score.files.visible import plain
 from ci_score.model.gate import FailOn, OnInconclusive
 from ci_score.run.case_files import CaseSource, parse_sources
 from ci_score.run.inputs import INPUTS, TOKEN, Input
+from ci_score.traces import step_pattern
 
 LONGEST_INPUT = 200
 PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
@@ -51,6 +53,7 @@ class Settings:
     profiles: tuple[CaseSource, ...]
     measurements: tuple[CaseSource, ...]
     profile_artifact: str
+    step_name: re.Pattern[str] | None
     parity: tuple[CaseSource, ...]
     workload: Workload
     producer: Producer | None
@@ -90,6 +93,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         profiles=parse_sources(value("profiles"), "profiles"),
         measurements=parse_sources(value("measurements"), "measurements"),
         profile_artifact=value("profile-artifact"),
+        step_name=step_pattern(value("step-name")),
         parity=parity,
         workload=Workload(
             throughput_tok_s=_number("throughput", value("throughput")),

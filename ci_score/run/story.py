@@ -182,6 +182,11 @@ def _with_a_profile(
         op_details=recorded.op_details,
         categories=recorded.categories,
         timeline=recorded.timeline,
+        step_spread=recorded.step_spread,
+        compute_tenths_ms=recorded.compute_tenths_ms,
+        idle_ranges=recorded.idle_ranges,
+        layers_are=recorded.layers_are,
+        ranks=recorded.ranks,
     )
     return replace(session_base, case=explained)
 

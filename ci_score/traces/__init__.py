@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ci_score.traces.parallel import Problem as Problem
     from ci_score.traces.parallel import processes as processes
     from ci_score.traces.parallel import read_all as read_all
-    from ci_score.traces.source import UNPACKED_LIMIT as UNPACKED_LIMIT
     from ci_score.traces.source import ProfileSource as ProfileSource
+    from ci_score.traces.source import step_pattern as step_pattern
 else:
     __getattr__ = lazy_door(
         __name__,
@@ -32,5 +32,5 @@ else:
         formats__refusals=("is_nsight_report",),
         merge=("profile_of",),
         parallel=("Problem", "processes", "read_all"),
-        source=("UNPACKED_LIMIT", "ProfileSource"),
+        source=("ProfileSource", "step_pattern"),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ci_score.errors import BadInputError, NoSuchFileError
+from ci_score.errors import BadInputError, NoSuchFileError, WrongUseError
 from ci_score.traces.packing import (
     MAGIC_BYTES,
     CutError,
@@ -38,6 +38,25 @@ class CutShortError(BadInputError):
         super().__init__(
             source, found="a packed file that is cut short or damaged", expected="a whole one"
         )
+
+
+# The names of ranges are short, and so may be what is looked for in them.
+LONGEST_STEP_NAME = 200
+
+
+def step_pattern(text: str) -> re.Pattern[str] | None:
+    """What a user calls a step, as an expression; None of an empty text."""
+    if not text:
+        return None
+    try:
+        if len(text) > LONGEST_STEP_NAME:
+            raise re.error(f"more than {LONGEST_STEP_NAME} characters")
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise WrongUseError(
+            f"step-name: {text[:80]!r} is not a regular expression ({error}); write one that is"
+            " found in the names of your steps, such as `my_step`"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, 
 from ci_score.compare import measured_case
 from ci_score.model.environment import Environment
 from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
-from ci_score.model.profile import OpWork, Profile, op_totals
+from ci_score.model.profile import OpPlace, Profile, op_totals
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
 from ci_score.model.scorecard import LayerSummary, ParityProfile
 from ci_score.model.stages import CaseInput
@@ -97,12 +97,12 @@ def profiled(name: str, measured: Sequence[LaunchNumbers]) -> Profile:
     is_slow = name != "main.json"
     kinds = {op: kind_of(op) for op in ops}
     counts = {op: 24.0 * (3 if is_slow and op == "swiglu_bwd" else 1) for op in ops}
-    phases = {
-        phase: {
-            op: OpWork(count=counts[op], ms=ms) for op, ms in ops.items() if of_phase(op, phase)
-        }
+    places = tuple(
+        OpPlace(op=op, phase=phase, count=counts[op], ms=ms)
         for phase in ("forward", "backward")
-    }
+        for op, ms in ops.items()
+        if of_phase(op, phase)
+    )
     categories: dict[str, float] = {}
     for op, ms in ops.items():
         categories[kinds[op]] = categories.get(kinds[op], 0.0) + ms
@@ -113,7 +113,7 @@ def profiled(name: str, measured: Sequence[LaunchNumbers]) -> Profile:
         ops=ops,
         op_kinds=kinds,
         op_counts=counts,
-        phase_ops=phases,
+        op_places=places,
         op_categories=categories,
         device_busy_ms=plain.avg_step_ms - idle_ms,
         compute_ms=plain.avg_step_ms - idle_ms - 1.5,

@@ -17,19 +17,21 @@ from typing import Any
 import pytest
 
 from ci_score.cli import execute
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, WrongUseError
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity
 from ci_score.reference.parity import compute_parity
 from ci_score.report.sentences import sentence
-from ci_score.run.case_files import CaseSource, find_files
+from ci_score.run.case_files import CaseFile, CaseSource, find_files, with_step_name
 from ci_score.run.reading import read_cases, read_side
+from ci_score.run.settings import settings_of
 from ci_score.traces.formats import FORMATS, read_profile
 from ci_score.traces.formats.reference import normalised
 from ci_score.traces.parallel import Problem, processes, read_all
 from ci_score.traces.source import ProfileSource
 from tests.builders import profile, shared
+from tests.builders.traces import kineto as traced
 from tests.builders.traces.trainer_state import trained
 from tests.builders.traces.valid_files import valid_files
 
@@ -512,3 +514,34 @@ def test_progress__is_quiet_where_nobody_looks(here: Path, capsys: Out) -> None:
     ranks(here)
     assert execute(["convert", "ranks"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_step_name__says_what_the_ranges_of_steps_are_called(here: Path, capsys: Out) -> None:
+    """A name that nobody else would take for a step's; what is no expression is a wrong use."""
+    events = []
+    for number in range(4):
+        at = 1000 + 100 * number
+        events += [
+            traced.annotation("my_phase", at, 90),
+            *traced.work(number + 1, at + 5, at + 10, 60),
+        ]
+    (here / "trace.json").write_bytes(traced.text(events))
+    assert execute(["convert", "trace.json", "--json", "--step-name", "my_.*e$"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sources"]["steps"] == "annotations 'my_phase', as asked for"
+    assert (found["steps"], found["avg_step_ms"]) == (4, pytest.approx(0.1))
+    assert execute(["score", "trace.json", "--step-name", "my_.*e$"]) == 0
+    assert execute(["convert", "trace.json", "--step-name", "("]) == 2
+    assert "not a regular expression" in capsys.readouterr().err
+
+
+def test_step_name__of_the_action_is_that_of_every_case(here: Path) -> None:
+    """Profiles, partners and the sides of a session alike."""
+    settings = settings_of({"step-name": "my_step"}, here)
+    side = {"head": (CaseFile("trace.json", data=b"{}"),)}
+    files = {"training": [CaseFile("a.json", data=b"{}", profiles=side)]}
+    (file,) = with_step_name(files, settings.step_name)["training"]
+    for each in (file, *file.profiles["head"]):
+        assert each.source().step_name == re.compile("my_step")
+    with pytest.raises(WrongUseError, match="step-name"):
+        settings_of({"step-name": "("}, here)

@@ -63,6 +63,17 @@ def test_judge__a_fall_in_coverage_only_warns() -> None:
     assert verdict(judged(scorecard(wall_coverage=0.1), scorecard())).outcome is Outcome.WARN
 
 
+def test_judge__a_fall_in_coverage_of_a_faster_step_is_no_warning() -> None:
+    """Wall coverage is a diagnostic: where the time itself fell, it is only reported."""
+    faster = judged(scorecard(80.0, 1000.0, wall_coverage=0.1), scorecard(100.0, 800.0))
+    assert verdict(faster).outcome is Outcome.PASS
+    assert faster.scorecard.regressions == ()
+    (coverage,) = [one for one in faster.changes if one.metric == "wall_coverage"]
+    assert coverage.reasons == (Why.OF_A_FASTER_STEP(),)
+    hardly = judged(scorecard(99.5, 804.0, wall_coverage=0.1), scorecard(100.0, 800.0))
+    assert verdict(hardly).outcome is Outcome.WARN
+
+
 def sided(step_ms: float, backward_ms: float, swiglu_ms: float) -> Judged:
     phases = {"forward": 30.0, "backward": backward_ms}
     return case(
@@ -99,6 +110,27 @@ def test_judge__gives_no_reason_for_what_is_not_worse() -> None:
     assert judged_head.explanation
     assert judged_head.explanation.cause is None
     assert judged_head.explanation.delta_ms == 5.0
+
+
+def test_judge__says_what_a_faster_step_gained_by() -> None:
+    """An improvement is news: it has its cause as a slowdown has."""
+    head, base = sided(100.0, 65.0, 10.0), sided(150.0, 115.0, 60.0)
+    head = head.but(scorecard=scorecard(100.0, 900.0))
+    base = base.but(scorecard=scorecard(150.0, 600.0))
+    judged_head = judged_case(head, found(base))
+    assert headline(judged_head) == (
+        "33.3 % faster (150 ms → 100 ms a step) (one run per side, could be noise): 'swiglu_bwd'"
+        " takes 60.0 ms → 10.0 ms a step in the backward (−50.0 ms)"
+    )
+    assert judged_head.verdict
+    assert judged_head.verdict.outcome is Outcome.PASS
+
+
+def test_judge__gives_no_cause_for_a_gain_within_the_noise() -> None:
+    """One number a side that is faster by less than what would warn proves nothing."""
+    judged_head = judged_case(sided(100.0, 65.0, 10.0), found(sided(105.0, 70.0, 15.0)))
+    assert judged_head.explanation
+    assert judged_head.explanation.cause is None
 
 
 def test_judge__of_one_number_has_no_upper_end() -> None:

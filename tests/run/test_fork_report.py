@@ -15,9 +15,11 @@ from ci_score.model.environment import Environment
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
+    LayersAre,
     OpChange,
     OpDetail,
     Part,
+    StepSpread,
     Timeline,
 )
 from ci_score.model.profile import OpOrigin, OpWork, RankWork
@@ -188,6 +190,10 @@ FULL = Judged(
     },
     categories={f"{NAME} kind": WORK},
     timeline=Timeline(basis="device", step_ms=306.0, parts={"compute": 307.0}),
+    step_spread=StepSpread(count=24, median_ms=320.0, slowest_ms=321.0),
+    compute_tenths_ms=(322.0,),
+    idle_ranges={f"{NAME} range": 323.0},
+    layers_are=LayersAre(kind="modules", share=0.63),
     advice=(Why.LARGE_PART(part=f"{WORDS} part", ms=308.0, share=0.37),),
     ranks=(
         RankWork(
@@ -264,6 +270,7 @@ NAMES = {
     "op_details.origin.module",
     "op_details.phases{}",
     "categories{}",
+    "idle_ranges{}",
     "partner.ops{}",
 }
 # What one of a few words says; none of them is the author's.
@@ -275,6 +282,7 @@ ONE_OF_A_FEW = {
     "launches.side",
     "timeline.basis",
     "timeline.parts{}",
+    "layers_are.kind",
 }
 # What is said here in our own words, in place of the author's.
 OURS = {

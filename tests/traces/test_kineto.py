@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.repeated import taken_apart
 from benchmarks.traces import make_up, write_trace
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
@@ -25,13 +26,13 @@ from tests.builders.traces.kineto import (
     ADD,
     AUTOGRAD,
     GEMM,
-    MAIN,
     NCCL,
     Json,
     annotation,
     call,
     copy,
     kernel,
+    module,
     node,
     op,
     source,
@@ -462,10 +463,6 @@ def test_ops__of_the_host_count_their_own_time() -> None:
 # --- layers, tokens, where it ran ---------------------------------------------------------------
 
 
-def module(name: str, ts: float, dur: float, tid: int = MAIN) -> Json:
-    return span("python_function", f"nn.Module: {name}", ts, dur, tid)
-
-
 def two_layers() -> list[Json]:
     events = [step(1, 0, 200), module("Model_0", 1, 60)]
     for layer in range(2):
@@ -486,6 +483,15 @@ def test_layers__forward_by_module_backward_by_sequence() -> None:
     times = [(each.layer, ms(each.fwd_ms), ms(each.bwd_ms)) for each in layers]
     assert times == [(0, 0.004, 0.008), (1, 0.005, 0.009)]
     assert layers[0].ops == {GEMM: 0.012}
+
+
+def test_layers__what_is_launched_when_one_ends_is_the_next_one_s() -> None:
+    """Exactly then, whatever a float makes of the decimals."""
+    first, last = 4458676000000.1, 4458676000000.3
+    events = [step(1, first, 1000), module("Block_0", first, 0.2), module("Linear_0", first, 0.2)]
+    events += [module("Block_1", last, 5), module("Linear_1", last, 4)]
+    layers = read(events + work(1, last, last + 9, 7)).per_layer
+    assert [ms(each.fwd_ms) for each in layers] == [0, 0.007]
 
 
 def test_layers__recomputation_counts_as_backward() -> None:
@@ -717,6 +723,14 @@ def test_broken__what_cannot_is_dropped_and_counted(data: bytes) -> None:
     profile = kineto.read(source(data))
     assert (profile.steps, ms(profile.avg_step_ms)) == (3, 0.150)
     assert any(note.startswith("dropped 1 event") for note in profile.notes)
+
+
+@pytest.mark.parametrize("first", [9.99e15, 1e300, -5.0])
+def test_broken__an_impossible_first_time_costs_nothing_else(first: float) -> None:
+    """Others are counted from the first that may be one, in whole nanoseconds."""
+    odd = op("aten::mm", first, 1)
+    profile = read([odd, *three_steps()])
+    assert (profile.steps, ms(profile.avg_step_ms)) == (3, 0.150)
 
 
 def test_broken__an_event_that_ends_in_the_next_is_the_only_loss() -> None:
@@ -1020,6 +1034,8 @@ def test_bounded__a_million_tiny_events_need_little_memory() -> None:
         ("void x::ep::intranode::dispatch<8>", "comm"),
         ("nvshmem_putmem_nbi", "comm"),
         ("void multimem_all_reduce_kernel<16>", "comm"),
+        *((name, "comm") for name in ("all-reduce.1", "reduce-scatter", "collective-permute.2")),
+        *((name, "gemm") for name in ("dot.3", "dot_general.1", "dot_add_fusion")),
         ("void pytorch_flash::flash_fwd_kernel<64>", "attention"),
         ("attn_fwd", "attention"),
         ("void multi_tensor_apply_kernel<LAMBFunctor>", "optimizer"),
@@ -1136,6 +1152,20 @@ def test_generator__is_made_up_like_real_traces(tmp_path: Path) -> None:
     assert min(sizes) <= path.stat().st_size / len(mine) <= max(sizes)
 
 
+def test_benchmark__a_trace_made_long_is_as_sound_as_before(tmp_path: Path) -> None:
+    """More steps of the same work, each launch with its own kernel."""
+    once, long = tmp_path / "once.json", tmp_path / "long.json"
+    write_trace(once, 0, layers=2, steps=3)
+    sample = tmp_path / "once.json.gz"
+    sample.write_bytes(gzip.compress(once.read_bytes()))
+    steps = taken_apart(sample).write(long, 5 * once.stat().st_size // 2)
+    before, after = (kineto.read(ProfileSource(path.name, path=path)) for path in (once, long))
+    assert steps == after.steps == 9
+    assert after.device_kernels_per_step == before.device_kernels_per_step
+    assert after.capture["unattributed_gpu_events"] == 0
+    assert after.phases.keys() == before.phases.keys()
+
+
 # --- real traces --------------------------------------------------------------------------------
 
 EXPECTED: Json = json.loads((SAMPLES / "expected.json").read_text()) if SAMPLES.is_dir() else {}
@@ -1189,10 +1219,10 @@ def category_totals(name: str) -> dict[str, float]:
     trace = read_trace(ProfileSource(path.name, path=path))
     names, device = list(trace.names), trace.device
     totals: dict[str, float] = {}
-    columns = zip(device.name, device.kind, device.start, device.end, strict=True)
+    columns = zip(device.names, device.kinds, device.starts, device.ends, strict=True)
     for number, kind, start, end in columns:
         category = (theirs(names[number]), "memcpy", "memset")[kind]
-        totals[category] = totals.get(category, 0.0) + (end - start) / 1000
+        totals[category] = totals.get(category, 0.0) + (end - start) / 1_000_000
     return totals
 
 

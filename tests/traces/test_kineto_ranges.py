@@ -124,13 +124,13 @@ def in_one_range(data: bytes) -> Trace:
 
 def rows(trace: Trace) -> Any:
     """What a trace says, without the order of kinds, which the pieces decide."""
-    device, operators, names = trace.device, trace.operators, list(trace.names)
+    device, operators, names = trace.device, trace.host.operators, list(trace.names)
     return (
-        sorted(zip(device.start, device.end, map(names.__getitem__, device.name), strict=True)),
-        sorted(zip(operators.start, map(names.__getitem__, operators.name), strict=True)),
+        sorted(zip(device.starts, device.ends, map(names.__getitem__, device.names), strict=True)),
+        sorted(zip(operators.starts, map(names.__getitem__, operators.names), strict=True)),
         [(each.name, each.start, each.step) for each in trace.annotations],
         (trace.events, trace.impossible, trace.memory_events, trace.peak_allocated),
-        (trace.metadata, trace.mended, trace.dropped, trace.is_cut, trace.embeddings),
+        (trace.metadata, trace.mended, trace.dropped, trace.is_cut, trace.host.embeddings),
     )
 
 

@@ -68,7 +68,8 @@ WORDS = {"notes", "sources", "tool", "capture", "unusable"}
 
 def numbers(profile: Profile) -> dict[str, Any]:
     """All that is measured, without what is said of it."""
-    return {key: value for key, value in profile.model_dump().items() if key not in WORDS}
+    left_out = {*WORDS, "op_origins"}
+    return {key: value for key, value in profile.model_dump().items() if key not in left_out}
 
 
 def alike(one: Any, other: Any, within: float = 1e-6) -> bool:

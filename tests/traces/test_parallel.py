@@ -108,3 +108,15 @@ def test_processes__a_file_that_is_not_there_says_so_later() -> None:
     with processes(missing, 2) as pool:
         assert pool is None
     assert all(isinstance(result, parallel.Problem) for result in read_all(missing))
+
+
+def test_read_all__without_a_pool_each_file_may_have_several_processes(
+    ranks: list[ProfileSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there are cores, or fewer where the user says so."""
+    seen = []
+    monkeypatch.setattr(parallel, "most_processes", lambda: 4)
+    monkeypatch.setattr(parallel, "read_one", lambda source: seen.append(source.processes))
+    for most in (None, 2, 8):
+        read_all(ranks[:1], most=most)
+    assert seen == [4, 2, 4]

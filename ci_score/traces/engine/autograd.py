@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import compress
 
 from ci_score.traces.engine.host import Host
@@ -16,16 +17,30 @@ _ONE_PASS = 0.02
 
 
 class Autograd:
-    """Autograd's operators of a process."""
+    """Autograd's operators of a process, found where somebody asks for them."""
 
     def __init__(self, host: Host) -> None:
-        operators = host.operators
-        self.names = _backward_names(host.names)
-        is_node = bytes(name in self.names for name in range(len(host.names)))
-        nodes = map(is_node.__getitem__, operators.names)
-        self.calls = list(compress(range(len(operators)), nodes))
-        self.spans = sorted([(operators.starts[call], operators.ends[call]) for call in self.calls])
+        self._host = host
         self._passes: tuple[Sequence[Interval], list[Interval]] = ((), [])
+
+    @cached_property
+    def names(self) -> set[int]:
+        """The names of its operators."""
+        return _backward_names(self._host.names)
+
+    @cached_property
+    def calls(self) -> list[int]:
+        """Their places among all operators."""
+        is_node = bytes(name in self.names for name in range(len(self._host.names)))
+        operators = self._host.operators
+        nodes = map(is_node.__getitem__, operators.names)
+        return list(compress(range(len(operators)), nodes))
+
+    @cached_property
+    def spans(self) -> list[Interval]:
+        """When they ran, sorted."""
+        operators = self._host.operators
+        return sorted([(operators.starts[call], operators.ends[call]) for call in self.calls])
 
     def windows(self, steps: Sequence[Interval]) -> list[Interval]:
         """Its passes within the steps, which are asked for again and again."""

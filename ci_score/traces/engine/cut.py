@@ -126,7 +126,8 @@ class _Cut:
         started before the profiler.
         """
         first: float = min((start for start, call in self._work() if call != NONE), default=-inf)
-        doubtful: set[int] = set()
+        # How many doubts begin at a step less those that ended before it: each costs the same.
+        changes = [0] * (len(self.steps.windows) + 1)
         for work in self._streams():
             work.sort()
             starts = self.host.launches.starts
@@ -138,8 +139,10 @@ class _Cut:
                     before = time
                 elif start >= first:
                     until = start if next_time is None else min(start, next_time)
-                    doubtful.update(_overlapping(self.steps.windows, before, until))
-        return doubtful
+                    overlapping = _overlapping(self.steps.windows, before, until)
+                    changes[overlapping.start] += 1
+                    changes[overlapping.stop] -= 1
+        return {place for place, doubts in enumerate(accumulate(changes)) if doubts}
 
     def _work(self) -> list[tuple[int, int]]:
         return list(chain.from_iterable(self._streams()))

@@ -93,8 +93,11 @@ class DeviceEvents:
     def extend(self, *columns: Iterable[int]) -> None:
         """More events: starts, ends, names, streams, launches, times of launch, calls."""
         for column, more in zip(self.columns, columns, strict=False):
-            is_alike = isinstance(more, array) and more.typecode == column.typecode
-            column.extend(more if is_alike else array(column.typecode, more))
+            if isinstance(more, array) and more.typecode == column.typecode:
+                column.extend(more)
+            else:
+                # From a list it takes a third of the time that it takes from an iterator.
+                column.fromlist(list(more))
 
     def add(self, *values: int) -> None:
         """One event, in the order of `extend`."""

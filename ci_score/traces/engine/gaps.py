@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import operator
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress, islice, pairwise
 from typing import NamedTuple
@@ -35,6 +35,8 @@ MOST_GAPS = 200_000
 # A range gives a gap its name if it covers this share of it; only long gaps are worth one.
 _NAMES_A_GAP, _NAMED_FROM_US = 0.5, 100.0
 _NAMED_GAPS, _NAMES = 10_000, 32
+# So many ranges are looked at for all gaps, the longest gaps first.
+_LOOKED_AT = 2_000_000
 
 _LOADS_DATA = re.compile(r"DataLoader|data_?load|load_?data|(next|get|fetch)_?batch", re.IGNORECASE)
 _COMPILES = re.compile(r"\(dynamo_timed\)")
@@ -86,11 +88,14 @@ def gaps_of(
 
 
 def _periods(whole: Attribution) -> list[tuple[int, int]]:
-    """The spans of which the step's time is the mean: from one end of work to the next."""
+    """The spans of which the step's time is the mean: from one end of work to the next.
+
+    Where only one step ran kernels the host's, all of them: so do the other numbers.
+    """
     works, steps = whole.works, whole.steps
     ran = [place for place, work in enumerate(works) if work.kernels]
     if len(ran) == 1:
-        return list(steps.windows[ran[0] : ran[0] + 1]) if steps.host_times else []
+        return list(steps.windows) if steps.host_times else []
     return [
         (works[before].time.last, works[after].time.last)
         for before, after in pairwise(ran)
@@ -109,32 +114,53 @@ def host_activity(
     for kind, start, end, thread in host.waits:
         if thread in launching:
             spans[kind].append((start, end))
-    named = [
-        (each.start, each.end, ranges.names[each.name])
-        for of_thread in ranges.threads(process).values()
-        for each in of_thread
-    ]
+    shortest = _NAMES_A_GAP * _NAMED_FROM_US * ticks_per_us
     return HostActivity(
         doing={
-            "data": [(start, end) for start, end, name in named if _LOADS_DATA.search(name)],
-            "compilation": [(start, end) for start, end, name in named if _COMPILES.search(name)],
+            "data": _spans_called(_LOADS_DATA, ranges, process),
+            "compilation": _spans_called(_COMPILES, ranges, process),
             "allocation": spans[ALLOCATION],
         },
         waits=spans[WAIT],
         launches=sorted(compress(launches.starts, starts_kernel)),
         ranges=sorted(
             [
-                *(each for each in named if not LIBRARY_RANGE.match(each[2])),
-                *_long_operators(host, launching, _NAMES_A_GAP * _NAMED_FROM_US * ticks_per_us),
+                *_long_ranges(ranges, process, launching, shortest),
+                *_long_operators(host, launching, shortest),
             ]
         ),
     )
 
 
+def _spans_called(pattern: re.Pattern[str], ranges: HostRanges, process: int) -> list[Interval]:
+    """The ranges of a process in whose names the pattern is found."""
+    names = {place for place, name in enumerate(ranges.names) if pattern.search(name)}
+    return [
+        (each.start, each.end)
+        for of_thread in (ranges.threads(process).values() if names else ())
+        for each in of_thread
+        if each.name in names
+    ]
+
+
+def _long_ranges(
+    ranges: HostRanges, process: int, launching: set[int], shortest: float
+) -> Iterator[tuple[int, int, str]]:
+    """The ranges that can fill a gap: of the threads that launch, and long enough; no steps."""
+    is_named = [
+        not LIBRARY_RANGE.match(name) and place not in ranges.numbered | ranges.asked_for
+        for place, name in enumerate(ranges.names)
+    ]
+    for thread, of_thread in ranges.threads(process).items():
+        for each in of_thread if thread in launching else ():
+            if is_named[each.name] and each.end - each.start >= shortest:
+                yield each.start, each.end, ranges.names[each.name]
+
+
 def _long_operators(
     host: Host, launching: set[int], shortest: float
-) -> Iterable[tuple[int, int, str]]:
-    """The operators that can fill a gap: of the threads that launch, and long enough."""
+) -> Iterator[tuple[int, int, str]]:
+    """The operators that can fill a gap, in the same way."""
     operators = host.operators
     lengths = map(operator.sub, operators.ends, operators.starts)
     for place in compress(range(len(operators)), [size >= shortest for size in lengths]):
@@ -152,7 +178,8 @@ def idle_time(
     """The idle time within the periods by its cause; the events come by start."""
     gaps = _gaps(events, periods, SHORTEST_GAP_US * ticks_per_us)
     causes = dict.fromkeys((*host.doing, SYNCHRONISATION, LAUNCHING), 0.0)
-    left: list[Interval] = [(gap.start, gap.end) for gap in gaps]
+    # A step by the host's clock may begin and end within a gap.
+    left = intersection([(gap.start, gap.end) for gap in gaps], union(periods))
     for cause, of_cause in host.doing.items():
         spans = union(of_cause)
         causes[cause] += length(intersection(left, spans))
@@ -179,7 +206,7 @@ def _did_not_queue(gap: _Gap, ticks_per_us: float) -> bool:
 
 
 def _gaps(events: DeviceEvents, periods: Sequence[tuple[int, int]], shortest: float) -> list[_Gap]:
-    """The gaps that count, sorted; of very many the longest."""
+    """The gaps of all events, sorted; of very many the longest."""
     if not len(events):
         return []
     ends = list(accumulate(events.ends, max))
@@ -197,8 +224,7 @@ def _gaps(events: DeviceEvents, periods: Sequence[tuple[int, int]], shortest: fl
     gaps = [_Gap(*each) for each in columns]
     if periods and periods[0][0] < events.starts[0]:
         gaps.insert(0, _Gap(periods[0][0], events.starts[0], events.launched_at[0]))
-    places = Windows(periods).places(gap.start for gap in gaps)
-    return [gap for gap, place in zip(gaps, places, strict=True) if place >= 0]
+    return gaps
 
 
 # --- by the name of what the host did -----------------------------------------------------------
@@ -209,25 +235,33 @@ def _by_range(gaps: Iterable[_Gap], host: HostActivity) -> dict[str, float]:
     longest = sorted(gaps, key=lambda gap: gap.start - gap.end)[:_NAMED_GAPS]
     starts = [start for start, _, _ in host.ranges]
     ticks: dict[str, float] = defaultdict(float)
+    looked_at = 0
     for gap in longest:
-        name = _name_of(gap, host, starts)
+        between = _between_launches(gap, host.launches, starts)
+        looked_at += len(between)
+        if looked_at > _LOOKED_AT:
+            break
+        name = _name_of(gap, host.ranges[between.start : between.stop])
         if name is not None:
             ticks[name] += gap.end - gap.start
     largest = sorted(ticks, key=lambda name: (-ticks[name], name))[:_NAMES]
     return {name: ticks[name] for name in largest}
 
 
-def _name_of(gap: _Gap, host: HostActivity, starts: Sequence[int]) -> str | None:
-    """The range that begins after the launch before, ends before the next, and covers the gap.
+def _between_launches(gap: _Gap, launches: Sequence[int], starts: Sequence[int]) -> range:
+    """The places of the ranges that begin after the launch before, and within the gap or before."""
+    place = bisect_left(launches, gap.launched_at) - 1
+    first = bisect_right(starts, launches[place]) if place >= 0 else 0
+    return range(first, max(bisect_left(starts, min(gap.launched_at, gap.end)), first))
+
+
+def _name_of(gap: _Gap, ranges: Iterable[tuple[int, int, str]]) -> str | None:
+    """The range that ends before the next launch and covers most of the gap, at least half.
 
     The outermost: it began before all others within it.
     """
-    place = bisect_right(host.launches, gap.launched_at - 1) - 1
-    launched_before = host.launches[place] if place >= 0 else UNKNOWN
-    first = bisect_right(starts, launched_before)
-    last = bisect_right(starts, gap.launched_at)
     best, most = None, _NAMES_A_GAP * (gap.end - gap.start)
-    for start, end, name in host.ranges[first:last]:
+    for start, end, name in ranges:
         covered = min(end, gap.end) - max(start, gap.start)
         if end <= gap.launched_at and covered >= most and (best is None or covered > most):
             best, most = name, covered

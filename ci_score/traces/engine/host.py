@@ -41,17 +41,19 @@ class Operators(Spans):
     """Operators, with the number that those of a forward pass share with autograd's nodes."""
 
     sequences: array[int] = field(default_factory=_times)
-    # The number by which launches name the operator that made them; empty if no one asks.
-    ids: array[int] = field(default_factory=_times)
 
 
 @dataclass(slots=True)
 class Launches:
-    """Calls of the runtime or driver by which the host starts work, each with its kind."""
+    """Calls of the runtime or driver by which the host starts work, each with its kind.
+
+    The device's work names its call by a correlation, or by an id that both have.
+    """
 
     starts: array[int] = field(default_factory=_times)
     threads: array[int] = field(default_factory=_numbers)
     kinds: array[int] = field(default_factory=lambda: array("b"))
+    correlations: array[int] = field(default_factory=_times)
     ids: array[int] = field(default_factory=_times)
 
     def __len__(self) -> int:

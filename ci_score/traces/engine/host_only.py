@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from ci_score.traces.engine.attribution import OpPlaceKey
+from ci_score.traces.engine.attribution import OpPlaceKey, by_name
 from ci_score.traces.engine.autograd import Autograd
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.categories import category_of_operator
@@ -20,7 +20,7 @@ from ci_score.traces.engine.layers import (
     spans_of_codes,
 )
 from ci_score.traces.engine.phases import REST, Phases, phases_of
-from ci_score.traces.engine.steps import Steps
+from ci_score.traces.engine.steps import MOST_STEPS, Steps
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, union
 from ci_score.traces.engine.totals import (
     MOST_OPS,
@@ -42,6 +42,9 @@ def host_fields(
     than its time does.
     """
     per_ms = capture.ticks_per_ms
+    if len(steps.windows) > MOST_STEPS:
+        notes.append(f"of {len(steps.windows)} steps the first {MOST_STEPS} count")
+        steps = steps.first(MOST_STEPS)
     fields, source = host_period_fields(steps, per_ms)
     windows: Sequence[Interval] = [window for _, window in steps.periods] or steps.windows
     sources = {"avg_step_ms": source, "steps": steps.evidence}
@@ -79,11 +82,7 @@ def _add_phases(fields: Fields, phases: Phases, windows: Sequence[Interval], per
 def _add_ops(fields: Fields, own: _OwnTimes, per_ms: float) -> None:
     """Without kernels the operators' own time, without that of the operators they called."""
     texts, per_step = own.host.names, 1 / per_ms / own.steps
-    ticks: Counter[int] = Counter()
-    counts: Counter[int] = Counter()
-    for key, time in own.ticks.items():
-        ticks[key.name] += time
-        counts[key.name] += own.counts[key]
+    ticks, counts = by_name(own.ticks), by_name(own.counts)
     if not ticks:
         return
     largest = dict(ticks.most_common(MOST_OPS))

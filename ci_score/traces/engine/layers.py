@@ -5,9 +5,13 @@ A code stands for a layer and its direction, so that an event's place is one num
 
 from __future__ import annotations
 
-from collections import defaultdict
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from ci_score.traces.engine.autograd import Autograd
 from ci_score.traces.engine.device_events import DeviceEvents
@@ -40,10 +44,15 @@ def layer_of(code: int) -> tuple[int | None, bool]:
     return ((code - 1) // 2, code % 2 == 0) if code else (None, False)
 
 
+def class_of_module(name: str) -> str:
+    """`nn.Module: Linear_3` is a Linear."""
+    return name.removeprefix(_MODULE).rpartition("_")[0]
+
+
 class LayerCalls:
     """Spans of time that belong to a layer: on each thread sorted, and one for one their layers."""
 
-    def __init__(self, calls: Iterable[tuple[int, int, int, int]]) -> None:
+    def __init__(self, calls: Iterable[tuple[int, float, float, int]]) -> None:
         self.spans: dict[int, list[Interval]] = defaultdict(list)
         self.layers: dict[int, list[int]] = defaultdict(list)
         for thread, start, end, layer in sorted(calls):
@@ -51,7 +60,7 @@ class LayerCalls:
             self.layers[thread].append(layer)
         self._windows = {thread: Windows(spans) for thread, spans in self.spans.items()}
 
-    def layers_at(self, threads: Iterable[int], times: Iterable[int]) -> Iterator[int]:
+    def layers_at(self, threads: Iterable[int], times: Iterable[float]) -> Iterator[int]:
         """For each time the layer that its thread was in, or -1; most are where the last was."""
         begin = end = 0.0
         layer = last = -1
@@ -80,6 +89,8 @@ def module_layers(
     host: Host, steps: Sequence[Interval], time_within: TimeWithin
 ) -> ModuleLayers | None:
     """The class of modules that has others inside, several instances, and most of the time."""
+    if not len(host.modules):
+        return None
     modules = _Modules(host, steps)
     times = {
         kind: sum(modules.length(call) for call in modules.outermost[kind])
@@ -98,21 +109,24 @@ class _Modules:
 
     def __init__(self, host: Host, steps: Sequence[Interval]) -> None:
         self.spans: Spans = host.modules
-        self.kinds = [name.removeprefix(_MODULE).rpartition("_")[0] for name in host.names]
+        self.kinds = [class_of_module(name) for name in host.names]
         self.outermost: dict[str, list[int]] = defaultdict(list)
         self.containers: set[str] = set()
-        stack: list[tuple[int, int, str]] = []
+        stack: list[tuple[int, float, str]] = []
+        # How many of each class are on the stack: who nests a million looks at each once.
+        around: Counter[str] = Counter()
         for thread, _, negative_end, call, kind in self._sorted_calls(steps):
             end = -negative_end
             while stack and (stack[-1][0] != thread or stack[-1][1] < end):
-                stack.pop()
+                around[stack.pop()[2]] -= 1
             if stack:
                 self.containers.add(stack[-1][2])
-            if all(kind != outer for _, _, outer in stack):
+            if not around[kind]:
                 self.outermost[kind].append(call)
             stack.append((thread, end, kind))
+            around[kind] += 1
 
-    def _sorted_calls(self, steps: Sequence[Interval]) -> list[tuple[int, int, int, int, str]]:
+    def _sorted_calls(self, steps: Sequence[Interval]) -> list[tuple[int, float, float, int, str]]:
         spans = self.spans
         columns = zip(spans.threads, spans.starts, spans.ends, spans.names, strict=True)
         places = Windows(steps).places(spans.starts)
@@ -124,20 +138,22 @@ class _Modules:
             if place >= 0
         )
 
-    def length(self, call: int) -> int:
+    def length(self, call: int) -> float:
         """How long a call took on the host."""
         return self.spans.ends[call] - self.spans.starts[call]
 
     def class_below(self, container: str, time_within: TimeWithin) -> str | None:
         """The class that repeats in each of a few containers, and holds most of their time."""
         outer = self.outermost[container]
-        if len({self.spans.names[call] for call in outer}) > _FEW_CONTAINERS:
+        names = {self.spans.names[call] for call in outer}
+        if len(names) > _FEW_CONTAINERS:
             return None
+        containers = LayerCalls((*self._row(call), self.spans.names[call]) for call in outer)
         whole = time_within(map(self._span, outer))
         best, most = None, _MOST_OF_CONTAINER * whole
         for kind in sorted(self.containers - {container}):
-            inside = self._within(outer, self.outermost[kind])
-            if any(len(names) < _LEAST_INSIDE for names, _ in inside.values()):
+            inside = self._within(containers, self.outermost[kind])
+            if any(len(inside[name][0]) < _LEAST_INSIDE for name in names):
                 continue
             calls = [call for _, of_container in inside.values() for call in of_container]
             time = time_within(map(self._span, calls))
@@ -149,14 +165,10 @@ class _Modules:
         return self.spans.threads[call], (self.spans.starts[call], self.spans.ends[call])
 
     def _within(
-        self, outer: Sequence[int], calls: Sequence[int]
-    ) -> dict[int, tuple[set[int], list[int]]]:
+        self, containers: LayerCalls, calls: Sequence[int]
+    ) -> Mapping[int, tuple[set[int], list[int]]]:
         """For each container, by its name, the names and calls of those within it."""
-        inside: dict[int, tuple[set[int], list[int]]] = {
-            self.spans.names[call]: (set(), []) for call in outer
-        }
-        rows = [(*self._row(call), self.spans.names[call]) for call in outer]
-        containers = LayerCalls((thread, start, end, name) for thread, start, end, name in rows)
+        inside: dict[int, tuple[set[int], list[int]]] = defaultdict(lambda: (set(), []))
         starts = [self.spans.starts[call] for call in calls]
         names = containers.layers_at([self.spans.threads[call] for call in calls], starts)
         for call, name in zip(calls, names, strict=True):
@@ -165,7 +177,7 @@ class _Modules:
                 inside[name][1].append(call)
         return inside
 
-    def _row(self, call: int) -> tuple[int, int, int]:
+    def _row(self, call: int) -> tuple[int, float, float]:
         return self.spans.threads[call], self.spans.starts[call], self.spans.ends[call]
 
     def layers_of(self, of_class: str) -> ModuleLayers:
@@ -185,7 +197,7 @@ def _node_calls(host: Host, layers: ModuleLayers, autograd: Autograd) -> LayerCa
     """
     operators = host.operators
     in_backward = Windows(union(autograd.spans))
-    made_at: dict[int, int] = {}
+    made_at: dict[int, float] = {}
     layer_of_number: dict[int, int] = {}
     forward = [
         call
@@ -211,7 +223,7 @@ def _node_calls(host: Host, layers: ModuleLayers, autograd: Autograd) -> LayerCa
 
 def codes_at(
     host: Host, layers: ModuleLayers, autograd: Autograd, steps: Sequence[Interval]
-) -> Callable[[Sequence[int], Sequence[int]], Iterator[int]]:
+) -> Callable[[Sequence[int], Sequence[float]], Iterator[int]]:
     """For threads and times the codes of the layers that these were in.
 
     A layer's forward launches its kernels, and its nodes of autograd those of its backward. What a
@@ -220,7 +232,7 @@ def codes_at(
     nodes = _node_calls(host, layers, autograd)
     in_backward = Windows(autograd.windows(steps))
 
-    def codes(threads: Sequence[int], times: Sequence[int]) -> Iterator[int]:
+    def codes(threads: Sequence[int], times: Sequence[float]) -> Iterator[int]:
         by_module = layers.calls.layers_at(threads, times)
         by_node = nodes.layers_at(threads, times)
         backward = in_backward.places(times)
@@ -254,20 +266,41 @@ def host_time_within(spans: Iterable[tuple[int, Interval]]) -> float:
 
 def device_time_within(host: Host, events: DeviceEvents) -> TimeWithin:
     """The device's time of what was launched within spans of a thread."""
-    by_launch: dict[int, int] = defaultdict(int)
-    for call, start, end in zip(events.calls, events.starts, events.ends, strict=True):
-        by_launch[call] += end - start
+    return _DeviceTime(host, events).within
 
-    def time_within(spans: Iterable[tuple[int, Interval]]) -> float:
+
+class _DeviceTime:
+    """The device's time by launch, summed up only for who asks: most models have no container."""
+
+    def __init__(self, host: Host, events: DeviceEvents) -> None:
+        self._launches, self._events = host.launches, events
+
+    def within(self, spans: Iterable[tuple[int, Interval]]) -> float:
+        """The time of what was launched in any of the spans."""
         windows: dict[int, list[Interval]] = defaultdict(list)
         for thread, span in spans:
             windows[thread].append(span)
-        held = {thread: Windows(union(of_thread)) for thread, of_thread in windows.items()}
-        return sum(
-            time
-            for call, time in by_launch.items()
-            if call >= 0
-            and held.get(host.launches.threads[call], _NOWHERE).at(host.launches.starts[call]) >= 0
-        )
+        time = 0
+        for thread in windows.keys() & self._by_thread.keys():
+            starts, sums = self._by_thread[thread]
+            for begin, end in union(windows[thread]):
+                time += sums[bisect_left(starts, end)] - sums[bisect_left(starts, begin)]
+        return time
 
-    return time_within
+    @cached_property
+    def _by_thread(self) -> dict[int, tuple[list[int], list[int]]]:
+        """For each thread when it launched, sorted, and the time of all launches before that."""
+        launches, events = self._launches, self._events
+        # The last is for work without a launch, whose place is -1.
+        times = array("q", [0]) * (len(launches) + 1)
+        for call, start, end in zip(events.calls, events.starts, events.ends, strict=True):
+            times[call] += end - start
+        by_thread: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for call in sorted(range(len(launches)), key=launches.starts.__getitem__):
+            starts, spent = by_thread[launches.threads[call]]
+            starts.append(launches.starts[call])
+            spent.append(times[call])
+        return {
+            thread: (starts, [0, *accumulate(spent)])
+            for thread, (starts, spent) in by_thread.items()
+        }

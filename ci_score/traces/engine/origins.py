@@ -1,98 +1,89 @@
-"""Where a kernel comes from: the operator and the class of module that all its launches share."""
+"""Where a kernel comes from: the operator and the class of module that its launches share.
+
+Operators are told by time, not by the ids that profilers write: those of some years are others'.
+"""
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import compress
+from operator import and_
 
 from ci_score.traces.engine.device_events import NONE, TRANSFER, DeviceEvents, Names
-from ci_score.traces.engine.host import Host
-from ci_score.traces.engine.layers import LayerCalls
+from ci_score.traces.engine.host import Host, Spans
+from ci_score.traces.engine.layers import class_of_module
+from ci_score.traces.engine.timeline import taken
 
-_MODULE = "nn.Module: "
-MOST_ORIGINS = 10_000
+# So many events in a row are looked at, from the middle of a step.
+_LOOKED_AT = 10_000
+# What a thread is in began at most so many spans before: others end in between.
+_LOOKED_BACK = 256
 
 Origins = dict[str, dict[str, str | None]]
 
 
-def origins_of(events: DeviceEvents, names: Names, host: Host) -> Origins:
-    """The origin of each kernel of which one is known."""
-    if not events.calls:
-        return {}
-    operators = _operators(host)
-    modules, classes = _modules(host)
-    found: dict[int, tuple[int, int]] = {}
-    launches = set(zip(events.names, events.calls, strict=True))
-    for name, call in launches:
-        if names.kinds[name] == TRANSFER:
-            continue
-        own = (operators[call], modules[call]) if call != NONE else (NONE, NONE)
-        known = found.setdefault(name, own)
-        if known != own:
-            found[name] = (
-                own[0] if own[0] == known[0] else NONE,
-                own[1] if own[1] == known[1] else NONE,
-            )
-    origins: Origins = {}
-    for name in sorted(found)[:MOST_ORIGINS]:
-        operator, module = found[name]
-        op = host.names[operator] if operator != NONE else None
-        of_class = classes[module] if module != NONE else None
-        if op or of_class:
-            origins[names.texts[name]] = {"op": op, "module": of_class}
-    return origins
+def origins_of(events: DeviceEvents, names: Names, host: Host, step: Sequence[int]) -> Origins:
+    """The origin of each kernel of which all launches of a step have the same.
+
+    `step` has the places of the events of one: a part of it may be its forward alone.
+    """
+    first = max(len(step) - _LOOKED_AT, 0) // 2
+    some = step[first : first + _LOOKED_AT] if events.calls else ()
+    launched = {
+        (name, call)
+        for name, call in zip(taken(events.names, some), taken(events.calls, some), strict=True)
+        if call != NONE and names.kinds[name] != TRANSFER
+    }
+    times = [host.launches.starts[call] for _, call in launched]
+    operators, modules = (
+        _Innermost(spans, host.names, min(times, default=0), max(times, default=0))
+        for spans in (host.operators, host.modules)
+    )
+    found: dict[int, tuple[str | None, str | None]] = {}
+    for name, call in launched:
+        thread, time = host.launches.threads[call], host.launches.starts[call]
+        op = _named(operators.at(thread, time), host.names)
+        module = class_of_module(_named(modules.at(thread, time), host.names) or "") or None
+        known = found.setdefault(name, (op, module))
+        found[name] = (_shared(known[0], op), _shared(known[1], module))
+    return {
+        names.texts[name]: {"op": op, "module": module}
+        for name, (op, module) in sorted(found.items())
+        if op or module
+    }
 
 
-def _operators(host: Host) -> array[int]:
-    """For each launch the name of its operator, or NONE."""
-    by_id = dict(zip(host.operators.ids, host.operators.names, strict=False))
-    by_id.pop(NONE, None)
-    # Of work that no operator launched, old profilers write that its operator is 0.
-    by_id.pop(0, None)
-    launches = host.launches
-    if not by_id or len(launches.ids) != len(launches):
-        return array("i", [NONE]) * len(launches)
-    return array("i", (by_id.get(each, NONE) for each in launches.ids))
+def _shared(known: str | None, now: str | None) -> str | None:
+    return known if known == now else None
 
 
-def _modules(host: Host) -> tuple[array[int], list[str]]:
-    """For each launch the class of the innermost module that it was called in, or NONE."""
-    launches = host.launches
-    classes: dict[str, int] = {}
-    if not len(host.modules):
-        return array("i", [NONE]) * len(launches), []
-    numbers: dict[int, int] = {}
-    for name in set(host.modules.names):
-        kind = host.names[name].removeprefix(_MODULE).rpartition("_")[0]
-        numbers[name] = classes.setdefault(kind, len(classes))
-    innermost = LayerCalls(_innermost(host, numbers))
-    found = innermost.layers_at(launches.threads, launches.starts)
-    return array("i", found), list(classes)
+def _named(place: int, texts: Sequence[str]) -> str | None:
+    return texts[place] if place != NONE else None
 
 
-def _innermost(host: Host, numbers: dict[int, int]) -> Iterator[tuple[int, int, int, int]]:
-    """Spans of time without overlap, each with the class of the innermost module in it."""
-    modules = host.modules
-    by_thread: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    rows = zip(modules.threads, modules.starts, modules.ends, modules.names, strict=True)
-    for thread, start, end, name in rows:
-        by_thread[thread].append((start, -end, numbers[name]))
-    for thread, calls in by_thread.items():
-        stack: list[tuple[int, int]] = []
-        time = 0
-        for start, negative_end, number in sorted(calls):
-            while stack and stack[-1][0] <= start:
-                end, inner = stack.pop()
-                if end > time:
-                    yield thread, time, end, inner
-                    time = end
-            if stack and start > time:
-                yield thread, time, start, stack[-1][1]
-            time = max(time, start) if stack else start
-            stack.append((-negative_end, number))
-        while stack:
-            end, inner = stack.pop()
-            if end > time:
-                yield thread, time, end, inner
-                time = end
+class _Innermost:
+    """Spans of threads, asked which of them a thread was in last, between two times."""
+
+    def __init__(self, spans: Spans, texts: Sequence[str], first: float, last: float) -> None:
+        self._spans = spans
+        begun = [start <= last for start in spans.starts]
+        ended = [end > first for end in spans.ends]
+        around = compress(range(len(spans)), map(and_, begun, ended))
+        # Of two that begin at once the longer one is around the other.
+        # Two of the same time are told apart by name: the order of a file says nothing.
+        self._order = sorted(
+            around,
+            key=lambda place: (spans.starts[place], -spans.ends[place], texts[spans.names[place]]),
+        )
+        self._starts = [spans.starts[place] for place in self._order]
+
+    def at(self, thread: int, time: float) -> int:
+        """The name of the span that began last and goes on, or NONE."""
+        spans = self._spans
+        last = bisect_right(self._starts, time) - 1
+        for place in range(last, max(last - _LOOKED_BACK, -1), -1):
+            span = self._order[place]
+            if spans.threads[span] == thread and spans.ends[span] > time:
+                return spans.names[span]
+        return NONE

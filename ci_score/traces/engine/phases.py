@@ -52,7 +52,7 @@ def phases_of(
     process: int,
     steps: Sequence[Interval],
     thread: object,
-    times: Sequence[int],
+    times: Sequence[float],
     autograd: Autograd | None,
     within: Sequence[Interval],
 ) -> Phases:
@@ -70,8 +70,9 @@ def phases_of(
     knows_forward = any(_FORWARD.search(name) for name, _ in named)
     knows_backward = any(_BACKWARD.search(name) for name, _ in named)
     evidence = ["annotations"] if named else []
-    backward = autograd.windows(steps) if autograd is not None else []
-    if backward and not knows_backward:
+    needs_backward = autograd is not None and not knows_backward
+    backward = autograd.windows(steps) if autograd is not None and needs_backward else []
+    if backward:
         evidence.append("backward by autograd's operators")
         free = subtract(backward, union(annotated))
         named += [("backward", window) for window in free]
@@ -88,7 +89,7 @@ def phases_of(
     )
 
 
-def _launching_thread(threads: Mapping[object, ThreadRanges], times: Sequence[int]) -> object:
+def _launching_thread(threads: Mapping[object, ThreadRanges], times: Sequence[float]) -> object:
     """The thread, and of its libraries that, in whose ranges most of the work is launched."""
     some = times[:: len(times) // _LOOKED_AT + 1]
     best, most = None, -1
@@ -145,10 +146,12 @@ def _outermost(inside: Sequence[Range], step: Interval) -> list[Range]:
     for _ in range(_DEEPEST):
         outer, within = _uncovered(inside)
         wrappers = _wrappers(outer, within, step)
-        kept += [each for each in outer if each not in wrappers]
+        wrapped = Windows([each[:2] for each in wrappers])
+        unwrapped = set(outer).difference(wrappers)
+        kept += unwrapped
         if not wrappers:
             break
-        inside = within
+        inside = [each for each in within if wrapped.at(each.start) >= 0]
     return sorted(kept)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 from ci_score.model.profile import Profile
@@ -293,7 +294,9 @@ class _Device:
         self._add_to_capture(fields["capture"], whole)
         self._note_outside(whole, fields)
         if self.host is not None:
-            fields["op_origins"] = origins_of(events, names, self.host)
+            ran = self.attributing.with_kernels
+            step = self.attributing.members[ran[len(ran) // 2]]
+            fields["op_origins"] = origins_of(events, names, self.host, step)
             self._add_gaps(fields, whole)
             kept = whole.steps.windows if whole.steps.host_times else windows
             if len(kept) == len(whole.works):
@@ -365,6 +368,8 @@ class _Device:
         names = self.capture.names
         per_step = 1 / self.capture.ticks_per_ms / len(whole.works)
         share = share_of_layers(whole, names)
+        called = f"layers ({layers.of_class})" if layers.of_class else "repeats of kernels"
+        self.notes.append(f"{called} cover {100 * share:.0f} % of all kernel time")
         what = (
             f"nn.Module {layers.of_class}, kernels by launch; backward by sequence"
             if layers.of_class
@@ -468,7 +473,7 @@ class _Device:
 
     def _note_outside(self, whole: Attribution, fields: Fields) -> None:
         events = self.events
-        unmatched = sum(at == UNKNOWN for at in events.launched_at)
+        unmatched = events.launched_at.count(UNKNOWN)
         if whole.outside:
             counted = sum(work.time.busy for work in whole.works) / self.capture.ticks_per_ms
             total = fields["capture"]["gpu_busy_ms"]
@@ -488,13 +493,17 @@ class _Device:
         if whole.steps.host_times:
             host = host_period_fields(whole.steps, self.capture.ticks_per_ms)[0]
             sums["host_step_ms"] = host["avg_step_ms"]
-        launched = Counter(
-            launch
-            for launch, name in zip(self.events.launches, self.events.names, strict=True)
-            if launch != UNKNOWN and self.capture.names.is_kernel(name)
-        )
-        graphs = sum(count for count in launched.values() if count > 1)
-        sums["graph_launched_kernels"] = float(graphs)
+        sums["graph_launched_kernels"] = float(self._kernels_of_graphs())
+
+    def _kernels_of_graphs(self) -> int:
+        """The kernels that one launch started several of."""
+        launches = self.events.launches
+        if len(set(launches)) == len(launches):
+            return 0
+        kernels = [name for name in set(self.events.names) if self.capture.names.is_kernel(name)]
+        launched = Counter(compress(launches, map(set(kernels).__contains__, self.events.names)))
+        del launched[UNKNOWN]
+        return sum(count for count in launched.values() if count > 1)
 
 
 @dataclass(frozen=True, slots=True)

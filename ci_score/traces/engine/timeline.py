@@ -46,6 +46,8 @@ def length(intervals: Iterable[Interval]) -> float:
 
 def intersection(mine: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
     """The time that both cover."""
+    if not mine or not others:
+        return []
     shared: list[Interval] = []
     place = other_place = 0
     while place < len(mine) and other_place < len(others):
@@ -63,6 +65,8 @@ def intersection(mine: Sequence[Interval], others: Sequence[Interval]) -> list[I
 
 def subtract(mine: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
     """The time that `mine` covers and `others` does not."""
+    if not others:
+        return list(mine)
     left: list[Interval] = []
     other_place = 0
     for start, end in mine:
@@ -116,7 +120,7 @@ class Windows:
             yield place
 
 
-def is_sorted(times: Sequence[int]) -> bool:
+def is_sorted(times: Sequence[float]) -> bool:
     """Whether no time is less than the one before it."""
     return all(map(operator.le, times, islice(times, 1, None)))
 

@@ -13,6 +13,7 @@ from ci_score.traces.engine.attribution import (
     Attribution,
     OpPlaceKey,
     StepWork,
+    by_name,
 )
 from ci_score.traces.engine.busy import Busy, busy_time
 from ci_score.traces.engine.device_events import TRANSFER, DeviceEvents, Names
@@ -163,8 +164,7 @@ def _step_times(works: Sequence[StepWork], steps: Steps, ticks_per_ms: float) ->
 
 def _op_fields(whole: Attribution, names: Names, per_step: float) -> Fields:
     """How long and how often a step runs each op, of which kind it is, and where it is launched."""
-    ticks = Counter(whole.by_name(whole.ticks))
-    counts = whole.by_name(whole.counts)
+    ticks, counts = by_name(whole.ticks), by_name(whole.counts)
     categories: Counter[str] = Counter()
     for name, time in ticks.items():
         categories[names.categories[name]] += time
@@ -187,17 +187,14 @@ def _op_fields(whole: Attribution, names: Names, per_step: float) -> Fields:
 
 
 def place_rows(
-    ticks: Mapping[OpPlaceKey, float],
+    ticks: Mapping[OpPlaceKey, int],
     counts: Mapping[OpPlaceKey, int],
     texts: Sequence[str],
     ms: float,
     times: float,
 ) -> tuple[Fields, ...]:
     """The ops by phase and layer, the largest first; `ms` and `times` make means per step."""
-    totals: Counter[int] = Counter()
-    for key, time in ticks.items():
-        totals[key.name] += time  # type: ignore[assignment]
-    placed = {name for name, _ in totals.most_common(MOST_PLACED_OPS)}
+    placed = {name for name, _ in by_name(ticks).most_common(MOST_PLACED_OPS)}
     kept = sorted(
         (key for key in ticks if key.name in placed),
         key=lambda key: (-ticks[key], texts[key.name], key.phase, key.layer),
@@ -221,7 +218,7 @@ def _row(key: OpPlaceKey, name: str, count: float, ms: float) -> Fields:
 
 
 def layer_rows(
-    ticks: Mapping[OpPlaceKey, float], texts: Sequence[str], count: int, per_step: float
+    ticks: Mapping[OpPlaceKey, int], texts: Sequence[str], count: int, per_step: float
 ) -> tuple[Fields, ...]:
     """The layers as a Profile has them, those without any work too."""
     rows: list[Fields] = [
@@ -258,7 +255,7 @@ def capture_fields(
     times = [work.time for work in whole.works] if is_all else []
     follow = bool(times) and all(before.last <= after.first for before, after in pairwise(times))
     time = _sum_of(times) if follow else _busy_time_of(events, names)
-    ticks = whole.by_name(whole.ticks) if is_all else _times_by_name(events)
+    ticks = by_name(whole.ticks) if is_all else _times_by_name(events)
     totals: Counter[str] = Counter()
     for name, spent in ticks.items():
         totals[names.categories[name]] += spent

@@ -10,32 +10,24 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
-from itertools import compress, repeat
-from typing import Any, TypeVar
+from itertools import repeat
+from typing import Any
 
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents, Names
-from ci_score.traces.engine.host import EmbeddingCall, Host, Launches, Operators, Spans, Wait
+from ci_score.traces.engine.host import KERNEL, MEMCPY
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.formats.kineto_events import (
-    KERNEL,
-    MEMCPY,
-    OLD_ANNOTATION,
-    HostWork,
-    Trace,
-)
+from ci_score.traces.formats.kineto_events import TICKS_PER_US, Trace
 from ci_score.traces.formats.kineto_ranges import read_trace
 from ci_score.traces.formats.kineto_text import NONE
 from ci_score.traces.source import ProfileSource
 
 TOOL = "PyTorch profiler (Kineto)"
-TICKS_PER_US = 1000
 TICKS_PER_MS = 1_000_000
 
 _DATA_PARALLEL = re.compile(r"(Distributed|FullySharded)DataParallel\.forward")
@@ -90,18 +82,21 @@ def read(source: ProfileSource) -> Profile:
 
 
 def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:
-    base = _first_time(trace)
-    capture = Capture(_tool(trace.metadata), TICKS_PER_MS, ranges=HostRanges(step_name))
+    capture = Capture(TOOL, TICKS_PER_MS, ranges=HostRanges(step_name))
+    version = trace.metadata.get("schemaVersion")
+    if isinstance(version, int):
+        capture.tool = f"{TOOL}, schema {version}"
     capture.events, capture.is_cut = trace.events, trace.is_cut
     capture.took_a_while = False
     capture.layers_advice = "with_stack, with_modules"
     capture.had_no_device = trace.metadata.get("deviceProperties") == []
+    capture.unread = trace.unread
     capture.notes += _damage(trace)
-    capture.hosts[0] = _host(trace, base)
+    trace.host.names = list(trace.names)
+    capture.hosts[0] = trace.host
     for each in trace.annotations:
-        begin, end = _tick(each.start, base), _tick(each.end, base)
-        capture.ranges.add(0, each.thread, each.name, begin, end, each.step)
-    capture.lanes = _lanes(trace, capture.names, capture.hosts[0].launches)
+        capture.ranges.add(0, each.thread, each.name, each.start, each.end, each.step)
+    capture.lanes = _lanes(trace, capture.names)
     capture.launch_calls = _launch_calls(trace, capture)
     capture.unusable = _of_several_processes(trace)
     capture.facts = lambda lanes, _: _facts(trace, lanes)
@@ -113,12 +108,12 @@ def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:
 
 def _launch_calls(trace: Trace, capture: Capture) -> LaunchCalls:
     """What the calls of the runtime tell of how sound the trace is."""
-    numbers = trace.launches.correlation
+    numbers = trace.host.launches.correlations
     calls = len(numbers) - numbers.count(NONE) - numbers.count(0)
     found = LaunchCalls(
         calls=calls,
         repeated=calls - len(set(numbers) - {NONE, 0}),
-        ticks=_ticks(trace.launch_times, 0.0),
+        ticks=array("q", (int(time * TICKS_PER_US + 0.5) for time in trace.launch_times)),
         captured_graphs=trace.captured_graphs,
     )
     found.count(capture.hosts[0].launches, [lane.events for lane in capture.lanes])
@@ -237,11 +232,6 @@ def _data_parallel_degree(trace: Trace, world: int) -> int | None:
     return world if wrapped and len(groups) == 1 else None
 
 
-def _tool(metadata: Mapping[str, Any]) -> str:
-    version = metadata.get("schemaVersion")
-    return f"{TOOL}, schema {version}" if isinstance(version, int) else TOOL
-
-
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
@@ -265,95 +255,28 @@ def _peak_bandwidth(cards: Sequence[Mapping[str, Any]]) -> float | None:
     return None
 
 
-# --- columns ------------------------------------------------------------------------------------
-
-
-def _first_time(trace: Trace) -> float:
-    """What nanoseconds are counted from: the epoch's would not fit a double."""
-    columns = (trace.device.start, trace.launches.start, trace.operators.start)
-    return min((column[0] for column in columns if column), default=0.0)
-
-
-def _tick(time: float, base: float) -> int:
-    return round((time - base) * TICKS_PER_US)
-
-
-Number = TypeVar("Number", int, float)
-
-
-def _ticks(times: array[float], base: float) -> array[int]:
-    """All of a column. By the piece: a list of ten million numbers would be half a gigabyte."""
-    ticks = array("q")
-    for piece in _pieces(times):
-        ticks.fromlist([round((time - base) * TICKS_PER_US) for time in piece])
-    return ticks
-
-
-def _pieces(column: array[Number]) -> Iterator[array[Number]]:
-    return (column[first : first + _AT_ONCE] for first in range(0, len(column), _AT_ONCE))
-
-
-def _host(trace: Trace, base: float) -> Host:
-    names = list(trace.names)
-    launches, calls = trace.launches, trace.host_calls
-    waits = zip(calls.kind, calls.start, calls.end, calls.thread, strict=True)
-    return Host(
-        names=names,
-        operators=_operators(trace, names, base),
-        modules=Spans(*_spans(trace.modules, base)),
-        launches=Launches(
-            _ticks(launches.start, base), launches.thread, launches.kind, launches.external_id
-        ),
-        waits=[
-            Wait(kind, _tick(start, base), _tick(end, base), thread)
-            for kind, start, end, thread in waits
-        ],
-        embeddings=[
-            EmbeddingCall(_tick(call.time, base), call.vocabulary, call.tokens)
-            for call in trace.embeddings
-        ],
-    )
-
-
-def _spans(work: HostWork, base: float) -> tuple[array[int], array[int], array[int], array[int]]:
-    return _ticks(work.start, base), _ticks(work.end, base), work.name, work.thread
-
-
-def _operators(trace: Trace, names: Sequence[str], base: float) -> Operators:
-    """The operators, without the annotations that old profilers wrote as such."""
-    spans = _spans(trace.operators, base)
-    operators = Operators(*spans, sequences=trace.operators.sequence)
-    old = [bool(OLD_ANNOTATION.match(name)) for name in names]
-    if not any(old):
-        return operators
-    kept = [not old[name] for name in operators.names]
-    columns = (getattr(operators, each.name) for each in fields(operators))
-    return Operators(*(array(each.typecode, compress(each, kept)) for each in columns))
-
-
 # --- the device's work --------------------------------------------------------------------------
 
 
-def _lanes(trace: Trace, names: Names, launches: Launches) -> list[Lane]:
-    """The device's columns in nanoseconds, each event with the launch that it came from."""
+def _lanes(trace: Trace, names: Names) -> list[Lane]:
+    """The device's columns, each event with the launch that it came from."""
     columns = trace.device
-    if not columns.start:
+    if not columns.starts:
         return []
-    base = _first_time(trace)
     texts = list(trace.names)
-    keys = set(zip(columns.name, columns.kind, strict=True))
+    keys = set(zip(columns.names, columns.kinds, strict=True))
     places = {key: _place(names, texts[key[0]], key[1]) for key in sorted(keys)}
     calls = _calls_of(trace)
     # The last is for those without a launch, whose place is -1.
-    begun = launches.starts[:]
+    begun = trace.host.launches.starts[:]
     begun.append(UNKNOWN)
     events = DeviceEvents()
     events.extend(
-        _ticks(columns.start, base),
-        _ticks(columns.end, base),
-        map(places.__getitem__, zip(columns.name, columns.kind, strict=True)),
-        iter(columns.stream),
-        _known(columns.correlation),
+        columns.starts,
+        columns.ends,
+        map(places.__getitem__, zip(columns.names, columns.kinds, strict=True)),
+        iter(columns.streams),
+        _known(columns.correlations),
         map(begun.__getitem__, calls),
         calls,
     )
@@ -361,7 +284,7 @@ def _lanes(trace: Trace, names: Names, launches: Launches) -> list[Lane]:
     if len(named) < 2:
         return [Lane("the device", 0, events, next(iter(named), None))]
     return [
-        Lane(f"device {name}", 0, events.only(each == place for each in columns.device), name)
+        Lane(f"device {name}", 0, events.only(each == place for each in columns.devices), name)
         for name, place in sorted(trace.devices.items(), key=lambda item: item[1])
     ]
 
@@ -382,19 +305,21 @@ def _place(names: Names, text: str, kind: int) -> int:
 
 def _calls_of(trace: Trace) -> array[int]:
     """For each device event the call that launched it: by correlation, else by External id."""
-    launches, device = trace.launches, trace.device
-    by_correlation = dict(zip(launches.correlation, range(len(launches.correlation)), strict=True))
+    launches, device = trace.host.launches, trace.device
+    by_correlation = dict(zip(launches.correlations, range(len(launches)), strict=True))
     by_correlation.pop(NONE, None)
     found = array("i")
-    for piece in _pieces(device.correlation):
+    # By the piece: a list of ten million numbers would be half a gigabyte.
+    for first in range(0, len(device.correlations), _AT_ONCE):
+        piece = device.correlations[first : first + _AT_ONCE]
         found.fromlist(list(map(by_correlation.get, piece, repeat(NONE))))
     if NONE not in found:
         return found
     by_id: dict[int, int] = {}
-    for place, each in enumerate(launches.external_id):
+    for place, each in enumerate(launches.ids):
         by_id.setdefault(each, place)
     # Old profilers write 0 for work that belongs to no operator.
     for nothing in (NONE, 0):
         by_id.pop(nothing, None)
-    ids = zip(found, device.external_id, strict=True)
+    ids = zip(found, device.ids, strict=True)
     return array("i", (by_id.get(each, NONE) if place < 0 else place for place, each in ids))

@@ -1,11 +1,16 @@
-"""What is kept of the events of a Kineto trace: numbers, in columns."""
+"""What is kept of the events of a Kineto trace: numbers, in the columns of the engine.
+
+Kineto's times are microseconds. They become whole nanoseconds, so that what ends when something
+else begins does so exactly; and they count from the first time in the file, as a float holds no
+nanoseconds of the epoch.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import compress, islice
@@ -14,12 +19,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ci_score.traces.formats.kineto_text import NONE, Args, Event
+from ci_score.traces.engine.host import (
+    ALLOCATION,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    WAIT,
+    EmbeddingCall,
+    Host,
+    Spans,
+    Wait,
+)
+from ci_score.traces.formats.kineto_text import LATEST_US, NONE, Args, Event
 
-# Three hundred years after the epoch.
-LATEST_US = 1e16
+TICKS_PER_US = 1000.0
 _NO_SEQUENCE = 2**63
-KERNEL, MEMCPY, MEMSET = 0, 1, 2
 _DEVICE_WORK = {
     "kernel": KERNEL,
     "Kernel": KERNEL,
@@ -28,8 +42,6 @@ _DEVICE_WORK = {
     "gpu_memset": MEMSET,
     "Memset": MEMSET,
 }
-# Calls of the runtime that keep a thread from launching more.
-WAIT, ALLOCATION = 1, 2
 _KEEPS_WAITING = (
     (WAIT, re.compile(r"ynchronize|^(cuda|hip)Memcpy$")),
     (
@@ -40,6 +52,10 @@ _KEEPS_WAITING = (
 # It launches a function of the host.
 _NO_DEVICE_WORK = "LaunchHostFunc"
 _RUNTIME = ("cuda_runtime", "cuda_driver", "Runtime", "mtia_runtime", "hip_runtime", "xpu_runtime")
+# What other devices do, in kinds of their own: without kernels beside it, nothing is known of it.
+_OTHER_DEVICE = re.compile(
+    r"(hpu|mtia|privateuse1|xpu|npu|tpu|ipu|mlu|musa|gcu|ascend|cann|glow)(_|$)|collective_comm"
+)
 # Old ones have no kind.
 _INSTANTS = ("cpu_instant_event", "")
 _MODULE = "nn.Module: "
@@ -47,6 +63,10 @@ _EMBEDDING = "aten::embedding"
 # Up to 2021 annotations were written as operators: these names tell them apart.
 OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|## ")
 
+# Of each batch so many calls that start kernels are asked how long they take.
+_CALLS_TIMED = 16
+# So many processes are enough to refuse a file.
+_MOST_PROCESSES = 16
 
 _DIMS = msgspec.json.Decoder(list[Any])
 
@@ -65,66 +85,16 @@ class Numbers(dict[Name, int]):
 
 @dataclass(slots=True)
 class DeviceWork:
-    """Kernels, copies and fills, a column each; times are microseconds.
+    """Kernels, copies and fills, a column each. A device is a place in Trace.devices."""
 
-    A device is a place in Trace.devices.
-    """
-
-    start: array[float] = field(default_factory=lambda: array("d"))
-    end: array[float] = field(default_factory=lambda: array("d"))
-    name: array[int] = field(default_factory=lambda: array("i"))
-    kind: array[int] = field(default_factory=lambda: array("b"))
-    stream: array[int] = field(default_factory=lambda: array("i"))
-    correlation: array[int] = field(default_factory=lambda: array("q"))
-    external_id: array[int] = field(default_factory=lambda: array("q"))
-    device: array[int] = field(default_factory=lambda: array("i"))
-
-    def only(self, device: int) -> DeviceWork:
-        """The work of one device."""
-        is_its = [each == device for each in self.device]
-        columns = (getattr(self, each.name) for each in fields(self))
-        return DeviceWork(*(array(each.typecode, compress(each, is_its)) for each in columns))
-
-
-@dataclass(slots=True)
-class Launches:
-    """Calls of the runtime or driver, by which the host starts work on the device.
-
-    The kind is that of the work that a call starts: KERNEL, MEMCPY, MEMSET, or NONE.
-    """
-
-    start: array[float] = field(default_factory=lambda: array("d"))
-    thread: array[int] = field(default_factory=lambda: array("i"))
-    correlation: array[int] = field(default_factory=lambda: array("q"))
-    external_id: array[int] = field(default_factory=lambda: array("q"))
-    kind: array[int] = field(default_factory=lambda: array("b"))
-
-
-# Of each batch so many calls that start kernels are asked how long they take.
-_CALLS_TIMED = 16
-# So many processes are enough to refuse a file.
-_MOST_PROCESSES = 16
-
-
-@dataclass(slots=True)
-class HostCalls:
-    """Calls that keep their thread from launching: they WAIT for the device, or for its memory."""
-
-    kind: array[int] = field(default_factory=lambda: array("b"))
-    start: array[float] = field(default_factory=lambda: array("d"))
-    end: array[float] = field(default_factory=lambda: array("d"))
-    thread: array[int] = field(default_factory=lambda: array("i"))
-
-
-@dataclass(slots=True)
-class HostWork:
-    """Operators or modules, as the host ran them."""
-
-    start: array[float] = field(default_factory=lambda: array("d"))
-    end: array[float] = field(default_factory=lambda: array("d"))
-    name: array[int] = field(default_factory=lambda: array("i"))
-    thread: array[int] = field(default_factory=lambda: array("i"))
-    sequence: array[int] = field(default_factory=lambda: array("q"))
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    ends: array[int] = field(default_factory=lambda: array("q"))
+    names: array[int] = field(default_factory=lambda: array("i"))
+    kinds: array[int] = field(default_factory=lambda: array("b"))
+    streams: array[int] = field(default_factory=lambda: array("i"))
+    correlations: array[int] = field(default_factory=lambda: array("q"))
+    ids: array[int] = field(default_factory=lambda: array("q"))
+    devices: array[int] = field(default_factory=lambda: array("i"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,36 +102,27 @@ class Annotation:
     """A span that the program named, or the profiler for it."""
 
     name: str
-    start: float
-    end: float
+    start: int
+    end: int
     thread: int
     step: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingCall:
-    """A lookup of tokens, by the shapes of its inputs."""
-
-    time: float
-    vocabulary: int
-    tokens: int
 
 
 @dataclass(slots=True)
 class Trace:
     """What a trace says, in columns, and what its file was like."""
 
+    # The microsecond that times count from.
+    base: float = 0.0
     metadata: dict[str, Any] = field(default_factory=dict)
     names: Numbers[str] = field(default_factory=Numbers)
     threads: Numbers[int | str | None] = field(default_factory=Numbers)
     device: DeviceWork = field(default_factory=DeviceWork)
-    launches: Launches = field(default_factory=Launches)
-    host_calls: HostCalls = field(default_factory=HostCalls)
-    operators: HostWork = field(default_factory=HostWork)
-    modules: HostWork = field(default_factory=HostWork)
+    host: Host = field(default_factory=Host)
     annotations: list[Annotation] = field(default_factory=list)
-    embeddings: list[EmbeddingCall] = field(default_factory=list)
     devices: Numbers[int | str | None] = field(default_factory=Numbers)
+    # The kinds of other devices' events, which are not read.
+    unread: Counter[str] = field(default_factory=Counter)
     # The processes that called the runtime, and those that ran operators.
     callers: set[int | str | None] = field(default_factory=set)
     operating: set[int | str | None] = field(default_factory=set)
@@ -192,7 +153,7 @@ def add_events(trace: Trace, events: list[Event]) -> None:
 def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
     if kind == "python_function":
         modules = [event for event in group if event.name.startswith(_MODULE)]
-        _add_host_work(trace, trace.modules, _columns(trace, modules))
+        _add_spans(trace, trace.host.modules, _columns(trace, modules))
     elif kind in _DEVICE_WORK:
         _add_device_work(trace, _DEVICE_WORK[kind], _columns(trace, group))
     elif kind in _RUNTIME:
@@ -203,18 +164,23 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
         _add_operators(trace, _columns(trace, group))
     elif kind == "Operator":
         _add_processes(trace.operating, group)
-        _add_operators(trace, _columns(trace, group))
         named = [event for event in group if OLD_ANNOTATION.match(event.name)]
-        _add_annotations(trace, named)
+        if named:
+            _add_annotations(trace, named)
+            group = [event for event in group if not OLD_ANNOTATION.match(event.name)]
+        _add_operators(trace, _columns(trace, group))
     elif kind == "user_annotation":
         _add_annotations(trace, group)
     elif kind in _INSTANTS:
         _add_memory(trace, group)
+    if _OTHER_DEVICE.match(kind):
+        trace.unread[kind] += len(group)
 
 
 def _add_processes(processes: set[int | str | None], group: list[Event]) -> None:
+    """Those of the first and the last of a batch: of files put together there are both soon."""
     if len(processes) < _MOST_PROCESSES:
-        processes.update([event.pid for event in group])
+        processes.update((group[0].pid, group[-1].pid))
 
 
 class _Columns(NamedTuple):
@@ -262,27 +228,33 @@ def _external_ids(group: _Columns) -> list[int]:
     return [args.old_external_id for args in group.args] if ids == [NONE] * len(ids) else ids
 
 
+def _whole(times: list[float], base: float = 0.0) -> list[int]:
+    """Microseconds from the base on as whole nanoseconds."""
+    return [int((time - base) * TICKS_PER_US + 0.5) for time in times]
+
+
 def _add_device_work(trace: Trace, kind: int, group: _Columns) -> None:
     columns = trace.device
-    columns.start.fromlist(group.starts)
-    columns.end.fromlist(list(map(add, group.starts, group.durations)))
-    columns.name.fromlist(list(map(trace.names.__getitem__, group.names)))
-    columns.kind.extend(array("b", [kind]) * len(group.names))
-    columns.stream.extend(_numbered(group.threads, trace.threads))
-    columns.correlation.fromlist([args.correlation for args in group.args])
-    columns.external_id.fromlist(_external_ids(group))
-    columns.device.extend(_numbered([args.device for args in group.args], trace.devices))
+    starts = _whole(group.starts, trace.base)
+    columns.starts.fromlist(starts)
+    columns.ends.fromlist(list(map(add, starts, _whole(group.durations))))
+    columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
+    columns.kinds.extend(array("b", [kind]) * len(group.names))
+    columns.streams.extend(_numbered(group.threads, trace.threads))
+    columns.correlations.fromlist([args.correlation for args in group.args])
+    columns.ids.fromlist(_external_ids(group))
+    columns.devices.extend(_numbered([args.device for args in group.args], trace.devices))
 
 
 def _add_launches(trace: Trace, group: _Columns) -> None:
-    columns = trace.launches
-    columns.start.fromlist(group.starts)
-    columns.thread.extend(_numbered(group.threads, trace.threads))
-    columns.correlation.fromlist([args.correlation for args in group.args])
-    columns.external_id.fromlist(_external_ids(group))
+    columns = trace.host.launches
+    columns.starts.fromlist(_whole(group.starts, trace.base))
+    columns.threads.extend(_numbered(group.threads, trace.threads))
+    columns.correlations.fromlist([args.correlation for args in group.args])
+    columns.ids.fromlist(_external_ids(group))
     kinds = {name: _started_by(name) for name in set(group.names)}
     started = list(map(kinds.__getitem__, group.names))
-    columns.kind.fromlist(started)
+    columns.kinds.fromlist(started)
     # A graph starts many kernels, and takes its time for it.
     of_one = {name for name in kinds if "LaunchKernel" in name}
     timed = compress(group.durations, map(of_one.__contains__, group.names))
@@ -290,7 +262,7 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     if any("BeginCapture" in name for name in kinds):
         trace.captured_graphs = True
     if any(map(_keeps_waiting, kinds)):
-        _add_host_calls(trace, group)
+        _add_waits(trace, group)
 
 
 @lru_cache(maxsize=1024)
@@ -304,16 +276,13 @@ def _started_by(call: str) -> int:
     return NONE
 
 
-def _add_host_calls(trace: Trace, group: _Columns) -> None:
-    kinds = map(_keeps_waiting, group.names)
-    columns = trace.host_calls
-    rows = zip(kinds, group.starts, group.durations, group.threads, strict=True)
-    for kind, start, duration, thread in rows:
-        if kind:
-            columns.kind.append(kind)
-            columns.start.append(start)
-            columns.end.append(start + duration)
-            columns.thread.append(trace.threads[thread])
+def _add_waits(trace: Trace, group: _Columns) -> None:
+    rows = zip(group.names, group.starts, group.durations, group.threads, strict=True)
+    for name, start, duration, thread in rows:
+        if kind := _keeps_waiting(name):
+            [begin], [lasts] = _whole([start], trace.base), _whole([duration])
+            end = begin + lasts
+            trace.host.waits.append(Wait(kind, begin, end, trace.threads[thread]))
 
 
 @lru_cache(maxsize=1024)
@@ -323,25 +292,27 @@ def _keeps_waiting(call: str) -> int:
 
 
 def _add_operators(trace: Trace, group: _Columns) -> None:
-    _add_host_work(trace, trace.operators, group)
+    columns = trace.host.operators
+    _add_spans(trace, columns, group)
+    numbers = [args.sequence for args in group.args]
+    try:
+        columns.sequences.fromlist(numbers)
+    except OverflowError:
+        # No number is written as -1, or as the 64 bits of it.
+        known = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
+        columns.sequences.fromlist(known)
     if _EMBEDDING in group.names:
         for name, start, args in zip(group.names, group.starts, group.args, strict=True):
             if name == _EMBEDDING:
                 _add_embedding(trace, start, args.dims)
 
 
-def _add_host_work(trace: Trace, columns: HostWork, group: _Columns) -> None:
-    columns.start.fromlist(group.starts)
-    columns.end.fromlist(list(map(add, group.starts, group.durations)))
-    columns.name.fromlist(list(map(trace.names.__getitem__, group.names)))
-    columns.thread.extend(_numbered(group.threads, trace.threads))
-    numbers = [args.sequence for args in group.args]
-    try:
-        columns.sequence.fromlist(numbers)
-    except OverflowError:
-        # No number is written as -1, or as the 64 bits of it.
-        known = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
-        columns.sequence.fromlist(known)
+def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:
+    starts = _whole(group.starts, trace.base)
+    columns.starts.fromlist(starts)
+    columns.ends.fromlist(list(map(add, starts, _whole(group.durations))))
+    columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
+    columns.threads.extend(_numbered(group.threads, trace.threads))
 
 
 def _add_annotations(trace: Trace, group: list[Event]) -> None:
@@ -349,11 +320,12 @@ def _add_annotations(trace: Trace, group: list[Event]) -> None:
     trace.impossible += len(group) - len(possible)
     for event in possible:
         step = event.args.step_num
+        [begin], [lasts] = _whole([event.ts], trace.base), _whole([event.dur])
         trace.annotations.append(
             Annotation(
                 event.name,
-                event.ts,
-                event.ts + event.dur,
+                begin,
+                begin + lasts,
                 trace.threads[event.tid],
                 None if step is None else str(step),
             )
@@ -380,7 +352,8 @@ def _add_embedding(trace: Trace, time: float, dims: msgspec.Raw) -> None:
     except (msgspec.DecodeError, ValueError, TypeError, IndexError):
         return
     if places and isinstance(vocabulary, int) and isinstance(tokens, int) and tokens > 0:
-        trace.embeddings.append(EmbeddingCall(time, vocabulary, tokens))
+        [begin] = _whole([time], trace.base)
+        trace.host.embeddings.append(EmbeddingCall(begin, vocabulary, tokens))
 
 
 # --- a trace read in parts ----------------------------------------------------------------------
@@ -390,23 +363,25 @@ def add_part(trace: Trace, part: Trace) -> None:
     """What comes next, read apart: its numbers of names and places become those of the whole."""
     threads = [trace.threads[thread] for thread in part.threads]
     numbers = {
-        "name": [trace.names[name] for name in part.names],
-        "thread": threads,
-        "stream": threads,
-        "device": [trace.devices[device] for device in part.devices],
+        "names": [trace.names[name] for name in part.names],
+        "threads": threads,
+        "streams": threads,
+        "devices": [trace.devices[device] for device in part.devices],
     }
+    host, more_host = trace.host, part.host
     for whole, more in (
         (trace.device, part.device),
-        (trace.launches, part.launches),
-        (trace.host_calls, part.host_calls),
-        (trace.operators, part.operators),
-        (trace.modules, part.modules),
+        (host.launches, more_host.launches),
+        (host.operators, more_host.operators),
+        (host.modules, more_host.modules),
     ):
         for column in fields(more):
             values = _renumbered(getattr(more, column.name), numbers.get(column.name))
             getattr(whole, column.name).extend(values)
+    host.waits += [each._replace(thread=threads[each.thread]) for each in more_host.waits]
+    host.embeddings += more_host.embeddings
     trace.annotations += [replace(each, thread=threads[each.thread]) for each in part.annotations]
-    trace.embeddings += part.embeddings
+    trace.unread.update(part.unread)
     trace.callers |= part.callers
     trace.operating |= part.operating
     trace.launch_times += part.launch_times

@@ -25,7 +25,12 @@ from typing import Any, Protocol
 from ci_score.errors import BadInputError
 from ci_score.traces.cores import start_method
 from ci_score.traces.formats.kineto_events import Trace, add_events, add_part
-from ci_score.traces.formats.kineto_text import PIECE_BYTES, EventReader, first_event
+from ci_score.traces.formats.kineto_text import (
+    PIECE_BYTES,
+    EventReader,
+    first_event,
+    first_time,
+)
 from ci_score.traces.source import CutShortError, ProfileSource
 
 PIECES = 128
@@ -55,7 +60,7 @@ def read_trace(source: ProfileSource) -> Trace:
 
 def read_beside(source: ProfileSource, helpers: Helpers) -> Trace:
     """The same, with what others read of it where that is right."""
-    trace, reader = Trace(), EventReader(source.name)
+    trace, reader = Trace(first_time(source.head())), EventReader(source.name)
     try:
         _read_ranges(source, trace, reader, helpers)
     except CutShortError:
@@ -161,14 +166,21 @@ def plain_parts(source: ProfileSource, numbers: Iterable[int]) -> Iterator[Part]
         stream = source.chunks(PIECE_BYTES, number * RANGE_BYTES)
         chunk = next(stream, b"")
         if begin := first_event(chunk):
-            part = Part(number, Trace(), EventReader(source.name, within_list=True))
+            part = Part(
+                number, Trace(first_time(source.head())), EventReader(source.name, within_list=True)
+            )
             _read_range(part.trace, part.reader, chunk[begin:], stream)
             yield part
 
 
 def packed_parts(source: ProfileSource, number: int) -> Iterator[Part]:
     """All from a range on, if that begins with an event."""
-    part = Part(number, Trace(), EventReader(source.name, within_list=True), is_last=True)
+    part = Part(
+        number,
+        Trace(first_time(source.head())),
+        EventReader(source.name, within_list=True),
+        is_last=True,
+    )
     stream = source.chunks(PIECE_BYTES)
     try:
         chunk = next(islice(stream, number * PIECES, None), b"")

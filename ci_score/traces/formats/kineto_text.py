@@ -19,6 +19,8 @@ import msgspec
 from ci_score.errors import BadInputError
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+# More than a hundred years after the epoch, and in nanoseconds less than 64 bits.
+LATEST_US = 4e15
 NONE = -1
 
 # What is decoded at once. The events of more would not fit the processor's cache, nor one arena of
@@ -80,6 +82,7 @@ _JSON = json.JSONDecoder(strict=False)
 # texts in which the first is nowhere.
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|ts)"\s*:)')
 _BETWEEN_ANY = re.compile(rb'\}\s*,\s*(?=\{\s*["}])')
+_TIME = re.compile(rb'"ts"\s*:\s*"?(\d{1,16})')
 _EVENTS_BEGIN = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})(\\?)')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -101,6 +104,12 @@ def split_at_last_event(text: bytes, searched: int = 0) -> tuple[int, int]:
         if last is not None:
             return last.start() + 1, last.end()
     return 0, 0
+
+
+def first_time(head: bytes) -> float:
+    """The first possible time in the beginning of a file, in microseconds; 0 where it has none."""
+    times = (float(match[1]) for match in _TIME.finditer(head))
+    return next((time for time in times if time < LATEST_US), 0.0)
 
 
 def first_event(text: bytes) -> int:

@@ -36,6 +36,10 @@ def node(ts: float, dur: float, sequence: int, tid: int = AUTOGRAD) -> Json:
     return op(name, ts, dur, tid, Sequence_number=sequence)
 
 
+def module(name: str, ts: float, dur: float, tid: int = MAIN) -> Json:
+    return span("python_function", f"nn.Module: {name}", ts, dur, tid)
+
+
 def call(correlation: int, ts: float, tid: int = MAIN, name: str = "cudaLaunchKernel") -> Json:
     return span("cuda_runtime", name, ts, 1, tid, correlation=correlation)
 
