@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, compress, count, islice
 from typing import NamedTuple
 
+from ci_score.model.lists import plural
 from ci_score.traces.engine.attribution import Attribution
 from ci_score.traces.engine.capture import Capture, Lane
 from ci_score.traces.engine.device_events import NONE, DeviceEvents
@@ -63,7 +64,7 @@ def doubts_of_calls(capture: Capture) -> Doubts:
     if capture.is_cut or not calls.without_work:
         return Doubts()
     lost = (
-        f"{calls.without_work} of {_count(calls.kernels, 'call')} that launch kernels have no work"
+        f"{calls.without_work} of {plural(calls.kernels, 'call')} that launch kernels have no work"
     )
     if calls.captured_graphs:
         return Doubts(notes=(f"{lost}: graphs were captured, which run later",))
@@ -104,7 +105,7 @@ def doubts_of_events(events: DeviceEvents, *, nests: bool = False) -> Doubts:
     if copied > MOST_COPIED * len(events):
         return _copies(copied, len(events))
     notes = (
-        [f"{_count(doubled, 'device event')} of {len(events)} are there twice"] if doubled else []
+        [f"{plural(doubled, 'device event')} of {len(events)} are there twice"] if doubled else []
     )
     share, slightly = (0.0, 0.0) if nests else overlaps_of(events)
     if share > MOST_OVERLAPPED:
@@ -211,10 +212,6 @@ def _overlaps_by_stream(
         if end > before[1]:
             last[stream] = start, end
     return totals.values()
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 # --- the steps ----------------------------------------------------------------------------------

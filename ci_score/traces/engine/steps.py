@@ -67,9 +67,12 @@ class Steps:
         ]
         return replace(self, windows=[self.windows[place] for place in kept], follows=follows)
 
-    def first(self, most: int) -> Steps:
-        """The first of them, where there are more than `most`."""
-        return self if len(self.windows) <= most else self.only(range(most))
+    def limited(self) -> tuple[Steps, list[str]]:
+        """The first MOST_STEPS of them, with a note where there are more."""
+        count = len(self.windows)
+        if count <= MOST_STEPS:
+            return self, []
+        return self.only(range(MOST_STEPS)), [f"of {count} steps the first {MOST_STEPS} count"]
 
     @property
     def periods(self) -> list[tuple[int, Window]]:
