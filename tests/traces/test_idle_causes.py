@@ -298,3 +298,19 @@ def test_kineto__a_wait_needs_no_name() -> None:
 def test_kineto__what_keeps_nobody_from_launching_names_no_gap(other: dict[str, object]) -> None:
     """Nor a step or what a library writes for itself."""
     assert waiting(other).idle_ranges == {}
+
+
+def test_kineto__where_one_of_several_steps_ran_kernels_idle_time_is_a_mean_over_all() -> None:
+    """As the step's time and all of its work."""
+    profile = read(
+        [
+            event("user_annotation", "ProfilerStep#1", 0, 1000),
+            event("user_annotation", "ProfilerStep#2", 1000, 1000),
+            event("cuda_runtime", "cudaLaunchKernel", 40, 5, correlation=1),
+            event("kernel", GEMM, 50, 50, correlation=1, device=0),
+            event("cuda_runtime", "cudaLaunchKernel", 2500, 5, correlation=2),
+            event("kernel", GEMM, 2510, 50, correlation=2, device=0),
+        ]
+    )
+    assert (profile.steps, profile.device_kernels_per_step) == (2, 0.5)
+    assert profile.idle_causes == pytest.approx({"launching": (0.05 + 1.9) / 2})

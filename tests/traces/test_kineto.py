@@ -725,6 +725,14 @@ def test_broken__what_cannot_is_dropped_and_counted(data: bytes) -> None:
     assert any(note.startswith("dropped 1 event") for note in profile.notes)
 
 
+@pytest.mark.parametrize("first", [9.99e15, 1e300, -5.0])
+def test_broken__an_impossible_first_time_costs_nothing_else(first: float) -> None:
+    """Others are counted from the first that may be one, in whole nanoseconds."""
+    odd = op("aten::mm", first, 1)
+    profile = read([odd, *three_steps()])
+    assert (profile.steps, ms(profile.avg_step_ms)) == (3, 0.150)
+
+
 def test_broken__an_event_that_ends_in_the_next_is_the_only_loss() -> None:
     """A writer that died and went on leaves half an event between whole ones."""
     data = text([*three_steps(), *three_steps()])
@@ -1026,6 +1034,8 @@ def test_bounded__a_million_tiny_events_need_little_memory() -> None:
         ("void x::ep::intranode::dispatch<8>", "comm"),
         ("nvshmem_putmem_nbi", "comm"),
         ("void multimem_all_reduce_kernel<16>", "comm"),
+        *((name, "comm") for name in ("all-reduce.1", "reduce-scatter", "collective-permute.2")),
+        *((name, "gemm") for name in ("dot.3", "dot_general.1", "dot_add_fusion")),
         ("void pytorch_flash::flash_fwd_kernel<64>", "attention"),
         ("attn_fwd", "attention"),
         ("void multi_tensor_apply_kernel<LAMBFunctor>", "optimizer"),

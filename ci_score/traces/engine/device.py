@@ -131,7 +131,9 @@ class _Device:
         busy_ms, knows_host = fields["capture"]["gpu_busy_ms"], self.host is not None
         self.notes += notes_outside(whole, events, busy_ms, per_ms, knows_host=knows_host)
         if self.host is not None:
-            fields["op_origins"] = origins_of(events, names, self.host)
+            ran = self.attributing.with_kernels
+            step = self.attributing.members[ran[len(ran) // 2]]
+            fields["op_origins"] = origins_of(events, names, self.host, step)
             self._add_gaps(fields, whole)
             kept = whole.steps.windows if whole.steps.host_times else windows
             if len(kept) == len(whole.works):

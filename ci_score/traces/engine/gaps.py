@@ -88,11 +88,14 @@ def gaps_of(
 
 
 def _periods(whole: Attribution) -> list[tuple[int, int]]:
-    """The spans of which the step's time is the mean: from one end of work to the next."""
+    """The spans of which the step's time is the mean: from one end of work to the next.
+
+    Where only one step ran kernels the host's, all of them: so do the other numbers.
+    """
     works, steps = whole.works, whole.steps
     ran = [place for place, work in enumerate(works) if work.kernels]
     if len(ran) == 1:
-        return list(steps.windows[ran[0] : ran[0] + 1]) if steps.host_times else []
+        return list(steps.windows) if steps.host_times else []
     return [
         (works[before].time.last, works[after].time.last)
         for before, after in pairwise(ran)

@@ -38,6 +38,10 @@ _NANOSECONDS_PER_MS = 1_000_000
 
 _STREAM = re.compile(r"Stream #(\d+)")
 _CALL = re.compile(r"PjitFunction\(.+\)")
+# Of an op on a TPU some files have the whole instruction: its operands name other ops.
+_INSTRUCTION = re.compile(r"%([^\s=]+) = ")
+# What holds others for this share of its time is control flow, as a loop: the work is in those.
+_CONTROL_FLOW = 0.5
 _MARKS = (b'"/host:CPU"', b'"/device:', b'"XLA Ops"', b'"XLA Modules"', b'"highres-ticks"')
 
 
@@ -67,10 +71,9 @@ class _Device:
     lines: dict[str, dict[str, list[Window]]] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
 
-    @property
     def events(self) -> DeviceEvents:
         """What ran: a line of ops beside streams says the same again."""
-        return self.streams if len(self.streams) else self.ops
+        return self.streams if len(self.streams) else _without_control_flow(self.ops)
 
 
 @dataclass(slots=True)
@@ -164,8 +167,9 @@ class JaxPlanes:
         for thread, name, window, step in self.annotated:
             capture.ranges.add(0, thread, name, *window, step)
         for name, device in sorted(self.devices.items()):
-            capture.lanes.append(self._lane(name, device, capture))
-            if not len(device.events):
+            lane = self._lane(name, device, capture)
+            capture.lanes.append(lane)
+            if not len(lane.events):
                 capture.unread.update({f"{name} {line}": n for line, n in device.unread.items()})
         if not capture.busy_lanes():
             self.host.names = self.names
@@ -183,7 +187,7 @@ class JaxPlanes:
         )
 
     def _lane(self, name: str, device: _Device, capture: Capture) -> Lane:
-        events = device.events
+        events = device.events()
         places = [capture.names.place(text) for text in self.names] if len(events) else []
         events.names = array("q", map(places.__getitem__, events.names))
         launched = (self.launched_at.get(launch, UNKNOWN) for launch in events.launches)
@@ -207,9 +211,35 @@ def shared_name(devices: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(devices).items() if count > 1), None)
 
 
+def _without_control_flow(ops: DeviceEvents) -> DeviceEvents:
+    """A line's ops without those that only hold others: both would count the same time."""
+    starts, ends = ops.starts, ops.ends
+    held = array("q", [0]) * len(ops)
+    around: list[int] = []
+    for place in sorted(range(len(ops)), key=lambda place: (starts[place], -ends[place])):
+        while around and ends[around[-1]] <= starts[place]:
+            around.pop()
+        if (
+            around
+            and ends[place] <= ends[around[-1]]
+            and _span(ops, place) != _span(ops, around[-1])
+        ):
+            held[around[-1]] += ends[place] - starts[place]
+        around.append(place)
+    return ops.only(
+        not time or time < _CONTROL_FLOW * (end - start)
+        for time, start, end in zip(held, starts, ends, strict=True)
+    )
+
+
+def _span(ops: DeviceEvents, place: int) -> Window:
+    return ops.starts[place], ops.ends[place]
+
+
 def event_name(name: str) -> str:
     """A kernel's name as its vendor's compiler made it; a copy's by its direction."""
-    name = name.removesuffix(".kd")
+    instruction = _INSTRUCTION.match(name)
+    name = instruction[1] if instruction else name.removesuffix(".kd")
     if category_of(name) == "memcpy" and (direction := memcpy_direction(name)):
         return TRANSFER_NAMES[direction]
     return name

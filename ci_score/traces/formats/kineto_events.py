@@ -30,10 +30,8 @@ from ci_score.traces.engine.host import (
     Spans,
     Wait,
 )
-from ci_score.traces.formats.kineto_text import NONE, Args, Event
+from ci_score.traces.formats.kineto_text import LATEST_US, NONE, Args, Event
 
-# More than a hundred years after the epoch, and in nanoseconds less than 64 bits.
-LATEST_US = 4e15
 TICKS_PER_US = 1000.0
 _NO_SEQUENCE = 2**63
 _DEVICE_WORK = {
