@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
-from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
+from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import HostRanges
@@ -106,34 +107,7 @@ class _Event(msgspec.Struct, gc=False):
     args: _Args | None = None
 
 
-class _Trace(msgspec.Struct):
-    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-class _RawTrace(msgspec.Struct):
-    events: list[msgspec.Raw] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-_EVENT = msgspec.json.Decoder(_Event)
 Thread = tuple[int | str, int | str]
-
-
-def _decoded(text: ProfilerJson, notes: list[str]) -> Sequence[_Event]:
-    """The events; where some hold something else than they should, without those."""
-    try:
-        return text.decode(list[_Event]) if text.is_list else text.decode(_Trace).events
-    except WrongTypeError:
-        pass
-    raw = text.decode(list[msgspec.Raw]) if text.is_list else text.decode(_RawTrace).events
-    events = []
-    for one in raw:
-        try:
-            events.append(_EVENT.decode(one))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    if len(events) < len(raw):
-        notes.append(f"dropped {len(raw) - len(events)} events that are none")
-    return events
 
 
 def _ticks(value: float | str) -> int | None:
@@ -202,7 +176,7 @@ class _Rows:
 
 def _rows_of(text: ProfilerJson, ranges: HostRanges) -> _Rows:
     into = _Rows(ranges)
-    events = _decoded(text, into.notes)
+    events = text.events(_Event)
     into.notes += text.notes
     processes, launched_at = _Processes(), _launches(events)
     for event in events:
@@ -323,7 +297,7 @@ def _add_ranges(ranges: HostRanges, thread: Thread, events: Sequence[tuple[int, 
 def _capture(rows: _Rows) -> Capture:
     notes = rows.notes
     if rows.broken:
-        notes.append(f"{rows.broken} events without times; left out")
+        notes.append(f"{plural(rows.broken, 'event')} without times; left out")
     return Capture(
         TOOL,
         _TICKS_PER_MS,
