@@ -35,13 +35,13 @@ SHARES, SHORT_SHARES = (0.05, 0.15, 0.5), (0.15,)
 # Planted works take a little more or less time, too.
 JITTER = 0.01
 NOISE = (0.01, 0.02, 0.03)
-# A plant that lengthens the step by less of what was planned is not in it; and a change that no
-# default limit warns of is told of nobody.
+# Which share of what was planned has to show in the step, else the plant does not count; and the
+# least change of which a cause is reported.
 VISIBLE, LEAST_TOLD = 0.7, 0.03
 LEAST_NAMED = 0.95
 MARK = "ci_score_planted"
 CONTROL, RANK = "controls", "one rank slower"
-# Real traces with steps or kernels enough; the ranks of one job.
+# Real traces with enough steps or kernels; the ranks of one job.
 SAMPLES = (
     "a100_ddp_resnet_3step.json.gz",
     "a100_dlrm_rank3of8_6step.json.gz",

@@ -78,8 +78,8 @@ class Capture:
     calls: dict[str, list[Window]] = field(default_factory=dict)
     facts: Callable[[Sequence[Lane], Lane | None], Facts] = lambda *_: Facts()
     needs_device: str | None = None
-    # Whether it was taken for some time, and not when a program says: then work that repeats is
-    # steps even where other work lies around it, and not the layers of one forward pass.
+    # Whether a tool captured for some time, rather than the program for the steps that it chose.
+    # Then work that repeats is steps even between other work, and not the layers of one pass.
     took_a_while: bool = True
     # What records the modules of a model, for who looks for layers; empty where nothing does.
     layers_advice: str = ""
@@ -102,7 +102,7 @@ class Capture:
         return self.ticks_per_ms / 1000
 
     def doubt(self, reason: str | None, notes: Sequence[str]) -> None:
-        """Notes it; of several reasons not to judge a capture the first is told."""
+        """Adds notes, and a reason not to judge the capture; of several the first counts."""
         self.unusable = self.unusable or reason
         self.notes += notes
 

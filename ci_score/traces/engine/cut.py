@@ -1,4 +1,4 @@
-"""Of a trace that is cut short only whole steps count, that follow each other.
+"""Which steps of a trace that is cut short are whole: only those count, where they are in a row.
 
 The text is in no order: calls and the work that they started come in buffers, and any of both may
 be behind the cut. So each call has to have its work, no work without a call may be the step's, and

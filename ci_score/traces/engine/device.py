@@ -43,7 +43,7 @@ class Derived:
     fields: Fields
     notes: tuple[str, ...]
     way: int
-    # Of work that repeats what it is: times of other work are no other times of the same.
+    # The ops of a repeated unit: times of devices that repeat different work are not compared.
     unit: frozenset[str] | None = None
 
 

@@ -35,7 +35,7 @@ def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
         which = "the busiest of those whose steps are known"
     others = len(found) - len(comparable)
     if others:
-        which += f"; what {others} more repeat is other work, and no slower or faster"
+        which += f"; {others} with other work not compared"
     return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {which}"]
 
 

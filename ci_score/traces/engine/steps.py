@@ -29,7 +29,7 @@ _OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
 _PAUSE = 0.5
 _LONGER_PAUSE = 2
 
-# A step costs a kilobyte; a capture has hundreds, and ten million kernels that are alike are none.
+# A step costs a kilobyte. A capture has hundreds of them; ten million equal kernels are not steps.
 MOST_STEPS = 100_000
 
 Window = tuple[int, int]
@@ -46,7 +46,7 @@ class Steps:
     windows: Sequence[Window]
     evidence: str
     by_launch: bool = False
-    # Of windows with a gap between them the distance is no step time.
+    # Whether each came right after the one before: else their distance is not a step's time.
     follows: Sequence[bool] = ()
     host_times: bool = False
     marked: bool = True

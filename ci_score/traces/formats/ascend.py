@@ -37,7 +37,7 @@ _COLLECTIVES = frozenset({"HCCL", "Communication"})
 # What is made of the others, or counted and not timed.
 _DERIVED = frozenset({"Overlap Analysis", "CANN", "MindSpore", "AscendCL", "Runtime", "PTA"})
 _CALL, _DRIVER_CALL = "async_npu", "HostToDevice"
-# Tasks of a stream that are no work: waits, marks, and the steps of a collective.
+# Tasks of a stream that do no work: waits, marks, and the steps of a collective.
 _NO_WORK = re.compile(
     r"(event|notify)[ _]?(wait|record|reset)|write[ _]?value|place_?holder|profiling_|maintenance"
     r"|(load|data) context|^sdma$|^rdma$|^rocce|cdqm|model_(execute|maintaince)|stream_"
@@ -253,7 +253,7 @@ def _add(
 
 
 def _task_name(event: _Event) -> str | None:
-    """What a task of a stream is called; None if it is no work of its own."""
+    """What a task of a stream is called; None if it does no work of its own."""
     kind = str(event.args.task_type or "").lower() if event.args is not None else ""
     name = event.name.lower()
     is_no_work = _NO_WORK.search(kind) if kind else _NO_WORK_BY_NAME.match(name)
