@@ -255,8 +255,10 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     kinds = {name: _started_by(name) for name in set(group.names)}
     started = list(map(kinds.__getitem__, group.names))
     columns.kinds.fromlist(started)
-    of_kernels = compress(group.durations, [kind == KERNEL for kind in started])
-    trace.launch_times.extend(islice(of_kernels, _CALLS_TIMED))
+    # A graph starts many kernels, and takes its time for it.
+    of_one = {name for name in kinds if "LaunchKernel" in name}
+    timed = compress(group.durations, map(of_one.__contains__, group.names))
+    trace.launch_times.extend(islice(timed, _CALLS_TIMED))
     if any("BeginCapture" in name for name in kinds):
         trace.captured_graphs = True
     if any(map(_keeps_waiting, kinds)):
@@ -314,7 +316,9 @@ def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:
 
 
 def _add_annotations(trace: Trace, group: list[Event]) -> None:
-    for event in filter(_is_possible, group):
+    possible = list(filter(_is_possible, group))
+    trace.impossible += len(group) - len(possible)
+    for event in possible:
         step = event.args.step_num
         [begin], [lasts] = _whole([event.ts], trace.base), _whole([event.dur])
         trace.annotations.append(
