@@ -226,7 +226,7 @@ def test_attribution__work_without_a_launch_is_told_of_where_it_counts() -> None
             events.append(span("kernel", name, at, 5, 7))
     profile = read(events)
     assert (profile.steps, profile.kernel_launches_per_step) == (6, None)
-    assert any("of 30 of 30 device events the launch is not known" in n for n in profile.notes)
+    assert any("the launch of 30 of 30 device events is not known" in n for n in profile.notes)
     assert any("no launches a step" in note for note in profile.notes)
 
 

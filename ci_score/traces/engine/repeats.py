@@ -212,7 +212,7 @@ def _units_by(marker: Sequence[int], names: Sequence[int]) -> list[tuple[int, in
 
 
 def _occurrences(needle: bytes, text: bytes) -> Iterator[int]:
-    """Where one sequence of numbers stands in another; a match across numbers is none."""
+    """Where one sequence of numbers stands in another; a match begins and ends with a number."""
     size = array("q").itemsize
     place = text.find(needle)
     while place >= 0:

@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import Any
 
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
@@ -137,11 +138,11 @@ def _damage(trace: Trace) -> Iterator[str]:
     if trace.is_cut:
         yield "the trace is cut short: its last events are missing"
     if trace.dropped:
-        yield f"dropped {_count(trace.dropped, 'event')} that could not be read"
+        yield f"dropped {plural(trace.dropped, 'event')} that could not be read"
     if trace.mended:
-        yield f"mended {_count(trace.mended, 'event')} with broken text"
+        yield f"mended {plural(trace.mended, 'event')} with broken text"
     if trace.impossible:
-        yield f"dropped {_count(trace.impossible, 'event')} with a negative or impossible time"
+        yield f"dropped {plural(trace.impossible, 'event')} with a negative or impossible time"
 
 
 # --- where it ran -------------------------------------------------------------------------------
@@ -230,10 +231,6 @@ def _data_parallel_degree(trace: Trace, world: int) -> int | None:
         return max(known)
     wrapped = any(_DATA_PARALLEL.search(each.name) for each in trace.annotations)
     return world if wrapped and len(groups) == 1 else None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
