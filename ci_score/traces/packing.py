@@ -52,13 +52,13 @@ class _Unpacker(Protocol):
 class _Gzip:
     """zlib's object gives back the input that it has not used; this one keeps it."""
 
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=_GZIP_WBITS)
+    def __init__(self, library: Any) -> None:
+        self._inner = library.decompressobj(wbits=_GZIP_WBITS)
         self._is_full = False
 
     @property
     def eof(self) -> bool:
-        return self._inner.eof
+        return bool(self._inner.eof)
 
     @property
     def needs_input(self) -> bool:
@@ -66,11 +66,12 @@ class _Gzip:
 
     @property
     def unused_data(self) -> bytes:
-        return self._inner.unused_data
+        unused: bytes = self._inner.unused_data
+        return unused
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         tail = self._inner.unconsumed_tail
-        piece = self._inner.decompress(tail + data if tail else data, max_length)
+        piece: bytes = self._inner.decompress(tail + data if tail else data, max_length)
         self._is_full = len(piece) == max_length
         return piece
 
@@ -88,12 +89,21 @@ def is_gzip(begin: bytes) -> bool:
 def unpacked(stream: IO[bytes], begin: bytes, size: int) -> Iterator[bytes]:
     """The unpacked bytes in pieces of `size`; all that there are, and then CutError."""
     if _GZIP.match(begin):
-        return _pieces(stream, size, _Gzip, zlib.error)
+        library = _gzip()
+        return _pieces(stream, size, lambda: _Gzip(library), library.error)
     library = _zstd()
     options = {library.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
     return _pieces(
         stream, size, lambda: library.ZstdDecompressor(options=options), library.ZstdError
     )
+
+
+def _gzip() -> Any:
+    """The faster one of two libraries that do the same."""
+    try:
+        return import_module("isal.isal_zlib")
+    except ImportError:
+        return zlib
 
 
 def _zstd() -> Any:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_score.model.profile import OpPlace, Profile
-from ci_score.traces.engine.device_events import NONE, DeviceEvents, Names
-from ci_score.traces.engine.host import Host, Launches, Operators, Spans
+from ci_score.model.profile import OpOrigin, OpPlace, Profile
+from ci_score.traces.engine.device_events import DeviceEvents, Names
+from ci_score.traces.engine.host import Host, Launches, Spans
 from ci_score.traces.engine.origins import origins_of
-from ci_score.traces.formats import kineto
+from ci_score.traces.formats import kineto, read_profile
+from ci_score.traces.source import ProfileSource
+from tests.builders import shared
 from tests.builders.traces.kineto import (
     ADD,
     AUTOGRAD,
@@ -159,50 +161,68 @@ def test_places__of_very_many_ops_are_those_of_the_largest() -> None:
     assert max(left_out) <= min(each.ms for each in profile.op_places)
 
 
+def test_samples__numbers_add_up() -> None:
+    """Of real traces: places to ops and layers, phases to busy time, idle time within the step."""
+    folder = shared()
+    if folder is None or not (folder / "samples").is_dir():
+        pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
+    files = sorted(
+        each
+        for kind in ("kineto", "nsight", "jax", "rocprof")
+        for each in (folder / "samples" / kind).iterdir()
+        if each.name != "expected.json"
+    )
+    for file in files:
+        profile = read_profile(ProfileSource(file.name, path=file))
+        totals = sums(profile.op_places, "op")
+        assert totals == pytest.approx({name: profile.ops[name] for name in totals}), file.name
+        busy = profile.device_busy_ms
+        spent = sum(phase.total_ms for phase in profile.phases.values())
+        if busy is None:
+            assert spent <= profile.avg_step_ms + 1e-9, file.name
+        else:
+            assert spent == pytest.approx(busy), file.name
+        for layer in profile.per_layer if busy is not None else ():
+            its = tuple(each for each in profile.op_places if each.layer == layer.layer)
+            assert sum(each.ms for each in its) <= layer.fwd_ms + layer.bwd_ms + 1e-9
+        idle = sum(profile.idle_causes.values())
+        assert sum(profile.idle_ranges.values()) <= idle + 1e-9
+        assert idle <= 1.001 * profile.avg_step_ms
+
+
 # --- where an op comes from ---------------------------------------------------------------------
 
 
-def test_origins__are_the_class_of_the_innermost_module() -> None:
-    """Only where all launches come from one; a copy has none, nor what autograd launched."""
-    origins = read(training()).op_origins
-    assert (origins[GEMM].module, origins[ADD].module) == ("Linear", "Block")
-    assert {origin.module for origin in origins.values()} == {"Linear", "Block", None}
-    elsewhere = [*training(), *work(70, STEP - 50, STEP - 40, 1, ADD)]
-    assert ADD not in read(elsewhere).op_origins
-
-
-def launched(*times: int, names: tuple[int, ...]) -> tuple[DeviceEvents, Names, Host]:
-    """One event a launch at each time; operators run from 10, 20 and 30 on, for 8 each."""
-    operators = Operators(
-        array("d", [10, 20, 30]),
-        array("d", [18, 28, 38]),
-        array("i", [0, 0, 1]),
-        array("i", [0, 0, 0]),
-    )
-    count = len(times)
-    launches = Launches(array("q", times), array("i", [0] * count), array("b", [0] * count))
-    known, events = Names(), DeviceEvents()
-    for place, name in enumerate(names):
-        events.add(place, place + 1, known.place(f"kernel {name}"), 0, place, place, place)
-    return events, known, Host(["aten::mm", "aten::add"], operators, launches=launches)
-
-
-def test_origins__are_the_operator_that_the_launch_is_in() -> None:
-    """Two calls of one operator are the same; a launch outside of every operator has none."""
-    found = origins_of(*launched(11, 22, 33, 5, 29, names=(0, 0, 1, 2, 3)))
-    assert found == {
-        "kernel 0": {"op": "aten::mm", "module": None},
-        "kernel 1": {"op": "aten::add", "module": None},
+def test_origins__are_the_innermost_operator_and_class_of_module() -> None:
+    """What autograd launches is in no module; a copy has no origin."""
+    node_name = "autograd::engine::evaluate_function: AddmmBackward0"
+    assert read(training()).op_origins == {
+        GEMM: OpOrigin(op="aten::addmm", module="Linear"),
+        ADD: OpOrigin(module="Block"),
+        WGRAD: OpOrigin(op=node_name),
     }
-    assert origins_of(*launched(11, 33, names=(0, 0))) == {}
-    assert origins_of(*launched(11, 5, names=(0, 0))) == {}
 
 
-def test_origins__of_work_without_a_call_say_nothing() -> None:
-    """All launches that are known come from one operator."""
-    events, names, host = launched(11, 33, names=(0, 0))
-    events.calls[1] = NONE
-    assert origins_of(events, names, host) == {"kernel 0": {"op": "aten::mm", "module": None}}
+@pytest.mark.parametrize(("at", "module"), [(990, None), (130, None), (70, "Block")])
+def test_origins__are_those_of_all_launches_of_a_step(at: int, module: str | None) -> None:
+    """One from elsewhere, and nobody knows; another layer of the class is no elsewhere."""
+    events = [*training(1), *work(70, at, 900, 1, ADD)]
+    found = read(events).op_origins
+    assert found.get(ADD, OpOrigin()).module == module
+
+
+def test_origins__say_nothing_of_work_without_a_call() -> None:
+    """What is known of the other launches holds."""
+    lost = kernel(999, 400, 3)
+    assert read([*training(), lost]).op_origins[GEMM].op == "aten::addmm"
+
+
+def test_origins__of_a_large_step_are_those_of_all_its_parts() -> None:
+    """Most of it may be the forward, which says nothing of the rest."""
+    many = [work(1000 + place, 70 + place / 1000, 950, 0.001, ADD) for place in range(6000)]
+    forward = [*training(1), *(each for pair in many for each in pair)]
+    assert read(forward).op_origins[ADD].module == "Block"
+    assert ADD not in read([*forward, *work(70, 990, 995, 1, ADD)]).op_origins
 
 
 @given(
@@ -218,8 +238,8 @@ def test_origins__are_what_looking_at_each_moment_says(
     moments = range(22)
     names = ["nn.Module: A_0", "nn.Module: B_0", "nn.Module: C_0"]
     modules = Spans(
-        array("d", [start for start, _, _, _ in calls]),
-        array("d", [start + lasts for start, lasts, _, _ in calls]),
+        array("q", [start for start, _, _, _ in calls]),
+        array("q", [start + lasts for start, lasts, _, _ in calls]),
         array("i", [name for _, _, name, _ in calls]),
         array("i", [thread for _, _, _, thread in calls]),
     )
@@ -228,7 +248,8 @@ def test_origins__are_what_looking_at_each_moment_says(
     known, events = Names(), DeviceEvents()
     for moment in moments:
         events.add(moment, moment + 1, known.place(f"at {moment}"), 0, moment, moment, moment)
-    found = origins_of(events, known, Host(names, modules=modules, launches=launches))
+    host = Host(names, modules=modules, launches=launches)
+    found = origins_of(events, known, host, range(count))
     for moment in moments:
         around = [
             (start, -(start + lasts), name)

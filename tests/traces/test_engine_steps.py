@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.model.profile import Profile
-from ci_score.traces.engine import host_only
-from ci_score.traces.engine import profile as engine
+from ci_score.traces.engine import host_ranges
+from ci_score.traces.engine import steps as engine_steps
 from ci_score.traces.engine.device_events import NONE
-from ci_score.traces.engine.host_ranges import stem_and_number
+from ci_score.traces.engine.host_ranges import HostRanges, stem_and_number
 from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import members_of
 from ci_score.traces.formats import jax_trace, kineto, nsight
@@ -193,8 +193,7 @@ def test_steps__of_very_many_the_first_count(
     monkeypatch: pytest.MonkeyPatch, has_device: bool
 ) -> None:
     """A step costs a kilobyte."""
-    for module in (engine, host_only):
-        monkeypatch.setattr(module, "MOST_STEPS", 3)
+    monkeypatch.setattr(engine_steps, "MOST_STEPS", 3)
     events = []
     for number in range(9):
         at = 100 * number
@@ -203,6 +202,17 @@ def test_steps__of_very_many_the_first_count(
     profile = read(events)
     assert (profile.steps, len(profile.step_times_ms)) == (3, 2)
     assert "of 9 steps the first 3 count" in profile.notes
+
+
+def test_ranges__of_very_many_the_first_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more names the ranges are left out one by one; of more ranges all that come after."""
+    monkeypatch.setattr(host_ranges, "MOST_NAMES", 2)
+    monkeypatch.setattr(host_ranges, "MOST_RANGES", 3)
+    ranges = HostRanges()
+    assert [ranges.add(0, 1, name, 0, 9) for name in ("a", "b", "c", "a", "b")] == [
+        *(True, True, True, True, False)
+    ]
+    assert [ranges.names[each.name] for each in ranges.threads(0)[1]] == ["a", "b", "a"]
 
 
 # --- the pure parts -----------------------------------------------------------------------------
@@ -257,10 +267,3 @@ def test_only__a_step_follows_only_the_one_that_it_followed(
     assert [place for place, _ in only.periods] == [
         place - 1 for place in range(1, len(kept)) if only.adjacent(place)
     ]
-
-
-def test_first__of_few_steps_is_all_of_them() -> None:
-    """Only where there are more are some left out."""
-    steps = Steps([(0, 1), (1, 2), (2, 3)], "")
-    assert steps.first(3) is steps
-    assert list(steps.first(2).windows) == [(0, 1), (1, 2)]

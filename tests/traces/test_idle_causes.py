@@ -16,7 +16,6 @@ from ci_score.traces.formats import kineto
 from ci_score.traces.source import ProfileSource
 
 US = 1000
-QUEUED = -1_000_000
 
 
 def device(*events: tuple[int, int, int]) -> DeviceEvents:
@@ -82,6 +81,13 @@ def test_idle__of_a_step_by_the_host_s_clock_ends_with_it() -> None:
     events = device((100, 200, 90), (900, 1000, 890))
     found = idle_time(events, [(50 * US, 700 * US)], HostActivity(), US)
     assert found.causes["launching"] == (50 + 500) * US
+
+
+def test_idle__of_very_many_gaps_the_longest_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest of more is left out, and those that are as short."""
+    monkeypatch.setattr(gaps, "MOST_GAPS", 2)
+    ends = [(0, 100), (130, 200), (240, 300), (350, 400)]
+    assert causes(device(*((start, end, start - 10) for start, end in ends))) == {"launching": 50.0}
 
 
 def test_idle__of_nothing() -> None:
@@ -298,3 +304,19 @@ def test_kineto__a_wait_needs_no_name() -> None:
 def test_kineto__what_keeps_nobody_from_launching_names_no_gap(other: dict[str, object]) -> None:
     """Nor a step or what a library writes for itself."""
     assert waiting(other).idle_ranges == {}
+
+
+def test_kineto__where_one_of_several_steps_ran_kernels_idle_time_is_a_mean_over_all() -> None:
+    """As the step's time and all of its work."""
+    profile = read(
+        [
+            event("user_annotation", "ProfilerStep#1", 0, 1000),
+            event("user_annotation", "ProfilerStep#2", 1000, 1000),
+            event("cuda_runtime", "cudaLaunchKernel", 40, 5, correlation=1),
+            event("kernel", GEMM, 50, 50, correlation=1, device=0),
+            event("cuda_runtime", "cudaLaunchKernel", 2500, 5, correlation=2),
+            event("kernel", GEMM, 2510, 50, correlation=2, device=0),
+        ]
+    )
+    assert (profile.steps, profile.device_kernels_per_step) == (2, 0.5)
+    assert profile.idle_causes == pytest.approx({"launching": (0.05 + 1.9) / 2})

@@ -21,6 +21,7 @@ from tests.builders.traces.jax import (
     Plane,
     event,
     field,
+    name_of,
     planes,
     source,
     space,
@@ -78,6 +79,85 @@ def test_jax__calls_of_a_compiled_function() -> None:
     nested = [event("PjitFunction(step)", step * 4 + 0.1, 2, HOST, 1) for step in range(3)]
     profile = read(*work(), *calls, *nested)
     assert (profile.steps, profile.sources["steps"]) == (3, "calls of PjitFunction(step)")
+
+
+TPU = 200
+TPU_LINES = {1: "Steps", 2: "XLA Modules", 3: "XLA Ops", 4: "XLA TraceMe"}
+
+
+def tpu(*lines: int, steps: int = 3) -> list[Event]:
+    """Each step of 10 ms: a program of 8 ms with a product, an all-reduce and a loop; another.
+
+    Only the given lines of the device are there.
+    """
+    events = [name_of("process_name", "/device:TPU:0", TPU)]
+    events += [name_of("thread_name", TPU_LINES[line], TPU, line) for line in lines]
+    for step in range(steps):
+        at = 10 * step
+        all_of_them = [
+            event(str(step), at, 9.5, TPU, 1),
+            event("jit_train_step(123)", at, 8, TPU, 2),
+            event("jit_evaluate(7)", at + 8, 1, TPU, 2),
+            event("%dot.3 = f32[8] dot(%all-reduce.9, %b)", at, 3, TPU, 3),
+            event("all-reduce.1", at + 3, 2, TPU, 3),
+            event("while.2", at + 5, 3, TPU, 3),
+            *(event("fusion.4", at + 5 + turn, 0.9, TPU, 3) for turn in range(3)),
+            event("fusion.8", at + 8, 1, TPU, 3),
+            event("barrier-cores", at, 0.1, TPU, 4),
+        ]
+        events += [each for each in all_of_them if each["tid"] in lines]
+    return events
+
+
+def test_jax__on_a_tpu_the_steps_are_the_device_s() -> None:
+    """Its line of steps is best; what a loop does is in its body, and counts once."""
+    profile = read(*tpu(1, 2, 3, 4))
+    assert (profile.steps, profile.avg_step_ms) == (3, 10.0)
+    assert profile.sources["steps"] == "the device's line 'Steps'"
+    assert profile.ops == pytest.approx(
+        {"dot.3": 3.0, "all-reduce.1": 2.0, "fusion.4": 2.7, "fusion.8": 1.0}
+    )
+    assert profile.op_counts["fusion.4"] == 3
+    assert (profile.op_kinds["dot.3"], profile.op_kinds["all-reduce.1"]) == ("gemm", "comm")
+    assert profile.communication_ms == pytest.approx(2.0)
+    assert profile.compute_ms == pytest.approx(6.7)
+
+
+def test_jax__on_a_tpu_the_longest_program_is_the_step() -> None:
+    """Where no line lists steps; other programs' work is told to be in none."""
+    profile = read(*tpu(2, 3))
+    assert (profile.steps, profile.avg_step_ms) == (3, 10.0)
+    assert profile.sources["steps"] == "'jit_train_step(123)' on the device's line 'XLA Modules'"
+    assert "fusion.8" not in profile.ops
+    assert any("3 device events of 18 belong to no step" in note for note in profile.notes)
+
+
+def test_jax__a_device_whose_lines_are_not_read_is_named() -> None:
+    """Never a step of the CPU beside it; where another device is read it is a note."""
+    alone = read(*tpu(1, 2, 4), event("train", 0, 9, HOST, 1, step_num="1"))
+    assert alone.unusable is not None
+    assert "3 events of '/device:TPU:0 XLA TraceMe'" in alone.unusable
+    beside = read(*tpu(4), *work())
+    assert beside.unusable is None
+    assert any("3 events of '/device:TPU:0 XLA TraceMe'" in note for note in beside.notes)
+
+
+def test_jax__a_line_of_ops_beside_streams_counts_once() -> None:
+    """It says the same again, by the names that XLA gave it."""
+    named = name_of("thread_name", "XLA Ops", DEVICE, 3)
+    again = [event("all-reduce.1", step * 10 + 4, 2, DEVICE, 3) for step in range(3)]
+    with_ops, without = read(*work(), named, *again), read(*work())
+    assert with_ops.ops == without.ops
+    assert with_ops.capture["gpu_busy_ms"] == without.capture["gpu_busy_ms"]
+
+
+def test_jax__an_op_that_holds_little_is_an_op() -> None:
+    """A mark within it is no body of a loop; nor is the same record twice."""
+    events = tpu(1, 3)
+    marks = [event("mark", 10 * step + 1, 0.1, TPU, 3) for step in range(3)]
+    assert read(*events, *marks).ops["dot.3"] == pytest.approx(3.0)
+    twice = [each for each in events if each["name"] == "fusion.8"]
+    assert read(*events, *twice).op_counts["fusion.8"] == 2
 
 
 def test_jax__on_a_cpu_times_are_the_hosts() -> None:

@@ -226,7 +226,7 @@ def test_attribution__work_without_a_launch_is_told_of_where_it_counts() -> None
             events.append(span("kernel", name, at, 5, 7))
     profile = read(events)
     assert (profile.steps, profile.kernel_launches_per_step) == (6, None)
-    assert any("of 30 of 30 device events the launch is not known" in n for n in profile.notes)
+    assert any("the launch of 30 of 30 device events is not known" in n for n in profile.notes)
     assert any("no launches a step" in note for note in profile.notes)
 
 
@@ -485,6 +485,15 @@ def test_layers__forward_by_module_backward_by_sequence() -> None:
     assert layers[0].ops == {GEMM: 0.012}
 
 
+def test_layers__what_is_launched_when_one_ends_is_the_next_one_s() -> None:
+    """Exactly then, whatever a float makes of the decimals."""
+    first, last = 4458676000000.1, 4458676000000.3
+    events = [step(1, first, 1000), module("Block_0", first, 0.2), module("Linear_0", first, 0.2)]
+    events += [module("Block_1", last, 5), module("Linear_1", last, 4)]
+    layers = read(events + work(1, last, last + 9, 7)).per_layer
+    assert [ms(each.fwd_ms) for each in layers] == [0, 0.007]
+
+
 def test_layers__recomputation_counts_as_backward() -> None:
     """A module that runs while autograd does computes again what was forgotten."""
     again = [module("Block_0", 140, 8, AUTOGRAD), module("Linear_0", 140, 7, AUTOGRAD)]
@@ -714,6 +723,14 @@ def test_broken__what_cannot_is_dropped_and_counted(data: bytes) -> None:
     profile = kineto.read(source(data))
     assert (profile.steps, ms(profile.avg_step_ms)) == (3, 0.150)
     assert any(note.startswith("dropped 1 event") for note in profile.notes)
+
+
+@pytest.mark.parametrize("first", [9.99e15, 1e300, -5.0])
+def test_broken__an_impossible_first_time_costs_nothing_else(first: float) -> None:
+    """Others are counted from the first that may be one, in whole nanoseconds."""
+    odd = op("aten::mm", first, 1)
+    profile = read([odd, *three_steps()])
+    assert (profile.steps, ms(profile.avg_step_ms)) == (3, 0.150)
 
 
 def test_broken__an_event_that_ends_in_the_next_is_the_only_loss() -> None:
@@ -1017,6 +1034,8 @@ def test_bounded__a_million_tiny_events_need_little_memory() -> None:
         ("void x::ep::intranode::dispatch<8>", "comm"),
         ("nvshmem_putmem_nbi", "comm"),
         ("void multimem_all_reduce_kernel<16>", "comm"),
+        *((name, "comm") for name in ("all-reduce.1", "reduce-scatter", "collective-permute.2")),
+        *((name, "gemm") for name in ("dot.3", "dot_general.1", "dot_add_fusion")),
         ("void pytorch_flash::flash_fwd_kernel<64>", "attention"),
         ("attn_fwd", "attention"),
         ("void multi_tensor_apply_kernel<LAMBFunctor>", "optimizer"),

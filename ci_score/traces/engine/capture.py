@@ -5,16 +5,16 @@ A reader fills a Capture and knows nothing of steps. Times are whole ticks of th
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
-from ci_score.traces.engine.steps import Window
+from ci_score.traces.engine.launch_calls import LaunchCalls
+from ci_score.traces.engine.steps import Steps, Window, marked_steps
 from ci_score.traces.engine.timeline import Interval
 
 
@@ -30,22 +30,6 @@ class Lane:
     lines: dict[str, dict[str, list[Window]]] = field(default_factory=dict)
     # Whether an event may hold others of its stream, as a loop its body.
     nests: bool = False
-
-
-@dataclass(slots=True)
-class LaunchCalls:
-    """What the calls that start work tell, where they are recorded one by one."""
-
-    # The calls that start kernels, and those of them whose work is not there.
-    kernels: int = 0
-    without_work: int = 0
-    # All calls, and those with the number of an earlier one.
-    calls: int = 0
-    repeated: int = 0
-    # How long some of those take that start kernels.
-    ticks: array[int] = field(default_factory=lambda: array("q"))
-    # What is launched while a graph is captured does not run then.
-    captured_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +62,8 @@ class Capture:
     calls: dict[str, list[Window]] = field(default_factory=dict)
     facts: Callable[[Sequence[Lane], Lane | None], Facts] = lambda *_: Facts()
     needs_device: str | None = None
-    # Whether it was taken for some time, and not when a program says: then work that repeats is
-    # steps even where other work lies around it, and not the layers of one forward pass.
+    # Whether a tool captured for some time, rather than the program for the steps that it chose.
+    # Then work that repeats is steps even between other work, and not the layers of one pass.
     took_a_while: bool = True
     # What records the modules of a model, for who looks for layers; empty where nothing does.
     layers_advice: str = ""
@@ -100,6 +84,28 @@ class Capture:
     def ticks_per_us(self) -> float:
         """How many ticks a microsecond has."""
         return self.ticks_per_ms / 1000
+
+    def doubt(self, reason: str | None, notes: Sequence[str]) -> None:
+        """Adds notes, and a reason not to judge the capture; of several the first counts."""
+        self.unusable = self.unusable or reason
+        self.notes += notes
+
+    def marked_steps(self, process: int) -> Iterator[Steps]:
+        """The ways in which ranges mark steps, the best first.
+
+        A first step that began unseen begins with the capture.
+        """
+        for steps in marked_steps(self.ranges, process, self.ranges_called):
+            begin, end = steps.windows[0]
+            if begin == UNKNOWN:
+                begin = int(min(self.host_span(process)[0], end))
+                yield replace(steps, windows=[(begin, end), *steps.windows[1:]])
+            else:
+                yield steps
+
+    def first_marked(self, process: int) -> Steps | None:
+        """The best of those that need no proof by the device's work."""
+        return next((each for each in self.marked_steps(process) if not each.must_hold_most), None)
 
     def busy_lanes(self) -> list[Lane]:
         """The devices that ran kernels; work of which no device is told counts only alone."""

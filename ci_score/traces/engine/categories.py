@@ -52,7 +52,8 @@ _ROWS = (
         "comm",
         (
             r"[nr]ccl|nvshmem|mscclpp|deep_?ep|\bep::(internode|intranode|low_latency)"
-            r"|cross_device_reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|send_?recv"
+            r"|cross_device_reduce|all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter"
+            r"|all[_-]?to[_-]?all|collective[_-]permute|send_?recv"
         ),
     ),
     # Before gemm and softmax, of which it is made. FlashInfer does much else; AOTriton names the
@@ -95,7 +96,7 @@ _ROWS = (
         "gemm",
         (
             r"(?<!fb)gemm|gemv|cutlass(::kernel|::device_kernel|_\d)|cublas|nvjet|^cijk_"
-            r"|(^|[^a-z])bmm_|matmul|splitkreduce|dot_kernel"
+            r"|(^|[^a-z])bmm_|matmul|splitkreduce|dot_kernel|^dot([._]|$)"
         ),
     ),
     # Before copy and embedding: what it does is arithmetic, or a write into a cache.

@@ -88,11 +88,14 @@ def gaps_of(
 
 
 def _periods(whole: Attribution) -> list[tuple[int, int]]:
-    """The spans of which the step's time is the mean: from one end of work to the next."""
+    """The spans of which the step's time is the mean: from one end of work to the next.
+
+    Where only one step ran kernels the host's, all of them: so do the other numbers.
+    """
     works, steps = whole.works, whole.steps
     ran = [place for place, work in enumerate(works) if work.kernels]
     if len(ran) == 1:
-        return list(steps.windows[ran[0] : ran[0] + 1]) if steps.host_times else []
+        return list(steps.windows) if steps.host_times else []
     return [
         (works[before].time.last, works[after].time.last)
         for before, after in pairwise(ran)
@@ -103,7 +106,7 @@ def _periods(whole: Attribution) -> list[tuple[int, int]]:
 def host_activity(
     host: Host, ranges: HostRanges, process: int, ticks_per_us: float
 ) -> HostActivity:
-    """The host's part; a thread that launches nothing keeps nobody from it when it waits."""
+    """What the host did. Only threads that launch work can delay a launch by waiting."""
     launches = host.launches
     starts_kernel = [kind == KERNEL for kind in launches.kinds]
     launching = set(compress(launches.threads, starts_kernel))
@@ -163,7 +166,7 @@ def _long_operators(
     for place in compress(range(len(operators)), [size >= shortest for size in lengths]):
         if operators.threads[place] in launching:
             name = host.names[operators.names[place]]
-            yield int(operators.starts[place]), int(operators.ends[place]), name
+            yield operators.starts[place], operators.ends[place], name
 
 
 def idle_time(

@@ -15,11 +15,7 @@ KERNEL, MEMCPY, MEMSET = 0, 1, 2
 WAIT, ALLOCATION = 1, 2
 
 
-def _times() -> array[float]:
-    return array("d")
-
-
-def _long_numbers() -> array[int]:
+def _times() -> array[int]:
     return array("q")
 
 
@@ -31,8 +27,8 @@ def _numbers() -> array[int]:
 class Spans:
     """Operators or modules as the host ran them; a name is a place in `Host.names`."""
 
-    starts: array[float] = field(default_factory=_times)
-    ends: array[float] = field(default_factory=_times)
+    starts: array[int] = field(default_factory=_times)
+    ends: array[int] = field(default_factory=_times)
     names: array[int] = field(default_factory=_numbers)
     threads: array[int] = field(default_factory=_numbers)
 
@@ -44,7 +40,7 @@ class Spans:
 class Operators(Spans):
     """Operators, with the number that those of a forward pass share with autograd's nodes."""
 
-    sequences: array[int] = field(default_factory=_long_numbers)
+    sequences: array[int] = field(default_factory=_times)
 
 
 @dataclass(slots=True)
@@ -54,11 +50,11 @@ class Launches:
     The device's work names its call by a correlation, or by an id that both have.
     """
 
-    starts: array[int] = field(default_factory=_long_numbers)
+    starts: array[int] = field(default_factory=_times)
     threads: array[int] = field(default_factory=_numbers)
     kinds: array[int] = field(default_factory=lambda: array("b"))
-    correlations: array[int] = field(default_factory=_long_numbers)
-    ids: array[int] = field(default_factory=_long_numbers)
+    correlations: array[int] = field(default_factory=_times)
+    ids: array[int] = field(default_factory=_times)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -20,7 +20,7 @@ from ci_score.traces.engine.layers import (
     spans_of_codes,
 )
 from ci_score.traces.engine.phases import REST, Phases, phases_of
-from ci_score.traces.engine.steps import MOST_STEPS, Steps
+from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, union
 from ci_score.traces.engine.totals import (
     MOST_OPS,
@@ -42,9 +42,8 @@ def host_fields(
     than its time does.
     """
     per_ms = capture.ticks_per_ms
-    if len(steps.windows) > MOST_STEPS:
-        notes.append(f"of {len(steps.windows)} steps the first {MOST_STEPS} count")
-        steps = steps.first(MOST_STEPS)
+    steps, left_out = steps.limited()
+    notes += left_out
     fields, source = host_period_fields(steps, per_ms)
     windows: Sequence[Interval] = [window for _, window in steps.periods] or steps.windows
     sources = {"avg_step_ms": source, "steps": steps.evidence}
@@ -143,9 +142,9 @@ def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, int]:
             while stack and ends[stack[-1]] <= starts[call]:
                 stack.pop()
             if stack:
-                inside = int(min(ends[call], ends[stack[-1]]) - starts[call])
+                inside = min(ends[call], ends[stack[-1]]) - starts[call]
                 own[stack[-1]] = max(own[stack[-1]] - inside, 0)
-            own[call] = int(ends[call] - starts[call])
+            own[call] = ends[call] - starts[call]
             stack.append(call)
     return own
 

@@ -13,27 +13,31 @@ from operator import and_
 from ci_score.traces.engine.device_events import NONE, TRANSFER, DeviceEvents, Names
 from ci_score.traces.engine.host import Host, Spans
 from ci_score.traces.engine.layers import class_of_module
+from ci_score.traces.engine.timeline import taken
 
-# So many events in a row are looked at, from the middle of the capture.
-_LOOKED_AT = 5_000
+# So many events in a row are looked at, from the middle of a step.
+_LOOKED_AT = 10_000
 # What a thread is in began at most so many spans before: others end in between.
 _LOOKED_BACK = 256
 
 Origins = dict[str, dict[str, str | None]]
 
 
-def origins_of(events: DeviceEvents, names: Names, host: Host) -> Origins:
-    """The origin of each kernel of which all launches that are looked at have the same."""
-    first = max(len(events) - _LOOKED_AT, 0) // 2
-    some = slice(first, first + _LOOKED_AT)
+def origins_of(events: DeviceEvents, names: Names, host: Host, step: Sequence[int]) -> Origins:
+    """The origin of each kernel of which all launches of a step have the same.
+
+    `step` has the places of the events of one: a part of it may be its forward alone.
+    """
+    first = max(len(step) - _LOOKED_AT, 0) // 2
+    some = step[first : first + _LOOKED_AT] if events.calls else ()
     launched = {
         (name, call)
-        for name, call in zip(events.names[some], events.calls[some], strict=True)
+        for name, call in zip(taken(events.names, some), taken(events.calls, some), strict=True)
         if call != NONE and names.kinds[name] != TRANSFER
     }
     times = [host.launches.starts[call] for _, call in launched]
     operators, modules = (
-        _Innermost(spans, min(times, default=0), max(times, default=0))
+        _Innermost(spans, host.names, min(times, default=0), max(times, default=0))
         for spans in (host.operators, host.modules)
     )
     found: dict[int, tuple[str | None, str | None]] = {}
@@ -61,12 +65,17 @@ def _named(place: int, texts: Sequence[str]) -> str | None:
 class _Innermost:
     """Spans of threads, asked which of them a thread was in last, between two times."""
 
-    def __init__(self, spans: Spans, first: float, last: float) -> None:
+    def __init__(self, spans: Spans, texts: Sequence[str], first: float, last: float) -> None:
         self._spans = spans
         begun = [start <= last for start in spans.starts]
         ended = [end > first for end in spans.ends]
         around = compress(range(len(spans)), map(and_, begun, ended))
-        self._order = sorted(around, key=lambda span: (spans.starts[span], -spans.ends[span]))
+        # Of two that begin at once the longer one is around the other.
+        # Two of the same time are told apart by name: the order of a file says nothing.
+        self._order = sorted(
+            around,
+            key=lambda place: (spans.starts[place], -spans.ends[place], texts[spans.names[place]]),
+        )
         self._starts = [spans.starts[place] for place in self._order]
 
     def at(self, thread: int, time: float) -> int:

@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
-from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
+from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 
@@ -36,7 +38,7 @@ _COLLECTIVES = frozenset({"HCCL", "Communication"})
 # What is made of the others, or counted and not timed.
 _DERIVED = frozenset({"Overlap Analysis", "CANN", "MindSpore", "AscendCL", "Runtime", "PTA"})
 _CALL, _DRIVER_CALL = "async_npu", "HostToDevice"
-# Tasks of a stream that are no work: waits, marks, and the steps of a collective.
+# Tasks of a stream that do no work: waits, marks, and the steps of a collective.
 _NO_WORK = re.compile(
     r"(event|notify)[ _]?(wait|record|reset)|write[ _]?value|place_?holder|profiling_|maintenance"
     r"|(load|data) context|^sdma$|^rdma$|^rocce|cdqm|model_(execute|maintaince)|stream_"
@@ -49,7 +51,9 @@ _OF_A_COLLECTIVE = ("AicpuKernel", "AivKernel")
 # A collective is called by its group and its number in it: other numbers in another run.
 _NUMBERS_OF_A_COLLECTIVE = re.compile(r"__\d+(_\d+)*$")
 _NAMES_A_RANK = re.compile(r"(?i)rank[-_]?\d")
-_NO_RANGES = frozenset({"python_function", "enqueue", "dequeue"})
+# The call that puts an operator into the queue, as others launch a kernel.
+_ENQUEUE = "enqueue"
+_NO_RANGES = frozenset({"python_function", _ENQUEUE, "dequeue"})
 _DEVICE_OF_LABEL = re.compile(r"NPU (\d{1,4})")
 # The pid of a device's process: the host's, a kind, and in the last bits the device.
 _DEVICE_BITS = 31
@@ -106,34 +110,7 @@ class _Event(msgspec.Struct, gc=False):
     args: _Args | None = None
 
 
-class _Trace(msgspec.Struct):
-    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-class _RawTrace(msgspec.Struct):
-    events: list[msgspec.Raw] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-_EVENT = msgspec.json.Decoder(_Event)
 Thread = tuple[int | str, int | str]
-
-
-def _decoded(text: ProfilerJson, notes: list[str]) -> Sequence[_Event]:
-    """The events; where some hold something else than they should, without those."""
-    try:
-        return text.decode(list[_Event]) if text.is_list else text.decode(_Trace).events
-    except WrongTypeError:
-        pass
-    raw = text.decode(list[msgspec.Raw]) if text.is_list else text.decode(_RawTrace).events
-    events = []
-    for one in raw:
-        try:
-            events.append(_EVENT.decode(one))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    if len(events) < len(raw):
-        notes.append(f"dropped {len(raw) - len(events)} events that are none")
-    return events
 
 
 def _ticks(value: float | str) -> int | None:
@@ -194,6 +171,7 @@ class _Rows:
     )
     unread: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     hosts: set[int | str] = field(default_factory=set)
     has_collectives: bool = False
     broken: int = 0
@@ -202,12 +180,15 @@ class _Rows:
 
 def _rows_of(text: ProfilerJson, ranges: HostRanges) -> _Rows:
     into = _Rows(ranges)
-    events = _decoded(text, into.notes)
+    events = text.events(_Event)
     into.notes += text.notes
     processes, launched_at = _Processes(), _launches(events)
     for event in events:
         if event.ph == "M":
             processes.add(event)
+    places = {((event.pid, event.tid), _ticks(event.ts)) for event in events if event.ph == "X"}
+    into.launch_calls.kernels = len(launched_at)
+    into.launch_calls.without_work = len(launched_at.keys() - places)
     for event in events:
         if event.ph == "X":
             _add(into, processes, event, launched_at)
@@ -270,7 +251,7 @@ def _add(
     device = processes.device(event.pid)
     stream = into.streams.setdefault(thread, len(into.streams))
     launch = event.args.connection_id if event.args is not None else None
-    launch = launch if type(launch) is int and 0 <= launch < _FARTHEST else UNKNOWN
+    launch = launch if type(launch) is int and 0 < launch < _FARTHEST else UNKNOWN
     into.lanes[device].add(
         *(start, start + time),
         into.names.place(name, "comm" if process in _COLLECTIVES else None),
@@ -279,7 +260,7 @@ def _add(
 
 
 def _task_name(event: _Event) -> str | None:
-    """What a task of a stream is called; None if it is no work of its own."""
+    """What a task of a stream is called; None if it does no work of its own."""
     kind = str(event.args.task_type or "").lower() if event.args is not None else ""
     name = event.name.lower()
     is_no_work = _NO_WORK.search(kind) if kind else _NO_WORK_BY_NAME.match(name)
@@ -296,6 +277,8 @@ def _add_of_host(
     window: tuple[int, int],
 ) -> None:
     if process == _HOST:
+        if event.cat == _ENQUEUE:
+            into.launch_calls.ticks.append(window[1] - window[0])
         if event.cat not in _NO_RANGES:
             into.host[event.pid, event.tid].append((window[0], -window[1], event.name))
     elif process not in _DERIVED and processes.labels.get(event.pid, "").startswith("NPU"):
@@ -323,7 +306,7 @@ def _add_ranges(ranges: HostRanges, thread: Thread, events: Sequence[tuple[int, 
 def _capture(rows: _Rows) -> Capture:
     notes = rows.notes
     if rows.broken:
-        notes.append(f"{rows.broken} events without times; left out")
+        notes.append(f"{plural(rows.broken, 'event')} without times; left out")
     return Capture(
         TOOL,
         _TICKS_PER_MS,
@@ -337,6 +320,7 @@ def _capture(rows: _Rows) -> Capture:
         facts=_facts,
         needs_device="no work of an NPU was recorded",
         unread=rows.unread,
+        launch_calls=rows.launch_calls,
         notes=notes,
         events=rows.events,
     )

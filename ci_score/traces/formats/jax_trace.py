@@ -18,12 +18,13 @@ import msgspec
 
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
+from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.engine.steps import PROGRAMS_LINE, STEPS_LINE, Window
 from ci_score.traces.source import ProfileSource
@@ -38,6 +39,10 @@ _NANOSECONDS_PER_MS = 1_000_000
 
 _STREAM = re.compile(r"Stream #(\d+)")
 _CALL = re.compile(r"PjitFunction\(.+\)")
+# Of an op on a TPU some files have the whole instruction: its operands name other ops.
+_INSTRUCTION = re.compile(r"%([^\s=]+) = ")
+# What holds others for this share of its time is control flow, as a loop: the work is in those.
+_CONTROL_FLOW = 0.5
 _MARKS = (b'"/host:CPU"', b'"/device:', b'"XLA Ops"', b'"XLA Modules"', b'"highres-ticks"')
 
 
@@ -67,10 +72,9 @@ class _Device:
     lines: dict[str, dict[str, list[Window]]] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
 
-    @property
     def events(self) -> DeviceEvents:
         """What ran: a line of ops beside streams says the same again."""
-        return self.streams if len(self.streams) else self.ops
+        return self.streams if len(self.streams) else _without_control_flow(self.ops)
 
 
 @dataclass(slots=True)
@@ -84,6 +88,8 @@ class JaxPlanes:
     calls: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     host: Host = field(default_factory=Host)
     launched_at: dict[int, int] = field(default_factory=dict)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
+    called: list[Call] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     impossible: int = 0
@@ -125,6 +131,8 @@ class JaxPlanes:
         """An event of a thread of the host."""
         self.events += 1
         if correlation is not None:
+            if is_of_interest(name):
+                self._add_call(Call(*window, correlation, name))
             self.launched_at.setdefault(correlation, window[0])
         if step is not None:
             self.annotated.append((thread, name, window, step))
@@ -137,6 +145,14 @@ class JaxPlanes:
             operators.names.append(self._number(name))
             operators.threads.append(self._number(f"thread {thread}"))
             operators.sequences.append(-1)
+
+    def _add_call(self, call: Call) -> None:
+        # Calls that fill a graph have names of launches, and those that begin it are not traced.
+        self.launch_calls.captured_graphs |= "GraphLaunch" in call.name
+        self.launch_calls.calls += 1
+        self.launch_calls.repeated += call.number in self.launched_at
+        if len(self.called) < MOST_CALLS:
+            self.called.append(call)
 
     def _number(self, name: str) -> int:
         number = self._numbers.setdefault(name, len(self.names))
@@ -156,6 +172,7 @@ class JaxPlanes:
             self.ticks_per_ms,
             ranges=HostRanges(step_name),
             calls=self.calls,
+            launch_calls=self.launch_calls,
             facts=lambda lanes, _: self._facts(lanes),
             notes=self.notes,
             events=self.events,
@@ -164,9 +181,11 @@ class JaxPlanes:
         for thread, name, window, step in self.annotated:
             capture.ranges.add(0, thread, name, *window, step)
         for name, device in sorted(self.devices.items()):
-            capture.lanes.append(self._lane(name, device, capture))
-            if not len(device.events):
+            lane = self._lane(name, device, capture)
+            capture.lanes.append(lane)
+            if not len(lane.events):
                 capture.unread.update({f"{name} {line}": n for line, n in device.unread.items()})
+        self.launch_calls.add(self.called, [lane.events for lane in capture.lanes])
         if not capture.busy_lanes():
             self.host.names = self.names
             capture.hosts[0] = self.host
@@ -183,7 +202,7 @@ class JaxPlanes:
         )
 
     def _lane(self, name: str, device: _Device, capture: Capture) -> Lane:
-        events = device.events
+        events = device.events()
         places = [capture.names.place(text) for text in self.names] if len(events) else []
         events.names = array("q", map(places.__getitem__, events.names))
         launched = (self.launched_at.get(launch, UNKNOWN) for launch in events.launches)
@@ -207,9 +226,35 @@ def shared_name(devices: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(devices).items() if count > 1), None)
 
 
+def _without_control_flow(ops: DeviceEvents) -> DeviceEvents:
+    """A line's ops without those that only hold others: both would count the same time."""
+    starts, ends = ops.starts, ops.ends
+    held = array("q", [0]) * len(ops)
+    around: list[int] = []
+    for place in sorted(range(len(ops)), key=lambda place: (starts[place], -ends[place])):
+        while around and ends[around[-1]] <= starts[place]:
+            around.pop()
+        if (
+            around
+            and ends[place] <= ends[around[-1]]
+            and _span(ops, place) != _span(ops, around[-1])
+        ):
+            held[around[-1]] += ends[place] - starts[place]
+        around.append(place)
+    return ops.only(
+        not time or time < _CONTROL_FLOW * (end - start)
+        for time, start, end in zip(held, starts, ends, strict=True)
+    )
+
+
+def _span(ops: DeviceEvents, place: int) -> Window:
+    return ops.starts[place], ops.ends[place]
+
+
 def event_name(name: str) -> str:
     """A kernel's name as its vendor's compiler made it; a copy's by its direction."""
-    name = name.removesuffix(".kd")
+    instruction = _INSTRUCTION.match(name)
+    name = instruction[1] if instruction else name.removesuffix(".kd")
     if category_of(name) == "memcpy" and (direction := memcpy_direction(name)):
         return TRANSFER_NAMES[direction]
     return name
@@ -239,16 +284,6 @@ class _Event(msgspec.Struct, gc=False):
     args: _Args | None = None
 
 
-class _Trace(msgspec.Struct):
-    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-class _RawTrace(msgspec.Struct):
-    events: list[msgspec.Raw] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-_LAX_EVENT = msgspec.json.Decoder(_Event, strict=False)
-
 Thread = tuple[int | str, int | str]
 
 
@@ -275,7 +310,7 @@ class _Lines:
 def _planes(source: ProfileSource) -> JaxPlanes:
     file = ProfilerJson(source, "a whole trace.json of JAX")
     planes = JaxPlanes("JAX profiler (trace.json)", _NANOSECONDS_PER_MS)
-    events = _decoded(file, planes)
+    events = file.events(_Event, strict=False)
     planes.is_cut = file.is_cut
     planes.notes += file.notes
     if len(events) >= _NEARLY_CAPPED * CAPPED_AT:
@@ -291,26 +326,6 @@ def _planes(source: ProfileSource) -> JaxPlanes:
         if event.ph == "X":
             _add(planes, event, lines)
     return planes
-
-
-def _decoded(file: ProfilerJson, planes: JaxPlanes) -> Sequence[_Event]:
-    """The events; where some have something else where a number belongs, without those."""
-    try:
-        if file.is_list:
-            return file.decode(list[_Event], strict=False)
-        return file.decode(_Trace, strict=False).events
-    except WrongTypeError:
-        pass
-    raw = file.decode(list[msgspec.Raw]) if file.is_list else file.decode(_RawTrace).events
-    events = []
-    for text in raw:
-        try:
-            events.append(_LAX_EVENT.decode(text))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    if len(events) < len(raw):
-        planes.notes.append(f"dropped {len(raw) - len(events)} events that are none")
-    return events
 
 
 def _add(planes: JaxPlanes, event: _Event, lines: _Lines) -> None:

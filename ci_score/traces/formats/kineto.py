@@ -15,14 +15,15 @@ from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import KERNEL, MEMCPY
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import launches_without_work
 from ci_score.traces.formats.kineto_events import TICKS_PER_US, Trace
 from ci_score.traces.formats.kineto_ranges import read_trace
 from ci_score.traces.formats.kineto_text import NONE
@@ -119,15 +120,14 @@ def _launch_calls(trace: Trace, capture: Capture) -> LaunchCalls:
     """What the calls of the runtime tell of how sound the trace is."""
     numbers = trace.host.launches.correlations
     calls = len(numbers) - numbers.count(NONE) - numbers.count(0)
-    kernels, without = launches_without_work(capture.hosts[0].launches, capture.lanes)
-    return LaunchCalls(
-        kernels=kernels,
-        without_work=without,
+    found = LaunchCalls(
         calls=calls,
         repeated=calls - len(set(numbers) - {NONE, 0}),
         ticks=array("q", (int(time * TICKS_PER_US + 0.5) for time in trace.launch_times)),
         captured_graphs=trace.captured_graphs,
     )
+    found.count(capture.hosts[0].launches, [lane.events for lane in capture.lanes])
+    return found
 
 
 def _of_several_processes(trace: Trace) -> str | None:
@@ -147,11 +147,11 @@ def _damage(trace: Trace) -> Iterator[str]:
     if trace.is_cut:
         yield "the trace is cut short: its last events are missing"
     if trace.dropped:
-        yield f"dropped {_count(trace.dropped, 'event')} that could not be read"
+        yield f"dropped {plural(trace.dropped, 'event')} that could not be read"
     if trace.mended:
-        yield f"mended {_count(trace.mended, 'event')} with broken text"
+        yield f"mended {plural(trace.mended, 'event')} with broken text"
     if trace.impossible:
-        yield f"dropped {_count(trace.impossible, 'event')} with a negative or impossible time"
+        yield f"dropped {plural(trace.impossible, 'event')} with a negative or impossible time"
 
 
 # --- where it ran -------------------------------------------------------------------------------
@@ -240,10 +240,6 @@ def _data_parallel_degree(trace: Trace, world: int) -> int | None:
         return max(known)
     wrapped = any(_DATA_PARALLEL.search(each.name) for each in trace.annotations)
     return world if wrapped and len(groups) == 1 else None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """What is kept of the events of a Kineto trace: numbers, in the columns of the engine.
 
-Kineto's times are microseconds. What the device did and what launched it counts in whole
-nanoseconds; operators and modules are only looked up, so that their nanoseconds stay floats. Both
-count from the first time in the file, as the epoch's nanoseconds would not fit a float.
+Kineto's times are microseconds. They become whole nanoseconds, so that what ends when something
+else begins does so exactly; and they count from the first time in the file, as a float holds no
+nanoseconds of the epoch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import compress, islice
-from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -30,10 +29,8 @@ from ci_score.traces.engine.host import (
     Spans,
     Wait,
 )
-from ci_score.traces.formats.kineto_text import NONE, Args, Event
+from ci_score.traces.formats.kineto_text import LATEST_US, NONE, Args, Event
 
-# More than a hundred years after the epoch, and in nanoseconds less than 64 bits.
-LATEST_US = 4e15
 TICKS_PER_US = 1000.0
 _NO_SEQUENCE = 2**63
 _DEVICE_WORK = {
@@ -230,16 +227,21 @@ def _external_ids(group: _Columns) -> list[int]:
     return [args.old_external_id for args in group.args] if ids == [NONE] * len(ids) else ids
 
 
-def _whole(times: list[float], base: float = 0.0) -> list[int]:
+def _whole(times: list[float], base: float) -> list[int]:
     """Microseconds from the base on as whole nanoseconds."""
     return [int((time - base) * TICKS_PER_US + 0.5) for time in times]
 
 
+def _ends(starts: list[float], durations: list[float], base: float) -> list[int]:
+    """When spans end, rounded as the start of what begins then: the base is taken off first."""
+    spans = zip(starts, durations, strict=True)
+    return [int((start - base + lasts) * TICKS_PER_US + 0.5) for start, lasts in spans]
+
+
 def _add_device_work(trace: Trace, kind: int, group: _Columns) -> None:
     columns = trace.device
-    starts = _whole(group.starts, trace.base)
-    columns.starts.fromlist(starts)
-    columns.ends.fromlist(list(map(add, starts, _whole(group.durations))))
+    columns.starts.fromlist(_whole(group.starts, trace.base))
+    columns.ends.fromlist(_ends(group.starts, group.durations, trace.base))
     columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
     columns.kinds.extend(array("b", [kind]) * len(group.names))
     columns.streams.extend(_numbered(group.threads, trace.threads))
@@ -257,8 +259,10 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     kinds = {name: _started_by(name) for name in set(group.names)}
     started = list(map(kinds.__getitem__, group.names))
     columns.kinds.fromlist(started)
-    of_kernels = compress(group.durations, [kind == KERNEL for kind in started])
-    trace.launch_times.extend(islice(of_kernels, _CALLS_TIMED))
+    # A graph starts many kernels, and takes its time for it.
+    of_one = {name for name in kinds if "LaunchKernel" in name}
+    timed = compress(group.durations, map(of_one.__contains__, group.names))
+    trace.launch_times.extend(islice(timed, _CALLS_TIMED))
     if any("BeginCapture" in name for name in kinds):
         trace.captured_graphs = True
     if any(map(_keeps_waiting, kinds)):
@@ -280,7 +284,8 @@ def _add_waits(trace: Trace, group: _Columns) -> None:
     rows = zip(group.names, group.starts, group.durations, group.threads, strict=True)
     for name, start, duration, thread in rows:
         if kind := _keeps_waiting(name):
-            begin, end = _whole([start, start + duration], trace.base)
+            [begin] = _whole([start], trace.base)
+            [end] = _ends([start], [duration], trace.base)
             trace.host.waits.append(Wait(kind, begin, end, trace.threads[thread]))
 
 
@@ -307,19 +312,19 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
 
 
 def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:
-    base = trace.base
-    starts = [(time - base) * TICKS_PER_US for time in group.starts]
-    lasted = [time * TICKS_PER_US for time in group.durations]
-    columns.starts.fromlist(starts)
-    columns.ends.fromlist(list(map(add, starts, lasted)))
+    columns.starts.fromlist(_whole(group.starts, trace.base))
+    columns.ends.fromlist(_ends(group.starts, group.durations, trace.base))
     columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
     columns.threads.extend(_numbered(group.threads, trace.threads))
 
 
 def _add_annotations(trace: Trace, group: list[Event]) -> None:
-    for event in filter(_is_possible, group):
+    possible = list(filter(_is_possible, group))
+    trace.impossible += len(group) - len(possible)
+    for event in possible:
         step = event.args.step_num
-        begin, end = _whole([event.ts, event.ts + event.dur], trace.base)
+        [begin] = _whole([event.ts], trace.base)
+        [end] = _ends([event.ts], [event.dur], trace.base)
         trace.annotations.append(
             Annotation(
                 event.name,

@@ -19,6 +19,8 @@ import msgspec
 from ci_score.errors import BadInputError
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+# More than a hundred years after the epoch, and in nanoseconds less than 64 bits.
+LATEST_US = 4e15
 NONE = -1
 
 # What is decoded at once. The events of more would not fit the processor's cache, nor one arena of
@@ -105,9 +107,9 @@ def split_at_last_event(text: bytes, searched: int = 0) -> tuple[int, int]:
 
 
 def first_time(head: bytes) -> float:
-    """The first time that the beginning of a file tells, in microseconds; 0 where it tells none."""
-    match = _TIME.search(head)
-    return float(match[1]) if match else 0.0
+    """The first possible time in the beginning of a file, in microseconds; 0 where it has none."""
+    times = (float(match[1]) for match in _TIME.finditer(head))
+    return next((time for time in times if time < LATEST_US), 0.0)
 
 
 def first_event(text: bytes) -> int:
