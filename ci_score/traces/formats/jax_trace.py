@@ -147,6 +147,8 @@ class JaxPlanes:
             operators.sequences.append(-1)
 
     def _add_call(self, call: Call) -> None:
+        # Calls that fill a graph have names of launches, and those that begin it are not traced.
+        self.launch_calls.captured_graphs |= "GraphLaunch" in call.name
         self.launch_calls.calls += 1
         self.launch_calls.repeated += call.number in self.launched_at
         if len(self.called) < MOST_CALLS:
