@@ -17,7 +17,12 @@ from benchmarks.repeated import taken_apart
 from benchmarks.traces import make_up, write_trace
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.categories import CATEGORIES, category_of, memcpy_direction
+from ci_score.traces.engine.categories import (
+    CATEGORIES,
+    category_of,
+    category_of_operator,
+    memcpy_direction,
+)
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, subtract, union
 from ci_score.traces.formats import kineto
 from ci_score.traces.formats.kineto_ranges import read_trace
@@ -110,7 +115,7 @@ def test_steps__of_one_step_the_note_says_which_way_the_host_may_be_wrong() -> N
     """Older work may fill its beginning, and the device may end after it."""
     within = read([step(4, 0, 100), *work(1, 10, 20, 30)])
     assert not any("it may be" in note for note in within.notes)
-    short = read([step(4, 0, 100), *work(1, 10, 20, 130)])
+    short = read([step(4, 0, 100), *work(1, 10, 50, 100)])
     assert any("the device ended 0.05 ms after it" in note for note in short.notes)
     assert not any("may be long" in note for note in short.notes)
     long = read([step(4, 100, 100), kernel(9, 60, 70), *work(1, 150, 160, 30)])
@@ -1066,6 +1071,23 @@ def test_category__of_names_that_lie(name: str, category: str) -> None:
     """Parts of a name may mean something else."""
     assert category_of(name) == category
     assert category in CATEGORIES
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("All2All_Pooled_Req", "comm"),
+        ("c10d::alltoall_base_", "comm"),
+        ("aten::linalg_vector_norm", "reduce"),
+        ("LinalgVectorNormBackward0", "reduce"),
+        ("aten::native_layer_norm", "norm"),
+        ("NativeLayerNormBackward0", "norm"),
+        ("aten::max_pool2d", "reduce"),
+    ],
+)
+def test_category__of_operators_whose_names_lie(name: str, category: str) -> None:
+    """Pooled embeddings are exchanged, and the norm of a vector normalises nothing."""
+    assert category_of_operator(name) == category
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from ci_score.traces.engine.totals import (
     host_period_fields,
     layer_rows,
     only_transfers_or_rest,
+    outlasts_host,
     phase_fields,
     share_of_layers,
     step_fields,
@@ -419,7 +420,14 @@ class _Device:
         ran = [work for work in works if work.kernels]
         if steps.host_times and len(ran) == 1:
             place = works.index(ran[0])
-            self._note_host_time(steps.windows[place], ran[0].time.last)
+            if outlasts_host(whole):
+                self.notes.append(
+                    "the device is busy for much longer than the host's step takes, which only"
+                    " launches the work: the step time is the device's, from first start to last"
+                    " end"
+                )
+            else:
+                self._note_host_time(steps.windows[place], ran[0].time.last)
             if len(works) > 1:
                 self.notes.append(
                     f"the device worked in one of {len(works)} steps: its numbers are means over"
@@ -545,12 +553,14 @@ def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
     if len(devices) == 1:
         return chosen, []
     times = [device.fields["avg_step_ms"] for device in comparable]
-    which = f"the slowest of {len(comparable)} ({min(times):.4g} to {max(times):.4g} ms a step)"
+    least, most = f"{min(times):.4g}", f"{max(times):.4g}"
+    between = most if least == most else f"{least} to {most}"
+    which = f"the slowest of {len(comparable)} ({between} ms a step)"
     if len(comparable) == 1:
         which = "the busiest of those whose steps are known"
     others = len(found) - len(comparable)
     if others:
-        which += f"; what {others} more repeat is other work, and no slower or faster"
+        which += f"; {others} more do other work, whose times are not compared with these"
     return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {which}"]
 
 
