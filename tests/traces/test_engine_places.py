@@ -14,7 +14,9 @@ from ci_score.model.profile import OpOrigin, OpPlace, Profile
 from ci_score.traces.engine.device_events import DeviceEvents, Names
 from ci_score.traces.engine.host import Host, Launches, Spans
 from ci_score.traces.engine.origins import origins_of
-from ci_score.traces.formats import kineto
+from ci_score.traces.formats import kineto, read_profile
+from ci_score.traces.source import ProfileSource
+from tests.builders import shared
 from tests.builders.traces.kineto import (
     ADD,
     AUTOGRAD,
@@ -157,6 +159,35 @@ def test_places__of_very_many_ops_are_those_of_the_largest() -> None:
     shown = {each.op for each in profile.op_places}
     left_out = [time for name, time in profile.ops.items() if name not in shown]
     assert max(left_out) <= min(each.ms for each in profile.op_places)
+
+
+def test_samples__numbers_add_up() -> None:
+    """Of real traces: places to ops and layers, phases to busy time, idle time within the step."""
+    folder = shared()
+    if folder is None or not (folder / "samples").is_dir():
+        pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
+    files = sorted(
+        each
+        for kind in ("kineto", "nsight", "jax", "rocprof")
+        for each in (folder / "samples" / kind).iterdir()
+        if each.name != "expected.json"
+    )
+    for file in files:
+        profile = read_profile(ProfileSource(file.name, path=file))
+        totals = sums(profile.op_places, "op")
+        assert totals == pytest.approx({name: profile.ops[name] for name in totals}), file.name
+        busy = profile.device_busy_ms
+        spent = sum(phase.total_ms for phase in profile.phases.values())
+        if busy is None:
+            assert spent <= profile.avg_step_ms + 1e-9, file.name
+        else:
+            assert spent == pytest.approx(busy), file.name
+        for layer in profile.per_layer if busy is not None else ():
+            its = tuple(each for each in profile.op_places if each.layer == layer.layer)
+            assert sum(each.ms for each in its) <= layer.fwd_ms + layer.bwd_ms + 1e-9
+        idle = sum(profile.idle_causes.values())
+        assert sum(profile.idle_ranges.values()) <= idle + 1e-9
+        assert idle <= 1.001 * profile.avg_step_ms
 
 
 # --- where an op comes from ---------------------------------------------------------------------

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.model.profile import Profile
-from ci_score.traces.engine import host_only
+from ci_score.traces.engine import host_only, host_ranges
 from ci_score.traces.engine import profile as engine
 from ci_score.traces.engine.device_events import NONE
-from ci_score.traces.engine.host_ranges import stem_and_number
+from ci_score.traces.engine.host_ranges import HostRanges, stem_and_number
 from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import members_of
 from ci_score.traces.formats import jax_trace, kineto, nsight
@@ -218,6 +218,17 @@ def test_steps__of_very_many_the_first_count(
     profile = read(events)
     assert (profile.steps, len(profile.step_times_ms)) == (3, 2)
     assert "of 9 steps the first 3 count" in profile.notes
+
+
+def test_ranges__of_very_many_the_first_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more names the ranges are left out one by one; of more ranges all that come after."""
+    monkeypatch.setattr(host_ranges, "MOST_NAMES", 2)
+    monkeypatch.setattr(host_ranges, "MOST_RANGES", 3)
+    ranges = HostRanges()
+    assert [ranges.add(0, 1, name, 0, 9) for name in ("a", "b", "c", "a", "b")] == [
+        *(True, True, True, True, False)
+    ]
+    assert [ranges.names[each.name] for each in ranges.threads(0)[1]] == ["a", "b", "a"]
 
 
 # --- the pure parts -----------------------------------------------------------------------------

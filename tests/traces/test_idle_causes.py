@@ -84,6 +84,13 @@ def test_idle__of_a_step_by_the_host_s_clock_ends_with_it() -> None:
     assert found.causes["launching"] == (50 + 500) * US
 
 
+def test_idle__of_very_many_gaps_the_longest_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest of more is left out, and those that are as short."""
+    monkeypatch.setattr(gaps, "MOST_GAPS", 2)
+    ends = [(0, 100), (130, 200), (240, 300), (350, 400)]
+    assert causes(device(*((start, end, start - 10) for start, end in ends))) == {"launching": 50.0}
+
+
 def test_idle__of_nothing() -> None:
     """No events, no gaps."""
     assert causes(DeviceEvents()) == {}

@@ -389,6 +389,8 @@ def annotated_step() -> list[Json]:
         annotation("DistributedDataParallel.forward", 1, 20),
         annotation("nccl:all_reduce", 2, 3),
         annotation("## backward ##", 30, 40),
+        annotation("ncclGroupEnd", 92, 1),
+        annotation("MPI_Send", 94, 1),
         annotation("Optimizer.step#SGD.step", 70, 20),
         call(9, 0.5, name="cudaMemcpyAsync"),
         copy(9, 1, 4),

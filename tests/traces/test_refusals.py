@@ -60,7 +60,6 @@ FILES = {
         "Ascend's kernels",
         "step_trace_time.csv",
     ),
-    "utf-16": ('{"traceEvents": []}'.encode("utf-16"), "JSON in UTF-16", "iconv -f UTF-16"),
     "nsys stats": (
         b"Time (%),Total Time (ns),Instances,Name\n",
         "summary of nsys stats",

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, chain, compress, groupby, repeat
 from typing import NamedTuple
 
@@ -64,16 +64,17 @@ def by_name(values: Mapping[OpPlaceKey, int]) -> Counter[int]:
     return totals
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Attribution:
     """The steps that count and their work, and all of their ops by phase and layer."""
 
     steps: Steps
-    works: list[StepWork] = field(default_factory=list)
-    ticks: dict[OpPlaceKey, int] = field(default_factory=dict)
-    counts: dict[OpPlaceKey, int] = field(default_factory=dict)
-    outside: int = 0
-    without_kernels: int = 0
+    works: Sequence[StepWork]
+    ticks: Mapping[OpPlaceKey, int]
+    counts: Mapping[OpPlaceKey, int]
+    # The events that belong to no step, and the steps without kernels, which do not count.
+    outside: int
+    without_kernels: int
 
     @property
     def busy(self) -> float:
@@ -116,13 +117,11 @@ class Attributing:
         is_mean = len(kept) == 1 < len(self.members) and self.steps.host_times
         if is_mean:
             kept = list(range(len(self.members)))
-        whole = Attribution(self.steps if is_mean else self.steps.only(kept))
-        whole.outside, whole.without_kernels = self.outside, len(self.members) - len(kept)
+        steps = self.steps if is_mean else self.steps.only(kept)
         totals = _Totals(self.names, phases, layers)
-        for place in kept:
-            whole.works.append(self._work(place, totals))
-        whole.ticks, whole.counts = totals.as_keys()
-        return whole
+        works = [self._work(place, totals) for place in kept]
+        without_kernels = len(self.members) - len(kept)
+        return Attribution(steps, works, *totals.as_keys(), self.outside, without_kernels)
 
     def _kinds_at(self, places: Sequence[int]) -> bytes:
         if isinstance(places, range):

@@ -5,7 +5,6 @@ A reader fills a Capture and knows nothing of steps. Times are whole ticks of th
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.steps import Window
 from ci_score.traces.engine.timeline import Interval
 
@@ -30,22 +30,6 @@ class Lane:
     lines: dict[str, dict[str, list[Window]]] = field(default_factory=dict)
     # Whether an event may hold others of its stream, as a loop its body.
     nests: bool = False
-
-
-@dataclass(slots=True)
-class LaunchCalls:
-    """What the calls that start work tell, where they are recorded one by one."""
-
-    # The calls that start kernels, and those of them whose work is not there.
-    kernels: int = 0
-    without_work: int = 0
-    # All calls, and those with the number of an earlier one.
-    calls: int = 0
-    repeated: int = 0
-    # How long some of those take that start kernels.
-    ticks: array[int] = field(default_factory=lambda: array("q"))
-    # What is launched while a graph is captured does not run then.
-    captured_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def origins_of(events: DeviceEvents, names: Names, host: Host, step: Sequence[in
     }
     times = [host.launches.starts[call] for _, call in launched]
     operators, modules = (
-        _Innermost(spans, min(times, default=0), max(times, default=0))
+        _Innermost(spans, host.names, min(times, default=0), max(times, default=0))
         for spans in (host.operators, host.modules)
     )
     found: dict[int, tuple[str | None, str | None]] = {}
@@ -65,13 +65,17 @@ def _named(place: int, texts: Sequence[str]) -> str | None:
 class _Innermost:
     """Spans of threads, asked which of them a thread was in last, between two times."""
 
-    def __init__(self, spans: Spans, first: float, last: float) -> None:
+    def __init__(self, spans: Spans, texts: Sequence[str], first: float, last: float) -> None:
         self._spans = spans
         begun = [start <= last for start in spans.starts]
         ended = [end > first for end in spans.ends]
         around = compress(range(len(spans)), map(and_, begun, ended))
         # Of two that begin at once the longer one is around the other.
-        self._order = sorted(around, key=lambda place: (spans.starts[place], -spans.ends[place]))
+        # Two of the same time are told apart by name: the order of a file says nothing.
+        self._order = sorted(
+            around,
+            key=lambda place: (spans.starts[place], -spans.ends[place], texts[spans.names[place]]),
+        )
         self._starts = [spans.starts[place] for place in self._order]
 
     def at(self, thread: int, time: float) -> int:

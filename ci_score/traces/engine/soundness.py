@@ -13,9 +13,9 @@ from itertools import accumulate, chain, compress, count, islice
 from typing import NamedTuple
 
 from ci_score.traces.engine.attribution import Attribution
-from ci_score.traces.engine.capture import Capture, Lane
-from ci_score.traces.engine.device_events import NONE, DeviceEvents
-from ci_score.traces.engine.host import KERNEL, Launches
+from ci_score.traces.engine.capture import Capture
+from ci_score.traces.engine.device_events import DeviceEvents
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.totals import MOST_BUSY, device_periods
 
 # Shares of all calls that start kernels, of all events of a device, and of those of one stream.
@@ -27,6 +27,8 @@ MOST_OVERLAPPED, LEAST_OVERLAPPED = 0.25, 4
 _HALF = 2
 # What a call that starts a kernel can take, in microseconds: a median.
 SHORTEST_CALL, LONGEST_CALL = 0.2, 500.0
+# The first launches of a program load what they launch.
+LEAST_TIMED = 8
 # So many events are enough to see how they overlap, or which of them are the same.
 _BLOCK, _BLOCKS = 32_768, 4
 _MOST_COMPARED, _FEW = 200_000, 20_000
@@ -46,12 +48,13 @@ class Doubts(NamedTuple):
 def doubts_of_calls(capture: Capture) -> Doubts:
     """What is wrong with the calls that start work; a cut file has a rule of its own for them."""
     calls = capture.launch_calls
-    if calls.ticks:
+    if len(calls.ticks) >= LEAST_TIMED:
         median = sorted(calls.ticks)[len(calls.ticks) // 2] / capture.ticks_per_us
         if not SHORTEST_CALL <= median <= LONGEST_CALL:
             return Doubts(
-                f"its calls that launch kernels take {median:.3g} us (median), and real ones"
-                f" {SHORTEST_CALL:g} to {LONGEST_CALL:g} us: the times are in another unit"
+                f"its calls that launch kernels take {median:.3g} us (median), and others take"
+                f" {SHORTEST_CALL:g} to {LONGEST_CALL:g} us: the times are in another unit, or each"
+                " call waits for its kernel (CUDA_LAUNCH_BLOCKING)"
             )
     if calls.repeated > MOST_REPEATED * calls.calls:
         return Doubts(
@@ -59,31 +62,23 @@ def doubts_of_calls(capture: Capture) -> Doubts:
             " another one: the file holds records twice, or those of several processes; give each"
             " rank's own file"
         )
-    if capture.is_cut or not calls.without_work:
-        return Doubts()
-    lost = (
-        f"{calls.without_work} of {_count(calls.kernels, 'call')} that launch kernels have no work"
-    )
+    return Doubts() if capture.is_cut else _doubts_of_lost(calls)
+
+
+def _doubts_of_lost(calls: LaunchCalls) -> Doubts:
+    notes = []
+    if calls.without_copy:
+        of_all = f"of {_count(calls.copies, 'call')} that copy"
+        notes = [f"{calls.without_copy} {of_all} have no copy on the device: it is not counted"]
+    if not calls.without_work:
+        return Doubts(notes=tuple(notes))
+    lost = f"{calls.without_work} of {_count(calls.kernels, 'launch')} have no work on the device"
     if calls.captured_graphs:
-        return Doubts(notes=(f"{lost}: graphs were captured, which run later",))
+        return Doubts(notes=(*notes, f"{lost}: graphs were captured, which run later"))
     if calls.without_work <= MOST_WITHOUT_WORK * calls.kernels:
-        return Doubts(notes=(f"{lost}: it is not counted",))
-    return Doubts(
-        f"{lost}: the profiler lost it, and the device's times are too short; profile fewer steps"
-        " at once"
-    )
-
-
-def launches_without_work(launches: Launches, lanes: Sequence[Lane]) -> tuple[int, int]:
-    """How many calls start kernels, and how many of those have no work on any device."""
-    worked = set(chain.from_iterable(lane.events.calls for lane in lanes)) - {NONE}
-    kinds = array("b", map(launches.kinds.__getitem__, worked))
-    kernels = _number_of(KERNEL, launches.kinds)
-    return kernels, kernels - _number_of(KERNEL, kinds)
-
-
-def _number_of(kind: int, kinds: array[int]) -> int:
-    return kinds.tobytes().count(bytes([kind]))
+        return Doubts(notes=(*notes, f"{lost}: it is not counted"))
+    reason = f"{lost}: the profiler lost it, and the device's times are too short; profile"
+    return Doubts(f"{reason} fewer steps at once", tuple(notes))
 
 
 # --- the device's events ------------------------------------------------------------------------
@@ -213,7 +208,8 @@ def _overlaps_by_stream(
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    plural = "es" if what.endswith("ch") else "s"
+    return f"{number} {what}" + ("" if number == 1 else plural)
 
 
 # --- the steps ----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 
@@ -49,7 +50,9 @@ _OF_A_COLLECTIVE = ("AicpuKernel", "AivKernel")
 # A collective is called by its group and its number in it: other numbers in another run.
 _NUMBERS_OF_A_COLLECTIVE = re.compile(r"__\d+(_\d+)*$")
 _NAMES_A_RANK = re.compile(r"(?i)rank[-_]?\d")
-_NO_RANGES = frozenset({"python_function", "enqueue", "dequeue"})
+# The call that puts an operator into the queue, as others launch a kernel.
+_ENQUEUE = "enqueue"
+_NO_RANGES = frozenset({"python_function", _ENQUEUE, "dequeue"})
 _DEVICE_OF_LABEL = re.compile(r"NPU (\d{1,4})")
 # The pid of a device's process: the host's, a kind, and in the last bits the device.
 _DEVICE_BITS = 31
@@ -194,6 +197,7 @@ class _Rows:
     )
     unread: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     hosts: set[int | str] = field(default_factory=set)
     has_collectives: bool = False
     broken: int = 0
@@ -208,6 +212,9 @@ def _rows_of(text: ProfilerJson, ranges: HostRanges) -> _Rows:
     for event in events:
         if event.ph == "M":
             processes.add(event)
+    places = {((event.pid, event.tid), _ticks(event.ts)) for event in events if event.ph == "X"}
+    into.launch_calls.kernels = len(launched_at)
+    into.launch_calls.without_work = len(launched_at.keys() - places)
     for event in events:
         if event.ph == "X":
             _add(into, processes, event, launched_at)
@@ -270,7 +277,7 @@ def _add(
     device = processes.device(event.pid)
     stream = into.streams.setdefault(thread, len(into.streams))
     launch = event.args.connection_id if event.args is not None else None
-    launch = launch if type(launch) is int and 0 <= launch < _FARTHEST else UNKNOWN
+    launch = launch if type(launch) is int and 0 < launch < _FARTHEST else UNKNOWN
     into.lanes[device].add(
         *(start, start + time),
         into.names.place(name, "comm" if process in _COLLECTIVES else None),
@@ -296,6 +303,8 @@ def _add_of_host(
     window: tuple[int, int],
 ) -> None:
     if process == _HOST:
+        if event.cat == _ENQUEUE:
+            into.launch_calls.ticks.append(window[1] - window[0])
         if event.cat not in _NO_RANGES:
             into.host[event.pid, event.tid].append((window[0], -window[1], event.name))
     elif process not in _DERIVED and processes.labels.get(event.pid, "").startswith("NPU"):
@@ -337,6 +346,7 @@ def _capture(rows: _Rows) -> Capture:
         facts=_facts,
         needs_device="no work of an NPU was recorded",
         unread=rows.unread,
+        launch_calls=rows.launch_calls,
         notes=notes,
         events=rows.events,
     )

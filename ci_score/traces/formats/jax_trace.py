@@ -24,6 +24,7 @@ from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.engine.steps import PROGRAMS_LINE, STEPS_LINE, Window
 from ci_score.traces.source import ProfileSource
@@ -87,6 +88,8 @@ class JaxPlanes:
     calls: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     host: Host = field(default_factory=Host)
     launched_at: dict[int, int] = field(default_factory=dict)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
+    called: list[Call] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     impossible: int = 0
@@ -128,6 +131,8 @@ class JaxPlanes:
         """An event of a thread of the host."""
         self.events += 1
         if correlation is not None:
+            if is_of_interest(name):
+                self._add_call(Call(*window, correlation, name))
             self.launched_at.setdefault(correlation, window[0])
         if step is not None:
             self.annotated.append((thread, name, window, step))
@@ -140,6 +145,12 @@ class JaxPlanes:
             operators.names.append(self._number(name))
             operators.threads.append(self._number(f"thread {thread}"))
             operators.sequences.append(-1)
+
+    def _add_call(self, call: Call) -> None:
+        self.launch_calls.calls += 1
+        self.launch_calls.repeated += call.number in self.launched_at
+        if len(self.called) < MOST_CALLS:
+            self.called.append(call)
 
     def _number(self, name: str) -> int:
         number = self._numbers.setdefault(name, len(self.names))
@@ -159,6 +170,7 @@ class JaxPlanes:
             self.ticks_per_ms,
             ranges=HostRanges(step_name),
             calls=self.calls,
+            launch_calls=self.launch_calls,
             facts=lambda lanes, _: self._facts(lanes),
             notes=self.notes,
             events=self.events,
@@ -171,6 +183,7 @@ class JaxPlanes:
             capture.lanes.append(lane)
             if not len(lane.events):
                 capture.unread.update({f"{name} {line}": n for line, n in device.unread.items()})
+        self.launch_calls.add(self.called, [lane.events for lane in capture.lanes])
         if not capture.busy_lanes():
             self.host.names = self.names
             capture.hosts[0] = self.host

@@ -15,13 +15,13 @@ from typing import Any
 
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.capture import Capture, Facts, Lane, LaunchCalls
+from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import KERNEL, MEMCPY
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import LaunchCalls
 from ci_score.traces.engine.profile import profile_of
-from ci_score.traces.engine.soundness import launches_without_work
 from ci_score.traces.formats.kineto_events import TICKS_PER_US, Trace
 from ci_score.traces.formats.kineto_ranges import read_trace
 from ci_score.traces.formats.kineto_text import NONE
@@ -110,15 +110,14 @@ def _launch_calls(trace: Trace, capture: Capture) -> LaunchCalls:
     """What the calls of the runtime tell of how sound the trace is."""
     numbers = trace.host.launches.correlations
     calls = len(numbers) - numbers.count(NONE) - numbers.count(0)
-    kernels, without = launches_without_work(capture.hosts[0].launches, capture.lanes)
-    return LaunchCalls(
-        kernels=kernels,
-        without_work=without,
+    found = LaunchCalls(
         calls=calls,
         repeated=calls - len(set(numbers) - {NONE, 0}),
         ticks=array("q", (int(time * TICKS_PER_US + 0.5) for time in trace.launch_times)),
         captured_graphs=trace.captured_graphs,
     )
+    found.count(capture.hosts[0].launches, [lane.events for lane in capture.lanes])
+    return found
 
 
 def _of_several_processes(trace: Trace) -> str | None:

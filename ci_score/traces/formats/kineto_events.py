@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import compress, islice
-from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -228,16 +227,21 @@ def _external_ids(group: _Columns) -> list[int]:
     return [args.old_external_id for args in group.args] if ids == [NONE] * len(ids) else ids
 
 
-def _whole(times: list[float], base: float = 0.0) -> list[int]:
+def _whole(times: list[float], base: float) -> list[int]:
     """Microseconds from the base on as whole nanoseconds."""
     return [int((time - base) * TICKS_PER_US + 0.5) for time in times]
 
 
+def _ends(starts: list[float], durations: list[float], base: float) -> list[int]:
+    """When spans end, rounded as the start of what begins then: the base is taken off first."""
+    spans = zip(starts, durations, strict=True)
+    return [int((start - base + lasts) * TICKS_PER_US + 0.5) for start, lasts in spans]
+
+
 def _add_device_work(trace: Trace, kind: int, group: _Columns) -> None:
     columns = trace.device
-    starts = _whole(group.starts, trace.base)
-    columns.starts.fromlist(starts)
-    columns.ends.fromlist(list(map(add, starts, _whole(group.durations))))
+    columns.starts.fromlist(_whole(group.starts, trace.base))
+    columns.ends.fromlist(_ends(group.starts, group.durations, trace.base))
     columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
     columns.kinds.extend(array("b", [kind]) * len(group.names))
     columns.streams.extend(_numbered(group.threads, trace.threads))
@@ -255,8 +259,10 @@ def _add_launches(trace: Trace, group: _Columns) -> None:
     kinds = {name: _started_by(name) for name in set(group.names)}
     started = list(map(kinds.__getitem__, group.names))
     columns.kinds.fromlist(started)
-    of_kernels = compress(group.durations, [kind == KERNEL for kind in started])
-    trace.launch_times.extend(islice(of_kernels, _CALLS_TIMED))
+    # A graph starts many kernels, and takes its time for it.
+    of_one = {name for name in kinds if "LaunchKernel" in name}
+    timed = compress(group.durations, map(of_one.__contains__, group.names))
+    trace.launch_times.extend(islice(timed, _CALLS_TIMED))
     if any("BeginCapture" in name for name in kinds):
         trace.captured_graphs = True
     if any(map(_keeps_waiting, kinds)):
@@ -278,8 +284,8 @@ def _add_waits(trace: Trace, group: _Columns) -> None:
     rows = zip(group.names, group.starts, group.durations, group.threads, strict=True)
     for name, start, duration, thread in rows:
         if kind := _keeps_waiting(name):
-            [begin], [lasts] = _whole([start], trace.base), _whole([duration])
-            end = begin + lasts
+            [begin] = _whole([start], trace.base)
+            [end] = _ends([start], [duration], trace.base)
             trace.host.waits.append(Wait(kind, begin, end, trace.threads[thread]))
 
 
@@ -306,22 +312,24 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
 
 
 def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:
-    starts = _whole(group.starts, trace.base)
-    columns.starts.fromlist(starts)
-    columns.ends.fromlist(list(map(add, starts, _whole(group.durations))))
+    columns.starts.fromlist(_whole(group.starts, trace.base))
+    columns.ends.fromlist(_ends(group.starts, group.durations, trace.base))
     columns.names.fromlist(list(map(trace.names.__getitem__, group.names)))
     columns.threads.extend(_numbered(group.threads, trace.threads))
 
 
 def _add_annotations(trace: Trace, group: list[Event]) -> None:
-    for event in filter(_is_possible, group):
+    possible = list(filter(_is_possible, group))
+    trace.impossible += len(group) - len(possible)
+    for event in possible:
         step = event.args.step_num
-        [begin], [lasts] = _whole([event.ts], trace.base), _whole([event.dur])
+        [begin] = _whole([event.ts], trace.base)
+        [end] = _ends([event.ts], [event.dur], trace.base)
         trace.annotations.append(
             Annotation(
                 event.name,
                 begin,
-                begin + lasts,
+                end,
                 trace.threads[event.tid],
                 None if step is None else str(step),
             )

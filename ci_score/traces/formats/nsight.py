@@ -26,6 +26,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
+from ci_score.traces.engine.launch_calls import Call, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.refusals import database_refusal
@@ -328,15 +329,21 @@ def _add_ranges(database: Database, capture: Capture) -> set[str]:
     are more of those than of kernels.
     """
     thread_names: set[str] = set()
+    backwards = 0
     for kind, start, end, thread, domain, text in _range_rows(database):
         if kind == _THREAD_NAME:
             thread_names.update([text] if len(thread_names) < MOST_THREAD_NAMES else [])
             continue
         with only_numbers(database):
+            if end < start:
+                backwards += 1
+                continue
             added = capture.ranges.add(thread >> 24, (thread, domain), text, start, end)
         if not added:
             capture.notes.append(f"only the first {MOST_RANGES} ranges were looked at")
             break
+    if backwards:
+        capture.notes.append(f"{backwards} ranges end before they begin; left out")
     return thread_names
 
 
@@ -352,7 +359,7 @@ def _range_rows(database: Database) -> Iterator[tuple[Any, ...]]:
     return database.rows(
         f"SELECT t.eventType, t.start, t.end, COALESCE({thread}, 0), COALESCE({domain}, 0),"  # noqa: S608 - our names
         f" substr({label}, 1, 200) AS label FROM {RANGES} t"
-        f" WHERE (t.eventType IN ({_PUSH_POP}, {_START_END}) AND t.end >= t.start"
+        f" WHERE (t.eventType IN ({_PUSH_POP}, {_START_END}) AND t.end IS NOT NULL"
         f" OR t.eventType = {_THREAD_NAME})"
         f" AND ({text} IS NULL OR NOT ({text} >= 'aten::' AND {text} < 'aten:;'))"
         " AND label IS NOT NULL AND instr(label, ', op_id = ') = 0 AND instr(label, ', seq = ') = 0"
@@ -376,9 +383,35 @@ def _capture(database: Database, step_name: re.Pattern[str] | None) -> Capture:
     for number, events in sorted(timelines.events.items()):
         gpu = GpuOfProcess.of(number)
         capture.lanes.append(Lane(str(gpu), gpu.process, events, gpu.device))
+    _count_calls(database, capture)
     thread_names = _add_ranges(database, capture)
     capture.facts = lambda lanes, chosen: _facts(database, lanes, chosen, thread_names)
     return capture
+
+
+def _count_calls(database: Database, capture: Capture) -> None:
+    """Looks at some of the calls of each process that start work."""
+    calls_named = database.has(RUNTIME, "start", "end", "correlationId", "nameId")
+    if not calls_named or not database.has(STRINGS, "id", "value"):
+        return
+    process = f"COALESCE({database.column(RUNTIME, 'globalTid')} >> 24, 0)"
+    query = (
+        f"SELECT {process}, t.start, t.end, t.correlationId, substr(s.value, 1, 200)"  # noqa: S608 - our names
+        f" FROM {RUNTIME} t JOIN {STRINGS} s ON s.id = t.nameId"
+        " WHERE t.rowid > ? AND t.rowid <= ? AND t.end IS NOT NULL AND t.correlationId IS NOT NULL"
+    )
+    calls: dict[int, list[Call]] = defaultdict(list)
+    with only_numbers(database):
+        for block in blocks_of(_count(database, RUNTIME)):
+            for number, *times, name in database.rows(query, *block):
+                if is_of_interest(str(name)):
+                    begin, end, launch = array("q", times)
+                    calls[number].append(Call(begin, end, launch, str(name)))
+    named = any(lane.process for lane in capture.lanes)
+    for number, found in calls.items():
+        own = [lane.events for lane in capture.lanes if not named or lane.process == number]
+        if own:
+            capture.launch_calls.add(found, own)
 
 
 def _facts(

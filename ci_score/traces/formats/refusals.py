@@ -65,16 +65,6 @@ def _no_file(_: bytes) -> bool:
     return False
 
 
-def _is_utf_16(head: bytes) -> bool:
-    """JSON with its mark, or of which each other byte is zero; logs in it are read."""
-    halves = head[:_UTF_16_SEEN:2], head[1:_UTF_16_SEEN:2]
-    zeros = sorted(half.count(0) for half in halves)
-    is_marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = head[:_UTF_16_SEEN].replace(b"\0", b"").strip(b"\xff\xfe \t\r\n")
-    is_wide = is_marked or zeros == [0, _UTF_16_SEEN // 2]
-    return is_wide and text.startswith((b"{", b"["))
-
-
 def _is_execution_trace(head: bytes) -> bool:
     return b'"nodes"' in head and {"schema", "nodes"} <= outer_keys(head)
 
@@ -93,11 +83,6 @@ REFUSALS = (
         _begins(b"version https://git-lfs.github.com/spec/"),
         "a Git LFS pointer, which stands for a file that was not fetched",
         "the file itself: `git lfs pull`, or `lfs: true` at actions/checkout",
-    ),
-    Refusal(
-        _is_utf_16,
-        "JSON in UTF-16, as PowerShell writes it",
-        "the same in UTF-8: iconv -f UTF-16 -t UTF-8, or Out-File -Encoding utf8",
     ),
     Refusal(_begins(_NSIGHT_REPORT), "an Nsight Systems report (.nsys-rep)", _NSIGHT_EXPORT),
     Refusal(
@@ -164,6 +149,8 @@ def is_nsight_report(source: ProfileSource) -> bool:
 
 def looks_like(head: bytes) -> str:
     """What a file of no format seems to be."""
+    if _is_utf_16(head):
+        return "text in UTF-16 (`iconv -f UTF-16 -t UTF-8` makes UTF-8 of it)"
     text = head.lstrip(b"\xef\xbb\xbf").lstrip()
     if text.startswith((b"{", b"[")):
         return "JSON of no profiler that is known"
@@ -172,6 +159,13 @@ def looks_like(head: bytes) -> str:
     if _is_protobuf(head):
         return "a protobuf of no profiler that is known (a Perfetto trace?)"
     return "text of no profiler that is known" if _is_text(head) else "bytes of no known format"
+
+
+def _is_utf_16(head: bytes) -> bool:
+    """Whether it has the mark of UTF-16, or is text of which each other byte is zero."""
+    halves = head[:_UTF_16_SEEN:2], head[1:_UTF_16_SEEN:2]
+    zeros = sorted(half.count(0) for half in halves)
+    return head.startswith((b"\xff\xfe", b"\xfe\xff")) or zeros == [0, _UTF_16_SEEN // 2]
 
 
 def _is_text(head: bytes) -> bool:

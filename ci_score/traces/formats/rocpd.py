@@ -24,6 +24,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import MOST_RANGES, HostRanges
+from ci_score.traces.engine.launch_calls import Call, LaunchCalls, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.formats.launcher import VARIABLES, place_in_job
 from ci_score.traces.formats.rocprof import COPIES, OTHER_COPY
@@ -154,6 +155,7 @@ class _Rows:
     agents: dict[tuple[int, int], str] = field(default_factory=dict)
     told: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     has_calls: bool = False
     left: int = 0
     owners: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -184,6 +186,8 @@ def _rows_of(database: Database, ranges: HostRanges) -> _Rows:
         _add_dispatches(into, process)
         _add_copies(into, process)
         _add_ranges(into, process)
+        own = [events for lane, events in into.lanes.items() if lane[0] == process.number]
+        into.launch_calls.add(list(_calls(process)), own)
         names = process.texts("info_agent", ("product_name", "name"), _agents_used(process))
         into.agents |= {(process.number, agent): name for agent, name in names.items()}
         into.told += _told(process)
@@ -283,12 +287,35 @@ def _query(into: _Rows, process: _Process, kind: str, columns: str) -> str:
     )
 
 
+def _calls(process: _Process) -> Iterator[Call]:
+    """Calls of HIP by their names."""
+    calls_named = process.has(_REGION, "start", "end", "event_id", "name_id")
+    stacks_known = process.has("event", "id", "stack_id") and process.has("string", "id", "string")
+    if not (calls_named and stacks_known):
+        return
+    regions = process.table(_REGION)
+    query = (
+        "SELECT t.start, t.end, e.stack_id, substr(s.string, 1, 200)"  # noqa: S608 - safe names
+        f" FROM {regions} t JOIN {process.table('event')} e ON e.id = t.event_id"
+        f" JOIN {process.table('string')} s ON s.id = t.name_id"
+        " WHERE t.rowid > ? AND t.rowid <= ? AND t.end IS NOT NULL AND e.stack_id <> 0"
+    )
+    count = next(process.database.rows(f"SELECT count(*) FROM {regions}"))[0]  # noqa: S608 - a safe name
+    with only_numbers(process.database):
+        for block in blocks_of(count):
+            for *times, name in process.database.rows(query, *block):
+                if is_of_interest(str(name)):
+                    begin, end, stack = array("q", times)
+                    yield Call(begin, end, stack, str(name))
+
+
 class _Extra(msgspec.Struct):
     message: str = ""
 
 
 def _add_ranges(into: _Rows, process: _Process) -> None:
     """The roctx ranges: a call of roctx with its message, or a range of that name."""
+    backwards = 0
     for start, end, pid, thread, name, extra in _range_rows(process):
         text = str(name or "")
         with suppress(*_NO_JSON):
@@ -297,10 +324,15 @@ def _add_ranges(into: _Rows, process: _Process) -> None:
             continue
         with only_numbers(process.database):
             array("q", (start, end, pid))
+            if end < start:
+                backwards += 1
+                continue
             added = into.ranges.add(into.owner(process.number, pid), thread, text, start, end)
         if not added:
             into.notes.append(f"only the first {MOST_RANGES} ranges were looked at")
             break
+    if backwards:
+        into.notes.append(f"{backwards} ranges end before they begin; left out")
 
 
 def _range_rows(process: _Process) -> Iterator[tuple[Any, ...]]:
@@ -321,7 +353,7 @@ def _range_rows(process: _Process) -> Iterator[tuple[Any, ...]]:
         f" FROM {process.table(_REGION)} t JOIN {process.table('event')} e ON e.id = t.event_id"
         f" JOIN {process.table(category)} c ON c.id = e.category_id"
         f" LEFT JOIN {process.table('string')} s ON s.id = t.name_id"
-        f" WHERE c.{label} LIKE '%marker%' AND t.end > t.start"
+        f" WHERE c.{label} LIKE '%marker%' AND t.end <> t.start"
     )
 
 
@@ -353,6 +385,7 @@ def _capture(rows: _Rows) -> Capture:
         facts=lambda lanes, _: _facts(rows, lanes),
         needs_device="no kernel was recorded: nothing ran on a GPU, or --kernel-trace was missing",
         notes=rows.notes,
+        launch_calls=rows.launch_calls,
     )
     for (number, pid, agent), events in sorted(rows.lanes.items()):
         label = f"agent {agent} of process {pid or number}"

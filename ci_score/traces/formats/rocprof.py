@@ -8,7 +8,7 @@ correlation id; whether the HIP calls and the roctx ranges are there depends on 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.launch_calls import Call, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 
@@ -191,8 +192,11 @@ def _capture(
     lanes = _Lanes(capture)
     for number, process in enumerate(processes):
         _add_process(lanes, number, process)
-        _add_ranges(capture.ranges, number, process)
+        _add_ranges(capture, number, process)
     capture.lanes = lanes.in_order()
+    for number, process in enumerate(processes):
+        own = [lane.events for lane in capture.lanes if lane.process == number]
+        capture.launch_calls.add(list(_calls(process)), own)
     if lanes.broken:
         notes.append(f"{lanes.broken} records without times; left out")
     if not any(process.buffer_records.hip_api for process in processes):
@@ -218,6 +222,19 @@ def _add_process(lanes: _Lanes, number: int, process: _Process) -> None:
         lanes.add((number, source if source in gpus else target), record, name, launches)
 
 
+def _calls(process: _Process) -> Iterator[Call]:
+    """Calls of HIP by their names."""
+    kinds = process.strings.buffer_records
+    records = process.buffer_records.hip_api
+    for first, last in blocks_of(len(records)):
+        for record in records[first:last]:
+            kind = record.kind if isinstance(record.kind, int) else -1
+            operations = kinds[kind].operations if 0 <= kind < len(kinds) else []
+            name, window = _named(record.operation, operations), record.window
+            if window is not None and is_of_interest(name):
+                yield Call(*window, record.correlation_id.internal, name)
+
+
 def _launches(process: _Process) -> dict[int, int]:
     """When the HIP call was made that a correlation id stands for."""
     return {
@@ -238,13 +255,17 @@ def _named(operation: int | str, operations: Sequence[str]) -> str:
     return operation.removeprefix("ROCPROFILER_")
 
 
-def _add_ranges(ranges: HostRanges, number: int, process: _Process) -> None:
+def _add_ranges(capture: Capture, number: int, process: _Process) -> None:
     """The roctx ranges; a mark has no duration and is none."""
     texts = {message.key: message.value for message in process.strings.marker_api}
+    backwards = 0
     for record in process.buffer_records.marker_api:
         text, window = texts.get(record.correlation_id.internal), record.window
         if text and window and window[1] > window[0]:
-            ranges.add(number, record.thread_id, text, *window)
+            capture.ranges.add(number, record.thread_id, text, *window)
+        backwards += bool(window and window[1] < window[0])
+    if backwards:
+        capture.notes.append(f"{backwards} ranges end before they begin; left out")
 
 
 def _facts(processes: Sequence[_Process], lanes: Sequence[Lane]) -> Facts:
