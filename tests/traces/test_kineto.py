@@ -446,6 +446,15 @@ def test_phases__backward_by_autograds_operators() -> None:
     assert "autograd" in profile.sources["phases"]
 
 
+def test_phases__that_nobody_annotated_are_beside_the_wall_coverage() -> None:
+    """Autograd tells of most of the step, the program's own ranges of little."""
+    own = annotation("Optimizer.step#SGD.step", 80, 20)
+    profile = read([step(1, 0, 100), node(40, 20, 1), own, *work(1, 10, 12, 20)])
+    assert profile.wall_coverage == pytest.approx(0.2)
+    assert any("it would be 80.0%" in note for note in profile.notes)
+    assert not any("it would be" in note for note in read(annotated_step()).notes)
+
+
 def test_phases__of_the_host_where_there_is_no_device() -> None:
     """Spans of the annotations, per step."""
     events = []

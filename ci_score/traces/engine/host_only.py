@@ -25,6 +25,7 @@ from ci_score.traces.engine.timeline import Interval, Windows, intersection, len
 from ci_score.traces.engine.totals import (
     MOST_OPS,
     coverage_fields,
+    coverage_note,
     host_period_fields,
     phases_of_means,
     place_rows,
@@ -56,6 +57,7 @@ def host_fields(
         capture.ranges, process, windows, steps.thread, host.operators.starts, autograd, windows
     )
     _add_phases(fields, phases, windows, per_ms)
+    notes += coverage_note(steps, phases)
     covered = coverage_fields(fields, steps, phases)
     sources |= covered.pop("sources", {})
     fields |= covered

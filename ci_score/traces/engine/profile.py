@@ -41,6 +41,7 @@ from ci_score.traces.engine.tokens import token_fields
 from ci_score.traces.engine.totals import (
     capture_fields,
     coverage_fields,
+    coverage_note,
     host_period_fields,
     layer_rows,
     only_transfers_or_rest,
@@ -464,6 +465,7 @@ class _Device:
             self.notes.append(f"{why}: the kernels of a step are one, 'unannotated'")
         if not steps.host_times:
             return
+        self.notes += coverage_note(steps, phases)
         whole = union(steps.windows)
         per_step = 1 / self.capture.ticks_per_ms / len(steps.windows)
         spent = {
@@ -560,7 +562,7 @@ def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
         which = "the busiest of those whose steps are known"
     others = len(found) - len(comparable)
     if others:
-        which += f"; {others} more do other work, whose times are not compared with these"
+        which += f"; not compared: {others} with other work"
     return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {which}"]
 
 

@@ -107,6 +107,19 @@ def coverage_fields(fields: Mapping[str, Any], steps: Steps, phases: Phases) -> 
     return {"wall_coverage": min(busy / average, 1.0), "sources": sources}
 
 
+def coverage_note(steps: Steps, phases: Phases) -> list[str]:
+    """What the coverage leaves out: phases that autograd's operators tell are no annotations."""
+    whole = union(steps.windows)
+    told, annotated = (
+        length(intersection(union(spans), whole)) for spans in (phases.windows, phases.annotated)
+    )
+    if not steps.host_times or not annotated or told <= annotated:
+        return []
+    share = f"{told / length(whole):.1%}"
+    own = "the wall coverage counts the program's own ranges alone"
+    return [f"{own}: with the phases that autograd's operators tell it would be {share}"]
+
+
 def host_period_fields(steps: Steps, ticks_per_ms: float) -> tuple[Fields, str]:
     """The step by the host's clock: from the start of each to that of the one right after it."""
     count = len(steps.windows)
