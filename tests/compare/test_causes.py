@@ -431,6 +431,7 @@ def test_idle__beside_other_work_does_not_say_that_the_work_is_the_same() -> Non
     base = side(idle=5.0)
     assert "as long as before" in sentence(side({GEMM: ("gemm", 10, 82.0)}, idle=25.0), base)
     assert "as long as before" not in sentence(side({GEMM: ("gemm", 10, 83.0)}, idle=60.0), base)
+    assert "as long as before" not in sentence(side(exposed=4.0, idle=60.0), base)
 
 
 @pytest.mark.parametrize(
