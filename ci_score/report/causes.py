@@ -9,7 +9,7 @@ from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
-from ci_score.report.kernel_names import op_names, short_name
+from ci_score.report.kernel_names import is_hollow, op_names, short_name
 from ci_score.report.name_words import LONGEST_NAME
 
 _KINDS = {
@@ -174,7 +174,7 @@ def _one_kind(
     head_count: float | None,
     **place: Any,
 ) -> str:
-    of_name = f" ({_quoted(name)})" if name else ""
+    of_name = f" ({_quoted(name)})" if name and not is_hollow(name) else ""
     words = f"{_kind(kind)} kernels{of_name} take {_times(base_ms, head_ms)}"
     if base_count is not None and head_count is not None:
         if counts_agree(base_count, head_count):

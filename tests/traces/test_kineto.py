@@ -448,6 +448,7 @@ def test_phases__of_the_host_where_there_is_no_device() -> None:
     profile = read(events, deviceProperties=[])
     assert phases(profile) == {"forward": 0.03}
     assert profile.sources["steps"] == "ProfilerStep#"
+    assert ms(profile.wall_coverage) == 0.3
     assert (profile.steps, ms(profile.avg_step_ms)) == (2, 0.1)
     assert profile.device_busy_ms is None
     assert any("no kernels" in note for note in profile.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ci_score.traces.engine.attribution import OpPlaceKey, by_name
@@ -20,7 +21,7 @@ from ci_score.traces.engine.layers import (
     spans_of_codes,
 )
 from ci_score.traces.engine.phases import REST, Phases, phases_of
-from ci_score.traces.engine.steps import Steps
+from ci_score.traces.engine.steps import Steps, Window
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, union
 from ci_score.traces.engine.totals import (
     MOST_OPS,
@@ -45,7 +46,7 @@ def host_fields(
     steps, left_out = steps.limited()
     notes += left_out
     fields, source = host_period_fields(steps, per_ms)
-    windows: Sequence[Interval] = [window for _, window in steps.periods] or steps.windows
+    windows: Sequence[Window] = [window for _, window in steps.periods] or steps.windows
     sources = {"avg_step_ms": source, "steps": steps.evidence}
     fields |= {"steps": len(steps.windows), "sources": sources}
     fields["capture"] = {"kernels": 0.0, "host_step_ms": fields["avg_step_ms"]}
@@ -55,7 +56,7 @@ def host_fields(
         capture.ranges, process, windows, steps.thread, host.operators.starts, autograd, windows
     )
     _add_phases(fields, phases, windows, per_ms)
-    covered = coverage_fields(fields, steps, phases)
+    covered = coverage_fields(fields, replace(steps, windows=windows, follows=()), phases)
     sources |= covered.pop("sources", {})
     fields |= covered
     layers = module_layers(host, windows, host_time_within)

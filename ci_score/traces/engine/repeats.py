@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from ci_score.traces.engine.device_events import COMPUTE, DeviceEvents, Names
-from ci_score.traces.engine.layers import forward_code
+from ci_score.traces.engine.layers import MOST_LAYERS, forward_code
 from ci_score.traces.engine.steps import MOST_STEPS, Steps
 from ci_score.traces.engine.timeline import Windows
 
@@ -266,7 +266,7 @@ def repeated_layers(
 def _in_a_row(names: Sequence[int]) -> list[tuple[int, int]]:
     units = repeated_units(names)
     follow = all(end == begin for (_, end), (begin, _) in pairwise(units))
-    return units if follow and len(units) >= _LEAST_REPEATS else []
+    return units if follow and _LEAST_REPEATS <= len(units) <= MOST_LAYERS else []
 
 
 def _hold_most(

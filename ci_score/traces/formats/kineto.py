@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
@@ -36,6 +37,8 @@ _DATA_PARALLEL_GROUP = re.compile(
     r"(^|[^a-z])(dp|ddp|fsdp|data_?parallel)([^a-z]|$)", re.IGNORECASE
 )
 _MOST_RANKS = 10**6
+# Each is a timeline of its own, for all of which the host is looked at.
+MOST_DEVICES = 32
 _AT_ONCE = 65_536
 _MOST_SHOWN = 4
 
@@ -78,6 +81,12 @@ def recognises(head: bytes) -> bool:
 def read(source: ProfileSource) -> Profile:
     """The profile of a trace; of one that measured nothing it says why in `unusable`."""
     trace = read_trace(source)
+    if len(trace.devices) > MOST_DEVICES:
+        raise BadInputError(
+            source.name,
+            found=f"the work of {len(trace.devices)} devices",
+            expected=f"a trace of one machine, with at most {MOST_DEVICES}",
+        )
     with overflow_is_bad_input(source.name):
         return profile_of(_capture(trace, source.step_name))
 
@@ -154,7 +163,7 @@ def _facts(trace: Trace, lanes: Sequence[Lane]) -> Facts:
     notes: list[str] = []
     job = _mapping(trace.metadata.get("distributedInfo"))
     rank, world = _number(job.get("rank")), _world(trace.metadata)
-    if rank is not None and rank >= 0:
+    if rank is not None and 0 <= rank < _MOST_RANKS:
         _tell(facts, "rank", rank, "distributedInfo")
     if world is not None:
         _tell(facts, "world_size", world, "distributedInfo")
