@@ -52,7 +52,11 @@ def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
         ("  exposed", _ms(profile.exposed_communication_ms), "exposed_communication_ms"),
         ("Kernels a step", _number(profile.device_kernels_per_step), "device_kernels_per_step"),
         ("Launches a step", _number(profile.kernel_launches_per_step), "kernel_launches_per_step"),
-        ("Layers", str(len(profile.per_layer)) if profile.per_layer else None, "per_layer"),
+        (
+            "Repeats" if profile.layers_are == "repeats" else "Layers",
+            _number(len(profile.per_layer) or None),
+            "per_layer",
+        ),
         ("Accelerator", profile.accelerator, "accelerator"),
         ("Devices", _number(profile.accelerator_count), "accelerator_count"),
         (

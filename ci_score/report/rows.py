@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Contribution, Explanation, OpChange, Part
+from ci_score.model.explanation import Contribution, Explanation, LayersAre, OpChange, Part
 from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of, time_change
 from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
@@ -127,6 +127,17 @@ def changed_ops(explanation: Explanation) -> list[OpChange]:
 def place_label(place: Contribution) -> str:
     """The name of a phase, an op or a layer whose time changed."""
     return op_label(place.name) if place.kind == "op" else place.name
+
+
+def layer_word(are: LayersAre) -> str:
+    """What a layer of the table is called; kernels that repeat may be something else."""
+    return "repeat" if are.kind == "repeats" else "layer"
+
+
+def layers_title(are: LayersAre) -> str:
+    """`Layers (97 % of kernel time)`, or how much of it a sequence that repeats takes."""
+    title = f"{layer_word(are).capitalize()}s"
+    return title if are.share is None else f"{title} ({100 * are.share:.0f} % of kernel time)"
 
 
 def origin_of(case: Judged, op: str) -> OpOrigin | None:

@@ -279,8 +279,8 @@ class Layers:
     summary: str
 
 
-def layer_bars(card: Scorecard) -> Layers | None:
-    """The figure of the layers; None if no layer was measured."""
+def layer_bars(card: Scorecard, word: str = "layer") -> Layers | None:
+    """The figure of the layers, each called by this word; None if no layer was measured."""
     layers = card.per_layer_summary
     most_forward = max((layer.fwd_ms for layer in layers), default=0.0)
     most_backward = max((layer.bwd_ms for layer in layers), default=0.0)
@@ -298,7 +298,7 @@ def layer_bars(card: Scorecard) -> Layers | None:
         backward.append(f"M{start} {axis}v{down}h{width}v-{down}z")
     slowest = max(layers, key=lambda layer: layer.fwd_ms + layer.bwd_ms)
     between = max(len(layers) // 8, 1)
-    counted = f"{len(layers)} layers" if len(layers) > 1 else "One layer"
+    counted = f"{len(layers)} {word}s" if len(layers) > 1 else f"One {word}"
     return Layers(
         "".join(forward),
         "".join(backward),
@@ -308,7 +308,7 @@ def layer_bars(card: Scorecard) -> Layers | None:
             for place in range(0, len(layers), between)
         ),
         f"{counted}. Forward takes up to {milliseconds(most_forward)}, backward up"
-        f" to {milliseconds(most_backward)}; the slowest is layer {slowest.layer} with"
+        f" to {milliseconds(most_backward)}; the slowest is {word} {slowest.layer} with"
         f" {milliseconds(slowest.fwd_ms + slowest.bwd_ms)}.",
     )
 

@@ -144,7 +144,7 @@ def _view(
         ],
         ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
         ops_in_all=len(ops) + case.ops_left_out,
-        layer_bars=figures.layer_bars(case.scorecard)
+        layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,
         layers=allowance.take(
