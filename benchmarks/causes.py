@@ -9,7 +9,6 @@ take part, and real ones where the folder `../shared` (or CI_SCORE_SHARED) is th
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.planting import Plant, Scene, Truth
 from benchmarks.plants import KINDS, NEW_NAME
+from benchmarks.repeated import SAMPLES
 from benchmarks.tape import Edit, Tape, opened, with_jitter
 from benchmarks.traces import write_trace
 from ci_score.compare import Workload, compared, measured_case
@@ -35,14 +35,14 @@ SHARES, SHORT_SHARES = (0.05, 0.15, 0.5), (0.15,)
 # Planted works take a little more or less time, too.
 JITTER = 0.01
 NOISE = (0.01, 0.02, 0.03)
-# A plant that lengthens the step by less of what was planned is not in it; and a change that no
-# default limit warns of is told of nobody.
+# Which share of what was planned has to show in the step, else the plant does not count; and the
+# least change of which a cause is reported.
 VISIBLE, LEAST_TOLD = 0.7, 0.03
 LEAST_NAMED = 0.95
 MARK = "ci_score_planted"
 CONTROL, RANK = "controls", "one rank slower"
-# Real traces with steps or kernels enough; the ranks of one job.
-SAMPLES = (
+# Real traces with enough steps or kernels; the ranks of one job.
+REAL = (
     "a100_ddp_resnet_3step.json.gz",
     "a100_dlrm_rank3of8_6step.json.gz",
     "h100_bert_small_inference.json.gz",
@@ -226,12 +226,6 @@ def _waiting(tape: Tape) -> Tape:
     return Tape(tape.text())
 
 
-def samples() -> Path | None:
-    """The folder of real traces."""
-    folder = Path(os.environ.get("CI_SCORE_SHARED", "../shared")) / "samples" / "kineto"
-    return folder if folder.is_dir() else None
-
-
 def all_trials(options: argparse.Namespace, folder: Path) -> Iterator[Trial]:
     """Everything that is to be tried."""
     shares = SHORT_SHARES if options.short else SHARES
@@ -241,13 +235,12 @@ def all_trials(options: argparse.Namespace, folder: Path) -> Iterator[Trial]:
     is_rank = options.only in RANK
     if is_rank:
         yield from rank_trials(own_ranks(folder), shares)
-    real = samples()
-    if real is None or options.short:
+    if options.short or not SAMPLES.is_dir():
         return
-    for name in SAMPLES:
-        yield from trials_of(name.partition(".")[0], opened(real / name), shares, kinds)
+    for name in REAL:
+        yield from trials_of(name.partition(".")[0], opened(SAMPLES / name), shares, kinds)
     if is_rank:
-        yield from rank_trials([(name, opened(real / name)) for name in RANKS], shares)
+        yield from rank_trials([(name, opened(SAMPLES / name)) for name in RANKS], shares)
 
 
 def show(trials: Iterable[Trial], *, verbose: bool) -> bool:

@@ -10,7 +10,6 @@ wrapper that runs any work, or a namespace. Both are shares of kernel time.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections import Counter
@@ -18,12 +17,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean
 
+from benchmarks.repeated import SAMPLES as KINETO_SAMPLES
 from ci_score.errors import BadInputError
 from ci_score.report.kernel_names import short_name
 from ci_score.report.tables import table
 from ci_score.traces import ProfileSource, read_profile
 
-SAMPLES = Path(os.environ.get("CI_SCORE_SHARED", "../shared")) / "samples"
+SAMPLES = KINETO_SAMPLES.parent
 _NO_KERNELS = frozenset({"memcpy", "memset"})
 _WRAPPER = re.compile(
     r"(Kernel2?|kernel2?|device_kernel|\w*elementwise_kernel\w*|(segmented_)?reduce_kernel|globalKernel"
@@ -45,6 +45,8 @@ def kernels_of(path: Path) -> dict[str, float]:
     try:
         profile = read_profile(ProfileSource(path.name, path=path))
     except BadInputError:
+        return {}
+    if not profile.device_kernels_per_step:
         return {}
     kinds = profile.op_kinds
     return {

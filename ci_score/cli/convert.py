@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -72,27 +73,22 @@ def command(
     zstd. `ci-score formats` lists the formats. A report of Nsight Systems (.nsys-rep) is exported
     by `nsys` where that is on PATH. From a damaged file everything that is intact is used, and the
     notes say what is missing. If nothing can be read, the error says where, and the exit code is
-    2. If what was read is not usable, as of a run that crashed, it is printed, and the exit code
-    is 3.
+    2. What is not usable, as of a run that crashed, is printed, and the exit code is 3.
 
     \b
     Examples:
       ci-score convert trace.json.gz
-      ci-score convert capture.sqlite --json
       ci-score convert rank*.json.gz --json -o profile.json
       ci-score convert trace.json --step-name "my_loop"
       ci-score convert huge.json.gz --unpacked-limit 32
       ci-score convert traces/ --dask tcp://scheduler:8786 --json
     """
-    limit = int(unpacked_limit * GIB)
     given = [
-        replace(source, unpacked_limit=limit, step_name=step_name)
-        for file in files
-        for source in _sources(file)
+        replace(source, unpacked_limit=int(unpacked_limit * GIB), step_name=step_name)
+        for source in chain.from_iterable(map(_sources, files))
     ]
     named = frozenset(file for file in files if not Path(file).is_dir())
-    # Progress first: it is a thread, and processes start differently where there are threads.
-    with (
+    with (  # Progress first: it is a thread, and processes start differently beside threads.
         exported(given) as sources,
         progress("reading", len(sources), quiet=as_json) as done,
         _pool(sources, jobs, scheduler) as pool,

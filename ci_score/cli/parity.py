@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ from ci_score.cli import options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
 from ci_score.files.disk import STANDARD_INPUT
 from ci_score.files.strict_json import dump
-from ci_score.model.scorecard import ParityProfile
 from ci_score.reference import ParitySide, compute_parity
 from ci_score.report import render_parity
 from ci_score.run import read_side
@@ -20,8 +21,9 @@ from ci_score.run import read_side
 @click.command("parity")
 @click.argument("ours", type=click.Path(allow_dash=True))
 @click.argument("theirs", type=click.Path(allow_dash=True))
+@options.step_name_option
 @options.output_options
-def command(ours: str, theirs: str, **chosen: Any) -> int:
+def command(ours: str, theirs: str, step_name: re.Pattern[str] | None, **chosen: Any) -> int:
     """Compare OURS with THEIRS, op by op.
 
     Each is a profile in any format (see `ci-score formats`), or JSON with runtime,
@@ -41,17 +43,17 @@ def command(ours: str, theirs: str, **chosen: Any) -> int:
     output = options.output_of(chosen)
     # Files of the same name, as main/trace.json and pr/trace.json, are called ours and theirs.
     alike = _name(ours) == _name(theirs)
-    sides = _side(ours, "ours", alike=alike), _side(theirs, "theirs", alike=alike)
+    sides = [
+        read_side(
+            replace(options.source_of(file), step_name=step_name),
+            role if alike or file == STANDARD_INPUT else _name(file),
+        )
+        for file, role in ((ours, "ours"), (theirs, "theirs"))
+    ]
     parity = compute_parity(*sides)
     output.write(dump(parity) if output.as_json else render_parity(parity, output.style))
     unusable = any(isinstance(side, ParitySide) and side.unusable for side in sides)
     return EXIT_UNJUDGED if unusable else EXIT_OK
-
-
-def _side(file: str, role: str, *, alike: bool) -> ParityProfile:
-    return read_side(
-        options.source_of(file), role if alike or file == STANDARD_INPUT else _name(file)
-    )
 
 
 def _name(file: str) -> str:

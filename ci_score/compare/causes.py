@@ -30,10 +30,10 @@ from ci_score.model.record import Measured
 
 Rule = Callable[[Scene], Cause | None]
 
-# Whatever grew most: what is no matter of the step's parts.
+# Tried first, whichever part grew most.
 _OF_THE_STEP: tuple[Rule, ...] = (other_causes.one_rank, other_causes.one_slow_step)
 _OF_PHASES: tuple[Rule, ...] = (compute_causes.one_op, other_causes.phase_grew)
-# What the host does in these times is told by its ranges; the other kinds are causes themselves.
+# A range may name what the host did in these; the other kinds of idle time are causes themselves.
 _HOST_SIDE: tuple[Rule, ...] = (other_causes.host_range, other_causes.idle)
 _OF_PARTS: dict[str, tuple[Rule, ...]] = {
     COMPUTE: (

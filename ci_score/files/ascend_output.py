@@ -1,4 +1,4 @@
-"""What torch_npu's profiler leaves in a folder: what it read off, beside much that it read it from.
+"""What torch_npu's profiler leaves in a folder: its results, and the raw data of them.
 
 Each rank has a folder `…_ascend_pt` (MindSpore's `…_ascend_ms`), and in it
 `ASCEND_PROFILER_OUTPUT` with the trace, its table of steps, and tables that tell less.

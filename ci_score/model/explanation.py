@@ -23,7 +23,7 @@ IDLE_WORDS = {
     "launching": "idle, waiting for launches",
 }
 REST = "the rest"
-# A cause that explains less of a change is not its cause; a smaller change of a step is none.
+# How much of a change a cause has to explain; and how much a step has to change at all.
 LEAST_EXPLAINED, LEAST_SHARE_OF_STEP = 0.5, 0.01
 DEVICE_PARTS = frozenset({COMPUTE, COMMUNICATION, COPIES, IDLE, IDLE_OTHER, *IDLE_WORDS.values()})
 

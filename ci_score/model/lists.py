@@ -19,5 +19,6 @@ def some_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """`1 commit`, `3 commits`"""
-    return f"{count} {word}{'s' if count != 1 else ''}"
+    """`1 commit`, `3 commits`, `2 launches`"""
+    ending = "es" if word.endswith("ch") else "s"
+    return f"{count} {word}{'' if count == 1 else ending}"

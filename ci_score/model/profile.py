@@ -135,14 +135,14 @@ class Profile(Value):
     # In the order in which a step first runs them: a renamed op is recognised by its neighbours.
     op_counts: dict[str, NotNegative] = {}
     op_kinds: dict[str, str] = {}
-    # Every op by phase and layer, with its launches and time: the largest first.
+    # The largest 256 ops by phase and layer, with launches and time: the largest place first.
     op_places: Annotated[tuple[OpPlace, ...], Lax] = ()
     op_origins: dict[str, OpOrigin] = {}
-    # Compute of each tenth of a step's kernels in the order of their launch; ten times, or none.
+    # Compute of each tenth of a step's kernels, in the order of their launch: ten values, or none.
     compute_tenths_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
     # Why the device was idle, as far as the host's part of a trace shows it: cause -> ms per step.
     idle_causes: dict[str, Milliseconds] = {}
-    # The same by the name of the host's range that fills a gap; not all idle time has one.
+    # Idle time by the name of the host's range or operator that fills a gap; few gaps have one.
     idle_ranges: dict[str, Milliseconds] = {}
     # What `per_layer` lists: modules of a class, or a sequence of kernels that repeats; and its
     # share of all kernel time.

@@ -9,7 +9,7 @@ from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
-from ci_score.report.kernel_names import op_names, short_name
+from ci_score.report.kernel_names import is_hollow, op_names, short_name
 from ci_score.report.name_words import LONGEST_NAME
 
 _KINDS = {
@@ -174,7 +174,7 @@ def _one_kind(
     head_count: float | None,
     **place: Any,
 ) -> str:
-    of_name = f" ({_quoted(name)})" if name else ""
+    of_name = f" ({_quoted(name)})" if name and not is_hollow(name) else ""
     words = f"{_kind(kind)} kernels{of_name} take {_times(base_ms, head_ms)}"
     if base_count is not None and head_count is not None:
         if counts_agree(base_count, head_count):
@@ -251,36 +251,24 @@ def _all_kernels_less(share: float) -> str:
 # --- the other parts of a step --------------------------------------------------------------------
 
 
-def _communication(
-    base_ms: float | None,
-    head_ms: float | None,
-    exposed_base_ms: float,
-    exposed_head_ms: float,
-    base_count: float | None,
-    head_count: float | None,
-) -> str:
-    exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
-    if base_ms is None or head_ms is None:
-        return f"communication: {exposed}"
-    words = f"communication takes {_times(base_ms, head_ms)}"
-    if head_count and base_count and head_count != base_count:
-        words += f", launches {_count(base_count)} → {_count(head_count)}"
-    else:
-        words += " at as many launches: slower links, or a rank that the others wait for"
-    return f"{words}; {exposed}"
+def _communication(at_as_many_launches: str) -> Callable[..., str]:
+    def words(
+        base_ms: float | None,
+        head_ms: float | None,
+        exposed_base_ms: float,
+        exposed_head_ms: float,
+        base_count: float | None,
+        head_count: float | None,
+    ) -> str:
+        exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
+        if base_ms is None or head_ms is None:
+            return f"communication: {exposed}"
+        takes = f"communication takes {_times(base_ms, head_ms)}"
+        if not head_count or not base_count or head_count == base_count:
+            return f"{takes}{at_as_many_launches}; {exposed}"
+        return f"{takes}, launches {_count(base_count)} → {_count(head_count)}; {exposed}"
 
-
-def _less_communication(
-    base_ms: float | None, head_ms: float | None, exposed_base_ms: float, exposed_head_ms: float,
-    base_count: float | None, head_count: float | None,
-) -> str:  # fmt: skip
-    exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
-    if base_ms is None or head_ms is None:
-        return f"communication: {exposed}"
-    words = f"communication takes {_times(base_ms, head_ms)}"
-    if head_count and base_count and head_count != base_count:
-        words += f", launches {_count(base_count)} → {_count(head_count)}"
-    return f"{words}; {exposed}"
+    return words
 
 
 def _overlaps(more_or_less: str) -> Callable[..., str]:
@@ -371,7 +359,9 @@ CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.EVERY_KERNEL: _every_kernel,
     Why.LAYERS_GREW: _layers,
     Why.COMPUTE_GREW: lambda **place: f"compute grew{_place(**place)}",
-    Why.COMMUNICATION_GREW: _communication,
+    Why.COMMUNICATION_GREW: _communication(
+        " at as many launches: slower links, or a rank that the others wait for"
+    ),
     Why.OVERLAPS_LESS: _overlaps("less"),
     Why.COPIES_GREW: _copies,
     Why.IDLE_GREW: _idle,
@@ -390,7 +380,7 @@ GAINS: dict[Why, str | Callable[..., str]] = {
     Why.EVERY_KERNEL: _every_kernel_less,
     Why.LOST_FUSION: _fused,
     Why.COMPUTE_GREW: lambda **place: f"compute takes less time{_place(**place)}",
-    Why.COMMUNICATION_GREW: _less_communication,
+    Why.COMMUNICATION_GREW: _communication(""),
     Why.OVERLAPS_LESS: _overlaps("more"),
     Why.IDLE_GREW: _less_idle,
     Why.HOST_RANGE: _host_range_less,

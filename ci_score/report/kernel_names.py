@@ -103,6 +103,13 @@ def _short(name: str) -> str:
     return short if is_balanced(short) else shortened_text(short)
 
 
+def is_hollow(name: str) -> bool:
+    """Whether a bare name is that of a wrapper, and says nothing of the work."""
+    return _HOLLOW.fullmatch(name) is not None or name.endswith(
+        ("elementwise_kernel", "reduce_kernel")
+    )
+
+
 def op_names(name: str, origin: Sequence[str] = ()) -> tuple[str, ...]:
     """The short name behind the module and the operator that alone launch the kernel, if known."""
     return (*(shortened_text(outer) for outer in origin), short_name(name))

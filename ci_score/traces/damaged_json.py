@@ -8,11 +8,13 @@ after its last whole record. Decoding into types is fast; mending is slow, and o
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from contextlib import suppress
+from typing import Generic, TypeVar
 
 import msgspec
 
 from ci_score.errors import BadInputError
+from ci_score.model.lists import plural
 from ci_score.traces.source import ProfileSource
 
 T = TypeVar("T")
@@ -40,6 +42,10 @@ class WrongTypeError(BadInputError):
     """It is JSON, but something else stands where records, numbers or names belong."""
 
 
+class _ChromeTrace(msgspec.Struct, Generic[T]):
+    events: list[T] = msgspec.field(name="traceEvents", default_factory=list)
+
+
 class ProfilerJson:
     """The text of a file, and after decoding what has to be said of it."""
 
@@ -57,10 +63,26 @@ class ProfilerJson:
                 expected=f"{expected} with fewer steps in it",
             )
 
-    @property
-    def is_list(self) -> bool:
-        """Whether it is a bare list."""
-        return self._data[:256].lstrip().startswith(b"[")
+    def events(self, kind: type[T], *, strict: bool = True) -> list[T]:
+        """The events of a Chrome trace, without those in which a field has a wrong type."""
+        try:
+            return self._events(kind, strict=strict)
+        except WrongTypeError:
+            pass
+        raw, decoder = self._events(msgspec.Raw), msgspec.json.Decoder(kind, strict=strict)
+        events: list[T] = []
+        for text in raw:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                events.append(decoder.decode(text))
+        if len(events) < len(raw):
+            dropped = plural(len(raw) - len(events), "event")
+            self.notes.append(f"dropped {dropped} in which a field has a wrong type")
+        return events
+
+    def _events(self, kind: type[T], *, strict: bool = True) -> list[T]:
+        if self._data[:256].lstrip().startswith(b"["):
+            return self.decode(list[kind], strict=strict)  # type: ignore[valid-type]
+        return self.decode(_ChromeTrace[kind], strict=strict).events  # type: ignore[valid-type]
 
     def decode(self, kind: type[T], *, strict: bool = True) -> T:
         """The value as `kind`, of a text that is mended where it must be."""
@@ -85,7 +107,7 @@ class ProfilerJson:
         if places:
             self.notes.append(
                 f"mended {places} places in which it was no JSON (line breaks, backslashes, bytes"
-                " that are no text, numbers that are none)"
+                " that are not text, values that are not numbers)"
             )
         closed = None if text != self._data else up_to_the_last_whole_record(text)
         if closed is not None:

@@ -55,8 +55,8 @@ def profile_of(
 ) -> Profile:
     """One profile of the files of a case.
 
-    A profile that cannot be read is the problem of all. What is none and only lies in the same
-    folder is left out and noted; a file that the user has `named` is none of these.
+    One profile that cannot be read fails the case. A file that is not a profile and only lies in
+    the same folder is left out, with a note; not so a file that the user has `named`.
     """
     profiles: list[tuple[str, Profile]] = []
     strays: list[Problem] = []

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ci_score.errors import BadInputError, NoSuchFileError, WrongUseError
 from ci_score.traces.packing import (
@@ -20,6 +21,9 @@ from ci_score.traces.packing import (
     is_packed,
     unpacked,
 )
+
+# How `re` itself reads an expression.
+_parser: Any = import_module("re._parser")
 
 HEAD_BYTES = 64 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -42,6 +46,9 @@ class CutShortError(BadInputError):
 
 # The names of ranges are short, and so may be what is looked for in them.
 LONGEST_STEP_NAME = 200
+# How many ways there may be to match a name of so many characters: a trace's names are a
+# stranger's, and `(a+)+b` would be tried on them until the job ends.
+_LONGEST_SEARCHED, _MOST_WAYS = 200, 2e10
 
 
 def step_pattern(text: str) -> re.Pattern[str] | None:
@@ -51,12 +58,38 @@ def step_pattern(text: str) -> re.Pattern[str] | None:
     try:
         if len(text) > LONGEST_STEP_NAME:
             raise re.error(f"more than {LONGEST_STEP_NAME} characters")
-        return re.compile(text)
+        pattern = re.compile(text)
+        if _ways(_parser.parse(text)) * _LONGEST_SEARCHED > _MOST_WAYS:
+            raise re.error("too many repeats, or one within another: names may take forever")
+        return pattern
     except (re.error, RecursionError, OverflowError) as error:
         raise WrongUseError(
             f"step-name: {text[:80]!r} is not a regular expression ({error}); write one that is"
             " found in the names of your steps, such as `my_step`"
         ) from None
+
+
+def _ways(tree: Any) -> float:
+    """In how many ways a parsed expression can match, roughly and at most."""
+    if isinstance(tree, tuple | list) or type(tree) is _parser.SubPattern:
+        ways = 1.0
+        for part in tree:
+            ways = min(ways * _ways_of_part(part), 2 * _MOST_WAYS)
+        return ways
+    return 1.0
+
+
+def _ways_of_part(part: Any) -> float:
+    if not (isinstance(part, tuple) and len(part) == 2):
+        return _ways(part)
+    kind, value = str(part[0]), part[1]
+    if kind == "BRANCH":
+        return sum(map(_ways, value[1]))
+    if not kind.endswith("_REPEAT"):
+        return 1.0 if kind == "IN" else _ways(value)
+    least, most, inner = value
+    lengths = min(int(most), _LONGEST_SEARCHED) - min(int(least), _LONGEST_SEARCHED) + 1
+    return float(lengths * min(_ways(inner), 1e9) ** min(int(most), 30))
 
 
 @dataclass(frozen=True, slots=True)

@@ -517,20 +517,27 @@ def test_progress__is_quiet_where_nobody_looks(here: Path, capsys: Out) -> None:
 
 
 def test_step_name__says_what_the_ranges_of_steps_are_called(here: Path, capsys: Out) -> None:
-    """A name that nobody else would take for a step's; what is no expression is a wrong use."""
-    events = []
+    """A name that says nothing of steps counts where it is asked for; a broken REGEX exits 2."""
+    once, twice = [], []
     for number in range(4):
         at = 1000 + 100 * number
-        events += [
-            traced.annotation("my_phase", at, 90),
-            *traced.work(number + 1, at + 5, at + 10, 60),
-        ]
-    (here / "trace.json").write_bytes(traced.text(events))
+        step = traced.annotation("my_phase", at, 90)
+        once += [step, *traced.work(number + 1, at + 5, at + 10, 60)]
+        twice.append(step)
+        for place in (0, 1):
+            begin = at + 40 * place
+            twice += [*traced.work(2 * number + place + 1, begin + 5, begin + 10, 30)]
+    (here / "trace.json").write_bytes(traced.text(once))
+    (here / "twice.json").write_bytes(traced.text(twice))
     assert execute(["convert", "trace.json", "--json", "--step-name", "my_.*e$"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["sources"]["steps"] == "annotations 'my_phase', as asked for"
     assert (found["steps"], found["avg_step_ms"]) == (4, pytest.approx(0.1))
     assert execute(["score", "trace.json", "--step-name", "my_.*e$"]) == 0
+    capsys.readouterr()
+    both = ["twice.json", "trace.json", "--step-name", "my_.*e$", "--json"]
+    assert execute(["parity", *both]) == 0
+    assert json.loads(capsys.readouterr().out)["launch_ratio"] == 2
     assert execute(["convert", "trace.json", "--step-name", "("]) == 2
     assert "not a regular expression" in capsys.readouterr().err
 

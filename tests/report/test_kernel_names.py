@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks import names as names_benchmark
 from ci_score.report.kernel_names import op_names, short_name
+from tests.builders import shared
 
 # As profilers write them, of every library that the names come from; the short name is the first.
 _ROWS = (Path(__file__).parents[1] / "fixtures/kernel_names.tsv").read_text(encoding="utf-8")
@@ -103,10 +103,11 @@ def test_op_names__have_the_module_and_the_operator_first() -> None:
 
 def test_short_names__of_real_traces_tell_kernels_apart() -> None:
     """Under 5 % of kernel time has an ambiguous name, and under 1 % one that says nothing."""
-    shared = Path(os.environ.get("CI_SCORE_SHARED", Path(__file__).parents[3] / "shared"))
-    samples = sorted((shared / "samples").glob("[nr]*/*.gz"))
-    if not samples:
-        pytest.skip("the real traces of ../shared are not here")
+    folder = shared()
+    if folder is None:
+        pytest.skip("no ../shared and no CI_SCORE_SHARED: the samples are not here")
+    samples = sorted((folder / "samples").glob("[knr]*/*.gz"))
+    assert samples
     for kernels in filter(None, map(names_benchmark.kernels_of, samples)):
         assert names_benchmark.ambiguous(kernels, short_name) <= 5
         assert names_benchmark.says_nothing(kernels, short_name) <= 1

@@ -110,7 +110,7 @@ def test_trace__events_without_times_are_counted(value: object) -> None:
     broken["ts"] = value
     one = read(*training(), broken)
     assert one.compute_ms == pytest.approx(4)
-    assert said(one, "1 events")
+    assert said(one, "1 event ")
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
 from ci_score.traces import damaged_json
 from ci_score.traces.damaged_json import CUT_SHORT, mended, up_to_the_last_whole_record
-from ci_score.traces.engine import profile as engine
 from ci_score.traces.engine import repeats
+from ci_score.traces.engine import steps as engine_steps
 from ci_score.traces.formats import FORMATS, nsight, read_profile
 from ci_score.traces.source import UNPACKED_LIMIT, ProfileSource
 from tests.builders.traces import jax, kineto
@@ -369,7 +369,7 @@ def test_tiny_events__cost_less_than_the_file_may_hold(
 
 def test_steps__have_a_limit_where_they_are_marked_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them count, and the note says so."""
-    monkeypatch.setattr(engine, "MOST_STEPS", 2)
+    monkeypatch.setattr(engine_steps, "MOST_STEPS", 2)
     found = read(FILES["nsight"])
     assert (found.steps, found.avg_step_ms) == (2, 10.0)
     assert "of 3 steps the first 2 count" in found.notes

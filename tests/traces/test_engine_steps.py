@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.model.profile import Profile
-from ci_score.traces.engine import host_only, host_ranges
-from ci_score.traces.engine import profile as engine
+from ci_score.traces.engine import host_ranges
+from ci_score.traces.engine import steps as engine_steps
 from ci_score.traces.engine.device_events import NONE
 from ci_score.traces.engine.host_ranges import HostRanges, stem_and_number
 from ci_score.traces.engine.steps import Steps
@@ -208,8 +208,7 @@ def test_steps__of_very_many_the_first_count(
     monkeypatch: pytest.MonkeyPatch, has_device: bool
 ) -> None:
     """A step costs a kilobyte."""
-    for module in (engine, host_only):
-        monkeypatch.setattr(module, "MOST_STEPS", 3)
+    monkeypatch.setattr(engine_steps, "MOST_STEPS", 3)
     events = []
     for number in range(9):
         at = 100 * number
@@ -283,10 +282,3 @@ def test_only__a_step_follows_only_the_one_that_it_followed(
     assert [place for place, _ in only.periods] == [
         place - 1 for place in range(1, len(kept)) if only.adjacent(place)
     ]
-
-
-def test_first__of_few_steps_is_all_of_them() -> None:
-    """Only where there are more are some left out."""
-    steps = Steps([(0, 1), (1, 2), (2, 3)], "")
-    assert steps.first(3) is steps
-    assert list(steps.first(2).windows) == [(0, 1), (1, 2)]

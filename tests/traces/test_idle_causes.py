@@ -16,7 +16,6 @@ from ci_score.traces.formats import kineto
 from ci_score.traces.source import ProfileSource
 
 US = 1000
-QUEUED = -1_000_000
 
 
 def device(*events: tuple[int, int, int]) -> DeviceEvents:

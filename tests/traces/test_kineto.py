@@ -231,7 +231,7 @@ def test_attribution__work_without_a_launch_is_told_of_where_it_counts() -> None
             events.append(span("kernel", name, at, 5, 7))
     profile = read(events)
     assert (profile.steps, profile.kernel_launches_per_step) == (6, None)
-    assert any("of 30 of 30 device events the launch is not known" in n for n in profile.notes)
+    assert any("the launch of 30 of 30 device events is not known" in n for n in profile.notes)
     assert any("no launches a step" in note for note in profile.notes)
 
 
@@ -464,6 +464,7 @@ def test_phases__of_the_host_where_there_is_no_device() -> None:
     profile = read(events, deviceProperties=[])
     assert phases(profile) == {"forward": 0.03}
     assert profile.sources["steps"] == "ProfilerStep#"
+    assert ms(profile.wall_coverage) == 0.3
     assert (profile.steps, ms(profile.avg_step_ms)) == (2, 0.1)
     assert profile.device_busy_ms is None
     assert any("no kernels" in note for note in profile.notes)

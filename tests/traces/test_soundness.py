@@ -10,6 +10,7 @@ import pytest
 
 from ci_score.model.profile import Profile
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
+from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, blocks_of
 from ci_score.traces.engine.soundness import doubts_of_copies, doubts_of_events
 from ci_score.traces.formats import kineto, read_profile
 from ci_score.traces.source import ProfileSource
@@ -150,6 +151,42 @@ def test_processes__of_a_merged_trace_are_refused(cat: str) -> None:
     assert "several processes (77, 9)" in (read([*own, other]).unusable or "")
 
 
+def launches(*numbers: int, name: str = "cudaLaunchKernel") -> list[Call]:
+    return [Call(10 * number, 10 * number + 5, number, name) for number in numbers]
+
+
+def work_of(*numbers: int) -> DeviceEvents:
+    events = DeviceEvents()
+    for each in numbers:
+        events.add(100 * each, 100 * each + 9, 1, 7, each, 10 * each)
+    return events
+
+
+def test_launches__of_a_window_may_run_before_or_after_it() -> None:
+    """A capture of some time has no work of its last launches; one in the middle is lost."""
+    calls = LaunchCalls()
+    calls.add(launches(*range(10)), [work_of(3, 4), work_of(6)])
+    assert (calls.kernels, calls.without_work) == (4, 1)
+    calls.add(launches(20, 21), [work_of(3)])
+    assert (calls.kernels, calls.without_work) == (4, 1)
+
+
+def test_launches__of_copies_are_all_lost_where_none_is_there() -> None:
+    """Their table is missing then, whatever was launched."""
+    calls = LaunchCalls()
+    calls.add(launches(1, 2, 3, name="hipMemcpyAsync"), [work_of(9)])
+    assert (calls.copies, calls.without_copy) == (3, 3)
+
+
+def test_launches__of_many_some_stretches_are_looked_at() -> None:
+    """From the first row to the last, and no row twice."""
+    assert blocks_of(MOST_CALLS) == [(0, MOST_CALLS)]
+    blocks = blocks_of(1_000_000)
+    assert (blocks[0][0], blocks[-1][1]) == (0, 1_000_000)
+    assert sum(last - first for first, last in blocks) == MOST_CALLS
+    assert blocks == sorted(blocks)
+
+
 # --- events -------------------------------------------------------------------------------------
 
 
@@ -270,9 +307,9 @@ def test_steps__that_are_shorter_than_the_work_in_them() -> None:
 
 def test_steps__of_the_host_may_end_before_their_work() -> None:
     """It is told, and the rest stands."""
-    profile = read([step(1, 1000, 100), *work(1, 1010, 1020, 130)])
+    profile = read([step(1, 1000, 100), *work(1, 1010, 1020, 120)])
     assert profile.unusable is None
-    assert has_note(profile, "the device is busy for 1.30 times as long as the host's step takes")
+    assert has_note(profile, "the device is busy for 1.20 times as long as the host's step takes")
 
 
 def test_steps__must_hold_most_where_a_name_only_sounds_like_one() -> None:
@@ -298,6 +335,23 @@ def test_steps__a_repeated_unit_must_hold_most_of_the_time() -> None:
     long = [call(500, 990), kernel(500, 996, 2000, "c", 9)]
     profile = read([*events, *long])
     assert "no work repeats" in profile.sources["steps"]
+
+
+def test_steps__are_looked_for_on_the_stream_that_computes() -> None:
+    """Small kernels or copies that repeat on another stream are more, and hold hardly any time."""
+    events = []
+    for number in range(60):
+        at = 1000 + 40 * number
+        small = (
+            kernel(2 * number + 1, at + 3, 1, "a", 9),
+            kernel(2 * number + 2, at + 13, 1, "b", 9),
+        )
+        events += [call(2 * number + 1, at), call(2 * number + 2, at + 10), *small]
+    for number in range(24):
+        at = 1000 + 100 * number
+        name = "ab"[number * number % 7 % 2]
+        events += [call(500 + number, at), kernel(500 + number, at + 4, 60 + number, name)]
+    assert "repeats 60 times" not in read(events).sources["steps"]
 
 
 # --- other formats ------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def _tenths(columns: _Columns, kinds: bytes) -> tuple[int, ...]:
 
 
 class _Totals:
-    """The ops of all steps by phase and layer; a name and a layer are one number meanwhile."""
+    """The ops of all steps by phase and layer; meanwhile one number stands for name and layer."""
 
     def __init__(self, names: Names, phases: Phases, layers: Sequence[int]) -> None:
         self._names, self._phases, self._layers = names, phases, layers
@@ -232,7 +232,7 @@ class _Totals:
 def _add_copies(
     shares: dict[str, int], copies: dict[int, str], columns: _Columns, busy: int
 ) -> None:
-    """What the copies of one direction add to all that was counted before them is theirs."""
+    """Adds the copies of each direction, with the time in which nothing counted before them ran."""
     counted = sum(shares.values())
     directions = sorted(set(copies.values()))
     for place, direction in enumerate(directions):

@@ -6,15 +6,15 @@ A reader fills a Capture and knows nothing of steps. Times are whole ticks of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.launch_calls import LaunchCalls
-from ci_score.traces.engine.steps import Window
+from ci_score.traces.engine.steps import Steps, Window, marked_steps
 from ci_score.traces.engine.timeline import Interval
 
 
@@ -62,8 +62,8 @@ class Capture:
     calls: dict[str, list[Window]] = field(default_factory=dict)
     facts: Callable[[Sequence[Lane], Lane | None], Facts] = lambda *_: Facts()
     needs_device: str | None = None
-    # Whether it was taken for some time, and not when a program says: then work that repeats is
-    # steps even where other work lies around it, and not the layers of one forward pass.
+    # Whether a tool captured for some time, rather than the program for the steps that it chose.
+    # Then work that repeats is steps even between other work, and not the layers of one pass.
     took_a_while: bool = True
     # What records the modules of a model, for who looks for layers; empty where nothing does.
     layers_advice: str = ""
@@ -84,6 +84,28 @@ class Capture:
     def ticks_per_us(self) -> float:
         """How many ticks a microsecond has."""
         return self.ticks_per_ms / 1000
+
+    def doubt(self, reason: str | None, notes: Sequence[str]) -> None:
+        """Adds notes, and a reason not to judge the capture; of several the first counts."""
+        self.unusable = self.unusable or reason
+        self.notes += notes
+
+    def marked_steps(self, process: int) -> Iterator[Steps]:
+        """The ways in which ranges mark steps, the best first.
+
+        A first step that began unseen begins with the capture.
+        """
+        for steps in marked_steps(self.ranges, process, self.ranges_called):
+            begin, end = steps.windows[0]
+            if begin == UNKNOWN:
+                begin = int(min(self.host_span(process)[0], end))
+                yield replace(steps, windows=[(begin, end), *steps.windows[1:]])
+            else:
+                yield steps
+
+    def first_marked(self, process: int) -> Steps | None:
+        """The best of those that need no proof by the device's work."""
+        return next((each for each in self.marked_steps(process) if not each.must_hold_most), None)
 
     def busy_lanes(self) -> list[Lane]:
         """The devices that ran kernels; work of which no device is told counts only alone."""

@@ -12,6 +12,9 @@ import re
 from functools import lru_cache
 from typing import Literal
 
+# Real names have up to 3,000 characters; a name of megabytes would be searched for seconds.
+LONGEST_READ = 8192
+
 Direction = Literal["h2d", "d2h", "d2d"]
 
 # Every answer that `category_of` can give, in the order in which reports show them.
@@ -160,7 +163,7 @@ _DIRECTIONS: tuple[tuple[Direction, re.Pattern[str]], ...] = (
 @lru_cache(maxsize=65536)
 def category_of(kernel_name: str) -> str:
     """The category of a kernel, transfer or fill by its name; `other` where no row knows it."""
-    name = kernel_name.lower()
+    name = kernel_name[:LONGEST_READ].lower()
     for category, pattern in _COMPILED:
         if pattern.search(name):
             return category
@@ -170,7 +173,7 @@ def category_of(kernel_name: str) -> str:
 @lru_cache(maxsize=4096)
 def category_of_operator(name: str) -> str:
     """The category of an operator of the host, as `aten::addmm` is a product of matrices."""
-    lower = name.lower()
+    lower = name[:LONGEST_READ].lower()
     for category, pattern in _OPERATORS:
         if pattern.search(lower):
             return category
@@ -180,7 +183,7 @@ def category_of_operator(name: str) -> str:
 @lru_cache(maxsize=4096)
 def memcpy_direction(name: str) -> Direction | None:
     """Which way a transfer goes, as `Memcpy HtoD (Pinned -> Device)` says; None if it does not."""
-    lower = name.lower()
+    lower = name[:LONGEST_READ].lower()
     for direction, pattern in _DIRECTIONS:
         if pattern.search(lower):
             return direction

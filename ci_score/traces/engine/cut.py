@@ -1,4 +1,4 @@
-"""Of a trace that is cut short only whole steps count, that follow each other.
+"""Which steps of a trace that is cut short are whole: only those count, where they are in a row.
 
 The text is in no order: calls and the work that they started come in buffers, and any of both may
 be behind the cut. So each call has to have its work, no work without a call may be the step's, and
@@ -15,6 +15,7 @@ from itertools import accumulate, chain
 from math import inf
 from operator import itemgetter
 
+from ci_score.model.lists import plural
 from ci_score.traces.engine.capture import Capture, Lane
 from ci_score.traces.engine.device_events import NONE
 from ci_score.traces.engine.host import KERNEL, MEMCPY, MEMSET, Host
@@ -41,12 +42,11 @@ def whole_steps(capture: Capture, steps: Steps | None, process: int) -> tuple[St
     count = len(steps.windows)
     if len(whole) < _LEAST_WHOLE_STEPS:
         return None, (
-            f"the trace is cut short: of {count} step{'s' if count > 1 else ''} it is known of"
+            f"the trace is cut short: of {plural(count, 'step')} it is known of"
             f" {len(whole) or 'none'} that nothing is missing, and no whole step follows another"
         )
     left_out = count - len(whole)
-    steps_left_out = f"{left_out} step{'s' if left_out > 1 else ''}"
-    note = f"left out {steps_left_out} that the cut may have reached" if left_out else ""
+    note = f"left out {plural(left_out, 'step')} that the cut may have reached" if left_out else ""
     return steps.only(whole), note
 
 

@@ -109,7 +109,7 @@ def _periods(whole: Attribution) -> list[tuple[int, int]]:
 def host_activity(
     host: Host, ranges: HostRanges, process: int, ticks_per_us: float
 ) -> HostActivity:
-    """The host's part; a thread that launches nothing keeps nobody from it when it waits."""
+    """What the host did. Only threads that launch work can delay a launch by waiting."""
     launches = host.launches
     starts_kernel = [kind == KERNEL for kind in launches.kinds]
     launching = set(compress(launches.threads, starts_kernel))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ci_score.traces.engine.attribution import OpPlaceKey, by_name
@@ -20,7 +21,7 @@ from ci_score.traces.engine.layers import (
     spans_of_codes,
 )
 from ci_score.traces.engine.phases import REST, Phases, phases_of
-from ci_score.traces.engine.steps import MOST_STEPS, Steps
+from ci_score.traces.engine.steps import Steps, Window
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, union
 from ci_score.traces.engine.totals import (
     MOST_OPS,
@@ -43,11 +44,10 @@ def host_fields(
     than its time does.
     """
     per_ms = capture.ticks_per_ms
-    if len(steps.windows) > MOST_STEPS:
-        notes.append(f"of {len(steps.windows)} steps the first {MOST_STEPS} count")
-        steps = steps.first(MOST_STEPS)
+    steps, left_out = steps.limited()
+    notes += left_out
     fields, source = host_period_fields(steps, per_ms)
-    windows: Sequence[Interval] = [window for _, window in steps.periods] or steps.windows
+    windows: Sequence[Window] = [window for _, window in steps.periods] or steps.windows
     sources = {"avg_step_ms": source, "steps": steps.evidence}
     fields |= {"steps": len(steps.windows), "sources": sources}
     fields["capture"] = {"kernels": 0.0, "host_step_ms": fields["avg_step_ms"]}
@@ -57,8 +57,9 @@ def host_fields(
         capture.ranges, process, windows, steps.thread, host.operators.starts, autograd, windows
     )
     _add_phases(fields, phases, windows, per_ms)
-    notes += coverage_note(steps, phases)
-    covered = coverage_fields(fields, steps, phases)
+    counted = replace(steps, windows=windows, follows=())
+    notes += coverage_note(counted, phases)
+    covered = coverage_fields(fields, counted, phases)
     sources |= covered.pop("sources", {})
     fields |= covered
     layers = module_layers(host, windows, host_time_within)

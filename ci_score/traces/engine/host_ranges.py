@@ -12,8 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from time import monotonic
 from typing import NamedTuple
 
+from ci_score.errors import BadInputError
 from ci_score.traces.engine.device_events import NONE
 
 # A number counts where something stands before it, or a word for a step: `layer1` is a name.
@@ -27,6 +29,8 @@ LONGEST_NAME = 200
 MOST_RANGES = 1_000_000
 MOST_NAMES = 10_000
 _LONGEST_NUMBER = 18
+# Of all names together for what a user calls a step.
+LONGEST_SEARCH_S = 20.0
 
 
 class Range(NamedTuple):
@@ -67,6 +71,7 @@ class HostRanges:
         self._places: dict[str, int] = {}
         self._threads: dict[int, dict[object, ThreadRanges]] = defaultdict(dict)
         self._kept = 0
+        self._searched_s = 0.0
 
     def add(
         self,
@@ -90,8 +95,8 @@ class HostRanges:
         if step is not None:
             self.numbered.add(place)
             number = _whole(step)
-        if self._wanted is not None and self._wanted.search(text[:LONGEST_NAME]):
-            self.asked_for.add(place)
+        if self._wanted is not None and place not in self.asked_for:
+            self._look_for(self._wanted, text[:LONGEST_NAME], place)
         ranges = self._threads[process].setdefault(thread, ThreadRanges())
         ranges.starts.append(start)
         ranges.ends.append(end)
@@ -99,6 +104,19 @@ class HostRanges:
         ranges.numbers.append(number)
         self._kept += 1
         return True
+
+    def _look_for(self, wanted: re.Pattern[str], text: str, place: int) -> None:
+        """Remembers the name if it is one of a step; names can be made to be searched for long."""
+        begin = monotonic()
+        if wanted.search(text):
+            self.asked_for.add(place)
+        self._searched_s += monotonic() - begin
+        if self._searched_s > LONGEST_SEARCH_S:
+            raise BadInputError(
+                "step-name",
+                found=f"an expression that searches the trace's names for {LONGEST_SEARCH_S:g} s",
+                expected="one with fewer repeats, such as `^my_step`",
+            )
 
     def threads(self, process: int) -> Mapping[object, ThreadRanges]:
         """The ranges of a process, thread by thread."""

@@ -16,6 +16,7 @@ from ci_score.traces.engine.host import KERNEL, MEMCPY, Launches
 MOST_CALLS = 20_000
 _BLOCKS = 4
 _COPIES = re.compile(r"(cuda|cu|hip)Memcpy")
+_OF_INTEREST = re.compile(r"LaunchKernel|BeginCapture|GraphLaunch")
 
 
 class Call(NamedTuple):
@@ -73,7 +74,7 @@ class LaunchCalls:
 
 def is_of_interest(name: str) -> bool:
     """Whether a call says anything here, by its name."""
-    return "LaunchKernel" in name or "BeginCapture" in name or _COPIES.match(name) is not None
+    return bool(_OF_INTEREST.search(name) or _COPIES.match(name))
 
 
 def blocks_of(size: int) -> list[tuple[int, int]]:

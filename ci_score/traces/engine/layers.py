@@ -22,6 +22,8 @@ _MODULE = "nn.Module: "
 # Of a container that occurs once or twice, what is inside it may be the layers: a class that has
 # modules inside, occurs so often in each container, and holds so much of its time.
 _FEW_CONTAINERS, _LEAST_INSIDE, _MOST_OF_CONTAINER = 2, 3, 0.8
+# Each is a row of the profile; no model that people read layer by layer has as many.
+MOST_LAYERS = 4096
 
 _NOWHERE = Windows(())
 
@@ -101,7 +103,8 @@ def module_layers(
         return None
     chosen = max(times, key=lambda kind: (times[kind], kind))
     chosen = modules.class_below(chosen, time_within) or chosen
-    return modules.layers_of(chosen)
+    layers = modules.layers_of(chosen)
+    return layers if layers.count <= MOST_LAYERS else None
 
 
 class _Modules:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from ci_score.traces.engine.device_events import COMPUTE, DeviceEvents, Names
-from ci_score.traces.engine.layers import forward_code
+from ci_score.traces.engine.layers import MOST_LAYERS, forward_code
 from ci_score.traces.engine.steps import MOST_STEPS, Steps
 from ci_score.traces.engine.timeline import Windows
 
@@ -32,12 +32,12 @@ _SHORT_UNIT, _LEAST_SHORT_UNITS = 4, 3
 def repeated_steps(events: DeviceEvents, names: Names, *, others_between: bool) -> Steps | None:
     """Steps of the device's own time, one a unit of repeated work; None where none repeats.
 
-    The unit is looked for on the busiest stream: what other streams run falls between its kernels
-    now here, now there.
+    The unit is looked for on the stream that computes longest: what other streams run falls
+    between its kernels now here, now there, and what repeats on them says nothing of the steps.
     """
     if not len(events):
         return None
-    stream = Counter(events.streams).most_common(1)[0][0]
+    stream = _longest_stream(events, names)
     places = [place for place, of in enumerate(events.streams) if of == stream]
     units = repeated_units([events.names[place] for place in places])
     if not units:
@@ -60,6 +60,22 @@ def repeated_steps(events: DeviceEvents, names: Names, *, others_between: bool) 
         return None
     steps = _without_warm_up(repeated)
     return _without_open_end(steps) if is_last and places[-1] < len(events) - 1 else steps
+
+
+def _longest_stream(events: DeviceEvents, names: Names) -> int:
+    """The stream with most time of compute; of captures without, the one with most events."""
+    counts = Counter(events.streams)
+    if len(counts) > 1:
+        times = dict.fromkeys(counts, 0)
+        is_compute = [kind == COMPUTE for kind in names.kinds]
+        rows = zip(events.streams, events.names, events.starts, events.ends, strict=True)
+        for stream, name, start, end in rows:
+            if is_compute[name]:
+                times[stream] += end - start
+        longest = max(times, key=times.__getitem__)
+        if times[longest]:
+            return longest
+    return counts.most_common(1)[0][0]
 
 
 def _is_all_there_is(steps: Steps, events: DeviceEvents, names: Names) -> bool:
@@ -196,7 +212,7 @@ def _units_by(marker: Sequence[int], names: Sequence[int]) -> list[tuple[int, in
 
 
 def _occurrences(needle: bytes, text: bytes) -> Iterator[int]:
-    """Where one sequence of numbers stands in another; a match across numbers is none."""
+    """Where one sequence of numbers stands in another; a match begins and ends with a number."""
     size = array("q").itemsize
     place = text.find(needle)
     while place >= 0:
@@ -250,7 +266,7 @@ def repeated_layers(
 def _in_a_row(names: Sequence[int]) -> list[tuple[int, int]]:
     units = repeated_units(names)
     follow = all(end == begin for (_, end), (begin, _) in pairwise(units))
-    return units if follow and len(units) >= _LEAST_REPEATS else []
+    return units if follow and _LEAST_REPEATS <= len(units) <= MOST_LAYERS else []
 
 
 def _hold_most(

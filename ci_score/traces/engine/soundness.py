@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, compress, count, islice
 from typing import NamedTuple
 
+from ci_score.model.lists import plural
 from ci_score.traces.engine.attribution import Attribution
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.device_events import DeviceEvents
@@ -68,11 +69,11 @@ def doubts_of_calls(capture: Capture) -> Doubts:
 def _doubts_of_lost(calls: LaunchCalls) -> Doubts:
     notes = []
     if calls.without_copy:
-        of_all = f"of {_count(calls.copies, 'call')} that copy"
+        of_all = f"of {plural(calls.copies, 'call')} that copy"
         notes = [f"{calls.without_copy} {of_all} have no copy on the device: it is not counted"]
     if not calls.without_work:
         return Doubts(notes=tuple(notes))
-    lost = f"{calls.without_work} of {_count(calls.kernels, 'launch')} have no work on the device"
+    lost = f"{calls.without_work} of {plural(calls.kernels, 'launch')} have no work on the device"
     if calls.captured_graphs:
         return Doubts(notes=(*notes, f"{lost}: graphs were captured, which run later"))
     if calls.without_work <= MOST_WITHOUT_WORK * calls.kernels:
@@ -98,7 +99,7 @@ def doubts_of_events(events: DeviceEvents, *, nests: bool = False) -> Doubts:
     if copied > MOST_COPIED * len(events):
         return _copies(copied, len(events))
     notes = (
-        [f"{_count(doubled, 'device event')} of {len(events)} are there twice"] if doubled else []
+        [f"{plural(doubled, 'device event')} of {len(events)} are there twice"] if doubled else []
     )
     share, slightly = (0.0, 0.0) if nests else overlaps_of(events)
     if share > MOST_OVERLAPPED:
@@ -205,11 +206,6 @@ def _overlaps_by_stream(
         if end > before[1]:
             last[stream] = start, end
     return totals.values()
-
-
-def _count(number: int, what: str) -> str:
-    plural = "es" if what.endswith("ch") else "s"
-    return f"{number} {what}" + ("" if number == 1 else plural)
 
 
 # --- the steps ----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ _OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
 _PAUSE = 0.5
 _LONGER_PAUSE = 2
 
-# A step costs a kilobyte; a capture has hundreds, and ten million kernels that are alike are none.
+# A step costs a kilobyte. A capture has hundreds of them; ten million equal kernels are not steps.
 MOST_STEPS = 100_000
 
 Window = tuple[int, int]
@@ -46,7 +46,7 @@ class Steps:
     windows: Sequence[Window]
     evidence: str
     by_launch: bool = False
-    # Of windows with a gap between them the distance is no step time.
+    # Whether each came right after the one before: else their distance is not a step's time.
     follows: Sequence[bool] = ()
     host_times: bool = False
     marked: bool = True
@@ -67,9 +67,12 @@ class Steps:
         ]
         return replace(self, windows=[self.windows[place] for place in kept], follows=follows)
 
-    def first(self, most: int) -> Steps:
-        """The first of them, where there are more than `most`."""
-        return self if len(self.windows) <= most else self.only(range(most))
+    def limited(self) -> tuple[Steps, list[str]]:
+        """The first MOST_STEPS of them, with a note where there are more."""
+        count = len(self.windows)
+        if count <= MOST_STEPS:
+            return self, []
+        return self.only(range(MOST_STEPS)), [f"of {count} steps the first {MOST_STEPS} count"]
 
     @property
     def periods(self) -> list[tuple[int, Window]]:

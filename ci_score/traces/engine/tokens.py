@@ -5,11 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.timeline import Interval, Windows
 
 
-def token_fields(
+def add_tokens(
+    capture: Capture,
+    process: int,
+    windows: Sequence[Interval],
+    fields: dict[str, Any],
+    notes: list[str],
+) -> None:
+    """Adds the tokens of a process's steps, where its format tells which ranks see which data."""
+    host = capture.hosts.get(process)
+    if host is None or capture.data_ranks is None:
+        return
+    found, note = _token_fields(host, windows, *capture.data_ranks)
+    fields["sources"] |= found.pop("sources", {})
+    fields |= found
+    notes.append(note)
+
+
+def _token_fields(
     host: Host, windows: Sequence[Interval], world: int, degree: int | None
 ) -> tuple[dict[str, Any], str]:
     """The tokens of a step with their source, and the note that goes with them.

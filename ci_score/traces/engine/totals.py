@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+from ci_score.model.lists import plural
 from ci_score.model.sums import plain_sum
 from ci_score.traces.engine.attribution import (
     COPIES,
@@ -35,7 +36,7 @@ def step_fields(whole: Attribution, names: Names, ticks_per_ms: float) -> Fields
     """The fields of a Profile that the steps tell, each with its source."""
     works, steps = whole.works, whole.steps
     count = len(works)
-    basis = f"device events of {count} step{'s' if count > 1 else ''} ({steps.evidence})"
+    basis = f"device events of {plural(count, 'step')} ({steps.evidence})"
     per_step = 1 / (ticks_per_ms * count)
     times = [work.time for work in works]
     fields: Fields = {

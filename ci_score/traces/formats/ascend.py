@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
-from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
+from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host_ranges import HostRanges
@@ -37,7 +38,7 @@ _COLLECTIVES = frozenset({"HCCL", "Communication"})
 # What is made of the others, or counted and not timed.
 _DERIVED = frozenset({"Overlap Analysis", "CANN", "MindSpore", "AscendCL", "Runtime", "PTA"})
 _CALL, _DRIVER_CALL = "async_npu", "HostToDevice"
-# Tasks of a stream that are no work: waits, marks, and the steps of a collective.
+# Tasks of a stream that do no work: waits, marks, and the steps of a collective.
 _NO_WORK = re.compile(
     r"(event|notify)[ _]?(wait|record|reset)|write[ _]?value|place_?holder|profiling_|maintenance"
     r"|(load|data) context|^sdma$|^rdma$|^rocce|cdqm|model_(execute|maintaince)|stream_"
@@ -109,34 +110,7 @@ class _Event(msgspec.Struct, gc=False):
     args: _Args | None = None
 
 
-class _Trace(msgspec.Struct):
-    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-class _RawTrace(msgspec.Struct):
-    events: list[msgspec.Raw] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-_EVENT = msgspec.json.Decoder(_Event)
 Thread = tuple[int | str, int | str]
-
-
-def _decoded(text: ProfilerJson, notes: list[str]) -> Sequence[_Event]:
-    """The events; where some hold something else than they should, without those."""
-    try:
-        return text.decode(list[_Event]) if text.is_list else text.decode(_Trace).events
-    except WrongTypeError:
-        pass
-    raw = text.decode(list[msgspec.Raw]) if text.is_list else text.decode(_RawTrace).events
-    events = []
-    for one in raw:
-        try:
-            events.append(_EVENT.decode(one))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    if len(events) < len(raw):
-        notes.append(f"dropped {len(raw) - len(events)} events that are none")
-    return events
 
 
 def _ticks(value: float | str) -> int | None:
@@ -206,7 +180,7 @@ class _Rows:
 
 def _rows_of(text: ProfilerJson, ranges: HostRanges) -> _Rows:
     into = _Rows(ranges)
-    events = _decoded(text, into.notes)
+    events = text.events(_Event)
     into.notes += text.notes
     processes, launched_at = _Processes(), _launches(events)
     for event in events:
@@ -286,7 +260,7 @@ def _add(
 
 
 def _task_name(event: _Event) -> str | None:
-    """What a task of a stream is called; None if it is no work of its own."""
+    """What a task of a stream is called; None if it does no work of its own."""
     kind = str(event.args.task_type or "").lower() if event.args is not None else ""
     name = event.name.lower()
     is_no_work = _NO_WORK.search(kind) if kind else _NO_WORK_BY_NAME.match(name)
@@ -332,7 +306,7 @@ def _add_ranges(ranges: HostRanges, thread: Thread, events: Sequence[tuple[int, 
 def _capture(rows: _Rows) -> Capture:
     notes = rows.notes
     if rows.broken:
-        notes.append(f"{rows.broken} events without times; left out")
+        notes.append(f"{plural(rows.broken, 'event')} without times; left out")
     return Capture(
         TOOL,
         _TICKS_PER_MS,

@@ -16,6 +16,7 @@ from math import isfinite
 from typing import Any
 
 from ci_score.errors import BadInputError
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
 from ci_score.model.sums import plain_sum
 from ci_score.traces.formats.ascend import TOOL
@@ -81,7 +82,7 @@ def read(source: ProfileSource) -> Profile:
 
 def _profile(steps: Sequence[_Step], devices: int, notes: Sequence[str]) -> Profile:
     count = len(steps)
-    basis = f"{FILE}, mean of {count} step{'s' if count > 1 else ''}"
+    basis = f"{FILE}, mean of {plural(count, 'step')}"
     times = tuple(step.span for step in steps)
     average = _mean(times)
     computing = _mean([step.computing for step in steps])

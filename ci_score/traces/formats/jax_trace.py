@@ -18,7 +18,7 @@ import msgspec
 
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.profile import Profile
-from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson, WrongTypeError
+from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
@@ -147,6 +147,8 @@ class JaxPlanes:
             operators.sequences.append(-1)
 
     def _add_call(self, call: Call) -> None:
+        # Calls that fill a graph have names of launches, and those that begin it are not traced.
+        self.launch_calls.captured_graphs |= "GraphLaunch" in call.name
         self.launch_calls.calls += 1
         self.launch_calls.repeated += call.number in self.launched_at
         if len(self.called) < MOST_CALLS:
@@ -282,16 +284,6 @@ class _Event(msgspec.Struct, gc=False):
     args: _Args | None = None
 
 
-class _Trace(msgspec.Struct):
-    events: list[_Event] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-class _RawTrace(msgspec.Struct):
-    events: list[msgspec.Raw] = msgspec.field(name="traceEvents", default_factory=list)
-
-
-_LAX_EVENT = msgspec.json.Decoder(_Event, strict=False)
-
 Thread = tuple[int | str, int | str]
 
 
@@ -318,7 +310,7 @@ class _Lines:
 def _planes(source: ProfileSource) -> JaxPlanes:
     file = ProfilerJson(source, "a whole trace.json of JAX")
     planes = JaxPlanes("JAX profiler (trace.json)", _NANOSECONDS_PER_MS)
-    events = _decoded(file, planes)
+    events = file.events(_Event, strict=False)
     planes.is_cut = file.is_cut
     planes.notes += file.notes
     if len(events) >= _NEARLY_CAPPED * CAPPED_AT:
@@ -334,26 +326,6 @@ def _planes(source: ProfileSource) -> JaxPlanes:
         if event.ph == "X":
             _add(planes, event, lines)
     return planes
-
-
-def _decoded(file: ProfilerJson, planes: JaxPlanes) -> Sequence[_Event]:
-    """The events; where some have something else where a number belongs, without those."""
-    try:
-        if file.is_list:
-            return file.decode(list[_Event], strict=False)
-        return file.decode(_Trace, strict=False).events
-    except WrongTypeError:
-        pass
-    raw = file.decode(list[msgspec.Raw]) if file.is_list else file.decode(_RawTrace).events
-    events = []
-    for text in raw:
-        try:
-            events.append(_LAX_EVENT.decode(text))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    if len(events) < len(raw):
-        planes.notes.append(f"dropped {len(raw) - len(events)} events that are none")
-    return events
 
 
 def _add(planes: JaxPlanes, event: _Event, lines: _Lines) -> None:

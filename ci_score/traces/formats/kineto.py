@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
@@ -35,6 +37,8 @@ _DATA_PARALLEL_GROUP = re.compile(
     r"(^|[^a-z])(dp|ddp|fsdp|data_?parallel)([^a-z]|$)", re.IGNORECASE
 )
 _MOST_RANKS = 10**6
+# Each is a timeline of its own, for all of which the host is looked at.
+MOST_DEVICES = 32
 _AT_ONCE = 65_536
 _MOST_SHOWN = 4
 
@@ -77,6 +81,12 @@ def recognises(head: bytes) -> bool:
 def read(source: ProfileSource) -> Profile:
     """The profile of a trace; of one that measured nothing it says why in `unusable`."""
     trace = read_trace(source)
+    if len(trace.devices) > MOST_DEVICES:
+        raise BadInputError(
+            source.name,
+            found=f"the work of {len(trace.devices)} devices",
+            expected=f"a trace of one machine, with at most {MOST_DEVICES}",
+        )
     with overflow_is_bad_input(source.name):
         return profile_of(_capture(trace, source.step_name))
 
@@ -137,11 +147,11 @@ def _damage(trace: Trace) -> Iterator[str]:
     if trace.is_cut:
         yield "the trace is cut short: its last events are missing"
     if trace.dropped:
-        yield f"dropped {_count(trace.dropped, 'event')} that could not be read"
+        yield f"dropped {plural(trace.dropped, 'event')} that could not be read"
     if trace.mended:
-        yield f"mended {_count(trace.mended, 'event')} with broken text"
+        yield f"mended {plural(trace.mended, 'event')} with broken text"
     if trace.impossible:
-        yield f"dropped {_count(trace.impossible, 'event')} with a negative or impossible time"
+        yield f"dropped {plural(trace.impossible, 'event')} with a negative or impossible time"
 
 
 # --- where it ran -------------------------------------------------------------------------------
@@ -153,7 +163,7 @@ def _facts(trace: Trace, lanes: Sequence[Lane]) -> Facts:
     notes: list[str] = []
     job = _mapping(trace.metadata.get("distributedInfo"))
     rank, world = _number(job.get("rank")), _world(trace.metadata)
-    if rank is not None and rank >= 0:
+    if rank is not None and 0 <= rank < _MOST_RANKS:
         _tell(facts, "rank", rank, "distributedInfo")
     if world is not None:
         _tell(facts, "world_size", world, "distributedInfo")
@@ -230,10 +240,6 @@ def _data_parallel_degree(trace: Trace, world: int) -> int | None:
         return max(known)
     wrapped = any(_DATA_PARALLEL.search(each.name) for each in trace.annotations)
     return world if wrapped and len(groups) == 1 else None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

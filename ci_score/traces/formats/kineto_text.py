@@ -28,7 +28,7 @@ NONE = -1
 PIECE_BYTES = 128 * 1024
 # The largest event that is waited for, and what may stand before and after the events.
 EVENT_LIMIT = 8 * 1024 * 1024
-METADATA_LIMIT = 64 * 1024 * 1024
+METADATA_LIMIT = 32 * 1024 * 1024
 # How many pieces of a broken text are put together again in search of one event.
 JOINED_PIECES = 16
 

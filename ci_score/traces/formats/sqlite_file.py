@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ LONGEST_TEXT = 2**24
 BATCH = 256
 # A writer may be about to finish.
 LOCK_SECONDS = 5.0
-# SQLite may take so many millions of instructions, and more for a big file: about a minute.
-_INSTRUCTIONS = 1_000_000
+# SQLite may take so many millions of instructions, and more for a big file: about a minute. One
+# instruction may copy a text of megabytes, so that the clock counts, too.
+_INSTRUCTIONS, _LOOKS = 1_000_000, 50
 _LEAST_BUDGET, _BUDGET_PER_MB = 500, 20
+LONGEST_S, _S_PER_MB = 40.0, 0.1
 _MOST_TABLES = 4096
 # Of what devices did; each of them is six numbers in memory.
 MOST_EVENTS = 10_000_000
@@ -122,8 +125,12 @@ def _state(path: Path) -> tuple[int, int, list[str]]:
 
 def _guard(connection: sqlite3.Connection, size: int) -> None:
     """Limits, and a read transaction, so that all queries see the same."""
-    budget = iter(range(_LEAST_BUDGET + size * _BUDGET_PER_MB // 1_000_000))
-    connection.set_progress_handler(lambda: next(budget, None) is None, _INSTRUCTIONS)
+    megabytes = size // 1_000_000
+    budget = iter(range(_LOOKS * (_LEAST_BUDGET + megabytes * _BUDGET_PER_MB)))
+    deadline = time.monotonic() + LONGEST_S + megabytes * _S_PER_MB
+    connection.set_progress_handler(
+        lambda: next(budget, None) is None or time.monotonic() > deadline, _INSTRUCTIONS // _LOOKS
+    )
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_TEXT)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
