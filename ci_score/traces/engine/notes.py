@@ -39,14 +39,15 @@ def notes_on_steps(whole: Attribution, events: DeviceEvents, ticks_per_ms: float
     if not any(work.launches for work in works):
         notes.append("no launches a step: no device event tells which call started it")
     ran = [place for place, work in enumerate(works) if work.kernels]
-    if outlasts_host(whole):
-        notes.append(
-            "the device is busy for much longer than the host's step takes, which only launches"
-            " the work: the step time is the device's, from first start to last end"
-        )
-    elif steps.host_times and len(ran) == 1:
+    if steps.host_times and len(ran) == 1:
         window, last = steps.windows[ran[0]], works[ran[0]].time.last
-        notes.append(_on_host_time(window, last, events, ticks_per_ms))
+        if outlasts_host(whole):
+            notes.append(
+                "the device is busy for much longer than the host's step takes, which only launches"
+                " the work: the step time is the device's, from first start to last end"
+            )
+        else:
+            notes.append(_on_host_time(window, last, events, ticks_per_ms))
         if len(works) > 1:
             notes.append(
                 f"the device worked in one of {len(works)} steps: its numbers are means over all"

@@ -37,7 +37,7 @@ def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
         which = "the busiest of those whose steps are known"
     others = len(found) - len(comparable)
     if others:
-        which += f"; {others} with other work not compared"
+        which += f"; not compared: {others} with other work"
     return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {which}"]
 
 
