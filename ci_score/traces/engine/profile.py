@@ -96,7 +96,7 @@ def _with_facts(
     capture: Capture, fields: Fields, lanes: Sequence[Lane], lane: Lane | None, reason: str | None
 ) -> Profile:
     """The profile with what else the file tells."""
-    reason = capture.unusable or reason
+    reason = reason or capture.unusable
     facts = capture.facts(lanes, lane)
     known = dict(fields)
     sources = {**known.pop("sources", {}), **facts.sources}
