@@ -68,7 +68,7 @@ def clocks(scene: Scene) -> Cause | None:
     Slower products alone would also slow every part of the step, and one slow part many kernels.
     """
     alike = [
-        (change.head_ms / change.head_count / (change.base_ms / change.base_count) - 1, change)
+        (change.head_ms / change.base_ms * change.base_count / change.head_count - 1, change)
         for change in scene.compute_ops
         if change.base_ms > 0
         and change.base_count

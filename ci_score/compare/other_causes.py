@@ -108,7 +108,7 @@ def idle(scene: Scene) -> Cause | None:
     part = scene.grown_parts[0]
     now, before = (side.metrics.get("recompiles") for side in (scene.head, scene.base))
     recompiled = part.name in _HOST_SIDE and now is not None and before is not None and now > before
-    compute = scene.part(COMPUTE)
+    works = [scene.part(name) for name in (COMPUTE, COMMUNICATION, COPIES)]
     reason = Why.IDLE_GREW(
         part=part.name,
         base_ms=part.base_ms,
@@ -116,7 +116,8 @@ def idle(scene: Scene) -> Cause | None:
         recompiles_base=before if recompiled else None,
         recompiles_head=now if recompiled else None,
         same_work=part.name in (IDLE, IDLE_OTHER)
-        and abs(compute.delta_ms) <= SAME_WORK * compute.base_ms,
+        and sum(abs(work.delta_ms) for work in works)
+        <= SAME_WORK * sum(work.base_ms for work in works),
     )
     return Cause(reason, part.delta_ms)
 

@@ -141,9 +141,18 @@ def mended(data: bytes) -> tuple[bytes, int]:
         places += 1
         return b"null"
 
-    text = data.decode("utf-8", "replace")
-    places += text.count("\ufffd")
-    return _MARK.sub(right, text.encode()), places
+    characters = data.decode("utf-8", "replace")
+    places += characters.count("\ufffd")
+    text = characters.encode()
+    del characters
+    # Not by `sub`, which keeps a list of everything between two marks: ten times the text.
+    pieces, end = bytearray(), 0
+    for found in _MARK.finditer(text):
+        piece = right(found)
+        if piece != found[0]:
+            pieces += text[end : found.start()] + piece
+            end = found.end()
+    return (bytes(pieces + text[end:]) if end else text), places
 
 
 def up_to_the_last_whole_record(data: bytes) -> bytes | None:

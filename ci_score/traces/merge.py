@@ -364,16 +364,17 @@ def _most_of_others(one: _Part, parts: list[_Part]) -> float:
 def _straggler_note(parts: list[_Part], straggler: _Part | None) -> str:
     if straggler is not None:
         return (
-            f"The straggler by its own work is {straggler.called}:"
-            f" {_own_ms(straggler.profile):.1f} ms outside exposed communication, the others at"
-            f" most {_most_of_others(straggler, parts):.1f} ms."
+            f"The straggler is {straggler.called}: without exposed communication its step takes"
+            f" {_own_ms(straggler.profile):.1f} ms, the others' at most"
+            f" {_most_of_others(straggler, parts):.1f} ms."
         )
     if any(part.profile.exposed_communication_ms is None for part in parts):
         return "Not every rank tells its exposed communication, so which one straggles is unknown."
     own = [_own_ms(part.profile) for part in parts]
     return (
-        f"No rank straggles alone: outside exposed communication they take {min(own):.1f} to"
-        f" {max(own):.1f} ms, none {STRAGGLES_FROM:.0%} of the step more than all others."
+        "No rank is clearly the straggler: without exposed communication their steps take"
+        f" {min(own):.1f} to {max(own):.1f} ms, and the longest is less than {STRAGGLES_FROM:.0%}"
+        " of the step above the next."
     )
 
 

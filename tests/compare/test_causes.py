@@ -407,6 +407,12 @@ def test_idle__of_unknown_cause_says_that_the_work_is_the_same() -> None:
     )
 
 
+def test_clocks__of_kernels_of_no_time_to_speak_of_break_nothing() -> None:
+    """Half of the smallest number is 0, by which nothing is divided."""
+    tiny: Ops = {"a": ("gemm", 2, 5e-324), "b": ("norm", 2, 5e-324), GEMM: ("gemm", 10, 80.0)}
+    assert sentence(side({**tiny, GEMM: ("gemm", 10, 120.0)}), side(tiny)) is not None
+
+
 def test_idle__with_recompiles() -> None:
     """Where the program counts them they are the reason."""
     base = side(idle=5.0).but(metrics={"recompiles": 0.0})
@@ -431,6 +437,7 @@ def test_idle__beside_other_work_does_not_say_that_the_work_is_the_same() -> Non
     base = side(idle=5.0)
     assert "as long as before" in sentence(side({GEMM: ("gemm", 10, 82.0)}, idle=25.0), base)
     assert "as long as before" not in sentence(side({GEMM: ("gemm", 10, 83.0)}, idle=60.0), base)
+    assert "as long as before" not in sentence(side(exposed=4.0, idle=60.0), base)
 
 
 @pytest.mark.parametrize(

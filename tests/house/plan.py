@@ -120,6 +120,7 @@ ROOMS: tuple[Room, ...] = (
         "traces",
         "files of a profiler → Profile: one file per format, one engine, ranks merged",
         _knows("model", "files"),
+        touches=_knows("time"),
     ),
     Room("reference", "frozen: scoring, parity, their markdown", _knows("model", "files")),
     Room("model", "the values that travel, the facts, the shipped schemas", is_open=True),

@@ -42,6 +42,21 @@ def steps_called(name: str, outside: float = 0.0) -> list[Json]:
     return events
 
 
+def test_step_time__is_the_device_s_where_the_host_only_launches() -> None:
+    """A host that returns long before the device is done tells nothing of the step."""
+    profile = read([step(1, 0, 20), *work(1, 5, 10, 40), *work(2, 6, 60, 50)])
+    assert profile.avg_step_ms == pytest.approx(0.1)
+    assert profile.sources["avg_step_ms"].startswith("device time, from first start to last end")
+    assert any("only launches the work" in note for note in profile.notes)
+    assert sum(profile.idle_causes.values()) <= 0.01
+
+
+def test_step_time__is_the_host_s_where_the_device_ends_a_little_later() -> None:
+    """It is the host's as long as the device's work nearly fits into it."""
+    profile = read([step(1, 0, 80), *work(1, 5, 10, 40), *work(2, 6, 60, 50)])
+    assert profile.avg_step_ms == pytest.approx(0.08)
+
+
 # --- by name ------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.model.profile import Profile
 from ci_score.traces.engine import host_ranges, layers, repeats
+from ci_score.traces.engine import profile as engine
 from ci_score.traces.engine.categories import category_of, category_of_operator, memcpy_direction
 from ci_score.traces.engine.host_ranges import HostRanges
-from ci_score.traces.formats import kineto, nsight, sqlite_file
+from ci_score.traces.formats import kineto, megatron_golden, nsight, sqlite_file
 from ci_score.traces.source import ProfileSource, step_pattern
 from tests.builders.traces.kineto import Json, kernel, module, source, step, text, work
 from tests.builders.traces.nsight import Export
@@ -30,6 +32,26 @@ def test_devices__are_those_of_one_machine() -> None:
     assert read(events[1:]).unusable is None
     with pytest.raises(BadInputError, match=f"{len(events)} devices"):
         read(events)
+
+
+def test_devices__of_very_many_those_with_most_events_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The host's part is gone through for each device, so that only some are looked at."""
+    monkeypatch.setattr(engine, "MOST_DEVICES", 2)
+    events = [kernel(number, 10 * number, 5) for number in range(6)]
+    for event, device in zip(events, (0, 1, 1, 2, 2, 2), strict=True):
+        event["args"]["device"] = device
+    profile = read(events)
+    assert "of 3 devices the 2 with most events count" in profile.notes
+
+
+def test_golden_values__are_those_of_a_test() -> None:
+    """A list of millions of step times would be a record of megabytes."""
+    values = dict.fromkeys(map(str, range(megatron_golden.MOST_SAMPLES + 1)), 1.5)
+    data = json.dumps({"iteration-time": {"step_interval": 1, "values": values}}).encode()
+    with pytest.raises(BadInputError, match="at most 100000"):
+        megatron_golden.read(source(data))
 
 
 def test_rank__that_no_job_has_is_not_taken() -> None:

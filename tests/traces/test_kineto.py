@@ -17,7 +17,12 @@ from benchmarks.repeated import taken_apart
 from benchmarks.traces import make_up, write_trace
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
-from ci_score.traces.engine.categories import CATEGORIES, category_of, memcpy_direction
+from ci_score.traces.engine.categories import (
+    CATEGORIES,
+    category_of,
+    category_of_operator,
+    memcpy_direction,
+)
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, subtract, union
 from ci_score.traces.formats import kineto
 from ci_score.traces.formats.kineto_ranges import read_trace
@@ -110,7 +115,7 @@ def test_steps__of_one_step_the_note_says_which_way_the_host_may_be_wrong() -> N
     """Older work may fill its beginning, and the device may end after it."""
     within = read([step(4, 0, 100), *work(1, 10, 20, 30)])
     assert not any("it may be" in note for note in within.notes)
-    short = read([step(4, 0, 100), *work(1, 10, 20, 130)])
+    short = read([step(4, 0, 100), *work(1, 10, 50, 100)])
     assert any("the device ended 0.05 ms after it" in note for note in short.notes)
     assert not any("may be long" in note for note in short.notes)
     long = read([step(4, 100, 100), kernel(9, 60, 70), *work(1, 150, 160, 30)])
@@ -384,6 +389,8 @@ def annotated_step() -> list[Json]:
         annotation("DistributedDataParallel.forward", 1, 20),
         annotation("nccl:all_reduce", 2, 3),
         annotation("## backward ##", 30, 40),
+        annotation("ncclGroupEnd", 92, 1),
+        annotation("MPI_Send", 94, 1),
         annotation("Optimizer.step#SGD.step", 70, 20),
         call(9, 0.5, name="cudaMemcpyAsync"),
         copy(9, 1, 4),
@@ -437,6 +444,15 @@ def test_phases__backward_by_autograds_operators() -> None:
     profile = read(events)
     assert phases(profile) == {"forward": 0.02, "backward": 0.01, "unannotated": 0.005}
     assert "autograd" in profile.sources["phases"]
+
+
+def test_phases__that_nobody_annotated_are_beside_the_wall_coverage() -> None:
+    """Autograd tells of most of the step, the program's own ranges of little."""
+    own = annotation("Optimizer.step#SGD.step", 80, 20)
+    profile = read([step(1, 0, 100), node(40, 20, 1), own, *work(1, 10, 12, 20)])
+    assert profile.wall_coverage == pytest.approx(0.2)
+    assert any("it would be 80.0%" in note for note in profile.notes)
+    assert not any("it would be" in note for note in read(annotated_step()).notes)
 
 
 def test_phases__of_the_host_where_there_is_no_device() -> None:
@@ -1067,6 +1083,23 @@ def test_category__of_names_that_lie(name: str, category: str) -> None:
     """Parts of a name may mean something else."""
     assert category_of(name) == category
     assert category in CATEGORIES
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("All2All_Pooled_Req", "comm"),
+        ("c10d::alltoall_base_", "comm"),
+        ("aten::linalg_vector_norm", "reduce"),
+        ("LinalgVectorNormBackward0", "reduce"),
+        ("aten::native_layer_norm", "norm"),
+        ("NativeLayerNormBackward0", "norm"),
+        ("aten::max_pool2d", "reduce"),
+    ],
+)
+def test_category__of_operators_whose_names_lie(name: str, category: str) -> None:
+    """Pooled embeddings are exchanged, and the norm of a vector normalises nothing."""
+    assert category_of_operator(name) == category
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_ranks__the_straggler_is_the_one_with_the_most_work_of_its_own() -> None
     assert one.avg_step_ms == 100.0
     assert one.ops == {"gemm": 93.0}
     assert (
-        "straggler by its own work is rank 1: 93.0 ms outside exposed communication, the others at"
+        "straggler is rank 1: without exposed communication its step takes 93.0 ms, the others' at"
         " most 40.0 ms" in notes(one)
     )
 
@@ -89,9 +89,8 @@ def test_ranks__a_small_margin_makes_no_straggler() -> None:
     files = [("a", rank(0, 100.0, 60.0, ops={"a": 1.0})), ("b", rank(1, 99.0, 58.0))]
     one = merged(files)
     assert one.ops == {"a": 1.0}
-    assert "No rank straggles alone: outside exposed communication they take 40.0 to 41.0" in notes(
-        one
-    )
+    told = "No rank is clearly the straggler: without exposed communication their steps take 40.0"
+    assert f"{told} to 41.0" in notes(one)
 
 
 def test_ranks__without_their_waiting_name_no_straggler() -> None:
@@ -344,7 +343,7 @@ def test_ranks__of_a_real_job() -> None:
     names = [f"v100_dlrm_rank{number}of8_1step.json.gz" for number in range(4)]
     kineto = folder / "samples" / "kineto"
     one = merged([(name, read_profile(ProfileSource(name, kineto / name))) for name in names])
-    assert "No rank straggles alone" in notes(one)
+    assert "No rank is clearly the straggler" in notes(one)
     assert one.sources["avg_step_ms"] == "the slowest of 4 ranks (rank 1)"
     assert one.sources["device_busy_ms"].startswith("rank 1: ")
     assert "rank" not in one.sources

@@ -426,7 +426,7 @@ def test_nsight__times_of_other_work_are_not_compared(tmp_path: Path) -> None:
         export.kernel(240, 265 + 90 * late, 1, name=3, device=2)
     notes = export.read(tmp_path).notes
     assert any("the slowest of 2 (" in note for note in notes)
-    assert any("; 1 with other work not compared" in note for note in notes)
+    assert any("; not compared: 1 with other work" in note for note in notes)
     assert any("which may be a layer or a part of a step" in note for note in notes)
 
 

@@ -307,9 +307,9 @@ def test_steps__that_are_shorter_than_the_work_in_them() -> None:
 
 def test_steps__of_the_host_may_end_before_their_work() -> None:
     """It is told, and the rest stands."""
-    profile = read([step(1, 1000, 100), *work(1, 1010, 1020, 130)])
+    profile = read([step(1, 1000, 100), *work(1, 1010, 1020, 120)])
     assert profile.unusable is None
-    assert has_note(profile, "the device is busy for 1.30 times as long as the host's step takes")
+    assert has_note(profile, "the device is busy for 1.20 times as long as the host's step takes")
 
 
 def test_steps__must_hold_most_where_a_name_only_sounds_like_one() -> None:

@@ -76,6 +76,11 @@ class Attribution:
     outside: int
     without_kernels: int
 
+    @property
+    def busy(self) -> float:
+        """How long the device is busy in a step."""
+        return sum(work.time.busy for work in self.works) / len(self.works)
+
 
 class Attributing:
     """A device's events with the steps that they belong to."""

@@ -119,16 +119,29 @@ _ROWS = (
 )
 # Operators of the host have short names, which the rows of kernels do not know.
 _OPERATOR_ROWS = (
-    ("comm", r"^(c10d|nccl|gloo|record_param_comms)|all_?reduce|all_?gather|reduce_?scatter"),
+    (
+        "comm",
+        (
+            r"^(c10d|nccl|gloo|record_param_comms)|all_?reduce|all_?gather|reduce_?scatter"
+            r"|all_?(to|2)_?all"
+        ),
+    ),
     ("attention", r"attention|_attn"),
     ("optimizer", r"_fused_(adam|sgd|lamb|adagrad)|_foreach_|^optimizer"),
     ("conv", r"conv(?!ert)"),
-    ("norm", r"_norm(_|$|backward)|normbackward"),
+    # The norm of a vector, as of gradients that are clipped, is a sum.
+    ("norm", r"(?<!vector)(?<!matrix)_norm(_|$|backward)|(?<!vector)(?<!matrix)normbackward"),
     ("gemm", r"(^|::|_)(add|badd)?(b|m)?mm(_|$)|matmul|linear|einsum|addmv|^aten::(mv|dot|ger)$"),
     ("softmax_loss", r"softmax|cross_entropy|nll_loss|_loss(_|$)"),
     ("embedding", r"embedding|index|gather|scatter"),
     ("copy", r"copy|::(_?to|clone|contiguous|cat|stack|_to_copy|transpose|permute)$"),
-    ("reduce", r"::(sum|mean|max|min|amax|amin|argmax|topk|sort|cumsum|norm)(_|$)|pool"),
+    (
+        "reduce",
+        (
+            r"::(sum|mean|max|min|amax|amin|argmax|topk|sort|cumsum|norm)(_|$)|pool"
+            r"|(vector|matrix)_?norm"
+        ),
+    ),
     (
         "elementwise",
         (

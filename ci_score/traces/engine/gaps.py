@@ -24,6 +24,7 @@ from ci_score.traces.engine.host import ALLOCATION, KERNEL, WAIT, Host
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.phases import LIBRARY_RANGE
 from ci_score.traces.engine.timeline import Interval, Windows, intersection, length, subtract, union
+from ci_score.traces.engine.totals import outlasts_host
 
 SYNCHRONISATION, LAUNCHING = "synchronisation", "launching"
 GAPS_BY = "the device's gaps by what the host did: annotations, calls that wait, late launches"
@@ -94,6 +95,8 @@ def _periods(whole: Attribution) -> list[tuple[int, int]]:
     """
     works, steps = whole.works, whole.steps
     ran = [place for place, work in enumerate(works) if work.kernels]
+    if outlasts_host(whole):
+        return [(works[0].time.first, works[0].time.last)]
     if len(ran) == 1:
         return list(steps.windows) if steps.host_times else []
     return [

@@ -26,6 +26,7 @@ from ci_score.traces.engine.timeline import Interval, Windows, intersection, len
 from ci_score.traces.engine.totals import (
     MOST_OPS,
     coverage_fields,
+    coverage_note,
     host_period_fields,
     phases_of_means,
     place_rows,
@@ -56,7 +57,9 @@ def host_fields(
         capture.ranges, process, windows, steps.thread, host.operators.starts, autograd, windows
     )
     _add_phases(fields, phases, windows, per_ms)
-    covered = coverage_fields(fields, replace(steps, windows=windows, follows=()), phases)
+    counted = replace(steps, windows=windows, follows=())
+    notes += coverage_note(counted, phases)
+    covered = coverage_fields(fields, counted, phases)
     sources |= covered.pop("sources", {})
     fields |= covered
     layers = module_layers(host, windows, host_time_within)

@@ -10,7 +10,11 @@ from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
 from ci_score.traces.engine.phases import Phases
 from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, intersection, length, union
-from ci_score.traces.engine.totals import only_transfers_or_rest
+from ci_score.traces.engine.totals import (
+    coverage_note,
+    only_transfers_or_rest,
+    outlasts_host,
+)
 
 # So many phases are named in which the host starts no work.
 _HOST_PHASES = 3
@@ -37,7 +41,13 @@ def notes_on_steps(whole: Attribution, events: DeviceEvents, ticks_per_ms: float
     ran = [place for place, work in enumerate(works) if work.kernels]
     if steps.host_times and len(ran) == 1:
         window, last = steps.windows[ran[0]], works[ran[0]].time.last
-        notes.append(_on_host_time(window, last, events, ticks_per_ms))
+        if outlasts_host(whole):
+            notes.append(
+                "the device is busy for much longer than the host's step takes, which only launches"
+                " the work: the step time is the device's, from first start to last end"
+            )
+        else:
+            notes.append(_on_host_time(window, last, events, ticks_per_ms))
         if len(works) > 1:
             notes.append(
                 f"the device worked in one of {len(works)} steps: its numbers are means over all"
@@ -78,6 +88,7 @@ def notes_on_phases(
         notes.append(f"{why}: the kernels of a step are one, 'unannotated'")
     if not steps.host_times:
         return notes
+    notes += coverage_note(steps, phases)
     whole = union(steps.windows)
     per_step = 1 / ticks_per_ms / len(steps.windows)
     spent = {

@@ -16,7 +16,9 @@ from ci_score.traces.engine.timeline import Interval, Windows, subtract, union
 REST = "unannotated"
 MOST_PHASES = 64
 # Ranges that libraries and profilers write for themselves say nothing about phases.
-LIBRARY_RANGE = re.compile(r"(nccl|gloo|mpi|ucc|xccl|c10d)(:|::)|ProfilerStep|PyTorch Profiler")
+LIBRARY_RANGE = re.compile(
+    r"(nccl|gloo|mpi|ucc|xccl|c10d)(:|::)|nccl[A-Z]|MPI_|ProfilerStep|PyTorch Profiler"
+)
 _FORWARD = re.compile(r"forward|fwd", re.IGNORECASE)
 _BACKWARD = re.compile(r"backward|bwd", re.IGNORECASE)
 # A range around everything names no phase: what is inside it does.

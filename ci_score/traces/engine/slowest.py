@@ -30,12 +30,14 @@ def slowest(devices: Sequence[Derived]) -> tuple[Derived, list[str]]:
     if len(devices) == 1:
         return chosen, []
     times = [device.fields["avg_step_ms"] for device in comparable]
-    which = f"the slowest of {len(comparable)} ({min(times):.4g} to {max(times):.4g} ms a step)"
+    least, most = f"{min(times):.4g}", f"{max(times):.4g}"
+    between = most if least == most else f"{least} to {most}"
+    which = f"the slowest of {len(comparable)} ({between} ms a step)"
     if len(comparable) == 1:
         which = "the busiest of those whose steps are known"
     others = len(found) - len(comparable)
     if others:
-        which += f"; {others} with other work not compared"
+        which += f"; not compared: {others} with other work"
     return chosen, [f"{len(devices)} devices: these are the numbers of {chosen.label}, {which}"]
 
 

@@ -17,7 +17,7 @@ from ci_score.traces.engine.attribution import Attribution
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.device_events import DeviceEvents
 from ci_score.traces.engine.launch_calls import LaunchCalls
-from ci_score.traces.engine.totals import device_periods
+from ci_score.traces.engine.totals import MOST_BUSY, device_periods
 
 # Shares of all calls that start kernels, of all events of a device, and of those of one stream.
 MOST_WITHOUT_WORK, MOST_REPEATED = 0.02, 0.02
@@ -26,7 +26,6 @@ MOST_COPIED = 0.25
 MOST_OVERLAPPED, LEAST_OVERLAPPED = 0.25, 4
 # The part of the shorter of two events from which on they cannot have run one after the other.
 _HALF = 2
-MOST_BUSY = 1.25
 # What a call that starts a kernel can take, in microseconds: a median.
 SHORTEST_CALL, LONGEST_CALL = 0.2, 500.0
 # The first launches of a program load what they launch.
@@ -216,7 +215,7 @@ def doubts_of_steps(whole: Attribution, step_ticks: float) -> Doubts:
     """Whether the device is busy for longer than its steps take; the host's step may end before."""
     periods = device_periods(whole.works, whole.steps)
     if not periods:
-        busy = sum(work.time.busy for work in whole.works) / len(whole.works)
+        busy = whole.busy
         if busy <= step_ticks or not step_ticks:
             return Doubts()
         share = f"{busy / step_ticks:.2f} times as long as the host's step takes"

@@ -26,6 +26,8 @@ from ci_score.traces.engine.timeline import intersection, length, union
 MOST_OPS = 10_000
 # Of these it is also said in which phase and layer they run, in so many rows.
 MOST_PLACED_OPS, MOST_PLACES = 256, 20_000
+# A device that is busy for longer than this many times a step has not only that step to do.
+MOST_BUSY = 1.25
 
 Fields = dict[str, Any]
 
@@ -53,7 +55,7 @@ def step_fields(whole: Attribution, names: Names, ticks_per_ms: float) -> Fields
         sources["kernel_launches_per_step"] = f"calls that are named by {basis}"
     sources["device_idle_share"] = f"of the device's own span, first start to last end; {basis}"
     sources["steps"] = steps.evidence
-    step_times, sources["avg_step_ms"] = _step_times(works, steps, ticks_per_ms)
+    step_times, sources["avg_step_ms"] = _step_times(whole, ticks_per_ms)
     fields |= {"steps": count, **step_times}
     tenths = [work.tenths for work in works if work.tenths]
     if len(tenths) == count:
@@ -106,6 +108,19 @@ def coverage_fields(fields: Mapping[str, Any], steps: Steps, phases: Phases) -> 
     return {"wall_coverage": min(busy / average, 1.0), "sources": sources}
 
 
+def coverage_note(steps: Steps, phases: Phases) -> list[str]:
+    """What the coverage leaves out: phases that autograd's operators tell are no annotations."""
+    whole = union(steps.windows)
+    told, annotated = (
+        length(intersection(union(spans), whole)) for spans in (phases.windows, phases.annotated)
+    )
+    if not steps.host_times or not annotated or told <= annotated:
+        return []
+    share = f"{told / length(whole):.1%}"
+    own = "the wall coverage counts the program's own ranges alone"
+    return [f"{own}: with the phases that autograd's operators tell it would be {share}"]
+
+
 def host_period_fields(steps: Steps, ticks_per_ms: float) -> tuple[Fields, str]:
     """The step by the host's clock: from the start of each to that of the one right after it."""
     count = len(steps.windows)
@@ -144,14 +159,26 @@ def device_periods(works: Sequence[StepWork], steps: Steps) -> dict[int, int]:
     }
 
 
-def _step_times(works: Sequence[StepWork], steps: Steps, ticks_per_ms: float) -> tuple[Fields, str]:
+def outlasts_host(whole: Attribution) -> bool:
+    """Whether the host has launched its only step long before the device has done it.
+
+    The host's time of such a step is that of its launches.
+    """
+    if len(whole.works) != 1 or not whole.steps.host_times:
+        return False
+    begin, end = whole.steps.windows[0]
+    return whole.works[0].kernels > 0 and whole.busy > MOST_BUSY * (end - begin)
+
+
+def _step_times(whole: Attribution, ticks_per_ms: float) -> tuple[Fields, str]:
     """The device's end-to-end period: host spans are wrong where the host runs ahead."""
+    works, steps = whole.works, whole.steps
     periods = tuple(ticks / ticks_per_ms for ticks in device_periods(works, steps).values())
     if periods:
         source = f"GPU end-to-end period of {len(works)} steps ({steps.evidence})"
         average = plain_sum(periods) / len(periods)
         return {"avg_step_ms": average, "step_times_ms": periods}, source
-    if steps.host_times:
+    if steps.host_times and not outlasts_host(whole):
         return host_period_fields(steps, ticks_per_ms)
     spans = [(work.time.first, work.time.last) for work in works]
     which = "one step" if len(spans) == 1 else f"{len(spans)} steps, none right after another"

@@ -21,6 +21,8 @@ from ci_score.traces.formats.trainer_state import far_from_the_median
 from ci_score.traces.formats.training_lines import GB, MEGATRON
 from ci_score.traces.source import ProfileSource
 
+# A test runs for some hundred steps.
+MOST_SAMPLES = 100_000
 _TIMES, _MEAN, _MEMORY = "iteration-time", "iteration_timing_avg", "mem-max-allocated-bytes"
 _KEYS = frozenset({_TIMES, _MEAN, _MEMORY, "lm loss", "num-zeros", "mem-allocated-bytes"})
 _MARK = b'"step_interval"'
@@ -31,7 +33,7 @@ _Samples = dict[str, _Sample] | Annotated[tuple[_Sample, ...], Lax]
 
 class _Metric(Value):
     step_interval: NotNegative = 1
-    values: _Samples
+    values: Annotated[_Samples, Field(max_length=MOST_SAMPLES)]
 
     @property
     def numbers(self) -> list[float]:

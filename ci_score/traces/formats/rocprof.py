@@ -23,6 +23,7 @@ from ci_score.traces.engine.launch_calls import Call, blocks_of, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.source import ProfileSource
 
+MOST_DEVICES = 1024
 _NANOSECONDS_PER_MS = 1_000_000
 _GPU = 2
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
@@ -47,7 +48,7 @@ def read(source: ProfileSource) -> Profile:
     with overflow_is_bad_input(source.name):
         capture = _capture(processes, source.step_name, text.notes)
         # Kernels come first, then the calls and ranges that tell their steps.
-        capture.unusable = CUT_SHORT if text.is_cut else None
+        capture.unusable = CUT_SHORT if text.is_cut else capture.unusable
         return profile_of(capture)
 
 
@@ -170,7 +171,10 @@ class _Lanes:
         events.add(*window, self.capture.names.place(text), *numbers, launched_at)
 
     def in_order(self) -> list[Lane]:
-        """A lane for each device of each process."""
+        """A lane for each device of each process; of more than a machine has, none."""
+        if len(self._lanes) > MOST_DEVICES:
+            self.capture.unusable = f"it has the work of {len(self._lanes)} devices"
+            return []
         return [
             Lane(f"agent {agent} of process {process}", process, events, agent)
             for (process, agent), events in sorted(self._lanes.items())
