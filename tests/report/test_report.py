@@ -289,8 +289,8 @@ def test_report__names_an_op_with_where_it_comes_from(style: str) -> None:
 @pytest.mark.parametrize("style", ["markdown", "html"])
 def test_report__calls_kernels_that_repeat_repeats(style: str) -> None:
     """They may be no layers of the program; and the share of kernel time is said of both."""
-    shares = {"layers_are": "repeats", "layers_share": 0.774}
-    read = measured_case(CaseInput("training", profile(**shares)), Workload())
+    of_kernels = profile().but(layers_are="repeats", layers_share=0.774)
+    read = measured_case(CaseInput("training", of_kernels), Workload())
     text = render(record(Judged.of(read)), style)
     assert "Repeats (77 % of kernel time)" in text
     assert "Layer<" not in text
