@@ -347,32 +347,41 @@ def _own_ms(profile: Profile) -> float:
     return max(profile.avg_step_ms - (profile.exposed_communication_ms or 0.0), 0.0)
 
 
+def _work_ms(part: _Part) -> float:
+    """What a rank does itself: its kernels without communication, where they are known.
+
+    The time outside of exposed communication holds the waiting for the host, too.
+    """
+    compute = part.profile.compute_ms
+    return _own_ms(part.profile) if compute is None else compute
+
+
 def _straggler(parts: list[_Part]) -> _Part | None:
     """The rank that the others wait for, where one stands out from them."""
     if any(part.profile.exposed_communication_ms is None for part in parts):
         return None
-    most = max(parts, key=lambda part: _own_ms(part.profile))
-    margin = _own_ms(most.profile) - _most_of_others(most, parts)
+    most = max(parts, key=_work_ms)
+    margin = _work_ms(most) - _most_of_others(most, parts)
     step = max(part.profile.avg_step_ms for part in parts)
     return most if margin >= STRAGGLES_FROM * step and margin > 0 else None
 
 
 def _most_of_others(one: _Part, parts: list[_Part]) -> float:
-    return max(_own_ms(part.profile) for part in parts if part is not one)
+    return max(_work_ms(part) for part in parts if part is not one)
 
 
 def _straggler_note(parts: list[_Part], straggler: _Part | None) -> str:
     if straggler is not None:
         return (
-            f"The straggler is {straggler.called}: without exposed communication its step takes"
-            f" {_own_ms(straggler.profile):.1f} ms, the others' at most"
+            f"The straggler is {straggler.called}: without communication its step takes"
+            f" {_work_ms(straggler):.1f} ms, the others' at most"
             f" {_most_of_others(straggler, parts):.1f} ms."
         )
     if any(part.profile.exposed_communication_ms is None for part in parts):
         return "Not every rank tells its exposed communication, so which one straggles is unknown."
-    own = [_own_ms(part.profile) for part in parts]
+    own = list(map(_work_ms, parts))
     return (
-        "No rank is clearly the straggler: without exposed communication their steps take"
+        "No rank is clearly the straggler: without communication their steps take"
         f" {min(own):.1f} to {max(own):.1f} ms, and the longest is less than {STRAGGLES_FROM:.0%}"
         " of the step above the next."
     )

@@ -38,9 +38,16 @@ def test_ranks__the_straggler_is_the_one_with_the_most_work_of_its_own() -> None
     assert one.avg_step_ms == 100.0
     assert one.ops == {"gemm": 93.0}
     assert (
-        "straggler is rank 1: without exposed communication its step takes 93.0 ms, the others' at"
+        "straggler is rank 1: without communication its step takes 93.0 ms, the others' at"
         " most 40.0 ms" in notes(one)
     )
+
+
+def test_ranks__one_that_waits_for_its_host_is_no_straggler() -> None:
+    """Its kernels without communication say what it does itself."""
+    slow_host = rank(0, 100.0, exposed_ms=5.0, compute_ms=50.0)
+    computing = rank(1, 98.0, exposed_ms=30.0, compute_ms=65.0)
+    assert "straggler is rank 1" in notes(merged([("a", slow_host), ("b", computing)]))
 
 
 def test_ranks__each_number_says_whose_it_is() -> None:
@@ -89,7 +96,7 @@ def test_ranks__a_small_margin_makes_no_straggler() -> None:
     files = [("a", rank(0, 100.0, 60.0, ops={"a": 1.0})), ("b", rank(1, 99.0, 58.0))]
     one = merged(files)
     assert one.ops == {"a": 1.0}
-    told = "No rank is clearly the straggler: without exposed communication their steps take 40.0"
+    told = "No rank is clearly the straggler: without communication their steps take 40.0"
     assert f"{told} to 41.0" in notes(one)
 
 
