@@ -78,12 +78,15 @@ def _waited(process: subprocess.Popen[bytes], output: Path, limit: int) -> str:
     deadline = time.monotonic() + LONGEST_S
     problem = ""
     try:
-        while process.poll() is None and not problem:
+        is_running = True
+        while is_running and not problem:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY_S)
+            # Looked at once more after the end, which may come before the first look.
+            is_running = process.poll() is None
             if output.exists() and output.stat().st_size > limit:
                 problem = f"makes larger than {limit / 1024**3:g} GiB (see --unpacked-limit)"
-            elif process.poll() is None and time.monotonic() > deadline:
+            elif is_running and time.monotonic() > deadline:
                 problem = f"does not finish within {LONGEST_S:g} s"
     finally:
         if process.poll() is None:
