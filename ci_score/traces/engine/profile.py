@@ -34,6 +34,8 @@ def profile_of(capture: Capture) -> Profile:
         reason = None if steps else note
         capture.notes += [note] if steps and note else []
     if reason is not None:
+        # Of work that is not read nothing else is known to be wrong.
+        capture.unusable = None if capture.unread else capture.unusable
         return _with_facts(capture, {}, lanes, None, reason)
     if not lanes:
         return _of_host(capture, steps)
@@ -96,7 +98,7 @@ def _with_facts(
     capture: Capture, fields: Fields, lanes: Sequence[Lane], lane: Lane | None, reason: str | None
 ) -> Profile:
     """The profile with what else the file tells."""
-    reason = reason or capture.unusable
+    reason = capture.unusable or reason
     facts = capture.facts(lanes, lane)
     known = dict(fields)
     sources = {**known.pop("sources", {}), **facts.sources}
