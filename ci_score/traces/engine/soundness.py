@@ -31,7 +31,7 @@ SHORTEST_CALL, LONGEST_CALL = 0.2, 500.0
 # The first launches of a program load what they launch.
 LEAST_TIMED = 8
 # So many events are enough to see how they overlap, or which of them are the same.
-_BLOCK, _BLOCKS = 32_768, 4
+_BLOCK, _BLOCKS = 8_192, 4
 _MOST_COMPARED, _FEW = 200_000, 20_000
 _ONE_OF = 61
 
