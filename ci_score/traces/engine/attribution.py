@@ -34,6 +34,9 @@ from ci_score.traces.engine.timeline import (
 # Transfers between host and device are phases of their own.
 COPIES = {TRANSFER_NAMES[direction]: direction for direction in ("h2d", "d2h")}
 TENTHS = 10
+# Of each kind whether it is one, as bytes are told apart without a loop of our own.
+_IS_KERNEL = bytes(kind != TRANSFER for kind in range(256))
+_IS_COMPUTE = bytes(kind == COMPUTE for kind in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,8 @@ class Attributing:
         times = events.launched_at if steps.by_launch else events.starts
         self.members, self.outside = members_of(times, steps.windows)
         self._kinds = bytes(map(names.kinds.__getitem__, events.names))
-        self._kernels = [
-            sum(kind != TRANSFER for kind in self._kinds_at(places)) for places in self.members
-        ]
+        found = map(self._kinds_at, self.members)
+        self._kernels = [len(kinds) - kinds.count(TRANSFER) for kinds in found]
 
     @property
     def with_kernels(self) -> list[int]:
@@ -133,8 +135,7 @@ class Attributing:
         starts, ends = taken(events.starts, places), taken(events.ends, places)
         launched_at = taken(events.launched_at, places)
         kinds = self._kinds_at(places)
-        is_kernel = [kind != TRANSFER for kind in kinds]
-        launches = compress(taken(events.launches, places), is_kernel)
+        launches = compress(taken(events.launches, places), kinds.translate(_IS_KERNEL))
         time = busy_time(starts, ends, kinds)
         columns = _Columns(starts, ends, taken(events.names, places), launched_at)
         return StepWork(
@@ -158,7 +159,7 @@ class _Columns:
 
 def _tenths(columns: _Columns, kinds: bytes) -> tuple[int, ...]:
     """The compute of each tenth of a step's kernels; none of a step with fewer kernels."""
-    is_compute = [kind == COMPUTE for kind in kinds]
+    is_compute = kinds.translate(_IS_COMPUTE)
     times = list(compress(map(operator.sub, columns.ends, columns.starts), is_compute))
     if len(times) < TENTHS:
         return ()
