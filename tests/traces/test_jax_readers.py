@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -53,6 +55,14 @@ def test_jax__steps_of_the_device() -> None:
     assert profile.communication_ms == pytest.approx(2.0)
     assert profile.phases["h2d"].total_ms == pytest.approx(1.0)
     assert (profile.device_kernels_per_step, profile.kernel_launches_per_step) == (2, 2)
+
+
+def test_jax__what_the_user_calls_a_step_comes_first() -> None:
+    """Before the device's own line of steps, and without a number of its own."""
+    ranges = [event("my_loop", step * 20, 19, HOST, 1) for step in range(2)]
+    steps = [event(str(step), step * 10, 9, DEVICE, 1) for step in range(3)]
+    asked = replace(source(*work(), *steps, *ranges), step_name=re.compile("my_loop"))
+    assert jax_trace.read(asked).sources["steps"] == "annotations 'my_loop', as asked for"
 
 
 def test_jax__annotated_steps_own_what_they_launched() -> None:

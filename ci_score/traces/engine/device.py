@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from ci_score.traces.engine.attribution import Attributing, Attribution
@@ -53,9 +53,10 @@ def _ways(
     """Steps for a device's events, the best evidence first; the last always finds one."""
     if given is not None:
         yield given.for_events(events)
-    yield from device_lines(lane.lines)
-    for marked in capture.marked_steps(lane.process):
-        yield marked.for_events(events)
+    own = device_lines(lane.lines)
+    marked = (each.for_events(events) for each in capture.marked_steps(lane.process))
+    # What the user asks for comes before what the device calls a step.
+    yield from chain(marked, own) if capture.ranges.asked_for else chain(own, marked)
     repeated = repeated_steps(events, capture.names, others_between=capture.took_a_while)
     called = called_functions(capture.calls)
     last = (repeated, called and called.for_events(events), one_step(events))

@@ -23,7 +23,7 @@ from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host import Host
-from ci_score.traces.engine.host_ranges import HostRanges
+from ci_score.traces.engine.host_ranges import LONGEST_NAME, HostRanges
 from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, is_of_interest
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.engine.steps import PROGRAMS_LINE, STEPS_LINE, Window
@@ -57,7 +57,7 @@ def recognises(head: bytes) -> bool:
 def read(source: ProfileSource) -> Profile:
     """The profile of a `trace.json`, plain or gzipped."""
     with overflow_is_bad_input(source.name):
-        return profile_of(_planes(source).capture(source.step_name))
+        return profile_of(_planes(source).capture())
 
 
 # --- what both formats become -------------------------------------------------------------------
@@ -84,7 +84,9 @@ class JaxPlanes:
     tool: str
     ticks_per_ms: int
     devices: dict[str, _Device] = field(default_factory=lambda: defaultdict(_Device))
-    annotated: list[tuple[object, str, Window, str]] = field(default_factory=list)
+    # What the user calls a step: other names of the host are not kept.
+    step_name: re.Pattern[str] | None = None
+    annotated: list[tuple[object, str, Window, str | None]] = field(default_factory=list)
     calls: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     host: Host = field(default_factory=Host)
     launched_at: dict[int, int] = field(default_factory=dict)
@@ -134,7 +136,7 @@ class JaxPlanes:
             if is_of_interest(name):
                 self._add_call(Call(*window, correlation, name))
             self.launched_at.setdefault(correlation, window[0])
-        if step is not None:
+        if step is not None or (not is_op and self._is_asked_for(name)):
             self.annotated.append((thread, name, window, step))
         elif _CALL.fullmatch(name):
             self.calls[name].append(window)
@@ -145,6 +147,10 @@ class JaxPlanes:
             operators.names.append(self._number(name))
             operators.threads.append(self._number(f"thread {thread}"))
             operators.sequences.append(-1)
+
+    def _is_asked_for(self, name: str) -> bool:
+        wanted = self.step_name
+        return wanted is not None and wanted.search(name[:LONGEST_NAME]) is not None
 
     def _add_call(self, call: Call) -> None:
         # Calls that fill a graph have names of launches, and those that begin it are not traced.
@@ -160,7 +166,7 @@ class JaxPlanes:
             self.names.append(name)
         return number
 
-    def capture(self, step_name: re.Pattern[str] | None) -> Capture:
+    def capture(self) -> Capture:
         """The capture. What was read of a file that is cut short is shown, and not used.
 
         Events do not come in the order of time, so the cut may have taken a part of any step.
@@ -170,7 +176,7 @@ class JaxPlanes:
         capture = Capture(
             self.tool,
             self.ticks_per_ms,
-            ranges=HostRanges(step_name),
+            ranges=HostRanges(self.step_name),
             calls=self.calls,
             launch_calls=self.launch_calls,
             facts=lambda lanes, _: self._facts(lanes),
@@ -309,7 +315,7 @@ class _Lines:
 
 def _planes(source: ProfileSource) -> JaxPlanes:
     file = ProfilerJson(source, "a whole trace.json of JAX")
-    planes = JaxPlanes("JAX profiler (trace.json)", _NANOSECONDS_PER_MS)
+    planes = JaxPlanes("JAX profiler (trace.json)", _NANOSECONDS_PER_MS, step_name=source.step_name)
     events = file.events(_Event, strict=False)
     planes.is_cut = file.is_cut
     planes.notes += file.notes

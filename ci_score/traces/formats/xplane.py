@@ -266,7 +266,7 @@ def _capture(message: memoryview, is_cut: bool, step_name: re.Pattern[str] | Non
     if sum(line.count for line in lines) > MOST_EVENTS:
         raise _BrokenError(f"more than {MOST_EVENTS} events")
     base = min((line.begin_ns for line in lines), default=0)
-    read = JaxPlanes("JAX profiler (xplane)", _PICOSECONDS_PER_MS)
+    read = JaxPlanes("JAX profiler (xplane)", _PICOSECONDS_PER_MS, step_name=step_name)
     read.is_cut = is_cut or space.is_cut
     worked = [plane for plane, its_lines in planes if any(line.count for line in its_lines)]
     read.shared_name = shared_name(plane.name for plane in worked if plane.is_device)
@@ -277,7 +277,7 @@ def _capture(message: memoryview, is_cut: bool, step_name: re.Pattern[str] | Non
     device = next((plane for plane, _ in planes if plane.is_device), None)
     if device is not None:
         read.hardware = partial(_hardware, device)
-    return read.capture(step_name)
+    return read.capture()
 
 
 def _add_event(read: JaxPlanes, plane: _Plane, line: _Line, message: memoryview, base: int) -> None:
