@@ -170,7 +170,7 @@ def test_parity__describes(files: Path, capsys: Out) -> None:
 def test_parity__of_nothing_is_not_called_achieved(files: Path, capsys: Out) -> None:
     """The reference's JSON says true; what people read says that nothing was compared."""
     for style in ("terminal", "markdown"):
-        execute(["parity", "ours.json", "strange.json", "--style", style])
+        assert execute(["parity", "ours.json", "strange.json", "--style", style]) == 3
         assert "arity not judged" in capsys.readouterr().out
     execute(["parity", "ours.json", "strange.json", "--json"])
     parity = json.loads(capsys.readouterr().out)
