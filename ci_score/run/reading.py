@@ -21,7 +21,7 @@ from ci_score.launches import (
     without_a_time,
 )
 from ci_score.model.environment import Environment
-from ci_score.model.lists import some_of
+from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
@@ -56,7 +56,8 @@ def read_cases(
     unknown = sorted(partners.keys() - set(names))
     if names and unknown:
         raise WrongUseError(
-            f"parity: there is no case {unknown[0]} (there are: {', '.join(names)})"
+            f"parity: there is no case {unknown[0]} (there are: {some_of(names, 10)})"
+            f"{did_you_mean(unknown[0], names)}"
         )
     cases = [
         _case(

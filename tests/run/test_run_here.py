@@ -234,7 +234,7 @@ def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsy
     ("text", "words"),
     [
         ("schema = 2", "schema: found 2"),
-        ('rule = "reference"', "perhaps rules"),
+        ('rule = "reference"', "did you mean rules"),
         ('rules = "strict"', "'reference' or 'training'"),
         ("schema = true", "schema: found true"),
         ("not toml", "no TOML"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from ci_score.judge.policy.tables import (
     ParityRule,
     Policy,
 )
+from ci_score.model.lists import did_you_mean
 from ci_score.model.metrics import METRICS, find_metric
 from ci_score.model.trained_model import Model, Table
 from ci_score.model.verdict import Unjudged
@@ -70,8 +70,7 @@ Mistake = tuple[Place, str, str]
 def _one_of(known: Iterable[str], wrong: str) -> str:
     """The allowed values, with the one that looks most like what was written."""
     names = list(known)
-    close = get_close_matches(wrong, names, n=1)
-    return f"one of {', '.join(names)}" + (f", perhaps {close[0]}" if close else "")
+    return f"one of {', '.join(names)}{did_you_mean(wrong, names)}"
 
 
 def _unknown_key(place: Place, source: str) -> BadInputError:
