@@ -98,7 +98,8 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
         )
         return result if isinstance(result, int) else 0
     except CiScoreError as error:
-        say(f"ci-score: {error}")
+        for line in error.lines:
+            say(f"ci-score: {line}")
         return error.exit_code
     except click.ClickException as error:
         with suppress(OSError):
