@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.files.strict_json import dump
 from ci_score.model.conversation import Nobody
-from ci_score.model.environment import Environment
+from ci_score.model.environment import Environment, SideDifference
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -151,6 +151,7 @@ FULL = Judged(
         disturbances={"throttled": f"{WORDS} throttled", f"{WORDS} event": f"{WORDS} of it"},
         gate_at=0.08,
         not_qualified=f"{WORDS} not qualified",
+        differs=(SideDifference(kind="package", name=f"{WORDS} other", base=WORDS, head=WORDS),),
     ),
     unmeasured=Why.NO_SOUND_LAUNCH(
         side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
