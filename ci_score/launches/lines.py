@@ -17,7 +17,12 @@ from ci_score.launches.keys import note_on_strange, refuse_typo, strange_among
 from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason, Why
-from ci_score.model.record import MOST_LAUNCHES, OF_WHICH_ONE_SHARED, LaunchNumbers
+from ci_score.model.record import (
+    MOST_LAUNCHES,
+    OF_WHICH_ONE_SHARED,
+    LaunchNumbers,
+    LossFrom,
+)
 from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegative, ShortText, Value
 
 Side = Literal["head", "base"]
@@ -52,6 +57,9 @@ class Launch(Value):
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
     final_loss: float | None = None
+    first_loss: float | None = None
+    # Who tells the losses: the start-up hook, or else the script itself.
+    loss_from: LossFrom | None = None
     # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
     planted: NotNegative | None = None
     # From `ci-score ab`: after how many pairs it looks. That can only make red harder to prove.
@@ -123,6 +131,7 @@ class Launch(Value):
             resolution_ms=self.resolution_ms,
             looks=self.looks,
             values=values,
+            loss_from=self.loss_from,
             warmup_steps=self.warmup_steps,
             timed_steps=len(self.timed_ms),
         )

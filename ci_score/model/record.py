@@ -82,6 +82,10 @@ class BaselineUsed(Value):
     changed_versions: Annotated[tuple[str, ...], Lax] = ()
 
 
+# A script's own loss is meant to be compared; what the hook finds may differ in every launch.
+LossFrom = Literal["hook"]
+
+
 class LaunchNumbers(Value):
     """What one process launch measured: its mean step, and its other metrics.
 
@@ -97,6 +101,7 @@ class LaunchNumbers(Value):
     resolution_ms: Milliseconds = 0.0
     looks: Annotated[tuple[Count, ...], Lax, Field(max_length=16)] = ()
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
+    loss_from: LossFrom | None = None
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
 

@@ -400,6 +400,10 @@ SENTENCES: dict[Why, Row] = {
         "The policy asks for interleaved launches; the order in which these ran is not told"
         " (`order`)."
     ),
+    Why.LOSS_VARIES: (
+        "The loss differs between launches of one side: seeds are not fixed, so losses are not"
+        " compared."
+    ),
     # What holds without a baseline.
     Why.BUDGET_NOT_MEASURED: _budget_not_measured,
     Why.OVER_BUDGET: _budget("over"),

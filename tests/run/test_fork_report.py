@@ -167,6 +167,7 @@ FULL = Judged(
             shared=True,
             resolution_ms=0.5,
             looks=(6, 12),
+            loss_from="hook",
             values={f"{NAME} metric": 302.0},
             warmup_steps=6,
             timed_steps=10,
@@ -281,6 +282,7 @@ ONE_OF_A_FEW = {
     "scorecard.grade",
     "scorecard.bottleneck",
     "launches.side",
+    "launches.loss_from",
     "timeline.basis",
     "timeline.parts{}",
     "layers_are.kind",
@@ -397,6 +399,7 @@ def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
         if not (WORDS in text or NAME in text) and not path.startswith(CLAIMED)
     ]
     codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
+    codes |= {"environment.differs.kind"}
     assert set(rest) == ONE_OF_A_FEW | codes
 
 
