@@ -12,14 +12,14 @@ import pytest
 
 from ci_score.baselines import fitted, read_record
 from ci_score.cli import execute
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.strict_json import dump
 from ci_score.launches import read_environment
 from ci_score.model.record import Record
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
-from ci_score.run.case_files import files_of_artifact
+from ci_score.run.case_files import CaseSource, files_of_artifact, find_files
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
 from tests.builders.traces.training_log import ARGUMENTS, megatron
@@ -147,6 +147,12 @@ def test_run__differences_are_read_strictly(differs: Any, field: str) -> None:
     data = dump({"schema": 1, "differs": differs}).encode()
     with pytest.raises(BadInputError, match=re.escape(f"environment.json: {field}: found")):
         read_environment(data, "environment.json")
+
+
+def test_run__of_a_path_that_only_the_host_of_a_container_has() -> None:
+    """There the workspace has a path of its own, and a relative one is right on both."""
+    with pytest.raises(WrongUseError, match="paths of the runner's host do not exist"):
+        find_files([CaseSource("/home/runner/work/x")], Path("/github/workspace"))
 
 
 def test_run__with_a_named_baseline_keeps_nothing(here: Path) -> None:
@@ -294,8 +300,8 @@ def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys
     ("option", "value", "words"),
     [
         ("--profiles", "a b=x", "cannot name a case"),
-        ("--profiles", "../x", "inside the workspace"),
-        ("--profiles", "/home/runner/work/x", "paths of the runner's host do not exist"),
+        ("--profiles", "../x", "Start ci-score in a folder above the file"),
+        ("--profiles", "/home/runner/work/x", "/home/runner/work/x: it lies outside"),
         ("--parity", "x.json", "does not name a case"),
         ("--producer", "measure=done", "not the result of a job"),
         ("--fail-on", "sometimes", "not one of critical, warning, never"),
