@@ -26,13 +26,13 @@ class FolderOrCommit(click.ParamType):  # type: ignore[type-arg]  # generic only
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path | str:
         """The folder as a path, a commit as text; a file, or nothing at all, is refused."""
+        if not str(value).strip():
+            self.fail("it is empty; give a folder, a commit or a branch", param, ctx)
         path = Path(value)
         if isinstance(value, Path) or path.is_dir():
             return path
         if path.is_file():
             self.fail(f"{value!r} is a file; give a folder, a commit or a branch", param, ctx)
-        if not value.strip():
-            self.fail("it is empty; give a folder, a commit or a branch", param, ctx)
         # A path that is mistyped is no branch: none begins like this.
         if value.startswith((".", "/", "~")):
             self.fail(f"there is no folder {value!r}", param, ctx)

@@ -187,7 +187,8 @@ def _linked(name: str, head: Path, base: Path, ref: str) -> Path:
     place = base / inner
     if place.exists() or place.is_symlink():
         raise WrongUseError(
-            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out"
+            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out, or"
+            " name what lies in it"
         )
     if not place.parent.resolve().is_relative_to(base.resolve()):
         raise WrongUseError(f"--link {name}: a link in base leads {inner.parent} out of its folder")
