@@ -127,6 +127,11 @@ def checked_out(
 
 
 def _add(repository: Repository, place: Path, commit: str) -> None:
+    if place.exists():
+        raise CiScoreError(
+            f"{place}: an earlier checkout cannot be removed (a container may have left files of"
+            " another user there); remove it yourself, and let the container run as you"
+        )
     # A hook of the user's would run for a checkout that nobody asked it for.
     plain = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
     repository.git(*plain, "worktree", "add", "--quiet", "--force", "--detach", str(place), commit)

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import which
 
 from ci_score.errors import WrongUseError
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.sides import VENV, SideSpec
 
 # In a word: the launch's fresh folder.
 OUT = "{out}"
@@ -56,6 +56,8 @@ class Command:
                 _program(spec.launcher[0], side, spec, path)
             if not spec.runs_in_container:
                 _program(self.words[0], side, spec, path)
+        if Path(self.words[0]).name.startswith(OF_A_PYTHON):
+            _refuse_a_chance_python(self.words[0], sides, ambient)
 
 
 def command_of(words: Sequence[str], sides: Mapping[str, Path], here: Path) -> Command:
@@ -135,6 +137,24 @@ def _program(word: str, side: str, spec: SideSpec, path: str | None) -> None:
             f"{side}: there is no {word} in {programs}, and {found} belongs to another Python;"
             f" install it there, or give its whole path"
         )
+
+
+def _refuse_a_chance_python(
+    word: str, sides: Mapping[str, SideSpec], ambient: Mapping[str, str]
+) -> None:
+    """One side with a `.venv`, and one that takes what happens to be on PATH, are no pair."""
+    found = {
+        side: which(word, path=spec.shell(ambient).get("PATH"))
+        for side, spec in sides.items()
+        if spec.python is None and "PATH" not in spec.variables and not spec.runs_in_container
+    }
+    having = [side for side in found if sides[side].programs is not None]
+    for side, program in found.items():
+        if having and side not in having and program != found[having[0]]:
+            raise WrongUseError(
+                f"{having[0]} has a {VENV} and {side} has none, so {side} would run by {program};"
+                f" activate the {VENV} for both, or give {side} one by --setup or --{side}-python"
+            )
 
 
 def _not_found(word: str, side: str, spec: SideSpec) -> str:

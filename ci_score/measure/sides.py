@@ -38,7 +38,8 @@ NOT_FOR_A_LAUNCH = {
     "--detach": "a launch is waited for",
     "--name": "each launch has a name of its own",
 }
-SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+# Not TOKENIZERS_PARALLELISM, nor a count of tokens.
+SECRET = re.compile(r"TOKEN(?![A-Z])|KEYS?(?![A-Z])|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _LOGIN = re.compile(r"://[^/@\s]+@")
 
 

@@ -170,7 +170,8 @@ def test_program__a_script_is_none_by_itself(
 def test_program__must_not_belong_to_another_python(sides: dict[str, Path], tmp_path: Path) -> None:
     """A side's environment without torchrun would run that of the next environment on PATH."""
     path = a_program(tmp_path / "bin" / "torchrun")
-    a_program(sides["base"] / ".venv" / "bin" / "python")
+    for folder in sides.values():
+        a_program(folder / ".venv" / "bin" / "python")
     startable("bash train.sh", sides, f"{path}:/usr/bin:/bin")
     with pytest.raises(WrongUseError) as error:
         startable("torchrun train.py", sides, path)
@@ -178,6 +179,23 @@ def test_program__must_not_belong_to_another_python(sides: dict[str, Path], tmp_
         f"base: there is no torchrun in {sides['base']}/.venv/bin, and {path}/torchrun belongs to"
         " another Python; install it there, or give its whole path"
     )
+
+
+def test_program__of_one_sides_environment_is_no_pair_with_a_chance_one(
+    sides: dict[str, Path], tmp_path: Path
+) -> None:
+    """A checkout of base has no `.venv`: it runs by head's that is active, or not by chance."""
+    path = a_program(tmp_path / "bin" / "python")
+    own = a_program(sides["head"] / ".venv" / "bin" / "python")
+    startable("python train.py", sides, f"{own}:{path}")
+    with pytest.raises(WrongUseError) as error:
+        startable("python train.py", sides, path)
+    assert str(error.value) == (
+        f"head has a .venv and base has none, so base would run by {path}/python; activate the"
+        " .venv for both, or give base one by --setup or --base-python"
+    )
+    asked = SideSpec(sides["base"], tmp_path / "bin" / "python")
+    startable("python train.py", sides, path, base=asked)
 
 
 # --- what tells commands apart --------------------------------------------------------------------
