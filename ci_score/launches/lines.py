@@ -17,12 +17,7 @@ from ci_score.launches.keys import note_on_strange, refuse_typo, strange_among
 from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason, Why
-from ci_score.model.record import (
-    MOST_LAUNCHES,
-    OF_WHICH_ONE_SHARED,
-    LaunchNumbers,
-    LossFrom,
-)
+from ci_score.model.record import MOST_LAUNCHES, OF_WHICH_ONE_SHARED, LaunchNumbers
 from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegative, ShortText, Value
 
 Side = Literal["head", "base"]
@@ -56,10 +51,10 @@ class Launch(Value):
     tokens_per_step: NotNegative | None = None
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
-    final_loss: float | None = None
     first_loss: float | None = None
-    # Who tells the losses: the start-up hook, or else the script itself.
-    loss_from: LossFrom | None = None
+    final_loss: float | None = None
+    # `hook`: the start-up hook of `ci-score ab` took the losses from the backward passes.
+    loss_from: Literal["hook"] | None = None
     # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
     planted: NotNegative | None = None
     # From `ci-score ab`: after how many pairs it looks. That can only make red harder to prove.

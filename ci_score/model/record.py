@@ -82,10 +82,6 @@ class BaselineUsed(Value):
     changed_versions: Annotated[tuple[str, ...], Lax] = ()
 
 
-# A script's own loss is meant to be compared; what the hook finds may differ in every launch.
-LossFrom = Literal["hook"]
-
-
 class LaunchNumbers(Value):
     """What one process launch measured: its mean step, and its other metrics.
 
@@ -101,7 +97,8 @@ class LaunchNumbers(Value):
     resolution_ms: Milliseconds = 0.0
     looks: Annotated[tuple[Count, ...], Lax, Field(max_length=16)] = ()
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
-    loss_from: LossFrom | None = None
+    # A script's own loss is meant to be compared; what the hook finds may differ in every launch.
+    loss_from: Literal["hook"] | None = None
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
 
