@@ -15,6 +15,7 @@ from ci_score.cli.session import (
     FILE,
     FOLDER,
     ProgressLine,
+    WithCommand,
     added_pairs_of,
     looks_of,
     plan_in_words,
@@ -34,7 +35,7 @@ from ci_score.run import INPUTS
 POLICY = Path(INPUTS["config"].default)
 
 
-@click.command("ab")
+@click.command("ab", cls=WithCommand)
 @click.option("--base", required=True, type=FOLDER, help="The code before the change.")
 @click.option("--head", required=True, type=FOLDER, help="The code with the change.")
 @session_options("perf")
@@ -73,27 +74,32 @@ POLICY = Path(INPUTS["config"].default)
     help="The record of `ci-score qualify`.  [default: OUT/qualification.json, or this machine's]",
 )
 @click.option(
-    "--profile-once",
-    metavar="CMD",
-    help="After the timing, run this once per side; it writes a trace to $CI_SCORE_PROFILE_DIR.",
+    "--profile/--no-profile",
+    "profiled",
+    default=True,
+    help="Whether each side runs once more after the timing, under a profiler.  [default: it does]",
 )
 def command(base: Path, head: Path, config: Path | None, **options: Any) -> int:
     """Measure head against base in pairs of fresh processes, until the answer is clear.
 
-    The harness trains some steps and reports how long they took in one of three ways: it uses
-    ci_score.measure.Recorder (or appends such a line itself to $CI_SCORE_MEASUREMENTS), it prints
-    {"step_ms": 12.3} for each step, or it reports nothing and is timed from outside. In each pair a
+    Behind -- stands the command that trains, as you would type it. It runs in each side's folder,
+    so that each side runs its own copy of the script, which needs no change: ci-score counts the
+    steps of torch's optimizers, and ends a launch after some of them. A script that tells its own
+    steps wins: by ci_score.measure.Recorder, or by printing {"step_ms": 12.3} for each of them.
+
+    First each side runs once untimed: when do its steps settle? Then come pairs, in each of which a
     coin decides which side runs first, so that neither a warm or busy machine nor periodic work
-    favours one. Measurements are kept: after an interruption, the same command continues, and
-    --more-pairs adds to a session that is finished.
+    favours one. Last, each side runs once under torch's profiler, which explains what was measured.
+    After an interruption the same command goes on, and --more-pairs adds to a session that is
+    finished. {out} in the command is a fresh folder for each launch.
 
     It exits with 0 if `ci-score run` can judge what was measured, and with 3 if it cannot.
 
     \b
     Examples:
-      ci-score ab --base ../main --head . --harness "python bench.py"
-      ci-score ab --base base --head head --harness "python bench.py" --case llama@h100
-      ci-score ab --base base --head head --harness "python bench.py" --more-pairs 8
+      ci-score ab --base ../main --head . -- python train.py
+      ci-score ab --base ../main --head . -- torchrun --nproc-per-node 2 train.py --out {out}
+      ci-score ab --base base --head head --case llama@h100 --more-pairs 8 -- python train.py
       ci-score run --measurements perf
     """
     case = options["case"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ci_score.measure.recorder import Recorder as Recorder
     from ci_score.measure.schedule import ADDED_AT_ONCE as ADDED_AT_ONCE
     from ci_score.measure.schedule import Side as Side
+    from ci_score.measure.session import Ending as Ending
     from ci_score.measure.session import Session as Session
     from ci_score.measure.session import share_in_words as share_in_words
 else:
@@ -31,5 +32,5 @@ else:
         qualify=("Qualification", "Qualifier"),
         recorder=("Recorder",),
         schedule=("ADDED_AT_ONCE", "Side"),
-        session=("Session", "share_in_words"),
+        session=("Ending", "Session", "share_in_words"),
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ci_score.launches import Launch
-from ci_score.measure.kept import LOGS, MEASUREMENTS, save
-from ci_score.measure.launching import Done, Order, line_of, tail_of
+from ci_score.measure.kept import MEASUREMENTS, save
+from ci_score.measure.launching import Done, line_of, tail_of
+from ci_score.measure.orders import Order, Orders
 from ci_score.measure.schedule import Look, Side, order_of
 from ci_score.measure.session import THROTTLED, Ending, Pair, Session, share_in_words
 
@@ -26,6 +27,14 @@ Watch = Callable[[Order, Callable[[], Done]], tuple[Done, Mapping[str, str]]]
 class Audience(Protocol):
     """Is told how a session goes."""
 
+    def does(self, words: str) -> None:
+        """Something begins that is not timed."""
+        ...
+
+    def says(self, words: str) -> None:
+        """Something that a person wants to know."""
+        ...
+
     def begins(self, session: Session, side: Side, pair: int) -> None:
         """A launch begins."""
         ...
@@ -41,13 +50,12 @@ class Runner:
 
     session: Session
     out: Path
-    environment: Mapping[str, str]
-    launch: Callable[[Sequence[str], Order, float], Done]
+    orders: Orders
+    launch: Callable[[Order, float], Done]
     watch: Watch
     seconds_left: Callable[[], float]
     stopped: Callable[[], bool]
     audience: Audience
-    only_for_head: Mapping[str, str] = field(default_factory=dict)
     _last_tail: str = ""
     _failures: dict[Side, int] = field(default_factory=dict)
     _longest_pair: float = 0.0
@@ -177,10 +185,9 @@ class Runner:
 
     def _launched(self, side: Side, pair: int, place: int) -> Done:
         plan = self.session.plan
-        environment = {**self.environment, **(self.only_for_head if side == "head" else {})}
-        order = plan.order(side, pair, 2 * pair + place, self.out / LOGS, environment)
+        order = self.orders.timed(side, pair, 2 * pair + place)
         timeout = min(plan.timeout, max(self.seconds_left(), 0.0))
-        done, disturbed = self.watch(order, lambda: self.launch(plan.harness, order, timeout))
+        done, disturbed = self.watch(order, lambda: self.launch(order, timeout))
         return self._completed(done, disturbed)
 
     def _completed(self, done: Done, disturbed: Mapping[str, str]) -> Done:
@@ -241,10 +248,10 @@ def _notes(head: Done, base: Done) -> list[str]:
         count = done.outlived_by
         if count:
             many = f"{count} process{'es' if count > 1 else ''}"
-            found.append(f"{done.place}: {many} outlived the harness, and had to be ended")
+            found.append(f"{done.order.name}: {many} outlived the launch, and had to be ended")
         if THROTTLED in done.launch.disturbances:
             how = done.launch.disturbances[THROTTLED]
-            found.append(f"{done.place}: throttled ({how}); it counts as it is")
+            found.append(f"{done.order.name}: throttled ({how}); it counts as it is")
     return found
 
 

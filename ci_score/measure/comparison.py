@@ -11,16 +11,15 @@ from pathlib import Path
 from ci_score.measure.ab import Audience
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state, write_environment
-from ci_score.measure.harness import Harness, harness_of
-from ci_score.measure.kept import LOGS, PROFILES
+from ci_score.measure.kept import PROFILES
 from ci_score.measure.launching import run_once
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
 from ci_score.measure.schedule import Side
-from ci_score.measure.session import Ending, Plan, Session
+from ci_score.measure.session import Ending, Session
+from ci_score.measure.settling import SIDES
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
-SIDES: tuple[Side, Side] = ("base", "head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class ComparisonRequest(Request):
     repeats_shared: bool
     more_pairs: int = 0
     qualification: Path | None = None
-    profile_once: str | None = None
+    profiled: bool = True
 
 
 class Comparison:
@@ -50,26 +49,17 @@ class Comparison:
         self, request: ComparisonRequest, base: Path, head: Path, environment: Mapping[str, str]
     ) -> None:
         self._request = request
-        self._sides = {"base": base.resolve(), "head": head.resolve()}
-        folders = tuple(self._sides.values())
-        # Known before the timing, which would be waited for in vain.
-        self._profiler: Harness | None = None
-        if request.profile_once:
-            self._profiler = harness_of(
-                request.profile_once, folders[-1], request.out.resolve(), "profile-once"
-            )
-            self._profiler.refuse_unless_startable(folders, "profile-once")
-        self._bench = Bench(request, folders, environment)
+        self._sides: dict[Side, Path] = {"base": base.resolve(), "head": head.resolve()}
+        self._bench = Bench(request, self._sides, environment)
 
     def run(self, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session, and beside its measurements what they ran on."""
         git = {side: git_state(folder) for side, folder in self._sides.items()}
         # A session that went on with other programs would mix them.
-        programs = {side: " + ".join(state.values()) for side, state in git.items() if state}
+        programs: dict[str, str] = {side: " + ".join(state.values()) for side, state in git.items() if state}
         bench, request = self._bench, self._request
         plan = bench.plan(
-            **self._sides,
-            programs=programs,
+            programs,
             looks=request.looks,
             false_fail=request.false_fail,
             tests=request.tests,
@@ -84,37 +74,33 @@ class Comparison:
             if request.qualification is not None:
                 files = [request.qualification]
             gate = qualification_for(machine, files, datetime.now(UTC))
-            keys = {"head": "git", "base": "base_git"}
+            keys: dict[Side, str] = {"head": "git", "base": "base_git"}
             states = {key: git[side] for side, key in keys.items() if git[side]}
             write_environment(bench.out, {**machine, **states, **gate})
         return session
 
     def profile(self, session: Session, stopped: Callable[[], bool]) -> Iterator[str]:
-        """Profiles each side once where that was asked for; says what went wrong.
+        """Profiles each side once, unless that was not wanted; says what went wrong.
 
         Profiles explain what measurements judge: what is wrong with one spoils nothing.
         """
-        if self._profiler is None:
+        if not self._request.profiled:
             return
-        self._profiler.install()
         for side in SIDES:
             if not stopped():
-                yield from self._profile(self._profiler, session.plan, side, stopped)
+                yield from self._profile(side, stopped)
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
             yield "interrupted: what was measured is kept, the profiles are not whole"
 
-    def _profile(
-        self, profiler: Harness, plan: Plan, side: Side, stopped: Callable[[], bool]
-    ) -> Iterator[str]:
+    def _profile(self, side: Side, stopped: Callable[[], bool]) -> Iterator[str]:
         out = self._bench.out
         folder = out / PROFILES / side
         # What an earlier sitting left would be merged with it.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        environment = {**self._bench.environment, DIR_VARIABLE: str(folder)}
-        order = plan.order(side, 0, 0, out / LOGS / PROFILES, environment)
-        ran = run_once(profiler.words, order, plan.timeout, stopped)
+        order = self._bench.orders(out).untimed(side, "profiled", {DIR_VARIABLE: str(folder)})
+        ran = run_once(order, self._request.timeout, stopped)
         if ran.problem:
             # Half a trace explains nothing.
             shutil.rmtree(folder)

@@ -22,18 +22,21 @@ from ci_score.files.strict_json import parse, validate
 from ci_score.judge import MOST_PAIRS
 from ci_score.launches import read_launches
 from ci_score.measure.launching import line_of
-from ci_score.measure.schedule import Look, goal_with
+from ci_score.measure.orders import LAUNCHES, LOGS
+from ci_score.measure.schedule import Look, Side, goal_with
 from ci_score.measure.session import FINISHED, Ending, Pair, Plan, Session
+from ci_score.measure.settled import Settled
 
-MEASUREMENTS, SESSION, LOGS, PROFILES = "measurements.jsonl", "session.json", "logs", "profiles"
-SCHEMA = 2
+MEASUREMENTS, SESSION, PROFILES = "measurements.jsonl", "session.json", "profiles"
+SCHEMA = 3
 
 
 class _Saved(BaseModel):
     """What `session.json` says, beside the pairs."""
 
-    schema_: Annotated[Literal[2], Field(alias="schema")]
+    schema_: Annotated[Literal[3], Field(alias="schema")]
     plan: dict[str, Any]
+    settled: dict[Side, Settled]
     next_pair: int
     goal: Annotated[int, Field(ge=1, le=MOST_PAIRS)]
     was_extended: bool
@@ -91,6 +94,7 @@ def _continued(out: Path, plan: Plan) -> Session:
     repeated = [pair for pair in pairs if plan.repeats(pair)]
     session = Session(
         plan,
+        settled=saved.settled,
         pairs=[pair for pair in pairs if pair not in repeated],
         disturbed=repeated,
         looks=saved.looks,
@@ -131,6 +135,7 @@ def save(session: Session, out: Path) -> None:
     state = {
         "schema": SCHEMA,
         "plan": session.plan.fixed(),
+        "settled": {side: asdict(one) for side, one in session.settled.items()},
         "next_pair": session.next_pair,
         "goal": session.goal,
         "was_extended": session.was_extended,
@@ -156,7 +161,7 @@ def _clear(out: Path) -> None:
     """Takes away what an earlier session left, and nothing else."""
     for name in (MEASUREMENTS, SESSION):
         (out / name).unlink(missing_ok=True)
-    for name in (LOGS, PROFILES):
+    for name in (LOGS, LAUNCHES, PROFILES):
         shutil.rmtree(out / name, ignore_errors=True)
 
 

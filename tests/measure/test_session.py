@@ -18,7 +18,7 @@ def plan(**more: Any) -> Plan:
     known: dict[str, Any] = {
         "base": "base",
         "head": "head",
-        "harness": ("python",),
+        "command": ("python",),
         "case": "training",
         "looks": (6, 12),
         "false_fail": 0.005,
