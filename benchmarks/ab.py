@@ -26,14 +26,16 @@ from typing import NoReturn
 from benchmarks.measure import note, show
 from ci_score import judge_pairs
 from ci_score.judge import planned_looks
-from ci_score.measure import Recorder, Session, Side
+from ci_score.measure import Recorder, Session
 from ci_score.measure.ab import Runner
+from ci_score.measure.command import Command
 from ci_score.measure.kept import opened
 from ci_score.measure.launching import Done, launch
 from ci_score.measure.orders import Order, Orders
 from ci_score.measure.recorder import PLANTED_VARIABLE
-from ci_score.measure.schedule import Answer
+from ci_score.measure.schedule import Answer, Side
 from ci_score.measure.session import Plan
+from ci_score.measure.sides import SideSpec
 
 FALSE_FAIL = 0.005
 # What the real sessions ask: is it slower by more than this?
@@ -171,8 +173,8 @@ class Bench:
     def _orders(self, out: Path, change: Change) -> Orders:
         return Orders(
             out,
-            {"base": self._words, "head": self._words},
-            {"base": self.folder / "base", "head": self.folder / "head"},
+            Command(self._words),
+            {"base": SideSpec(self.folder / "base"), "head": SideSpec(self.folder / "head")},
             os.environ,
             {"head": change.environment},
         )
@@ -180,8 +182,6 @@ class Bench:
     def plan(self, seed: int) -> Plan:
         """As the command would make it."""
         return Plan(
-            base=str(self.folder / "base"),
-            head=str(self.folder / "head"),
             command=self._words,
             case="bench",
             looks=LOOKS,

@@ -18,12 +18,15 @@ from ci_score.cli.session import (
     WithCommand,
     added_pairs_of,
     looks_of,
+    place_in_words,
     plan_in_words,
+    profile_in,
     say_lines,
     session_options,
     stopped_by_signals,
     words_of,
 )
+from ci_score.cli.sides import FolderOrCommit, sides_of, sides_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
@@ -36,9 +39,15 @@ POLICY = Path(INPUTS["config"].default)
 
 
 @click.command("ab", cls=WithCommand)
-@click.option("--base", required=True, type=FOLDER, help="The code before the change.")
+@click.option(
+    "--base",
+    required=True,
+    type=FolderOrCommit(),
+    help="The code before the change: a folder, or a commit or branch, which is checked out.",
+)
 @click.option("--head", required=True, type=FOLDER, help="The code with the change.")
 @session_options("perf")
+@sides_options
 @click.option(
     "--limit",
     type=click.FloatRange(0, 10, min_open=True),
@@ -79,7 +88,8 @@ POLICY = Path(INPUTS["config"].default)
     default=True,
     help="Whether each side runs once more after the timing, under a profiler.  [default: it does]",
 )
-def command(base: Path, head: Path, config: Path | None, **options: Any) -> int:
+@click.option("--keep-trace", is_flag=True, help="Keep the profiler's traces, too: OUT/traces.")
+def command(base: Path | str, head: Path, config: Path | None, **options: Any) -> int:
     """Measure head against base in pairs of fresh processes, until the answer is clear.
 
     Behind -- stands the command that trains, as you would type it. It runs in each side's folder,
@@ -102,22 +112,21 @@ def command(base: Path, head: Path, config: Path | None, **options: Any) -> int:
       ci-score ab --base base --head head --case llama@h100 --more-pairs 8 -- python train.py
       ci-score run --measurements perf
     """
-    case = options["case"]
-    rules = _rules_in(config, case) if config else _rules_of_base(base, case)
-    request, words = _planned(options, rules)
-    comparison = Comparison(request, base, head, os.environ)
-    say(words)
-    with ProgressLine() as line, stopped_by_signals() as stopped:
-        session = comparison.run(line, stopped)
-    say_lines(words_of(session))
+    request_of_sides = sides_of(options, base, head)
+    with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
+        case = options["case"]
+        rules = _rules_in(config, case) if config else _rules_of_base(sides.base.folder, case)
+        request, words = _planned(options, rules)
+        comparison = Comparison(request, sides, os.environ)
+        say(words)
+        with ProgressLine() as line:
+            session = comparison.run(line, stopped)
+            say_lines(words_of(session))
+            if session.can_be_judged:
+                comparison.profile(session, profile_in, line, stopped)
     if not session.can_be_judged:
         return EXIT_UNJUDGED
-    with stopped_by_signals() as stopped:
-        for problem in comparison.profile(session, stopped):
-            say_lines(problem)
-    if not session.can_be_judged:
-        return EXIT_UNJUDGED
-    say(f"judge it: ci-score run --measurements {click.format_filename(request.out)}")
+    say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
     return EXIT_OK
 
 

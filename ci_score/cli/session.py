@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,9 +18,10 @@ from ci_score.cli.console import LiveLine, say
 from ci_score.cli.options import with_options
 from ci_score.errors import WrongUseError
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
-from ci_score.measure import ADDED_AT_ONCE, Ending, Session, Side, share_in_words
+from ci_score.measure import ADDED_AT_ONCE, Session, share_in_words
 from ci_score.model.lists import listed, plural
 from ci_score.model.record import DEFAULT_CASE, case_name
+from ci_score.traces import ProfileSource, normalised, read_profile
 
 Looks = tuple[int, ...]
 # As many as a policy may name.
@@ -114,17 +116,18 @@ OPTIONS = (
         metavar="N",
         help="Tokens per step, if the script does not report them.",
     ),
-    click.option(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="Decides which side of each pair runs first.  [default: a fresh one]",
-    ),
     click.option("--fresh", is_flag=True, help="Start again if --out holds a session."),
 )
 
+SEED = click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Decides which side of each pair runs first.  [default: a fresh one]",
+)
 
-def session_options(out: str) -> Callable[[F], F]:
+
+def session_options(out: str, *, with_seed: bool = True) -> Callable[[F], F]:
     """The options of a command that launches the user's own, with its folder's default."""
     folder = click.option(
         "--out",
@@ -133,7 +136,8 @@ def session_options(out: str) -> Callable[[F], F]:
         type=click.Path(path_type=Path, file_okay=False),
         help="Where the measurements go.",
     )
-    return with_options(click.argument("words", nargs=-1, type=click.UNPROCESSED), folder, *OPTIONS)
+    words = click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    return with_options(words, folder, *OPTIONS, *([SEED] if with_seed else []))
 
 
 class WithCommand(click.Command):
@@ -162,6 +166,12 @@ class WithCommand(click.Command):
         return " ".join(f"{one.opts[0]} …" for one in required if isinstance(one, click.Option))
 
 
+def profile_in(trace: Path) -> tuple[str, int, str]:
+    """What a profiler's trace says in kilobytes, of how many steps, and why it is unusable."""
+    profile = read_profile(ProfileSource(trace.name, path=trace))
+    return normalised(profile), profile.steps, profile.unusable or ""
+
+
 @contextmanager
 def stopped_by_signals() -> Iterator[Callable[[], bool]]:
     """Whether a signal came (Ctrl-C, or a cancelled job), so that a session can stop in order."""
@@ -177,13 +187,18 @@ def stopped_by_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+def place_in_words(out: Path) -> str:
+    """The folder as `ci-score run` takes it in a shell, from the folder that this is run in."""
+    return shlex.quote(click.format_filename(out))
+
+
 # --- what is printed ----------------------------------------------------------------------------
 
 
 class ProgressLine(LiveLine):
     """Shows a session: on a terminal what is running, and one line for each pair that ended."""
 
-    def begins(self, session: Session, side: Side, pair: int) -> None:
+    def begins(self, session: Session, side: str, pair: int) -> None:
         """Shows what is running, and the result so far."""
         count = len(session.pairs)
         known = _so_far(session) or _medians(session)
@@ -231,7 +246,7 @@ def plan_in_words(looks: Looks, limit: float, source: str) -> str:
 
 def words_of(session: Session) -> str:
     """Why the session stopped, what it found, and what would settle what it left open."""
-    if session.ending is Ending.UNSETTLED:
+    if session.never_ran:
         return session.stopped
     count = len(session.pairs)
     lines = [f"{session.stopped} ({plural(count, 'pair')} measured)"]

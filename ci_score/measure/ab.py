@@ -10,7 +10,7 @@ from typing import Protocol
 from ci_score.launches import Launch
 from ci_score.measure.kept import MEASUREMENTS, save
 from ci_score.measure.launching import Done, line_of, tail_of
-from ci_score.measure.orders import Order, Orders
+from ci_score.measure.orders import Order, Orders, Task
 from ci_score.measure.schedule import Look, Side, order_of
 from ci_score.measure.session import THROTTLED, Ending, Pair, Session, share_in_words
 
@@ -101,13 +101,13 @@ class Runner:
         found: dict[Side, Done] = {}
         for place, side in enumerate(order_of(number, session.plan.seed)):
             self.audience.begins(session, side, number)
-            done = self._launched(side, number, place)
+            done = self.launched(side, number, place)
             if done.launch.failed and self._was_cut_off():
                 return
             found[side] = done
         head, base = _of_equal_work(found["head"], found["base"])
         pair = head.launch, base.launch
-        self._write(pair)
+        self.write(*pair)
         if any(launch.failed for launch in pair):
             session.pairs.append(pair)
             self._void(head, base)
@@ -128,9 +128,10 @@ class Runner:
         """
         return self.stopped() or (self.seconds_left() <= 0 and not self._longest_pair)
 
-    def _write(self, pair: Pair) -> None:
+    def write(self, *launches: Launch) -> None:
+        """Their lines, after those that are there."""
         with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
-            stream.write("".join(map(line_of, pair)))
+            stream.write("".join(map(line_of, launches)))
 
     def _disturbed(self, pair: Pair) -> None:
         """Others disturbed it: it is measured again, unless that has happened too often."""
@@ -183,12 +184,21 @@ class Runner:
 
     # --- one launch -----------------------------------------------------------------------------
 
-    def _launched(self, side: Side, pair: int, place: int) -> Done:
+    def launched(self, side: Side, pair: int, place: int) -> Done:
+        """One launch of a side, with all that is known of it; void if it cannot be used."""
         plan = self.session.plan
-        order = self.orders.timed(side, pair, 2 * pair + place)
+        order = self.orders.timed(side, pair, 2 * pair + place, self._task(side))
         timeout = min(plan.timeout, max(self.seconds_left(), 0.0))
         done, disturbed = self.watch(order, lambda: self.launch(order, timeout))
         return self._completed(done, disturbed)
+
+    def _task(self, side: Side) -> Task | None:
+        """What the hook counts; nothing in a script that tells its own steps."""
+        session, known = self.session, self.session.settled.get(side)
+        if known is None or not known.by_hook:
+            return None
+        steps = session.warmup + session.plan.steps
+        return Task("timed", steps, session.warmup, known.owner)
 
     def _completed(self, done: Done, disturbed: Mapping[str, str]) -> Done:
         """The launch with what the plan says of it; void if it is not of the others' kind."""
@@ -198,7 +208,7 @@ class Runner:
             "looks": plan.looks,
             "disturbances": dict(done.launch.disturbances) | dict(disturbed),
         }
-        if plan.warmup_steps is not None:
+        if plan.warmup_steps is not None and not done.is_counted:
             update["warmup_steps"] = plan.warmup_steps
         if plan.tokens_per_step is not None and done.launch.tokens_per_step is None:
             update["tokens_per_step"] = plan.tokens_per_step

@@ -14,13 +14,17 @@ from typing import Any
 
 from ci_score.measure.ab import Audience, Runner
 from ci_score.measure.accelerators import find_probe
+from ci_score.measure.command import command_of
 from ci_score.measure.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.kept import opened
 from ci_score.measure.launching import launch
-from ci_score.measure.orders import Orders, digest_of, words_for
+from ci_score.measure.orders import LOGS, Orders
+from ci_score.measure.preparing import Sides
 from ci_score.measure.schedule import Side
 from ci_score.measure.session import Plan, Session
+from ci_score.measure.settled import Settled
 from ci_score.measure.settling import Settler
+from ci_score.measure.sides import SideSpec
 
 SECONDS_A_MINUTE = 60.0
 
@@ -38,21 +42,26 @@ class Request:
     max_minutes: float | None
     warmup_steps: int | None
     tokens_per_step: float | None
-    seed: int | None
-    fresh: bool
+    seed: int | None = None
+    fresh: bool = False
+    profiled: bool = False
+    keep_trace: bool = False
 
 
 class Bench:
     """Runs sessions of one command, and knows what they ran on."""
 
-    def __init__(
-        self, request: Request, sides: Mapping[Side, Path], environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, request: Request, sides: Sides, environment: Mapping[str, str]) -> None:
         self.request, self.environment, self.sides = request, environment, sides
         self.out = request.out.resolve()
-        self.words = {side: words_for(request.command, folder) for side, folder in sides.items()}
+        folders = {side: spec.folder for side, spec in sides.by_name.items()}
+        self.command = command_of(request.command, folders, Path.cwd())
+        if sides.setup is None:
+            self.command.refuse_unless_startable(sides.by_name, environment)
         self.watch = MachineWatch(find_probe(), visible_devices(environment))
         minutes = request.max_minutes
+        self._is_set_up = False
+        self._settled: dict[Side, Settled] = {}
         self._until = inf if minutes is None else time.monotonic() + minutes * SECONDS_A_MINUTE
 
     def seconds_left(self) -> float:
@@ -63,8 +72,7 @@ class Bench:
         """A session's plan: what was asked for, and what tells the code of its sides apart."""
         request = self.request
         return Plan(
-            base=str(self.sides["base"]),
-            head=str(self.sides["head"]),
+            sides={side: spec.fixed() for side, spec in self.sides.by_name.items()},
             command=request.command,
             case=request.case,
             seed=request.seed,
@@ -73,13 +81,14 @@ class Bench:
             settle_steps=request.settle_steps,
             warmup_steps=request.warmup_steps,
             tokens_per_step=request.tokens_per_step,
-            programs={**programs, "command": digest_of(self.words["head"])},
+            programs={**programs, "files": self.command.digest},
             **more,
         )
 
     def orders(self, out: Path, only_for: Mapping[Side, Mapping[str, str]] | None = None) -> Orders:
         """How launches that leave their files in a folder are started."""
-        return Orders(out, self.words, self.sides, self.environment, only_for or {})
+        sides: dict[Side, SideSpec] = {"base": self.sides.base, "head": self.sides.head}
+        return Orders(out, self.command, sides, self.environment, only_for or {})
 
     def run(
         self,
@@ -102,12 +111,33 @@ class Bench:
             session,
             out,
             self.orders(out, only_for),
-            start,
+            partial(launch, stopped=stopped),
             self.watch.disturbances,
             self.seconds_left,
             stopped,
             audience,
         ).run()
+
+    def settle(
+        self, session: Session, out: Path, audience: Audience, stopped: Callable[[], bool]
+    ) -> None:
+        """Makes the sides' environments, and lets each side run once untimed."""
+        self._set_up(out, audience, stopped)
+        if not session.settled:
+            # An earlier session of this very call has told it.
+            session.settled.update(self._settled)
+        start = partial(launch, stopped=stopped)
+        Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
+        self._settled = session.settled
+
+    def _set_up(self, out: Path, audience: Audience, stopped: Callable[[], bool]) -> None:
+        """Makes the environments that the user asked for, once in a call."""
+        if self._is_set_up or self.sides.setup is None:
+            return
+        timeout = min(self.request.timeout, max(self.seconds_left(), 0.0))
+        self.sides.set_up(self.environment, out / LOGS, timeout, stopped, audience.says)
+        self.command.refuse_unless_startable(self.sides.by_name, self.environment)
+        self._is_set_up = True
 
     @property
     def has_launched(self) -> bool:
@@ -120,10 +150,14 @@ class Bench:
 
     def _versions(self, session: Session | None) -> dict[str, str]:
         """What the launches say of theirs; ours only where the command runs in this very Python."""
-        pairs = session.pairs if session else []
-        reported = [one.versions for pair in pairs for one in pair if one.versions]
+        if session is None:
+            return {}
+        launches = [*session.alone, *(one for pair in session.pairs for one in pair)]
+        reported = [one.versions for one in launches if one.versions]
         if reported:
             return reported[-1]
-        found = which(self.words["head"][0])
+        found = which(
+            self.command.words[0], path=self.sides.head.shell(self.environment).get("PATH")
+        )
         is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
         return own_versions() if is_ours else {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,15 +10,12 @@ from pathlib import Path
 from ci_score.measure.ab import Audience
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state, write_environment
-from ci_score.measure.kept import PROFILES
-from ci_score.measure.launching import run_once
+from ci_score.measure.preparing import Sides
+from ci_score.measure.profiling import Profiler, Reader
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
-from ci_score.measure.schedule import Side
+from ci_score.measure.schedule import SIDES
 from ci_score.measure.session import Ending, Session
-from ci_score.measure.settling import SIDES
-
-DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +35,22 @@ class ComparisonRequest(Request):
     repeats_shared: bool
     more_pairs: int = 0
     qualification: Path | None = None
-    profiled: bool = True
 
 
 class Comparison:
     """Measures head against base in pairs of fresh processes."""
 
     def __init__(
-        self, request: ComparisonRequest, base: Path, head: Path, environment: Mapping[str, str]
+        self, request: ComparisonRequest, sides: Sides, environment: Mapping[str, str]
     ) -> None:
         self._request = request
-        self._sides: dict[Side, Path] = {"base": base.resolve(), "head": head.resolve()}
-        self._bench = Bench(request, self._sides, environment)
+        self._bench = Bench(request, sides, environment)
 
     def run(self, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session, and beside its measurements what they ran on."""
-        git = {side: git_state(folder) for side, folder in self._sides.items()}
+        git = {side: git_state(spec.folder) for side, spec in self._bench.sides.by_name.items()}
         # A session that went on with other programs would mix them.
-        programs: dict[str, str] = {side: " + ".join(state.values()) for side, state in git.items() if state}
+        programs = {side: " + ".join(state.values()) for side, state in git.items() if state}
         bench, request = self._bench, self._request
         plan = bench.plan(
             programs,
@@ -74,36 +68,27 @@ class Comparison:
             if request.qualification is not None:
                 files = [request.qualification]
             gate = qualification_for(machine, files, datetime.now(UTC))
-            keys: dict[Side, str] = {"head": "git", "base": "base_git"}
+            keys = {"head": "git", "base": "base_git"}
             states = {key: git[side] for side, key in keys.items() if git[side]}
             write_environment(bench.out, {**machine, **states, **gate})
         return session
 
-    def profile(self, session: Session, stopped: Callable[[], bool]) -> Iterator[str]:
-        """Profiles each side once, unless that was not wanted; says what went wrong.
-
-        Profiles explain what measurements judge: what is wrong with one spoils nothing.
-        """
-        if not self._request.profiled:
+    def profile(
+        self,
+        session: Session,
+        read: Reader,
+        audience: Audience,
+        stopped: Callable[[], bool],
+    ) -> None:
+        """Profiles each side once, unless that was not wanted."""
+        bench, request = self._bench, self._request
+        if not request.profiled:
             return
+        orders = bench.orders(bench.out)
+        profiler = Profiler(session, orders, read, request.keep_trace, stopped, audience)
         for side in SIDES:
             if not stopped():
-                yield from self._profile(side, stopped)
+                profiler.run(side)
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
-            yield "interrupted: what was measured is kept, the profiles are not whole"
-
-    def _profile(self, side: Side, stopped: Callable[[], bool]) -> Iterator[str]:
-        out = self._bench.out
-        folder = out / PROFILES / side
-        # What an earlier sitting left would be merged with it.
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        order = self._bench.orders(out).untimed(side, "profiled", {DIR_VARIABLE: str(folder)})
-        ran = run_once(order, self._request.timeout, stopped)
-        if ran.problem:
-            # Half a trace explains nothing.
-            shutil.rmtree(folder)
-            yield f"no profile of the {side}: {ran.problem}"
-        elif not any(folder.iterdir()):
-            yield f"no profile of the {side}: the command left nothing in ${DIR_VARIABLE}"
+            audience.says("interrupted: what was measured is kept, the profiles are not whole")

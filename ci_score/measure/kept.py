@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,7 +27,8 @@ from ci_score.measure.schedule import Look, Side, goal_with
 from ci_score.measure.session import FINISHED, Ending, Pair, Plan, Session
 from ci_score.measure.settled import Settled
 
-MEASUREMENTS, SESSION, PROFILES = "measurements.jsonl", "session.json", "profiles"
+MEASUREMENTS, SESSION = "measurements.jsonl", "session.json"
+PROFILES, TRACES = "profiles", "traces"
 SCHEMA = 3
 
 
@@ -75,6 +76,14 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
         # Nobody can know it before, and so nobody can fit the work to it.
         plan = replace(plan, seed=random.SystemRandom().getrandbits(32))
     return Session(plan)
+
+
+def holds_one_side(out: Path) -> bool:
+    """Whether the folder has launches of one side alone, which the next ones replace."""
+    try:
+        return bool(_saved(out / SESSION).plan.get("alone"))
+    except BadInputError:
+        return False
 
 
 def _continued(out: Path, plan: Plan) -> Session:
@@ -161,14 +170,23 @@ def _clear(out: Path) -> None:
     """Takes away what an earlier session left, and nothing else."""
     for name in (MEASUREMENTS, SESSION):
         (out / name).unlink(missing_ok=True)
-    for name in (LOGS, LAUNCHES, PROFILES):
+    for name in (LOGS, LAUNCHES, PROFILES, TRACES):
         shutil.rmtree(out / name, ignore_errors=True)
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What differs between two plans; empty where nothing does."""
-    keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
-    return "; ".join(f"{key}: {before.get(key)} then, {now.get(key)} now" for key in keys)
+    there, here = dict(_rows(before)), dict(_rows(now))
+    keys = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
+    return "; ".join(f"{key}: {there.get(key)} then, {here.get(key)} now" for key in keys)
+
+
+def _rows(plan: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in plan.items():
+        if isinstance(value, dict):
+            yield from _rows(value, f"{before}{key} ")
+        else:
+            yield f"{before}{key}", value
 
 
 def _pairs(path: Path) -> list[Pair]:

@@ -23,6 +23,7 @@ from ci_score.measure.ab import Audience
 from ci_score.measure.accelerators import POWER_CAP
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state
+from ci_score.measure.preparing import Sides
 from ci_score.measure.recorder import PLANTED_VARIABLE
 from ci_score.measure.schedule import Side
 from ci_score.measure.session import Pair, Session
@@ -148,16 +149,15 @@ class Qualifier:
 
     shares = (0.0, *PLANTED)
 
-    def __init__(self, request: Request, folder: Path, environment: Mapping[str, str]) -> None:
-        self._folder = folder.resolve()
-        self._bench = Bench(request, {"base": self._folder, "head": self._folder}, environment)
+    def __init__(self, request: Request, sides: Sides, environment: Mapping[str, str]) -> None:
+        self._bench = Bench(request, sides, environment)
         self._series: dict[float, list[Pair]] = {}
         self._last: Session | None = None
 
     def run(self, planted: float, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session of one of the shares."""
         plan = self._bench.plan(
-            git_state(self._folder),
+            git_state(self._bench.sides.head.folder),
             # One look at the end: the spread is wanted, not a quick answer.
             looks=(PLANTED_PAIRS if planted else PAIRS,),
             false_fail=FALSE_FAIL,

@@ -12,8 +12,8 @@ from typing import Any
 
 from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
 from ci_score.launches import Launch
-from ci_score.measure.schedule import ANSWERS, Answer, Look, Side
-from ci_score.measure.settled import Settled
+from ci_score.measure.schedule import ANSWERS, SIDES, Answer, Look, Side
+from ci_score.measure.settled import Settled, warmup_of
 
 SHARED, THROTTLED = "shared", "throttled"
 # Of the planned pairs, one in so many may be measured again.
@@ -34,11 +34,10 @@ class Plan:
     one for each session. `programs` tells the code of each side apart, as far as it is known. The
     sides of a `planted` session are one program, made slower on purpose: it tells about the machine
     alone. `repeats_shared` says that pairs which others disturbed are measured again. `steps` are
-    timed in a launch, after those of the warm-up, which is chosen from `settle_steps`.
+    timed in a launch, after those of the warm-up, which is chosen from `settle_steps`. Where head
+    is measured `alone` there are no pairs, and nothing is looked for.
     """
 
-    base: str
-    head: str
     command: tuple[str, ...]
     case: str
     looks: tuple[int, ...]
@@ -46,6 +45,7 @@ class Plan:
     limit: float
     seed: int | None
     timeout: float
+    sides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warn: float | None = None
     tests: int = 1
     repeats_shared: bool = True
@@ -55,6 +55,7 @@ class Plan:
     settle_steps: int = SETTLE_STEPS
     programs: Mapping[str, str] = field(default_factory=dict)
     planted: bool = False
+    alone: bool = False
 
     @property
     def least_to_prove(self) -> int:
@@ -111,13 +112,15 @@ class Seen:
 class Session:
     """What was measured so far.
 
-    `settled` is what each side's untimed launch told. `pairs` are those that count, void ones too;
+    `settled` is what each side's untimed launch told, `alone` are launches without a counterpart.
+    `pairs` are those that count, void ones too;
     `disturbed` those that were measured again. It ends after `goal` pairs at the latest. A session
     to which pairs were added looks only then.
     """
 
     plan: Plan
     settled: dict[Side, Settled] = field(default_factory=dict)
+    alone: list[Launch] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     disturbed: list[Pair] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
@@ -130,7 +133,19 @@ class Session:
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self.goal = self.goal or self.plan.looks[-1]
+        if self.plan.looks:
+            self.goal = self.goal or self.plan.looks[-1]
+
+    @property
+    def warmup(self) -> int:
+        """How many steps of each launch do not count, where the hook counts them."""
+        given = self.plan.warmup_steps
+        return warmup_of(self.settled) if given is None else max(given, 1)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether a side does not run as it was asked to: what stopped the session says it all."""
+        return self.ending is Ending.UNSETTLED
 
     def stop(self, ending: Ending, words: str) -> None:
         """It ends here."""
@@ -221,6 +236,16 @@ class Session:
     def answer(self) -> Answer:
         """What the last look found."""
         return self.looks[-1].answer if self.looks else Answer.UNCLEAR
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all launches of a side alone were measured."""
+        return self.ending is Ending.ALL_PAIRS
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Whom it measures."""
+        return ("head",) if self.plan.alone else SIDES
 
     @property
     def can_be_judged(self) -> bool:

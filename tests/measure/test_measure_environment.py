@@ -20,10 +20,12 @@ from ci_score.cli import execute
 from ci_score.launches.lines import Launch
 from ci_score.measure import accelerators, load
 from ci_score.measure.accelerators import Reading, chosen, find_probe, throttles_of
+from ci_score.measure.command import Command
 from ci_score.measure.launching import Done
 from ci_score.measure.load import Load, load_by_others
-from ci_score.measure.orders import Order
+from ci_score.measure.orders import HOOK, Orders, Task
 from ci_score.measure.processes import carriers, carries
+from ci_score.measure.sides import SideSpec
 
 Out = pytest.CaptureFixture[str]
 
@@ -578,23 +580,23 @@ def test_load__of_others_beside_a_launch_is_told(
 
 def test_order__tells_the_launch_apart(tmp_path: Path) -> None:
     """Its environment names the line that it shall write, and where its code is."""
-    order = Order(
-        side="base",
-        pair=3,
-        place=7,
-        words=("run", "--to={out}"),
-        folder=tmp_path / "b",
-        other_folder=tmp_path / "h",
-        log=tmp_path / "log",
-        measurements=tmp_path / "line",
-        out=tmp_path / "out",
-        environment={"PYTHONPATH": "own"},
-    )
     (tmp_path / "b").mkdir()
-    told = order.told()
-    assert order.command() == ["run", f"--to={tmp_path / 'out'}"]
+    orders = Orders(
+        tmp_path / "perf",
+        Command(("run", "--to={out}")),
+        {"base": SideSpec(tmp_path / "b"), "head": SideSpec(tmp_path / "h")},
+        {"PYTHONPATH": "own"},
+    )
+    order = orders.timed("base", 3, 7)
+    told = order.start.environment
+    assert order.start.command == ("run", f"--to={order.out}")
     assert f"CI_SCORE_MEASUREMENTS={told['CI_SCORE_MEASUREMENTS']}" == order.mark
+    assert told["CI_SCORE_FOLDERS"] == f"{tmp_path / 'b'}:{tmp_path / 'h'}"
     assert told["PYTHONPATH"] == f"{tmp_path / 'b'}:own"
+    assert "CI_SCORE_HOOK" not in told
+    told = orders.timed("base", 3, 7, Task("timed", 9, 4)).start.environment
+    assert told["PYTHONPATH"].startswith(f"{HOOK}:")
+    assert json.loads(told["CI_SCORE_HOOK"])["steps"] == 9
     launch = Launch.model_validate({"schema": 1, "step_ms": [1.0]})
     done = Done(order, launch).void("it broke\n  | its log")
     assert (done.gist, done.launch.failed) == ("base, pair 4: it broke", "it broke")

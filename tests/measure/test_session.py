@@ -16,8 +16,6 @@ from ci_score.measure.session import Pair, Plan, Session
 
 def plan(**more: Any) -> Plan:
     known: dict[str, Any] = {
-        "base": "base",
-        "head": "head",
         "command": ("python",),
         "case": "training",
         "looks": (6, 12),
