@@ -29,6 +29,7 @@ COMMANDS = (
     "demo",
     "open",
     "ab",
+    "measure",
     "env",
     "qualify",
     "suspect",
