@@ -103,8 +103,7 @@ class Bench:
         session = opened(out, plan, fresh=self.request.fresh, more_pairs=more_pairs)
         if session.ending is not None:
             return session
-        start = partial(launch, stopped=stopped)
-        Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
+        self.settle(session, out, audience, stopped)
         if session.ending is not None:
             return session
         return Runner(
