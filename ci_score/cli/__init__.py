@@ -30,6 +30,7 @@ COMMANDS = (
     "demo",
     "open",
     "ab",
+    "measure",
     "env",
     "qualify",
     "suspect",
