@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from ci_score.judge.trial import Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
 from ci_score.model.metrics import (
-    KERNELS,
-    LAUNCHES,
+    COUNTS,
     STEP_TIME,
     THROUGHPUT,
     is_surely_faster,
@@ -118,7 +117,7 @@ def _explains_gain(found: Explanation, changes: Sequence[Change]) -> bool:
 
 
 def _explains_counts(worst: Change) -> bool:
-    return worst.metric in (LAUNCHES, KERNELS) and (worst.delta or 0.0) > 0
+    return worst.metric in COUNTS and (worst.delta or 0.0) > 0
 
 
 def _explains_time(found: Explanation, worst: Change) -> bool:
