@@ -168,6 +168,7 @@ class _Replacement:
     names: tuple[str, ...]
     base_ms: float
     head_ms: float
+    operators: float
 
     def as_cause(self, amount: float) -> Cause:
         reason = Why.REPLACED(
@@ -202,6 +203,10 @@ def _replacement(scene: Scene) -> _Replacement | None:
         names=tuple(change.name for change in more[:NAMED_INSTEAD]) or tuple(instead[:NAMED]),
         base_ms=base[lost].ms - _calls(head, lost).ms,
         head_ms=plain_sum(head[name].ms - _calls(base, name).ms for name in instead),
+        operators=plain_sum(
+            _calls(head, name).operators - _calls(base, name).operators
+            for name in (*instead, lost)
+        ),
     )
 
 
@@ -262,8 +267,8 @@ def more_operators(scene: Scene) -> Cause | None:
     if more <= 0:
         return None
     found = _replacement(scene)
-    if found is not None:
-        return found.as_cause(more)
+    if found is not None and found.operators >= LEAST_OF_MORE * more:
+        return found.as_cause(found.operators)
     calls = {name: _calls(head, name).calls - _calls(base, name).calls for name in grew}
     named: list[str] = []
     for name in sorted(grew, key=lambda name: (-calls[name], -grew[name], name))[:NAMED]:
