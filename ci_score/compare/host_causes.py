@@ -204,8 +204,7 @@ def _replacement(scene: Scene) -> _Replacement | None:
         base_ms=base[lost].ms - _calls(head, lost).ms,
         head_ms=plain_sum(head[name].ms - _calls(base, name).ms for name in instead),
         operators=plain_sum(
-            _calls(head, name).operators - _calls(base, name).operators
-            for name in (*instead, lost)
+            _calls(head, name).operators - _calls(base, name).operators for name in (*instead, lost)
         ),
     )
 
