@@ -1,4 +1,4 @@
-"""Traces of a training step on a CPU, as the PyTorch profiler writes them, with known causes planted.
+"""Traces of a step on a CPU, as the PyTorch profiler writes them, with known causes planted.
 
 A transformer of four layers: the forward pass with the numbers that autograd's nodes have, the
 backward pass in reverse, an optimizer, a data loader, and pauses of the length that an operator's

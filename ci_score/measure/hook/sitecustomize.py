@@ -75,11 +75,7 @@ class Known:
         self.steps = 0
 
     def shape(self):
-        return {
-            "class": self.name[:LONGEST_TEXT],
-            "parameters": self.parameters,
-            "order": self.order,
-        }
+        return {"class": self.name[:LONGEST_TEXT], "parameters": self.parameters, "order": self.order}
 
 
 def elements_of(optimizer):
@@ -102,9 +98,7 @@ class Clock:
         self.device = device_of(optimizer)
         self.stamps = []
         kind = getattr(self.device, "type", "cpu")
-        module = (
-            getattr(sys.modules.get("torch"), kind, None) if kind not in ("cpu", "meta") else None
-        )
+        module = getattr(sys.modules.get("torch"), kind, None) if kind not in ("cpu", "meta") else None
         if all(hasattr(module, name) for name in ("Event", "synchronize")):
             self.module = module
 
@@ -141,9 +135,7 @@ class Clock:
         count = getattr(self.module, "device_count", None)
         if peak_of is None or count is None:
             return {}
-        peaks = {
-            "%s:%d" % (self.device.type, index): int(peak_of(index)) for index in range(count())
-        }
+        peaks = {"%s:%d" % (self.device.type, index): int(peak_of(index)) for index in range(count())}
         return {name: peak for name, peak in peaks.items() if peak}
 
 
@@ -477,9 +469,7 @@ class Hook:
         }  # fmt: skip
 
     def shapes(self):
-        return [known.shape() for known in sorted(self.known.values(), key=lambda one: one.order)][
-            :64
-        ]
+        return [known.shape() for known in sorted(self.known.values(), key=lambda one: one.order)][:64]
 
     def at_exit(self):
         """A normal exit says how far it came."""
@@ -794,13 +784,7 @@ def emptied(name, call):
         if not HOOK.profiler_found:
             HOOK.profiler_found = True
             HOOK.mark("profiler")
-        return (
-            self
-            if name == "__enter__"
-            else Nothing()
-            if name in ("key_averages", "events")
-            else None
-        )
+        return self if name == "__enter__" else Nothing() if name in ("key_averages", "events") else None
 
     return empty
 
