@@ -17,13 +17,13 @@ from ci_score.model.explanation import (
 )
 from ci_score.model.metrics import counts_agree
 from ci_score.model.profile import OpCalls
-from ci_score.model.reasons import Why
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.sums import plain_sum
 
 _BETWEEN_PARTS = (BETWEEN, BETWEEN_LOADING, COMMUNICATION)
 # What does the work of an operator that is gone: as often at least, and of so many kinds.
 MORE_OFTEN, LEAST_INSTEAD = 1.5, 2
-NAMED, NAMED_INSTEAD = 3, 6
+NAMED, NAMED_INSTEAD, WORTH_A_NAME = 3, 6, 0.1
 # All operators slower alike: by how much at least, how alike, and what share of their time.
 ALIKE_FROM, ALIKE_WITHIN, ALIKE_SHARE = 0.02, 0.3, 0.8
 # Of more operators so many have to be of the calls that are named: what indexes or converts for
@@ -107,8 +107,11 @@ def _of_move(scene: Scene, was: str, now: str, names: set[str]) -> Cause:
         name: plain_sum(each.delta_ms for each in moved if bare(each.name) == name)
         for name in names
     }
+    # What only calls the others is not worth a name.
+    largest = max(grew.values(), key=abs)
+    worth = [name for name in names if abs(grew[name]) >= WORTH_A_NAME * abs(largest)]
     reason = Why.OTHER_TYPE(
-        names=tuple(sorted(names, key=lambda name: (-grew[name], name))[:NAMED]),
+        names=tuple(sorted(worth, key=lambda name: (-grew[name], name))[:NAMED]),
         base_type=was,
         head_type=now,
         base_ms=plain_sum(change.base_ms for change in moved),
@@ -157,12 +160,15 @@ def _types(scene: Scene, change: OpChange) -> tuple[str, str]:
 def replaced(scene: Scene) -> Cause | None:
     """An operator that the program no longer calls, and several others that do its work."""
     found = _replacement(scene)
-    return found.as_cause(found.head_ms - found.base_ms) if found else None
+    if found is None:
+        return None
+    reason = found.reason(base_ms=found.base_ms, head_ms=found.head_ms)
+    return Cause(reason, found.head_ms - found.base_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class _Replacement:
-    """A call that is gone, the ops that do its work, and the time of both."""
+    """A call that is gone, the ops that do its work, the time of both, and how many more run."""
 
     gone: str
     names: tuple[str, ...]
@@ -170,11 +176,9 @@ class _Replacement:
     head_ms: float
     operators: float
 
-    def as_cause(self, amount: float) -> Cause:
-        reason = Why.REPLACED(
-            gone=self.gone, names=self.names, base_ms=self.base_ms, head_ms=self.head_ms
-        )
-        return Cause(reason, amount)
+    def reason(self, base_ms: float | None = None, head_ms: float | None = None) -> Reason:
+        """As a reason; that there are more operators is so without their times."""
+        return Why.REPLACED(gone=self.gone, names=self.names, base_ms=base_ms, head_ms=head_ms)
 
 
 def _replacement(scene: Scene) -> _Replacement | None:
@@ -267,7 +271,7 @@ def more_operators(scene: Scene) -> Cause | None:
         return None
     found = _replacement(scene)
     if found is not None and found.operators >= LEAST_OF_MORE * more:
-        return found.as_cause(found.operators)
+        return Cause(found.reason(), found.operators)
     calls = {name: _calls(head, name).calls - _calls(base, name).calls for name in grew}
     named: list[str] = []
     for name in sorted(grew, key=lambda name: (-calls[name], -grew[name], name))[:NAMED]:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ci_score.model.explanation import (
-    BACKWARD,
-    BETWEEN_LOADING,
-    COMMUNICATION,
-    COPIES,
-    IDLE,
-    IDLE_WORDS,
-)
+from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
+from ci_score.report.cause_words import count_words as _count
+from ci_score.report.cause_words import ms_words as _ms
+from ci_score.report.cause_words import place_words as _place
+from ci_score.report.cause_words import quoted_name as _quoted
+from ci_score.report.cause_words import times_words as _times
 from ci_score.report.kernel_names import is_hollow, op_names, short_name
-from ci_score.report.name_words import LONGEST_NAME
 
-# What an operator's name has beside its work: the type of its numbers, and the pass.
-_INNER = re.compile(r"( \(\w+\)|_backward(_data)?|_forward)*$")
-_SHOWN_WORK = 3
 _KINDS = {
     "gemm": "matrix product",
     "conv": "convolution",
@@ -93,22 +86,6 @@ def more(value: float) -> str:
     return f"{'+' if value >= 0 else '−'}{significant(abs(value), 'ms')}"
 
 
-def _ms(value: float) -> str:
-    return significant(max(value, 0.0), "ms")
-
-
-def _times(base_ms: float, head_ms: float) -> str:
-    return f"{_ms(base_ms)} → {_ms(head_ms)}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else three_digits(value)
-
-
-def _quoted(name: str) -> str:
-    return f"'{name[:LONGEST_NAME]}'"
-
-
 def _called(name: str, origin: Sequence[str]) -> str:
     """`'aten::softmax' · 'softmax_warp_forward<…>'`."""
     return " · ".join(f"'{part}'" for part in op_names(name, origin))
@@ -116,21 +93,6 @@ def _called(name: str, origin: Sequence[str]) -> str:
 
 def _kind(kind: str) -> str:
     return _KINDS.get(kind, kind)
-
-
-def _place(
-    layers: str | None, repeats: int | None, direction: str | None, phase: str | None
-) -> str:
-    """` in the backward of layers 0–23`; empty if the place is not known."""
-    if layers:
-        several = "s" if "–" in layers else ""
-        words = f"repeat{several} {layers} of {repeats}" if repeats else f"layer{several} {layers}"
-        return f" in the {direction} of {words}" if direction else f" in {words}"
-    if not phase:
-        return ""
-    if phase.lower() in ("forward", "fwd", "backward", "bwd"):
-        return f" in the {phase.lower()}"
-    return f" in phase {_quoted(phase)}"
 
 
 # --- ops and kinds of work ------------------------------------------------------------------------
@@ -362,107 +324,6 @@ def _two_parts(parts: Sequence[str], grew_ms: Sequence[float]) -> str:
     return f"most of it is {listed([f'{name} ({more(ms)})' for name, ms in both])}"
 
 
-# --- a step without a device ----------------------------------------------------------------------
-
-
-def _operator(name: str) -> str:
-    """`scaled_dot_product_attention`, as it is called in Python; with the type of its numbers."""
-    return _quoted(name.removeprefix("aten::"))
-
-
-def _work(names: Sequence[str]) -> str:
-    """`bmm, softmax and masked_fill`: what operators do, forward and backward alike."""
-    bare = [_INNER.sub("", name.removeprefix("aten::")).strip("_") for name in names]
-    return listed(list(dict.fromkeys(filter(None, bare)))[:_SHOWN_WORK])
-
-
-def _all_operators(share: float) -> str:
-    return (
-        f"every operator takes about {100 * share:.0f} % longer at the same number of calls, so"
-        " look at the machine before the code"
-    )
-
-
-def _all_operators_less(share: float) -> str:
-    less = share / (1 + share)
-    return (
-        f"every operator takes about {100 * less:.0f} % less time at the same number of calls,"
-        " which the machine may explain and the code hardly"
-    )
-
-
-def _replaced(gone: str, names: Sequence[str], base_ms: float, head_ms: float) -> str:
-    do = "does" if len(names) == 1 else "do"
-    return f"{_operator(gone)} is gone; {_work(names)} {do} its work: {_times(base_ms, head_ms)}"
-
-
-def _replaces(gone: str, names: Sequence[str], base_ms: float, head_ms: float) -> str:
-    return f"{_operator(gone)} does the work of {_work(names)}: {_times(base_ms, head_ms)}"
-
-
-def _other_type(
-    names: Sequence[str],
-    base_type: str,
-    head_type: str,
-    base_ms: float,
-    head_ms: float,
-    **place: Any,
-) -> str:
-    computes = "computes" if len(names) == 1 else "compute"
-    in_type = f"{_work(names)} {computes} in {head_type} instead of {base_type}"
-    return f"{in_type}{_place(**place)}: {_times(base_ms, head_ms)} a step"
-
-
-def _one_call(
-    name: str, base_calls: float, head_calls: float, base_ms: float, head_ms: float
-) -> str:
-    called = _operator(name)
-    if not base_calls or not head_calls:
-        is_new = "new" if head_calls else "gone"
-        calls = _count(head_calls or base_calls)
-        return f"{called} is {is_new}, {calls} calls and {_ms(head_ms or base_ms)} a step"
-    times = _times(base_ms, head_ms)
-    if counts_agree(base_calls, head_calls):
-        return f"{called} takes {times} at the same {_count(head_calls)} calls a step"
-    return f"{called} is called {_count(base_calls)} → {_count(head_calls)} times a step: {times}"
-
-
-def _between_operators(
-    part: str, last_op: str | None, next_op: str | None, base_ms: float, head_ms: float
-) -> str:
-    times = _times(base_ms, head_ms)
-    if part == BETWEEN_LOADING:
-        return f"the step waits for the data loader: {times}"
-    if part == COMMUNICATION:
-        return f"the step waits for communication: {times}"
-    ends = [_of_gap(name) for name in (last_op, next_op) if name]
-    where = f" between {ends[0]} and {ends[1]}" if len(ends) > 1 else ""
-    # A short gap counts for none: 0 ms would say too much.
-    spent = times if base_ms else _ms(head_ms)
-    return f"the host spends {spent} a step in no operator{where}: slow Python?"
-
-
-def _of_gap(name: str) -> str:
-    return "the backward" if name == BACKWARD else _operator(name)
-
-
-def _host_in_range(name: str, base_ms: float, head_ms: float) -> str:
-    return f"the host is in {_quoted(name)} for {_times(base_ms, head_ms)} a step"
-
-
-def _more_calls(
-    names: Sequence[str], base_calls: Sequence[float], head_calls: Sequence[float]
-) -> str:
-    rows = zip(names, base_calls, head_calls, strict=True)
-    return listed([_more_often(*row) for row in rows])
-
-
-def _more_often(name: str, before: float, now: float) -> str:
-    if not before:
-        return f"{_operator(name)} is new, {_count(now)} calls a step"
-    return f"{_operator(name)} is called {_count(before)} → {_count(now)} times a step"
-
-
 CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.ALL_KERNELS: _all_kernels,
     Why.LOST_FUSION: _lost_fusion,
@@ -484,21 +345,12 @@ CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.TWO_PARTS: _two_parts,
     Why.MORE_OF_OP: _more_of_op,
     Why.MORE_OF_KIND: _more_of_kind,
-    Why.ALL_OPERATORS: _all_operators,
-    Why.REPLACED: _replaced,
-    Why.OTHER_TYPE: _other_type,
-    Why.ONE_CALL: _one_call,
-    Why.BETWEEN_OPERATORS: _between_operators,
-    Why.HOST_IN_RANGE: _host_in_range,
-    Why.MORE_CALLS: _more_calls,
     Why.FASTER: "{cause}",
 }
 # What a step gained by; the other causes read the same both ways.
 GAINS: dict[Why, str | Callable[..., str]] = {
     Why.ALL_KERNELS: _all_kernels_less,
     Why.EVERY_KERNEL: _every_kernel_less,
-    Why.ALL_OPERATORS: _all_operators_less,
-    Why.REPLACED: _replaces,
     Why.LOST_FUSION: _fused,
     Why.COMPUTE_GREW: lambda **place: f"compute takes less time{_place(**place)}",
     Why.COMMUNICATION_GREW: _communication(""),
