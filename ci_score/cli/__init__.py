@@ -28,6 +28,7 @@ COMMANDS = (
     "badge",
     "demo",
     "open",
+    "init",
     "ab",
     "env",
     "qualify",
