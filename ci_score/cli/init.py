@@ -30,7 +30,7 @@ BRANCH, COMMAND = "main", "python train.py"
 SETUP = "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
 # Lines of the starting policy, and what becomes of them beside this workflow.
 POLICY_LINES = {
-    '#enforce = "shadow"': f'#enforce = "shadow" # {MARK}: without the first # nobody is blocked yet',
+    '#enforce = "shadow"': f'#enforce = "shadow" # {MARK}: without the first # it blocks nobody',
     '#design = "interleaved"': 'design = "interleaved"',
     "#[budgets]": f"#[budgets] # {MARK}: what your card has, and no # at the start of both lines",
     "#[model]": f"#[model] # {MARK}: those of your model, and no # at the start of the lines",
