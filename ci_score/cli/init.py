@@ -37,6 +37,8 @@ POLICY_LINES = {
 }
 # A pair is two launches; each side has an untimed launch before them and a profiled one after them.
 LAUNCHES_OF_AB, LAUNCHES_OF_MEASURE = 2 * (1 + 12 + 1), 1 + 2
+# Not where `ab` keeps a session, which may be there.
+MEASURED = "perf-once"
 
 
 @click.command("init")
@@ -69,7 +71,7 @@ def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, .
     code = 0
     if training and not no_measure:
         code = _measured(machine, training)
-    say("do not commit what is measured: put perf/ and ci-score/ into .gitignore.")
+    say("do not commit what is measured: put perf*/ and ci-score/ into .gitignore.")
     say(
         f"then commit {WORKFLOW} and {POLICY}. The first pull request gets the check `performance`:"
         " whether the change makes a step slower, by how much, and which op is the reason. It needs"
@@ -200,11 +202,12 @@ def _write(file: Path, text: str, force: bool) -> None:
 
 def _measured(machine: Machine, training: tuple[str, ...]) -> int:
     """Measures the command as it is here, and says how long an A/B of it would take."""
-    say(f"measuring: ci-score measure -- {shlex.join(training)}")
+    words = ("measure", "--out", MEASURED, "--fresh", "--", *training)
+    say(f"measuring: ci-score {shlex.join(words)}")
     begin = time.monotonic()
-    code = execute(["measure", "--", *training], machine)
+    code = execute(words, machine)
     if code:
-        say("the files are written; the measurement failed. Try it again: ci-score measure -- …")
+        say("the files are written, and the measurement failed; the same command tries it again.")
         return code
     launch = (time.monotonic() - begin) / LAUNCHES_OF_MEASURE
     minutes = max(1, round(LAUNCHES_OF_AB * launch / 60))

@@ -7,9 +7,10 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
-from ci_score.cli import COMMANDS, execute
+from ci_score.cli import COMMANDS, cli, execute
 from ci_score.model.metrics import METRICS
 from ci_score.report.words import FOOTNOTES
 from ci_score.traces.formats import FORMATS, Format
@@ -128,6 +129,37 @@ def test_pages__their_links_lead_somewhere(page: Path) -> None:
     """A link to another file of the project leads to an existing file."""
     for link in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
+
+
+def calls(page: Path) -> list[list[str]]:
+    """The words of each call of ours that a page shows in a block of commands, up to `--`."""
+    blocks = re.findall(r"```(?:sh|yaml)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    found = []
+    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+        called = re.search(r"(?:^|[\s/])ci-score\"? ([a-z]+ .*|[a-z]+$)", line)
+        if called and not line.lstrip().startswith("#"):
+            words = called[1].partition(" #")[0].partition(" -- ")[0]
+            found.append(re.sub(r'"[^"]*"', "TEXT", words).split())
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__their_calls_parse(page: Path) -> None:
+    """A command that a page shows exists, and so does each of its options."""
+    context = click.Context(cli)
+    for name, *words in calls(page):
+        command = cli.get_command(context, name)
+        assert command is not None, name
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__their_python_is_python(page: Path) -> None:
+    """Each block of Python can be compiled."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for block in blocks:
+        compile(block, page.name, "exec")
 
 
 GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")
