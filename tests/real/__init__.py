@@ -1,0 +1,1 @@
+"""Tests with real frameworks, which a Python that CI_SCORE_FRAMEWORKS names has."""
