@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.files.strict_json import parse, validate
+from ci_score.files.strict_json import parse
 from ci_score.launches import Launch
 from ci_score.measure.processes import GRACE_SECONDS, adopt_orphans, descendants, end_all
 from ci_score.measure.recorder import FOLDERS_VARIABLE, LINE_LIMIT, PATH_VARIABLE
@@ -296,7 +296,7 @@ def _is_number(value: object) -> bool:
 
 def _launch_of(values: dict[str, Any], order: Order) -> Launch:
     own = {"side": order.side, "launch": order.pair, "order": order.place}
-    return validate(Launch, {"schema": 1, **values, **own}, "the measurement")
+    return Launch.of_line({"schema": 1, **values, **own}, "the measurement")
 
 
 def _sound(launch: Launch) -> Launch:
@@ -319,5 +319,6 @@ def tail_of(log: Path) -> str:
 
 
 def line_of(done: Launch) -> str:
-    """The launch as a line of measurements.jsonl."""
-    return json.dumps(done.model_dump(mode="json", by_alias=True, exclude_none=True)) + "\n"
+    """The launch as a line of measurements.jsonl, with the names of keys that nobody knows."""
+    known = done.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(known | dict.fromkeys(done.strange_keys)) + "\n"

@@ -132,6 +132,10 @@ def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Seque
     return f"no launch of the {side} was sound: Launch {launch} of the {side} is void ({why})"
 
 
+def _did_you_mean(close: str) -> str:
+    return f"; did you mean {close}?" if close else ""
+
+
 def _no_baseline(why: str) -> str:
     reason = Unjudged(why)
     return _NO_BASELINE.get(reason, UNJUDGED[reason])
@@ -459,6 +463,7 @@ SENTENCES: dict[Why, Row] = {
         "The policy was changed here. The policy of the base judges; its own cannot be used"
         " ({words})."
     ),
+    Why.SAME_COMMIT: "Both records are of commit {commit}: {here} is compared with {there}.",
     Why.OTHER_INPUTS: _other_inputs,
     Why.FILE_NOT_WRITTEN: "{file} was not written: {words}",
     Why.COMMENT_NOT_POSTED: "The comment was not posted: {words}",
@@ -513,9 +518,9 @@ SENTENCES: dict[Why, Row] = {
     Why.BOUND_NOT_UNDERSTOOD: (
         "the bound is not understood; write `12 %`, `5 points`, `80 GB`, `450 ms` or `3`"
     ),
-    Why.NO_CASE_HERE: "there is no such case here",
+    Why.NO_CASE_HERE: lambda close: f"there is no such case here{_did_you_mean(close)}",
     Why.CASE_NOT_MISSING: "the case is not missing",
-    Why.NO_METRIC_HERE: "there is no such metric",
+    Why.NO_METRIC_HERE: lambda close: f"there is no such metric{_did_you_mean(close)}",
     Why.OTHER_UNIT: lambda units: (
         f"its bound is written as {' or '.join(f'12 {unit}'.rstrip() for unit in units)}"
     ),

@@ -54,6 +54,27 @@ def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
     assert [point.step_time_ms for point in left(here).history] == [100.0, 130.0]
 
 
+def test_run__a_leftover_folder_does_not_replace_the_session_s_profiles(
+    here: Path, capsys: Out
+) -> None:
+    """Whatever lies in ./profiles from before; a folder that the user names does replace them."""
+    steps = {"step_ms": [100.0, 101.0]}
+    lines = launches(*({"side": side, **steps} for side in ("base", "head")))
+    write(here / "perf/measurements.jsonl", lines)
+    write(here / "perf/session.json", "{}")
+    for side in ("base", "head"):
+        measure(here, 100.0, f"perf/profiles/{side}/p.json")
+    for name in ("profiles/old.json", "profiles/other/old.json"):
+        measure(here, 100.0, name, accelerator="NVIDIA L4")
+    execute(["run", "--measurements", "perf"])
+    assert [(one.name, one.scorecard.accelerator) for one in left(here).cases] == [
+        ("training", None)
+    ]
+    assert "old.json" not in capsys.readouterr().out
+    execute(["run", "--measurements", "perf", "--profiles", "profiles/old.json"])
+    assert [one.scorecard.accelerator for one in left(here).cases] == ["L4"]
+
+
 def test_run__with_a_named_baseline_keeps_nothing(here: Path) -> None:
     """A record that the user names is compared with, and its folder left alone."""
     write(here / "main" / "r.json", record(case(card=scorecard(100.0, 10_000.0))).model_dump_json())
@@ -234,7 +255,7 @@ def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsy
     ("text", "words"),
     [
         ("schema = 2", "schema: found 2"),
-        ('rule = "reference"', "perhaps rules"),
+        ('rule = "reference"', "did you mean rules"),
         ('rules = "strict"', "'reference' or 'training'"),
         ("schema = true", "schema: found true"),
         ("not toml", "no TOML"),
