@@ -7,4 +7,4 @@ import sys
 if os.environ["STEP_MS"] == "crash":
     sys.exit("CUDA error: an illegal memory access was encountered")
 for _ in range(20):
-    print(json.dumps({"step_ms": float(os.environ["STEP_MS"]), "tokens": 8192}))
+    sys.stdout.write(json.dumps({"step_ms": float(os.environ["STEP_MS"]), "tokens": 8192}) + "\n")

@@ -66,7 +66,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """That of somebody who has ci-score, git and a Python with torch."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    ours = f"import sys; sys.path.insert(0, {str(PROJECT)!r}); from ci_score.__main__ import main; main()"
+    # By its path alone: a PYTHONPATH would be the launches', too.
+    ours = f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import ci_score.__main__ as ours"
+    ours += "; ours.main()"
     command(programs, "ci-score", sys.executable, "-c", ours)
     command(programs, "python", FRAMEWORKS)
     who = {f"GIT_{role}_{part}": "somebody" for role in ("AUTHOR", "COMMITTER")
