@@ -110,5 +110,5 @@ def test_page__gives_a_verdict_with_a_reason(tmp_path: Path, environment: dict[s
     first = next(text for block, text in printed.items() if "perf-once" in block)
     assert "first run" in first
     assert (folder / ".github" / "workflows" / "performance.yml").exists()
-    done = subprocess.run(["git", "worktree", "list"], cwd=folder, capture_output=True, check=True)
-    assert len(done.stdout.splitlines()) == 1
+    checkouts = subprocess.check_output(["git", "worktree", "list"], cwd=folder, text=True)
+    assert len(checkouts.splitlines()) == 1
