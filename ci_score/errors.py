@@ -3,7 +3,8 @@
     CiScoreError                exit 3: could not judge, or ci-score itself broke
     ├── WrongUseError           exit 2: an option, a file or a setting is wrong
     │   └── BadInputError       a stranger's file: which one, where, what was found and expected
-    │       └── NoSuchFileError it is not there
+    │       ├── NoSuchFileError it is not there
+    │       └── ManyMistakesError  all that is wrong with one file
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
@@ -14,6 +15,8 @@ Only a regression beyond a failing limit exits with 1; an error never does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 EXIT_OK, EXIT_REGRESSION, EXIT_WRONG_USE, EXIT_UNJUDGED = 0, 1, 2, 3
 # Only `ci-score suspect`: one run looks wrong.
 EXIT_SUSPICIOUS = 10
@@ -23,6 +26,11 @@ class CiScoreError(Exception):
     """What went wrong, in words for the person who has to fix it."""
 
     exit_code = EXIT_UNJUDGED
+
+    @property
+    def lines(self) -> list[str]:
+        """The message, a line a mistake."""
+        return [str(self)]
 
 
 class WrongUseError(CiScoreError):
@@ -48,6 +56,26 @@ class NoSuchFileError(BadInputError):
 
     def __init__(self, source: str) -> None:
         super().__init__(source, found="no such file", expected="a file")
+
+
+class ManyMistakesError(BadInputError):
+    """All that is wrong with a file, so that it is mended once."""
+
+    def __init__(self, mistakes: Sequence[BadInputError]) -> None:
+        first = mistakes[0]
+        super().__init__(
+            first.source, field=first.field, found=first.found, expected=first.expected
+        )
+        self._mistakes = tuple(mistakes)
+
+    def __str__(self) -> str:
+        places = (str(one).removeprefix(f"{self.source}: ") for one in self._mistakes)
+        return f"{self.source}: {len(self._mistakes)} mistakes: {'; '.join(places)}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Each with its file, so that a line says all."""
+        return list(map(str, self._mistakes))
 
 
 class GitHubError(CiScoreError):

@@ -33,9 +33,13 @@ class FolderBaselines(Walk):
 
     @classmethod
     def of_records(cls, records: Iterable[tuple[str, Record]], asking: Record) -> FolderBaselines:
-        """A store of records that were read already."""
+        """A store of records that were read already, each named by the user.
+
+        Such a one serves even if it claims the run of the record to judge: two runs on one machine
+        can be alike in number and commit. Only that very record does not.
+        """
         store = cls(Path(), asking)
-        known = [(name, record) for name, record in records if store._may_serve(name, record)]
+        known = [row for row in records if store._may_serve(*row, is_own=row[1] == asking)]
         store._unopened = iter([store._candidate(name, record) for name, record in known])
         return store
 
@@ -100,13 +104,14 @@ class FolderBaselines(Walk):
         except BadInputError as error:
             self._skipped.append(quoted(str(error)))
             return None
-        return record if self._may_serve(source, record) else None
+        is_own = self._asking is not None and _is_same_run(record, self._asking)
+        return record if self._may_serve(source, record, is_own=is_own) else None
 
-    def _may_serve(self, source: str, record: Record) -> bool:
+    def _may_serve(self, source: str, record: Record, *, is_own: bool) -> bool:
         if not record.cases:
             self._skipped.append(Why.EMPTY_RECORD(record=source))
             return False
-        if self._asking is not None and _is_same_run(record, self._asking):
+        if is_own:
             self._skipped.append(Why.OWN_RECORD(record=source))
             return False
         return True

@@ -15,6 +15,7 @@ from ci_score import __version__
 from ci_score.cli.console import say
 from ci_score.cli.machine import Machine
 from ci_score.errors import EXIT_UNJUDGED, EXIT_WRONG_USE, CiScoreError
+from ci_score.model.lists import did_you_mean
 
 COMMANDS = (
     "run",
@@ -53,6 +54,15 @@ class LazyGroup(click.Group):
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command, or an error with the one that was probably meant: click knows none here."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name[:80]!r}{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ci-score")
@@ -89,7 +99,8 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
         )
         return result if isinstance(result, int) else 0
     except CiScoreError as error:
-        say(f"ci-score: {error}")
+        for line in error.lines:
+            say(f"ci-score: {line}")
         return error.exit_code
     except click.ClickException as error:
         with suppress(OSError):

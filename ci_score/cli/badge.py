@@ -8,6 +8,7 @@ from ci_score.baselines import read_record
 from ci_score.cli import options
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
+from ci_score.model.lists import did_you_mean, some_of
 from ci_score.report import badge
 
 
@@ -33,8 +34,11 @@ def command(record: str, name: str | None, label: str, endpoint: bool, output: s
     if name is not None:
         case = value.case(name)
         if case is None:
-            known = ", ".join(one.name for one in value.cases[:10]) or "none"
-            raise WrongUseError(f"--case {name[:80]}: the record's cases are {known}")
+            cases = [one.name for one in value.cases]
+            raise WrongUseError(
+                f"--case {name[:80]}: the record's cases are {some_of(cases, 10) or 'none'}"
+                f"{did_you_mean(name, cases)}"
+            )
         value = value.but(cases=(case,), unjudged=None)
     text = badge(value, label, endpoint=endpoint)
     options.Output(as_json=endpoint, style="svg", file=options.file_name(output)).write(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ import click
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.cli import options
 from ci_score.compare import compared
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, NoSuchFileError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, STANDARD_INPUT, display_name, read_bytes
 from ci_score.files.strict_json import dump
 from ci_score.judge import decide, exit_code
 from ci_score.judge.policy import LARGEST_POLICY, Policy, PolicyFile, policy_of, read_policy
-from ci_score.model.reasons import Why
-from ci_score.model.record import LaunchNumbers, Measured, Record
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import Judged, LaunchNumbers, Measured, Record, RunIdentity
 from ci_score.model.stages import BaselineFound, Compared
 from ci_score.report import render
+from ci_score.traces import FORMATS
 
 
 @click.command("compare")
@@ -37,7 +39,7 @@ def command(record: str, baseline: str, config: Path | None, **values: Any) -> i
 
     RECORD is a ci-score.json (from `ci-score run`) or a bare scorecard (from `ci-score score
     --json`). BASELINE is one too, or a folder of records, where each case takes the newest that
-    fits. One of them may be -, for standard input.
+    fits. One of them may be -, for standard input. Two profiles are compared by `ci-score score`.
 
     \b
     Examples:
@@ -58,13 +60,15 @@ def command(record: str, baseline: str, config: Path | None, **values: Any) -> i
     file = _policy(config, store)
     policy = file.policy if file else Policy()
     # The launches of its own base are left out, because the user asks to compare with another one.
-    cases = [_compared(case, store, policy) for case in head.cases]
+    compared_cases = [_compared(case, store, policy) for case in head.cases]
+    cases = decide(compared_cases, store.history(1), policy)
+    notices = (one for one in head.notices if one.code is not Why.SHADOW)
     judged = head.but(
-        cases=decide(cases, store.history(1), policy),
+        cases=cases,
         rules=policy.rules,
         enforce=None,
         policy=dict(file.table) if file else None,
-        notices=tuple(one for one in head.notices if one.code is not Why.SHADOW),
+        notices=(*_of_one_commit(head, display_name(record), cases), *notices),
     )
     if policy.enforce is not None:
         notice = Why.SHADOW(code=exit_code(judged, gate))
@@ -79,6 +83,22 @@ def _compared(case: Measured, store: FolderBaselines, policy: Policy) -> Compare
     return compared(case.but(launches=_of_head(case)), found, policy.named_metrics, recorded)
 
 
+def _of_one_commit(head: Record, file: str, cases: Iterable[Judged]) -> Iterator[Reason]:
+    """Which record is compared with which, where their commit does not tell them apart."""
+    base = next((case.baseline for case in cases if case.baseline), None)
+    if base is not None and head.commit is not None and base.commit == head.commit:
+        here = _run_in(file, head.run, head.created_at)
+        there = _run_in(base.source, base.run, base.created_at or "")
+        yield Why.SAME_COMMIT(commit=head.commit[:12], here=here, there=there)
+
+
+def _run_in(file: str, run: RunIdentity | None, created_at: str) -> str:
+    """A record's file, with its run as far as it is known."""
+    number = f"run {run.number}" if run else ""
+    time = f"{created_at[:16].replace('T', ' ')} UTC" if created_at else ""
+    return ", ".join(filter(None, (file, number, time)))
+
+
 def _of_head(case: Measured) -> tuple[LaunchNumbers, ...]:
     return tuple(launch for launch in case.launches if launch.side == "head")
 
@@ -91,7 +111,34 @@ def _policy(config: Path | None, store: FolderBaselines) -> PolicyFile | None:
 
 
 def _read(name: str) -> Record:
-    return read_record(read_bytes(name, LOCAL_RECORD_LIMIT), display_name(name))
+    try:
+        return read_record(read_bytes(name, LOCAL_RECORD_LIMIT), display_name(name))
+    except NoSuchFileError:
+        raise
+    except BadInputError as error:
+        if not _is_profile(name):
+            raise
+        raise _of_a_profile(error.source) from None
+
+
+def _is_profile(name: str) -> bool:
+    """Whether it is a profiler's file, which users of two traces name first."""
+    if name == STANDARD_INPUT:
+        return False
+    try:
+        head = options.source_of(name).head()
+    except BadInputError:
+        return False
+    return any(row.recognises(head) for row in FORMATS if row.name != "log")
+
+
+def _of_a_profile(source: str) -> BadInputError:
+    return BadInputError(
+        source,
+        found="a profile",
+        expected="records or scorecards: `ci-score score BASE --json -o base.json` makes one of the"
+        " base's profile, and `ci-score score HEAD --baseline base.json` compares the head's",
+    )
 
 
 def _store(name: str, head: Record) -> FolderBaselines:

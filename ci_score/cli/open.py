@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import webbrowser
@@ -29,8 +30,9 @@ def command(traces: Sequence[Path], no_browser: bool) -> None:
     """Open TRACES (files, or folders with one trace each) side by side in Perfetto.
 
     The traces stay on this machine: a small server on 127.0.0.1 hands them to Perfetto's page. It
-    stops when each trace was fetched, or with Ctrl-C. For Nsight's files it prints the command of
-    `nsys-ui` instead.
+    stops when each trace was fetched, or with Ctrl-C. Each tab is called what its file's path has
+    of its own, such as base-trace.json. For Nsight's files it prints the command of `nsys-ui`
+    instead.
 
     \b
     Examples:
@@ -53,6 +55,21 @@ def _one_trace(path: Path) -> Path:
     if len(files) != 1:
         raise WrongUseError(f"{path}: it holds {len(files)} files; name the trace")
     return files[0]
+
+
+def _labels(files: Sequence[Path]) -> list[str]:
+    """What to call each of them: the folders and the name that are not the same for all."""
+    paths = [file.absolute().parts for file in files]
+    shared = 0
+    while (
+        all(len(path) > shared + 1 for path in paths) and len({path[shared] for path in paths}) < 2
+    ):
+        shared += 1
+    # Perfetto shows a tab's address as it is, so it has no character that an address must encode.
+    labels = [re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(path[shared:]))[-80:] for path in paths]
+    if len(set(labels)) < len(labels):
+        return [f"{number}-{label}" for number, label in enumerate(labels, start=1)]
+    return labels
 
 
 def serve(files: Sequence[Path], port: int, show: Callable[[str], object]) -> None:
@@ -92,10 +109,11 @@ def serve(files: Sequence[Path], port: int, show: Callable[[str], object]) -> No
         ) from None
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for number, file in enumerate(files):
-            address = f"http://127.0.0.1:{port}/{number}/{quote(file.name)}"
+        for number, label in enumerate(_labels(files)):
+            # The page calls its tab after the last part of the address.
+            address = f"http://127.0.0.1:{port}/{number}/{label}"
             url = f"{PERFETTO}/#!/?url={quote(address, safe='')}"
-            say(f"{file.name}: {url}")
+            say(f"{label}: {url}")
             show(url)
         done.wait()
         server.shutdown()

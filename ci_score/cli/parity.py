@@ -30,8 +30,8 @@ def command(ours: str, theirs: str, step_name: re.Pattern[str] | None, **chosen:
     throughput_tok_s, step_time_ms, kernel_launches_per_step and ops (name to milliseconds per
     step). Traces are compared by what their kernels do, because two runtimes name them differently.
     Every ratio is OURS divided by THEIRS. If the compared ops cover less than half of either side's
-    time, there is no judgement; where a side is not usable, the exit code is 3. One of the two may
-    be - for standard input.
+    time, there is no judgement; then, and if a side is not usable, the exit code is 3. One of the
+    two may be - for standard input.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def command(ours: str, theirs: str, step_name: re.Pattern[str] | None, **chosen:
     parity = compute_parity(*sides)
     output.write(dump(parity) if output.as_json else render_parity(parity, output.style))
     unusable = any(isinstance(side, ParitySide) and side.unusable for side in sides)
-    return EXIT_UNJUDGED if unusable else EXIT_OK
+    return EXIT_OK if parity.judged and not unusable else EXIT_UNJUDGED
 
 
 def _name(file: str) -> str:

@@ -17,6 +17,7 @@ from ci_score.files.disk import LOCAL_RECORD_LIMIT, display_name, read_bytes
 from ci_score.files.strict_json import dump
 from ci_score.judge import decide, exit_code
 from ci_score.judge.policy import Policy
+from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.record import DEFAULT_CASE, BaselineUsed, Judged, Record
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.report import render
@@ -88,9 +89,10 @@ def _case_of(name: str, case_name: str | None) -> Judged:
         return record.cases[0]
     case = record.case(case_name or DEFAULT_CASE)
     if case is None:
-        known = ", ".join(each.name for each in record.cases) or "none"
+        cases = [each.name for each in record.cases]
+        known = some_of(cases, 10) or "none"
         raise WrongUseError(
             f"{name} has no case {case_name or DEFAULT_CASE!r} (it has: {known});"
-            " name one with --case"
+            f" name one with --case{did_you_mean(case_name or '', cases)}"
         )
     return case

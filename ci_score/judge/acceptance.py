@@ -17,6 +17,7 @@ from typing import Literal
 
 from ci_score.judge.policy import Policy, rules_of
 from ci_score.model.conversation import Comment, Conversation
+from ci_score.model.lists import closest
 from ci_score.model.metrics import Kind, Metric, metric_named
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import MOST_ACCEPTANCES, Judged
@@ -227,14 +228,16 @@ def _wrong(comment: Comment, sentence: Sentence, policy: Policy, asked: _Asked) 
 
 def _misfit(sentence: Sentence, policy: Policy, asked: _Asked) -> Reason | None:
     """What of the sentence fits nothing that is judged here."""
-    if sentence.case not in asked.failing | asked.lost:
-        return Why.NO_CASE_HERE()
+    cases = asked.failing | asked.lost
+    if sentence.case not in cases:
+        return Why.NO_CASE_HERE(close=closest(sentence.case, sorted(cases)))
     if sentence.bound is None:
         return None if sentence.case in asked.lost else Why.CASE_NOT_MISSING()
     rules = rules_of(policy, sentence.case)
     rule = rules.gate(sentence.metric)
     if rule is None and sentence.metric not in rules.budgets:
-        return Why.NO_METRIC_HERE()
+        known = [*(gate.metric.name for gate in rules.gates), *rules.budgets]
+        return Why.NO_METRIC_HERE(close=closest(sentence.metric, known))
     allowed = tuple(_units_of(rule.metric if rule else metric_named(sentence.metric)))
     return None if sentence.bound.unit in allowed else Why.OTHER_UNIT(units=allowed)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ci_score.errors import WrongUseError
 from ci_score.judge.policy import Policy, rules_of
+from ci_score.model.lists import did_you_mean
 from ci_score.model.stages import BaselineFound, Compared
 
 
@@ -33,9 +34,11 @@ def refuse_idle_gates(policy: Policy, cases: Sequence[Compared]) -> None:
             known = [case for _, case in rows] + [base for base in bases if base.name in gates]
             if rows and not any(rows[0][0].metric.value(case) is not None for case in known):
                 where = "no case measures" if len(rows) > 1 else f"the case {rows[0][1].name} lacks"
+                others = [other for case in measured for other in case.metrics]
                 raise WrongUseError(
                     f"the policy gates {name}, which {where}; measure it (in the profile, or as"
                     " `metrics` of the measurements) or take the gate out"
+                    f"{did_you_mean(name, others)}"
                 )
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
+from ci_score.launches.keys import note_on_strange, refuse_typo, strange_among
 from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason, Why
@@ -66,6 +67,23 @@ class Launch(Value):
     disturbances: Annotated[dict[Disturbance, ShortText], Field(default_factory=dict)]
     metrics: Annotated[dict[ShortText, float], Field(max_length=32, default_factory=dict)]
     versions: Annotated[dict[ShortText, ShortText], Field(max_length=32, default_factory=dict)]
+    # Keys of its line that nobody knows; only the reader of lines knows them.
+    strange_keys: Annotated[tuple[str, ...], Field(exclude=True)] = ()
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """What a line may have."""
+        rows = cls.model_fields.items()
+        return [field.alias or name for name, field in rows if not field.exclude]
+
+    @classmethod
+    def of_line(cls, value: Any, source: str) -> Launch:
+        """The launch in a line, which remembers the keys that nobody knows."""
+        if isinstance(value, dict):
+            strange = strange_among(value, cls.known_keys())
+            refuse_typo(value, "step_ms", source, strange)
+            value = {**value, "strange_keys": strange}
+        return validate(cls, value, source)
 
     @property
     def void(self) -> dict[Disturbance, str]:
@@ -108,6 +126,7 @@ class Launch(Value):
             resolution_ms=self.resolution_ms,
             looks=self.looks,
             values=values,
+            loss_from=self.loss_from,
             warmup_steps=self.warmup_steps,
             timed_steps=len(self.timed_ms),
         )
@@ -255,6 +274,7 @@ def notes_on(launches: Sequence[Launch]) -> list[Note]:
     judged = [launch for launch in launches if launch.is_sound]
     return [
         *_odd_launches(launches),
+        *note_on_strange((launch.strange_keys for launch in launches), Launch.known_keys()),
         *(Note(code="mean_above_median", words=words) for words in _stalls(launches)),
         *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
         *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
@@ -346,7 +366,7 @@ def by_side(launches: Iterable[Launch]) -> dict[Side, SideLaunches]:
 
 
 def _launch(line: bytes, source: str, *, planted: bool) -> Launch:
-    launch = validate(Launch, _without_gaps(_value(line, source)), source)
+    launch = Launch.of_line(_without_gaps(_value(line, source)), source)
     if launch.planted is not None and not planted:
         raise BadInputError(
             source,

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.errors import BadInputError
-from ci_score.files.strict_json import validate
 from ci_score.launches import Launch
 from ci_score.measure.hook_records import Recorded, Said, is_over, read_folder
 from ci_score.measure.hooked import COUNTED, trouble_of, values_of
@@ -259,7 +258,7 @@ def _void(order: Order, values: dict[str, Any] | None, problem: str) -> Done:
 
 def _launch_of(values: dict[str, Any], order: Order) -> Launch:
     own = {"side": order.side, "launch": order.pair or 0, "order": order.place}
-    return validate(Launch, {"schema": 1, **values, **own}, "the measurement")
+    return Launch.of_line({"schema": 1, **values, **own}, "the measurement")
 
 
 def _sound(launch: Launch) -> Launch:
@@ -282,5 +281,6 @@ def tail_of(log: Path) -> str:
 
 
 def line_of(done: Launch) -> str:
-    """The launch as a line of measurements.jsonl."""
-    return json.dumps(done.model_dump(mode="json", by_alias=True, exclude_none=True)) + "\n"
+    """The launch as a line of measurements.jsonl, with the names of keys that nobody knows."""
+    known = done.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(known | dict.fromkeys(done.strange_keys)) + "\n"

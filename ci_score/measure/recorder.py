@@ -7,9 +7,12 @@
             with recorder.step():
                 train(batch)
 
+A loop that has no place for a `with` calls `start()` and `stop()`; `write()` at its end.
+
 It imports nothing but the standard library: a training script pays nothing for it. A step begins
 and ends when the device has nothing left to do: CUDA and ROCm are synchronised where torch uses
-them, and anything else by `synchronize`.
+them. JAX returns before its work is done, so its step ends with `stop(result)`, which waits until
+all arrays in the result are there. Anything else is waited for by `synchronize`.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ PLANTED_VARIABLE = "CI_SCORE_PLANTED_SLOWDOWN"
 # Who starts the ranks of a job tells each its number by one of these.
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 VERSIONED = ("torch", "jax", "jaxlib", "tensorflow", "triton", "transformers", "numpy")
+# multiprocessing runs the command's own script once more under the second name.
+OWN_SCRIPT = ("__main__", "__mp_main__")
+# Whether this process measures itself: the start-up hook asks, and then leaves the script alone.
+IN_USE = False
 
 
 class Recorder:
@@ -66,8 +73,15 @@ class Recorder:
         self._metrics: dict[str, float] = {}
         self._loss: float | None = None
         self._begin = 0
+        self._paused: int | None = None
         planted = os.environ.get(PLANTED_VARIABLE)
         self._planted = float(planted) if planted else None
+        _say_in_use()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A trainer that spawns its ranks sends them its callbacks.
+        self.__dict__.update(state)
+        _say_in_use()
 
     def __enter__(self) -> Recorder:
         return self
@@ -124,13 +138,17 @@ class Recorder:
 
     # --- one step -------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Starts the clock of a step, when the device has finished what was before."""
         self._synchronize()
+        self._paused = None
         self._begin = perf_counter_ns()
 
-    def end(self) -> None:
-        """Stops it, when the device has finished the step."""
+    def stop(self, result: object = None) -> None:
+        """Stops it, when the device has finished the step, and what makes `result` is done."""
+        self.resume()
+        if result is not None:
+            _block_until_ready(result)
         self._synchronize()
         now = perf_counter_ns()
         if self._planted:
@@ -138,6 +156,19 @@ class Recorder:
             while now < until:
                 now = perf_counter_ns()
         self._nanoseconds.append(now - self._begin)
+
+    def pause(self) -> None:
+        """What follows is no part of the step, such as an evaluation."""
+        if self._paused is None:
+            self._synchronize()
+            self._paused = perf_counter_ns()
+
+    def resume(self) -> None:
+        """The step goes on."""
+        if self._paused is not None:
+            self._synchronize()
+            self._begin += perf_counter_ns() - self._paused
+            self._paused = None
 
     def _typical_tokens(self) -> float | None:
         if not self._tokens_seen:
@@ -155,6 +186,11 @@ class Recorder:
         return _code_of_the_other_side()
 
 
+def _say_in_use() -> None:
+    global IN_USE  # noqa: PLW0603 - a fact about the process, which the hook reads
+    IN_USE = True
+
+
 class _Step:
     """One step; a step that fails is not recorded."""
 
@@ -164,7 +200,7 @@ class _Step:
         self._recorder = recorder
 
     def __enter__(self) -> None:
-        self._recorder.begin()
+        self._recorder.start()
 
     def __exit__(
         self,
@@ -173,7 +209,7 @@ class _Step:
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            self._recorder.end()
+            self._recorder.stop()
 
 
 def _cuda_in_use() -> Any:
@@ -186,6 +222,16 @@ def _synchronize_torch() -> None:
     cuda = _cuda_in_use()
     if cuda is not None:
         cuda.synchronize()
+
+
+def _block_until_ready(result: object) -> None:
+    """Waits for arrays that are promised and not there yet, alone or in any of JAX's trees."""
+    of_trees = getattr(sys.modules.get("jax"), "block_until_ready", None)
+    own = getattr(result, "block_until_ready", None)
+    if of_trees is not None:
+        of_trees(result)
+    elif own is not None:
+        own()
 
 
 def _peak_memory_gb() -> float | None:
@@ -214,7 +260,7 @@ def _code_of_the_other_side() -> str | None:
     installed = (Path(sys.prefix), Path(sys.base_prefix))
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if name == "__main__" or not file or "site-packages" in file:
+        if name in OWN_SCRIPT or not file or "site-packages" in file:
             continue
         path = Path(file).absolute()
         if not path.is_relative_to(other) or any(map(path.is_relative_to, installed)):

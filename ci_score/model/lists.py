@@ -1,10 +1,12 @@
-"""Lists and counts in English, one way for every sentence."""
+"""Lists and counts in English, and what a wrong name may have meant, one way for every sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MOST_NAMED = 5
+# A longer name is no slip of a finger, and comparing it takes time.
+LONGEST_TYPO = 100
 
 
 def listed(words: Sequence[str]) -> str:
@@ -16,6 +18,23 @@ def some_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """`a, b, c, d, e and 3 more`"""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def closest(wrong: str, known: Iterable[str]) -> str:
+    """The known name that looks most like a wrong one, in capitals or not; empty if none does."""
+    from difflib import get_close_matches
+
+    if len(wrong) > LONGEST_TYPO:
+        return ""
+    names = {name.casefold(): name for name in known}
+    close = get_close_matches(wrong.casefold(), names, n=1)
+    return names[close[0]] if close else ""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a wrong name: `; did you mean score?`, or nothing."""
+    close = closest(wrong, known)
+    return f"; did you mean {close}?" if close else ""
 
 
 def plural(count: int, word: str) -> str:

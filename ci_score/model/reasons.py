@@ -152,6 +152,7 @@ class Why(StrEnum):
     # What the policy makes worth a remark.
     OTHER_WARM_UP = "other_warm_up", "wanted declared"
     ORDER_NOT_TOLD = "order_not_told"
+    LOSS_VARIES = "loss_varies"
 
     # What holds without a baseline: budgets and parities.
     BUDGET_NOT_MEASURED = "budget_not_measured", "metric budget"
@@ -181,6 +182,7 @@ class Why(StrEnum):
     NO_SUCH_POLICY = "no_such_policy", "path commit"
     OWN_POLICY = "own_policy", "outcome not_tried"
     OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
+    SAME_COMMIT = "same_commit", "commit here there"
     OTHER_INPUTS = "other_inputs", "names here there"
     SHADOW = "shadow", "code"
     RESOLVED = "resolved"
@@ -210,9 +212,9 @@ class Why(StrEnum):
     EDITED = "edited"
     NOT_UNDERSTOOD = "not_understood"
     BOUND_NOT_UNDERSTOOD = "bound_not_understood"
-    NO_CASE_HERE = "no_case_here"
+    NO_CASE_HERE = "no_case_here", "close"
     CASE_NOT_MISSING = "case_not_missing"
-    NO_METRIC_HERE = "no_metric_here"
+    NO_METRIC_HERE = "no_metric_here", "close"
     OTHER_UNIT = "other_unit", "units"
     TOO_MANY_PEOPLE = "too_many_people", "most"
     MAY_NOT_WRITE = "may_not_write", "permission"

@@ -41,6 +41,7 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
         called(find_measurements(asked, workspace)) if asked else None,
         called(find_files(settings.parity, workspace)),
         frozenset(source.name for source in asked if source.name),
+        by_default="profiles" not in settings.inputs and not settings.profile_artifact,
     )
     problem = profiled.problem
     if not cases and problem is None:

@@ -21,7 +21,7 @@ from ci_score.launches import (
     without_a_time,
 )
 from ci_score.model.environment import Environment
-from ci_score.model.lists import some_of
+from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
@@ -45,18 +45,24 @@ def read_cases(
     measurements: CaseFiles | None,
     partners: CaseFiles,
     named: frozenset[str] = frozenset(),
+    *,
+    by_default: bool = False,
 ) -> tuple[CaseInput, ...]:
     """Every case that a profile or a measurement belongs to.
 
     `measurements` is None if the inputs name none. If they do, a case without measurements counts
     as not measured: the times of its profile are longer, and comparing them would be a false alarm.
+    Profiles that were found `by_default` do not replace those that a session took itself.
     """
     launches = _launches(measurements or {}, named)
+    if by_default:
+        profiles = _without_leftovers(profiles, launches)
     names = sorted({*profiles, *launches})
     unknown = sorted(partners.keys() - set(names))
     if names and unknown:
         raise WrongUseError(
-            f"parity: there is no case {unknown[0]} (there are: {', '.join(names)})"
+            f"parity: there is no case {unknown[0]} (there are: {some_of(names, 10)})"
+            f"{did_you_mean(unknown[0], names)}"
         )
     cases = [
         _case(
@@ -75,6 +81,14 @@ def read_cases(
         for case in cases
         if case.name in named or not _is_litter(case, profiles.get(case.name, []))
     )
+
+
+def _without_leftovers(profiles: CaseFiles, launches: Mapping[str, _Launches]) -> CaseFiles:
+    """The profiles of cases that were measured, and of which no session has profiles of its own."""
+    own = {name for name, rows in launches.items() for file in rows.files if file.profiles}
+    if not own:
+        return profiles
+    return {name: files for name, files in profiles.items() if name in launches.keys() - own}
 
 
 def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[Note, ...]]:

@@ -15,6 +15,7 @@ from ci_score.compare import Workload
 from ci_score.errors import WrongUseError
 from ci_score.files.visible import plain
 from ci_score.model.gate import FailOn, OnInconclusive
+from ci_score.model.lists import did_you_mean
 from ci_score.run.case_files import CaseSource, parse_sources
 from ci_score.run.inputs import INPUTS, TOKEN, Input
 from ci_score.traces import step_pattern
@@ -143,7 +144,10 @@ def _choice(name: str, text: str) -> str:
     row = INPUTS[name]
     chosen = text.lower()
     if chosen not in row.choices:
-        raise WrongUseError(f"{name}: {text[:80]!r} is not one of {', '.join(row.choices)}")
+        raise WrongUseError(
+            f"{name}: {text[:80]!r} is not one of {', '.join(row.choices)}"
+            f"{did_you_mean(chosen, row.choices)}"
+        )
     return chosen
 
 

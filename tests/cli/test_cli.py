@@ -20,7 +20,7 @@ from ci_score.cli import COMMANDS, LazyGroup, cli, execute
 from ci_score.cli.demo import sample
 from ci_score.errors import BadInputError, CiScoreError, WrongUseError
 from ci_score.model.reasons import Why
-from ci_score.model.record import Record
+from ci_score.model.record import Record, RunIdentity
 from tests.builders import PROJECT, case, profile, record, runtime, scorecard
 
 Out = pytest.CaptureFixture[str]
@@ -50,6 +50,40 @@ def commands() -> list[tuple[str, click.Command]]:
     assert isinstance(cli, LazyGroup)
     context = click.Context(cli)
     return [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
+
+
+# --- a slip of the finger -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["scroe", "profile.json"], "score"),
+        (["score", "profile.json", "--basline", "base.json"], "--baseline"),
+        (["score", "profile.json", "--baseline", "base.json", "--case", "Trainin"], "training"),
+        (["score", "profile.json", "--hardware", "H10 SXM"], "H100 SXM"),
+        (["badge", "base.json", "--case", "trainng"], "training"),
+        (["run", "--profiles", "profile.json", "--parity", "trainig=x.json"], "training"),
+        (["run", "--profiles", "profile.json", "--fail-on", "crtical"], "critical"),
+        (["policy", "show", "rules.toml"], "metrics"),
+        (["policy", "show", "other.toml"], "step_time_ms"),
+    ],
+)
+def test_typo__gets_what_was_probably_meant(
+    files: Path, capsys: Out, arguments: list[str], meant: str
+) -> None:
+    """Commands, options, cases, accelerators, inputs' values, and a policy's keys and metrics."""
+    (files / "rules.toml").write_text("schema = 1\n[metric.mfu]\ngate = true\n", encoding="utf-8")
+    (files / "other.toml").write_text("schema = 1\n[budgets]\nstep_time = 3\n", encoding="utf-8")
+    assert execute(arguments) == 2
+    said = capsys.readouterr().err
+    assert re.search(rf"[Dd]id you mean (?:one of: )?'?{meant}", said), said
+
+
+def test_typo__that_looks_like_nothing_gets_no_suggestion(files: Path, capsys: Out) -> None:
+    """A wrong guess would be worse than none."""
+    assert execute(["xyzzy"]) == 2
+    assert "did you mean" not in capsys.readouterr().err.lower()
 
 
 # --- help ---------------------------------------------------------------------------------------
@@ -171,7 +205,7 @@ def test_parity__describes(files: Path, capsys: Out) -> None:
 def test_parity__of_nothing_is_not_called_achieved(files: Path, capsys: Out) -> None:
     """The reference's JSON says true; what people read says that nothing was compared."""
     for style in ("terminal", "markdown"):
-        execute(["parity", "ours.json", "strange.json", "--style", style])
+        assert execute(["parity", "ours.json", "strange.json", "--style", style]) == 3
         assert "arity not judged" in capsys.readouterr().out
     execute(["parity", "ours.json", "strange.json", "--json"])
     parity = json.loads(capsys.readouterr().out)
@@ -278,6 +312,35 @@ def test_compare__prints_the_judged_record(files: Path, capsys: Out) -> None:
     (judged,) = json.loads(capsys.readouterr().out)["cases"]
     assert judged["verdict"]["outcome"] == "fail"
     assert judged["scorecard"]["regressions"][0]["metric"] == "throughput_tok_s"
+
+
+def test_compare__two_records_of_one_commit(files: Path, capsys: Out) -> None:
+    """Each in a folder of its own is a first run; the report says which is compared with which."""
+    same = {"commit": "c" * 40, "run": RunIdentity(number=1)}
+    for name, time, step_ms in (("one", "09:00", 100.0), ("two", "10:30", 150.0)):
+        left = record(case(card=scorecard(step_ms)), created_at=f"2026-01-01T{time}:00Z", **same)
+        (files / f"{name}.json").write_text(left.model_dump_json(), encoding="utf-8")
+    assert execute(["compare", "two.json", "one.json", "--fail-on", "warning"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Both records are of commit cccccccccccc: two.json, run 1, 2026-01-01 10:30 UTC is compared"
+        " with one.json, run 1, 2026-01-01 09:00 UTC."
+    ) in said
+    assert execute(["compare", "two.json", "two.json"]) == 3
+    assert "the record that is being judged" in capsys.readouterr().out
+
+
+def test_compare__of_profiles_names_the_command_that_compares_them(
+    files: Path, capsys: Out
+) -> None:
+    """Also of a packed one; what is neither keeps the words about itself."""
+    trace = b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}'
+    (files / "trace.json.gz").write_bytes(gzip.compress(trace))
+    for name in ("trace.json.gz", "profile.json"):
+        assert execute(["compare", name, "base.json"]) == 2
+        assert "`ci-score score HEAD --baseline base.json` compares" in capsys.readouterr().err
+    assert execute(["compare", "base.json", "ours.json"]) == 2
+    assert "neither a record nor a scorecard" in capsys.readouterr().err
 
 
 def test_compare__reads_bare_scorecards_and_folders(files: Path) -> None:

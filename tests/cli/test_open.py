@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from ci_score.cli import execute
-from ci_score.cli.open import serve
+from ci_score.cli.open import _labels, serve
 from ci_score.errors import WrongUseError
 
 Out = pytest.CaptureFixture[str]
@@ -52,6 +52,22 @@ def test_open__serves_each_trace_once_and_ends(tmp_path: Path) -> None:
     assert requests.get(second, timeout=10).text == "head.json"
     server.join(10)
     assert not server.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("files", "labels"),
+    [
+        (["perf/base/trace.json", "perf/head/trace.json"], ["base-trace.json", "head-trace.json"]),
+        (["base.json.gz", "head.json.gz"], ["base.json.gz", "head.json.gz"]),
+        (["a/one.json", "one.json"], ["a-one.json", "one.json"]),
+        (["out/über ein/trace.json"], ["trace.json"]),
+        (["a b/x.json", "a?b/x.json"], ["1-a-b-x.json", "2-a-b-x.json"]),
+        (["x.json", "x.json"], ["1-x.json", "2-x.json"]),
+    ],
+)
+def test_open__calls_each_tab_what_is_its_own(files: list[str], labels: list[str]) -> None:
+    """Perfetto's tab has the last part of the address as it stands, so nothing in it is encoded."""
+    assert _labels([Path(file) for file in files]) == labels
 
 
 def test_open__a_taken_port_is_said(tmp_path: Path) -> None:

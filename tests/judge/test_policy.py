@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ci_score.cli import execute
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.judge.policy import GateRule, Policy, passes, policy_of, read_policy, rules_of
+from ci_score.judge.policy.mistakes import mistakes_in
 from ci_score.model.metrics import Kind
 from ci_score.model.record import Record
 from ci_score.model.stages import BaselineMissing
@@ -217,8 +221,8 @@ def test_unjudged__what_the_policy_says_of_it_stands_in_the_verdict() -> None:
     ("text", "words"),
     [
         ('[metric.mfu]\ngate = true', "metric: found a key that does not exist"),
-        ('[metric.mfu]\ngate = true', "perhaps metrics"),
-        ("[measure]\ntimed_step = 3", "perhaps timed_steps"),
+        ('[metric.mfu]\ngate = true', "did you mean metrics"),
+        ("[measure]\ntimed_step = 3", "did you mean timed_steps"),
         ("[measure]\ndesign = 'paired'", "'interleaved', 'history' or 'single'"),
         ("[measure]\nfalse_fail = 0.5", "measure.false_fail: found 0.5"),
         ("[measure]\nfalse_fail = nan", "a finite number"),
@@ -230,15 +234,15 @@ def test_unjudged__what_the_policy_says_of_it_stands_in_the_verdict() -> None:
         ("[measure]\ntests = 0", "a number of 1 or more"),
         ("[measure]\ntests = 257", "a number of 256 or less"),
         ("[metrics.mfu]\nfial = 0.1", "metrics.mfu.fial"),
-        ("[metrics.model]\nfial = 0.1", "perhaps fail"),
+        ("[metrics.model]\nfial = 0.1", "did you mean fail"),
         ("[[case]]\nmatch = 'a'\nrequird = true", "case[0].requird"),
         ("[[case]]\nmatch = 'a'\n[case.metrics.mfu]\nfial = 0.1", "case[0].metrics.mfu.fial"),
         ("[[case]]\nrequired = true", "case[0].match: found nothing"),
-        ("[unjudged]\nfrist_run = 'pass'", "perhaps first_run"),
+        ("[unjudged]\nfrist_run = 'pass'", "did you mean first_run"),
         ("[unjudged]\nfirst_run = 'maybe'", "'pass' or 'fail'"),
         ("[environment]\nmatch = ['acelerator']", "environment.match[0]"),
-        ("[metrics.peak_memory]\ngate = true", "perhaps peak_memory_gb"),
-        ("[budgets]\npeak_memory = 3", "perhaps peak_memory_gb"),
+        ("[metrics.peak_memory]\ngate = true", "did you mean peak_memory_gb"),
+        ("[budgets]\npeak_memory = 3", "did you mean peak_memory_gb"),
         ("[budgets]\nstalls = 3", "[metrics.stalls] with `direction"),
         ("[metrics.stalls]\nfail = 0.1", "without a direction"),
         ("[metrics.mfu]\ndirection = 'lower'", "mfu.direction: found \"lower\", expected higher"),
@@ -265,13 +269,93 @@ def test_unjudged__what_the_policy_says_of_it_stands_in_the_verdict() -> None:
         ("[[parity]]\nmatch = 'a'\npartner = 'a'\nop_ratio = 1.1", "found the case itself"),
         ("[[parity]]\nmatch = 'a'\npartner = '*'\nop_ratio = 1.1", "a * that stands for nothing"),
         ("[[parity]]\npartner = 'a b'\nop_ratio = 1.1", "which names no case"),
-        ("[[parity]]\nop_ratio = 1.1\npartners = 'a'", "perhaps partner"),
+        ("[[parity]]\nop_ratio = 1.1\npartners = 'a'", "did you mean partner"),
         ("rules = 'training'\nrules = 'training'", "no TOML"),
     ],
 )  # fmt: skip
 def test_policy__that_cannot_be_meant_is_refused(text: str, words: str) -> None:
     """With the place, what was found, and what may stand there."""
     assert words in mistake(text)
+
+
+MISTAKEN = """
+rule = "training"
+[measure]
+timed_step = 3
+[metrics.mfu]
+warn = 0.08
+fail = 0.04
+[metrics.syncs]
+fail = -1
+[budgets]
+step_tims_ms = 3
+syncs = 2
+[unjudged]
+frist_run = "pass"
+[model]
+layers = 4
+[[case]]
+match = "a"
+required = true
+metrics.mfu.fial = 0.1
+[[case]]
+required = true
+[[case]]
+match = "ü"
+required = true
+[[parity]]
+match = "a"
+"""
+
+
+def test_policy__tells_all_mistakes_at_once(here: Path, capsys: Out) -> None:
+    """Each with its path, by `policy check` and where it is refused, and none twice."""
+    places = (
+        "rule: found a key",
+        "measure.timed_step: found a key",
+        "metrics.syncs.fail: found -1",
+        "case[0].metrics.mfu.fial: found a key",
+        "case[1].match: found nothing",
+        "unjudged.frist_run: found a reason",
+        "budgets.step_tims_ms: found a metric",
+        "model: found no hidden",
+        "case[2].match: found '\\xfc'",
+        "parity[0]: found a parity that demands nothing",
+    )
+    Path("policy.toml").write_text(MISTAKEN, encoding="utf-8")
+    for command in (["policy", "check", "policy.toml"], ["policy", "show", "policy.toml"]):
+        assert execute(command) == 2
+        lines = capsys.readouterr().err.splitlines()
+        for place in places:
+            assert [line for line in lines if f"policy.toml: {place}" in line], place
+        assert len(lines) == len(places)
+    assert "policy.toml: 10 mistakes: measure.timed_step: found a key" in mistake(MISTAKEN)
+
+
+def test_policy__a_slip_elsewhere_hides_no_contradicting_limits() -> None:
+    """Unless the limits depend on it."""
+    limits = "[metrics.mfu]\nwarn = 0.08\nfail = 0.04"
+    assert "metrics.mfu: found warn" in mistake(f"[environment]\nreject = 3\n{limits}")
+    assert "metrics.mfu: found warn" not in mistake(f"rules = 'strict'\n{limits}")
+
+
+_PARTS = st.sampled_from(
+    ["schema", "rules", "measure", "looks", "metrics", "mfu", "warn", "fail", "case", "match",
+     "parity", "budgets", "model", "unjudged", "environment", "same_work", "", "a"]
+)  # fmt: skip
+_VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.floats(), _PARTS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_PARTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(_PARTS, _VALUES, max_size=6))
+def test_policy__any_table_is_valid_or_refused(table: dict[str, Any]) -> None:
+    """Whatever is wrong, and however much of it: with mistakes that have a place each."""
+    with suppress(BadInputError):
+        policy_of(table, "policy.toml")
+    assert all(mistake.field for mistake in mistakes_in(table, "policy.toml"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ci_score.launches.lines import Launch, notes_on, took_turns
+from ci_score.errors import BadInputError
+from ci_score.launches.lines import Launch, notes_on, read_launches, took_turns
+from ci_score.measure.launching import line_of
 
 
 def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:
@@ -51,6 +53,45 @@ def test_warm_up__changes_no_number() -> None:
 def test_warm_up__is_not_seen_everywhere(launches: list[Launch]) -> None:
     """What may be luck, or is declared, is not said."""
     assert notes("warm_up_not_declared", launches) == []
+
+
+def lines(*texts: str) -> list[Launch]:
+    return read_launches("\n".join(texts).encode(), "measurements.jsonl")
+
+
+def test_keys__that_nobody_knows_are_said() -> None:
+    """Once for all lines, with the one that was probably meant; the numbers count."""
+    launches = lines(
+        '{"schema": 1, "step_ms": [1, 2], "warm_up_steps": 1, "gpu": "x"}',
+        '{"schema": 1, "step_ms": [1, 2], "warm_up_steps": 1}',
+        '{"schema": 1, "step_ms": [1, 2], "versions": {"any": "name"}}',
+    )
+    (words,) = notes("unknown_keys", launches)
+    assert words == (
+        "Measurement lines have keys that ci-score does not know: warm_up_steps (2 lines; did you"
+        " mean warmup_steps?), gpu (1 line)."
+    )
+    assert notes("unknown_keys", lines('{"schema": 1, "step_ms": [1]}')) == []
+
+
+def test_keys__a_stranger_cannot_say_which_are_unknown() -> None:
+    """What the reader keeps of them is its own, and is neither written nor part of a digest."""
+    (launch,) = lines('{"schema": 1, "step_ms": [1], "strange_keys": ["a", 3]}')
+    assert launch.strange_keys == ("strange_keys",)
+    assert "strange" not in launch.model_dump_json()
+
+
+def test_keys__that_nobody_knows_stay_in_the_line_that_a_session_writes() -> None:
+    """So that the run that reads it can say so."""
+    (launch,) = lines('{"schema": 1, "step_ms": [1], "gpu": "x"}')
+    assert lines(line_of(launch)) == [launch]
+    assert launch.strange_keys == ("gpu",)
+
+
+def test_keys__a_typo_of_what_a_line_must_have_is_the_mistake() -> None:
+    """And not that the right one is missing."""
+    with pytest.raises(BadInputError, match=r"x:1: stepms: found a key .* expected step_ms"):
+        read_launches(b'{"schema": 1, "stepms": [1, 2]}', "x")
 
 
 def in_order(sides: str) -> list[Launch]:

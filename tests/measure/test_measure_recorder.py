@@ -191,6 +191,66 @@ def test_recorder__waits_as_it_is_told() -> None:
     assert len(waits) == 6
 
 
+def clock(monkeypatch: pytest.MonkeyPatch, *milliseconds: int) -> None:
+    """What the clock says, each time that the recorder looks."""
+    ticks = iter(milliseconds)
+    monkeypatch.setattr(recorder, "perf_counter_ns", lambda: next(ticks) * 1_000_000)
+
+
+def test_recorder__starts_and_stops_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop without a place for a `with`; what a pause holds is no part of the step."""
+    clock(monkeypatch, 0, 10, 20, 120, 130, 200, 205, 205)
+    record = Recorder()
+    record.start()
+    record.stop()
+    record.start()
+    record.pause()
+    record.resume()
+    record.pause()
+    record.stop()
+    record.write()
+    assert written()[0].step_ms == (10.0, 170.0)
+
+
+def test_recorder__waits_for_a_result_that_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX returns before its work is done; a stand-in shows that the step ends after it."""
+    clock(monkeypatch, 0, 7)
+    waited: list[object] = []
+    jax = ModuleType("jax")
+    jax.__dict__.update(block_until_ready=waited.append, __version__="0.9.0")
+    record = Recorder()
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    record.start()
+    record.stop({"loss": 1.0})
+    record.write()
+    assert waited == [{"loss": 1.0}]
+    assert written()[0].versions["jax"] == "0.9.0"
+
+
+def test_recorder__waits_for_one_array_of_any_library() -> None:
+    """Whatever has JAX's own method."""
+    waited: list[str] = []
+    record = Recorder()
+    record.start()
+    record.stop(SimpleNamespace(block_until_ready=lambda: waited.append("array")))
+    record.start()
+    record.stop(0.5)
+    assert waited == ["array"]
+
+
+def test_recorder__says_that_the_process_measures_itself() -> None:
+    """The start-up hook asks, and leaves such a script alone; also in a rank that it spawns."""
+    code = (
+        "import pickle; from ci_score.measure import recorder; told = [recorder.IN_USE];"
+        "sent = pickle.dumps(recorder.Recorder()); told.append(recorder.IN_USE);"
+        "recorder.IN_USE = False; pickle.loads(sent); print(*told, recorder.IN_USE)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True", "True"]
+
+
 def test_recorder__plants_a_slowdown_truly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process itself takes longer, and the line says that it was made to."""
     monkeypatch.setenv(recorder.PLANTED_VARIABLE, "0.5")
@@ -237,11 +297,23 @@ def test_sides__code_of_the_other_one(
     assert (said is not None) is found
 
 
+def test_sides__the_command_s_own_script_is_nobody_s(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spawned processes run it once more under another name, and torch knows that name always."""
+    monkeypatch.setenv(recorder.FOLDERS_VARIABLE, f"{here / 'base'}:{here / 'head'}")
+    script = ModuleType("__mp_main__")
+    script.__file__ = str(here / "head/train.py")
+    monkeypatch.setitem(sys.modules, "__mp_main__", script)
+    assert recorder._code_of_the_other_side() is None
+
+
 def test_import__is_the_standard_library() -> None:
     """A training script pays nothing for it, and needs none of our dependencies."""
     code = (
-        "import sys; from ci_score.measure import Recorder;"
-        "print(sorted({'pydantic', 'click', 'msgspec', 'requests'} & set(sys.modules)))"
+        "import sys; from ci_score.measure import Recorder; from ci_score.measure import callbacks;"
+        "others = {'pydantic', 'click', 'msgspec', 'requests', 'transformers', 'lightning'};"
+        "print(sorted(others & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True

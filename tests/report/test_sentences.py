@@ -23,9 +23,9 @@ NOT_SHOWN = "a reason that cannot be shown"
 # What a datum is by its name; all others are numbers.
 # fmt: off
 TEXTS = {
-    "attention", "case", "direction", "event", "file", "folder", "job", "key", "kind", "layers",
-    "metric", "name", "outcome", "part", "partner", "phase", "record", "result", "severity",
-    "side", "status", "was", "where", "words",
+    "attention", "case", "close", "commit", "direction", "event", "file", "folder", "job", "key",
+    "kind", "layers", "metric", "name", "outcome", "part", "partner", "phase", "record",
+    "result", "severity", "side", "status", "was", "where", "words",
 }
 # fmt: on
 LISTS: Mapping[str, tuple[str | float, ...]] = {
@@ -54,6 +54,7 @@ SPECIAL: Mapping[Why, Mapping[str, Datum | Reason]] = {
     Why.PARITY_SLOWER: {"here_ms": 1.5, "there_ms": 1.0},
     Why.MEASURED_AGAIN: {"cases": ("a", "b")},
     Why.JUDGED_AGAIN: {"cases": ("a", "b")},
+    Why.SAME_COMMIT: {"here": "head.json, run 2", "there": "base.json, run 1"},
     Why.OTHER_INPUTS: {"names": ("fail-on",), "here": ("never",), "there": ("",)},
     Why.LARGE_PART: {"part": "idle"},
 }

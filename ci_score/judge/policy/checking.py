@@ -1,16 +1,14 @@
-"""The mistakes in a policy, each with its place and what is allowed there."""
+"""What can be wrong with a policy, each mistake with its place and what is allowed there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
 
-from ci_score.errors import BadInputError
-from ci_score.files.strict_json import bad_fields, json_path
+from ci_score.files.strict_json import bad_fields
 from ci_score.judge.policy.resolving import GateRule, resolved
 from ci_score.judge.policy.tables import (
     CaseRule,
@@ -20,6 +18,7 @@ from ci_score.judge.policy.tables import (
     ParityRule,
     Policy,
 )
+from ci_score.model.lists import did_you_mean
 from ci_score.model.metrics import METRICS, find_metric
 from ci_score.model.trained_model import Model, Table
 from ci_score.model.verdict import Unjudged
@@ -39,52 +38,44 @@ _TABLES: Mapping[str, type[Table]] = {
 }
 
 
-def mistakes_in(table: Mapping[str, Any], source: str) -> list[BadInputError]:
-    """Every mistake in a policy's table, in the order of the file where possible."""
-    try:
-        policy = Policy.model_validate(table)
-    except ValidationError as error:
-        shown = bad_fields(error, source)
-        return [
-            _unknown_key(detail["loc"], source) if detail["type"] == "extra_forbidden" else mistake
-            for detail, mistake in zip(error.errors(include_url=False), shown, strict=True)
-        ]
-    found = (
-        *_reasons(policy),
-        *_looks(policy),
-        *_metrics(policy),
-        *_models(policy),
-        *_cases(policy),
-        *_parities(policy),
-    )
-    # Limits depend on all of that, so they are checked only when it is right.
-    return [
-        BadInputError(source, field=json_path(place), found=what, expected=wanted)
-        for place, what, wanted in (found or _limits(policy))
-    ]
-
-
 Mistake = tuple[Place, str, str]
+
+
+def wrong_form(table: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Keys that do not exist, and values that cannot stand there."""
+    try:
+        Policy.model_validate(table)
+    except ValidationError as error:
+        shown = bad_fields(error, "")
+        for detail, mistake in zip(error.errors(include_url=False), shown, strict=True):
+            if detail["type"] == "extra_forbidden":
+                yield _unknown_key(detail["loc"])
+            else:
+                yield detail["loc"], mistake.found, mistake.expected
+
+
+def wrong_meaning(policy: Policy) -> Iterator[Mistake]:
+    """What cannot be meant, in the order of the tables."""
+    yield from _reasons(policy)
+    yield from _looks(policy)
+    yield from _metrics(policy)
+    yield from _models(policy)
+    yield from _cases(policy)
+    yield from _parities(policy)
 
 
 def _one_of(known: Iterable[str], wrong: str) -> str:
     """The allowed values, with the one that looks most like what was written."""
     names = list(known)
-    close = get_close_matches(wrong, names, n=1)
-    return f"one of {', '.join(names)}" + (f", perhaps {close[0]}" if close else "")
+    return f"one of {', '.join(names)}{did_you_mean(wrong, names)}"
 
 
-def _unknown_key(place: Place, source: str) -> BadInputError:
+def _unknown_key(place: Place) -> Mistake:
     *where, key = place
-    return BadInputError(
-        source,
-        field=json_path(place),
-        found="a key that does not exist",
-        expected=_one_of(_keys_at(where), str(key)),
-    )
+    return place, "a key that does not exist", _one_of(keys_at(where), str(key))
 
 
-def _keys_at(place: Iterable[int | str]) -> list[str]:
+def keys_at(place: Iterable[int | str]) -> list[str]:
     """The keys that a table at that place of the file may have."""
     table: type[Table] = Policy
     steps = iter(place)
@@ -170,7 +161,7 @@ def _described_differently(
             yield (*place, key), repr(here), f"{there!r}, as [metrics] says"
 
 
-def _limits(policy: Policy) -> Iterator[Mistake]:
+def wrong_limits(policy: Policy) -> Iterator[Mistake]:
     """Limits that contradict each other, with defaults and the cases' overrides applied."""
     general = policy.but(case=())
     said = set()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ci_score.errors import BadInputError
-from ci_score.judge.policy.checking import mistakes_in
+from ci_score.errors import BadInputError, ManyMistakesError
+from ci_score.judge.policy.mistakes import mistakes_in
 from ci_score.judge.policy.tables import Policy
 from ci_score.model.verdict import HARMLESS, Unjudged
 
@@ -30,13 +30,10 @@ def read_policy(data: bytes, source: str) -> PolicyFile:
 
 def policy_of(table: Mapping[str, Any], source: str) -> PolicyFile:
     """The policy in a table: a file's, or the one that travels with a record."""
-    first, *others = mistakes_in(table, source) or (None,)
-    if first is None:
-        return PolicyFile(table, Policy.model_validate(table))
-    more = f" (and {len(others)} more, see `ci-score policy check`)" if others else ""
-    raise BadInputError(
-        source, field=first.field, found=first.found + more, expected=first.expected
-    )
+    mistakes = mistakes_in(table, source)
+    if mistakes:
+        raise mistakes[0] if len(mistakes) == 1 else ManyMistakesError(mistakes)
+    return PolicyFile(table, Policy.model_validate(table))
 
 
 def mistakes_in_file(data: bytes, source: str) -> list[BadInputError]:
