@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -280,6 +281,28 @@ def test_measure__leaves_what_run_reads(here: Path, capsys: Out) -> None:
     assert [case["name"] for case in record["cases"]] == ["small"]
 
 
+@pytest.mark.parametrize("place", ["a b/one", "../lr=1/one", "lr=1", "{absolute}/one"])
+def test_measure__the_next_command_works_wherever_out_lies(
+    here: Path,
+    capsys: Out,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    place: str,
+) -> None:
+    """As it is printed, in a shell, from the same folder."""
+    out = place.format(absolute=tmp_path_factory.mktemp("else where"))
+    (here / "work").mkdir()
+    few = ["--steps", "1", "--settle-steps", "3", "--launches", "1", "--profile", "--out", out]
+    monkeypatch.chdir(here / "work")
+    words = ["--", sys.executable, "train.py"]
+    assert execute(["measure", "--dir", "../base", *few, *words]) == 0
+    _, _, command = capsys.readouterr().err.strip().rpartition("judge it: ci-score ")
+    assert execute(shlex.split(command)) == 0
+    record = json.loads(Path("ci-score/ci-score.json").read_bytes())
+    assert [case["name"] for case in record["cases"]] == ["training"]
+    assert record["cases"][0]["ops"], "its profile was found, too"
+
+
 def test_measure__begins_anew_and_leaves_a_session_alone(here: Path, capsys: Out) -> None:
     """The launches of an A/B session are not thrown away for two of one side."""
     assert measure("--launches", "1") == 0
@@ -326,6 +349,17 @@ def test_profile__of_too_few_steps_explains_nothing(here: Path, capsys: Out) -> 
     assert measure("--profile", "--launches", "1") == 0
     assert "no profile of the head: it ended after" in capsys.readouterr().err
     assert not (here / "one" / "profiles" / "head").exists()
+
+
+def test_profile__of_the_scripts_own_is_said_beside_the_verdict(here: Path, capsys: Out) -> None:
+    """In timed launches it runs, and costs; in the profiled one it does nothing."""
+    own = "from torch.profiler import profile\nown = profile()\nown.start()"
+    write_script(here / "base", before=own)
+    assert measure("--profile", "--launches", "1") == 0
+    assert "script has a profiler of its own, which did nothing here" in capsys.readouterr().err
+    assert execute(["run", "--measurements", "one"]) == 0
+    said = capsys.readouterr().out
+    assert "A profiler of the script's own ran in timed launches of the head" in said
 
 
 # --- bad input ------------------------------------------------------------------------------------
