@@ -101,7 +101,14 @@ def launch(order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
         return replace(_outcome(order, ran), outlived_by=ran.outlived_by, seconds=ran.seconds)
     finally:
         # Two dozen launches would leave two dozen checkpoints.
-        shutil.rmtree(order.out, ignore_errors=True)
+        clear_room(order)
+
+
+def clear_room(order: Order) -> None:
+    """Takes the launch's own folder away, and the one that such folders lie in."""
+    shutil.rmtree(order.out, ignore_errors=True)
+    with suppress(OSError):
+        order.out.parent.rmdir()
 
 
 def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
