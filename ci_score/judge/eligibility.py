@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from ci_score.judge.evidence import gate_rules, points_of
 from ci_score.judge.history import HeadLaunches, History
 from ci_score.judge.looks import planned_looks
+from ci_score.judge.losses import losses_apart, repeats_its_loss
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
@@ -27,8 +28,6 @@ SIGNS_OF_WORK = {
     "valid_steps": "valid_steps",
     "tokens_per_step": THROUGHPUT,
 }
-# Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
-NO_LOSS = 1e-3
 # Counting their ranks takes time that grows with the third power of the pairs.
 MOST_JUDGED_PAIRS = 256
 
@@ -195,19 +194,19 @@ def _is_lost(change: Change) -> bool:
 
 def _other_work(trial: Trial, base: Measured) -> Reason | None:
     """How both sides show that they did not do the same; then no time says anything."""
-    head, rules = trial.case, trial.rules
-    asked = rules.environment.same_work
+    head, asked = trial.case, trial.rules.environment.same_work
     here, there = head.metrics.get("valid_steps"), base.metrics.get("valid_steps")
     if "valid_steps" in asked and here is not None and there is not None and here < there:
         return Why.FEWER_VALID_STEPS(head=here, base=there)
     tokens = head.tokens_per_step, base.tokens_per_step
     if "tokens_per_step" in asked and tokens_differ(*tokens):
         return Why.OTHER_AMOUNT(head=tokens[0], base=tokens[1])
-    losses = losses_apart(head, base, rules)
+    losses = losses_apart(trial, base)
     if losses is not None:
         return Why.OTHER_LOSS(head=losses[0], base=losses[1])
     # A head that says less must not switch off the check by that.
-    signs = [sign for sign in SIGNS_OF_WORK if sign in asked]
+    means_nothing = () if repeats_its_loss(trial, base) else ("final_loss",)
+    signs = [sign for sign in SIGNS_OF_WORK if sign in asked and sign not in means_nothing]
     untold = tuple(sign for sign in signs if not _tells(head, sign) and _tells(base, sign))
     if untold:
         return Why.WORK_NOT_TOLD(signs=untold)
@@ -225,18 +224,6 @@ def _tells(case: Measured, sign: str) -> float:
     told = [SIGNS_OF_WORK[sign] in one.values for one in case.launches
             if one.side == own and not one.void]  # fmt: skip
     return statistics.fmean(told) if any(told) else 1.0
-
-
-def losses_apart(head: Measured, base: Measured, rules: CaseRules) -> tuple[float, float] | None:
-    """The final losses of both sides where they are too far apart for the same work."""
-    here, there = head.metrics.get("final_loss"), base.metrics.get("final_loss")
-    if "final_loss" not in rules.environment.same_work or here is None or there is None:
-        return None
-    if max(abs(here), abs(there)) < NO_LOSS:
-        return None
-    if abs(here - there) <= rules.environment.loss_tolerance * abs(there):
-        return None
-    return here, there
 
 
 def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:

@@ -22,6 +22,7 @@ from ci_score.judge.decision import weighed
 from ci_score.judge.eligibility import eligible
 from ci_score.judge.error_budget import shared_chances
 from ci_score.judge.evidence import findings_of
+from ci_score.judge.losses import loss_varies
 from ci_score.judge.parity import parity_demands, parity_with_a_case
 from ci_score.judge.policy import CaseRules, GateRule, Policy, passes, rules_of
 from ci_score.judge.summary import as_far_as_proven, verdict_of
@@ -257,3 +258,5 @@ def _remarks(trial: Trial) -> Iterator[Reason]:
         yield Why.OTHER_WARM_UP(wanted=wanted, declared=tuple(sorted(declared - {wanted})))
     if rules.measure.design == "interleaved" and case.took_turns is None and case.has_both_sides:
         yield Why.ORDER_NOT_TOLD()
+    if loss_varies(trial):
+        yield Why.LOSS_VARIES()

@@ -13,9 +13,15 @@ from pydantic import Field
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import parse, validate
-from ci_score.model.environment import MATCHING, Disturbance, Environment
+from ci_score.model.environment import (
+    MATCHING,
+    MOST_DIFFERING,
+    Disturbance,
+    Environment,
+    SideDifference,
+)
 from ci_score.model.reasons import Note
-from ci_score.model.values import DeviceCount, ShortText, Value
+from ci_score.model.values import DeviceCount, Lax, ShortText, Value
 
 ENVIRONMENT_FILE = "environment.json"
 LARGEST = 1024 * 1024
@@ -53,6 +59,7 @@ class _EnvironmentFile(Value):
     system: ShortText | None = None
     cpu: _Cpu = _Cpu()
     git: _Git = _Git()
+    differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
 
     def environment(self) -> Environment:
         """What comparisons need; the commit is left out, because the run knows its own."""
@@ -73,6 +80,7 @@ class _EnvironmentFile(Value):
             disturbances={**self.disturbances},
             gate_at=self.gate_at,
             not_qualified=self.not_qualified,
+            differs=self.differs,
         )
 
 
@@ -96,6 +104,8 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
     """
     versions: dict[str, str] = {}
     disturbances: dict[str, str] = {}
+    # Several files of one session say the same.
+    differs = tuple(dict.fromkeys(row for _, each in named for row in each.differs))
     for _, each in named:
         versions = each.versions | versions
         disturbances = each.disturbances | disturbances
@@ -112,7 +122,10 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
     # The machine with the coarsest limit decides for all of them.
     limits = [each.gate_at for _, each in named if each.gate_at is not None]
     words = next((each.not_qualified for _, each in named if each.not_qualified), None)
-    known |= {"gate_at": max(limits, default=None) if words is None else None}
+    known |= {
+        "gate_at": max(limits, default=None) if words is None else None,
+        "differs": differs[:MOST_DIFFERING],
+    }
     return Environment.model_validate(
         {**known, "versions": versions, "disturbances": disturbances, "not_qualified": words}
     ), notes

@@ -51,7 +51,10 @@ class Launch(Value):
     tokens_per_step: NotNegative | None = None
     warmup_steps: Count = 0
     peak_memory_gb: NotNegative | None = None
+    first_loss: float | None = None
     final_loss: float | None = None
+    # `hook`: the start-up hook of `ci-score ab` took the losses from the backward passes.
+    loss_from: Literal["hook"] | None = None
     # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
     planted: NotNegative | None = None
     # From `ci-score ab`: after how many pairs it looks. That can only make red harder to prove.
@@ -123,6 +126,7 @@ class Launch(Value):
             resolution_ms=self.resolution_ms,
             looks=self.looks,
             values=values,
+            loss_from=self.loss_from,
             warmup_steps=self.warmup_steps,
             timed_steps=len(self.timed_ms),
         )

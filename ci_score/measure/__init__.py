@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ci_score.measure.comparison import Comparison as Comparison
     from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
     from ci_score.measure.environment import this_machine as this_machine
+    from ci_score.measure.preparing import SidesRequest as SidesRequest
     from ci_score.measure.qualify import Qualification as Qualification
     from ci_score.measure.qualify import Qualifier as Qualifier
     from ci_score.measure.recorder import Recorder as Recorder
@@ -28,6 +29,7 @@ else:
         bench=("Request",),
         comparison=("Comparison", "ComparisonRequest"),
         environment=("this_machine",),
+        preparing=("SidesRequest",),
         qualify=("Qualification", "Qualifier"),
         recorder=("Recorder",),
         schedule=("ADDED_AT_ONCE", "Side"),

@@ -49,6 +49,9 @@ IN_USE = False
 class Recorder:
     """Records the steps of one process launch. Only rank 0 of a job writes."""
 
+    # The start-up hook leaves a process alone that has a recorder of its own.
+    constructed = False
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -58,6 +61,7 @@ class Recorder:
         warmup_steps: int = 0,
         synchronize: Callable[[], object] | None = None,
     ) -> None:
+        Recorder.constructed = True
         # Absolute at once: a training script may change its folder.
         self._path = Path(path or os.environ.get(PATH_VARIABLE) or FILE).absolute()
         self._case = case

@@ -8,14 +8,24 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.values import DeviceCount, ShortText, Value
+from ci_score.model.values import DeviceCount, Lax, ShortText, Value
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
+MOST_DIFFERING = 64
 # How it was timed. A profiler makes steps longer, a trainer counts evaluation: times of two sources
 # are times of different things.
 Timing = Literal["under a profiler", "unprofiled", "by the trainer's log", "by the runtime itself"]
 # What makes a measurement worthless, unless the policy says that it does not.
 Disturbance = Literal["throttled", "shared", "crashed", "nan"]
+
+
+class SideDifference(Value):
+    """What differs between a session's sides beside the code; None where a side has none."""
+
+    kind: Literal["package", "variable", "python", "launcher", "driver", "node"]
+    name: ShortText
+    base: ShortText | None = None
+    head: ShortText | None = None
 
 
 class Environment(Value):
@@ -25,7 +35,7 @@ class Environment(Value):
     matches anything. `versions` only inform, because a change may be about a version itself.
     `disturbances` make a measurement worthless: what happened -> a description. `gate_at` is the
     smallest limit that the machine is qualified for; `not_qualified` says why it is not qualified
-    for any.
+    for any. `differs` is what a session found to differ between its two sides.
     """
 
     accelerator: str | None = None
@@ -36,6 +46,7 @@ class Environment(Value):
     disturbances: dict[ShortText, ShortText] = {}
     gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None
     not_qualified: ShortText | None = None
+    differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
 
     def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> Reason | None:
         """The first key that differs, with both values; None where the two can be compared."""

@@ -152,6 +152,7 @@ class Why(StrEnum):
     # What the policy makes worth a remark.
     OTHER_WARM_UP = "other_warm_up", "wanted declared"
     ORDER_NOT_TOLD = "order_not_told"
+    LOSS_VARIES = "loss_varies"
 
     # What holds without a baseline: budgets and parities.
     BUDGET_NOT_MEASURED = "budget_not_measured", "metric budget"

@@ -97,6 +97,8 @@ class LaunchNumbers(Value):
     resolution_ms: Milliseconds = 0.0
     looks: Annotated[tuple[Count, ...], Lax, Field(max_length=16)] = ()
     values: Annotated[dict[ShortText, float], Field(max_length=64)]
+    # A script's own loss is meant to be compared; what the hook finds may differ in every launch.
+    loss_from: Literal["hook"] | None = None
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
 

@@ -224,7 +224,7 @@ def provenance(case: Judged, record: Record) -> list[str]:
     parts = [*_measured(case)]
     if case.baseline is not None:
         parts.append(words.compared_with(case.baseline))
-        parts += words.other_versions(case.baseline)
+        parts += words.other_versions(case)
     if case.environment.accelerator:
         count = case.environment.accelerator_count
         parts.append(case.environment.accelerator + (f" × {count}" if count else ""))

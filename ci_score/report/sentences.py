@@ -132,6 +132,15 @@ def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Seque
     return f"no launch of the {side} was sound: Launch {launch} of the {side} is void ({why})"
 
 
+# What must be the same for a comparison, as the object of "says".
+_MATCHED = {
+    "accelerator": "its accelerator",
+    "accelerator_count": "how many accelerators it used",
+    "precision": "its precision",
+    "timing": "how it was timed",
+}
+
+
 def _did_you_mean(close: str) -> str:
     return f"; did you mean {close}?" if close else ""
 
@@ -381,7 +390,8 @@ SENTENCES: dict[Why, Row] = {
     Why.QUALIFIED_FOR_MORE: "the machine can gate at {gate_at:.0%}, and not at less",
     # What limits a verdict.
     Why.KNOWN_ON_ONE_SIDE: lambda keys: (
-        f"only one side says its {', '.join(keys)}: taken as the same"
+        f"only one side says {listed([_MATCHED.get(key, key) for key in keys])}; the other is taken"
+        " to be the same"
     ),
     Why.LAUNCHES_WITHOUT_PARTNER: (
         "{alone} of {launches} launches have no partner on the other side, as if that had measured"
@@ -399,6 +409,10 @@ SENTENCES: dict[Why, Row] = {
     Why.ORDER_NOT_TOLD: (
         "The policy asks for interleaved launches; the order in which these ran is not told"
         " (`order`)."
+    ),
+    Why.LOSS_VARIES: (
+        "The loss differs between launches of one side: seeds are not fixed, so losses are not"
+        " compared."
     ),
     # What holds without a baseline.
     Why.BUDGET_NOT_MEASURED: _budget_not_measured,

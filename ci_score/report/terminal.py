@@ -88,6 +88,8 @@ def _case(case: Judged, record: Record) -> Iterable[str]:
         yield (f"{case.name}\n" if several else "") + head + reasons
     elif several:
         yield case.name
+    if differing := words.differing_in_short(case):
+        yield line(differing)
     if case.changes:
         shown = [
             (row.label, row.base, row.head, f"{row.change} {row.verdict}".rstrip(), row.limit)

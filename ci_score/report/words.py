@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ci_score.model.environment import Environment
+from ci_score.files.visible import plain
+from ci_score.model.environment import Environment, SideDifference
 from ci_score.model.explanation import OpChange
 from ci_score.model.lists import plural, some_of
 from ci_score.model.metrics import metric_of, significant
@@ -16,6 +17,7 @@ from ci_score.report.numbers import milliseconds
 from ci_score.report.sentences import sentence, sentences
 
 SHOWN_VERSIONS = 4
+SHOWN_DIFFERING, LONGEST_DIFFERING = 4, 40
 ICONS: dict[Outcome, str] = {
     Outcome.PASS: "✅",
     Outcome.WARN: "⚠️",
@@ -142,12 +144,39 @@ def advice(card: Scorecard) -> str:
     return ADVICE[card.bottleneck]
 
 
-def other_versions(baseline: BaselineUsed) -> list[str]:
+def other_versions(case: Judged) -> list[str]:
     """The versions that differ from the baseline's; a change may be about one of them."""
-    changed = baseline.changed_versions
-    if not changed:
+    changed = case.baseline.changed_versions if case.baseline else ()
+    # What a session found to differ has them, and stands beside the verdict.
+    if not changed or differing(case):
         return []
     return [f"other versions: {some_of(changed, SHOWN_VERSIONS)}"]
+
+
+def differing(case: Judged, longest: int | None = None) -> list[str]:
+    """What the session found to differ between its sides beside the code: `torch 2.8 → 2.9`."""
+    if case.baseline is None or not case.baseline.of_session:
+        return []
+    return [
+        f"{_differing_name(row)} {_of_side(row.base, longest)} → {_of_side(row.head, longest)}"
+        for row in case.environment.differs
+    ]
+
+
+def differing_in_short(case: Judged) -> str:
+    """The first of them in one sentence; empty if nothing differs."""
+    rows = differing(case, LONGEST_DIFFERING)
+    return f"Beside the code these differ: {some_of(rows, SHOWN_DIFFERING)}." if rows else ""
+
+
+def _differing_name(row: SideDifference) -> str:
+    return f"variable {row.name}" if row.kind == "variable" else row.name
+
+
+def _of_side(text: str | None, longest: int | None) -> str:
+    if text is None:
+        return "none"
+    return plain(text, longest) if longest else text
 
 
 def compared_with(baseline: BaselineUsed) -> str:

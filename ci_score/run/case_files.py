@@ -17,6 +17,8 @@ _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
 _GLOB = re.compile(r"[*?\[]")
 MOST_FILES = 1000
+# Where GitHub's runner puts the workspace of an action that is a container.
+IN_CONTAINER = Path("/github/workspace")
 # What `ci-score ab` keeps beside its measurements.
 SESSION_FILE, PROFILES_FOLDER = "session.json", "profiles"
 SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "harness"})
@@ -175,7 +177,7 @@ def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> 
         inside = _inside(Path(pattern), workspace)
         pattern = str(inside)
     if ".." in PurePosixPath(pattern).parts:
-        raise WrongUseError(f"{pattern}: only files inside the workspace can be read")
+        raise _outside(pattern, workspace)
     exact = workspace / pattern
     if exact.exists():
         return [exact]
@@ -189,10 +191,19 @@ def _inside(path: Path, workspace: Path) -> Path:
     try:
         return path.relative_to(workspace)
     except ValueError:
-        raise WrongUseError(
+        raise _outside(str(path), workspace) from None
+
+
+def _outside(path: str, workspace: Path) -> WrongUseError:
+    if workspace == IN_CONTAINER:
+        return WrongUseError(
             f"{path}: only files inside the workspace can be read. In a container the workspace is"
-            f" {workspace}, and paths of the runner's host do not exist: use a relative path."
-        ) from None
+            f" {workspace}, and paths of the runner's host do not exist: use a relative path"
+        )
+    return WrongUseError(
+        f"{path}: it lies outside {workspace}, and only files in that folder and below it can be"
+        " read. Start ci-score in a folder above the file, or copy the file into this one"
+    )
 
 
 def _files_of(

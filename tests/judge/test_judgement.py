@@ -534,7 +534,9 @@ def test_environment__unknown_on_one_side_is_comparable_with_a_note() -> None:
     """An old record that does not name its accelerator is no other accelerator."""
     found = verdict(timed(100.0, environment=on("L4")))
     assert found.outcome is Outcome.PASS
-    assert sentences(found.reasons) == ["only one side says its accelerator: taken as the same"]
+    assert sentences(found.reasons) == [
+        "only one side says its accelerator; the other is taken to be the same"
+    ]
 
 
 @pytest.mark.parametrize("event", ["throttled", "shared", "crashed", "nan"])

@@ -85,6 +85,57 @@ def test_untold__by_the_base_is_nothing_lost(fields: dict[str, Any], tmp_path: P
     assert not any("this run does not" in note for note in notes(case))
 
 
+def varying(side: str, *losses: float) -> dict[str, dict[str, Any]]:
+    """Another loss in each launch of a side, in turn."""
+    return {
+        f"{side}{number}": {"final_loss": losses[number % len(losses)]} for number in range(PAIRS)
+    }
+
+
+VARIES = "seeds are not fixed"
+
+
+@pytest.mark.parametrize("by", [{}, {"loss_from": "hook"}], ids=["script", "hook"])
+def test_loss__is_compared_where_the_base_repeats_its_own(
+    by: dict[str, str], tmp_path: Path
+) -> None:
+    """Within the tolerance; the head's own noise does not switch that off."""
+    told = {"final_loss": 2.0, **by}
+    assert "final loss" in refused(
+        session(90.0, head={**told, "final_loss": 2.3}, base=told), tmp_path
+    )
+    noisy = session(90.0, head=told, base=told, some=varying("h", 2.2, 2.9))
+    assert "final loss" in refused(noisy, tmp_path)
+    case, verdict = outcome(
+        session(90.0, head=told, base=told, some=varying("b", 1.99, 2.05)), tmp_path
+    )
+    assert verdict.outcome is Outcome.PASS
+    assert not any(VARIES in note for note in notes(case))
+
+
+@pytest.mark.parametrize(
+    "head", [{"final_loss": 2.3, "loss_from": "hook"}, {}], ids=["other", "none"]
+)
+def test_loss__that_no_launch_of_the_base_repeats_is_not_compared(
+    head: dict[str, Any], tmp_path: Path
+) -> None:
+    """Without fixed seeds it says nothing of the work; the report says so once."""
+    base = {"loss_from": "hook"}
+    data = session(90.0, head=head, base=base, some=varying("b", 1.8, 2.0, 2.3))
+    case, verdict = outcome(data, tmp_path)
+    assert verdict.outcome is Outcome.PASS
+    assert len([note for note in notes(case) if VARIES in note]) == 1
+
+
+def test_loss__of_one_launch_counts_only_as_a_script_s_own(tmp_path: Path) -> None:
+    """The hook finds one in every script, and one launch does not show that it repeats."""
+    two = {"base": {"final_loss": 2.0}, "head": {"final_loss": 2.3}}
+    for by in ({}, {"loss_from": "hook"}):
+        rows = [{"side": side, **fields, **by} for side, fields in two.items()]
+        _, verdict = outcome(lines(*rows), tmp_path)
+        assert (verdict.unjudged is Unjudged.OTHER_WORK) is (not by)
+
+
 def test_valid_steps__of_the_worst_launch_count(tmp_path: Path) -> None:
     """Three launches that skip their steps are not made good by five that do not."""
     every = {"metrics": {"valid_steps": 20}}

@@ -204,7 +204,7 @@ def test_page__its_words_are_told_and_its_code_is_code() -> None:
     """What not everybody knows has its meaning, commands are marked up, and changes line up."""
     page = report_html(demo())
     assert "roofline: the throughput that the memory bandwidth could feed" in page
-    assert '--harness "&lt;what trains' in page
+    assert "-- &lt;your training command&gt;" in page
     assert "+0.0130 ms" not in page
     assert "side by side (<code>ci-score ab</code>)." in report_html(matrix())
 

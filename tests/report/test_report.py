@@ -166,7 +166,7 @@ def test_fences__are_ready_to_copy() -> None:
     """What breaks a mention in running text would break a command; code has no markup to escape."""
     text = report_markdown(demo()) + report_markdown(matrix())
     fences = text.split("```")[1::2]
-    assert any("--case llm-1b@l4\n" in fence for fence in fences)
+    assert any("--case llm-1b@l4 -- " in fence for fence in fences)
     assert not any("\u200b" in fence or "\\" in fence for fence in fences)
     assert "measured side by side (`ci-score ab`)." in text
 

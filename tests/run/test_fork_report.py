@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.files.strict_json import dump
 from ci_score.model.conversation import Nobody
-from ci_score.model.environment import Environment
+from ci_score.model.environment import Environment, SideDifference
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -151,6 +151,7 @@ FULL = Judged(
         disturbances={"throttled": f"{WORDS} throttled", f"{WORDS} event": f"{WORDS} of it"},
         gate_at=0.08,
         not_qualified=f"{WORDS} not qualified",
+        differs=(SideDifference(kind="package", name=f"{WORDS} other", base=WORDS, head=WORDS),),
     ),
     unmeasured=Why.NO_SOUND_LAUNCH(
         side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
@@ -166,6 +167,7 @@ FULL = Judged(
             shared=True,
             resolution_ms=0.5,
             looks=(6, 12),
+            loss_from="hook",
             values={f"{NAME} metric": 302.0},
             warmup_steps=6,
             timed_steps=10,
@@ -280,6 +282,7 @@ ONE_OF_A_FEW = {
     "scorecard.grade",
     "scorecard.bottleneck",
     "launches.side",
+    "launches.loss_from",
     "timeline.basis",
     "timeline.parts{}",
     "layers_are.kind",
@@ -396,6 +399,7 @@ def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
         if not (WORDS in text or NAME in text) and not path.startswith(CLAIMED)
     ]
     codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
+    codes |= {"environment.differs.kind"}
     assert set(rest) == ONE_OF_A_FEW | codes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 
 from ci_score.baselines import fitted, read_record
 from ci_score.cli import execute
+from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.strict_json import dump
+from ci_score.launches import read_environment
 from ci_score.model.record import Record
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
-from ci_score.run.case_files import files_of_artifact
+from ci_score.run.case_files import CaseSource, files_of_artifact, find_files
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
 from tests.builders.traces.training_log import ARGUMENTS, megatron
@@ -73,6 +76,83 @@ def test_run__a_leftover_folder_does_not_replace_the_session_s_profiles(
     assert "old.json" not in capsys.readouterr().out
     execute(["run", "--measurements", "perf", "--profiles", "profiles/old.json"])
     assert [one.scorecard.accelerator for one in left(here).cases] == ["L4"]
+
+
+def session_with(here: Path, *differs: dict[str, Any]) -> None:
+    steps = {"step_ms": [100.0, 101.0]}
+    write(
+        here / "perf/measurements.jsonl",
+        launches(*({"side": side, **steps} for side in ("base", "head"))),
+    )
+    write(here / "perf/environment.json", dump({"schema": 1, "differs": list(differs)}))
+
+
+def differing(name: str, kind: str = "package", **sides: str | None) -> dict[str, Any]:
+    return {"kind": kind, "name": name, **sides}
+
+
+def test_run__says_what_differs_beside_the_code(here: Path, capsys: Out) -> None:
+    """The first of it beside the verdict in every report, and all of it in the page's details."""
+    session_with(
+        here,
+        differing("python", "python", base="3.11.2", head="3.12.1"),
+        differing("torch", base="2.12.0", head="2.13.0"),
+        differing("OMP_NUM_THREADS", "variable", base=None, head="1"),
+        differing("launcher", "launcher", base="srun -N1"),
+        differing("numpy", base="2.0", head="2.1"),
+    )
+    execute(["run", "--measurements", "perf"])
+    short = (
+        "Beside the code these differ: python 3.11.2 → 3.12.1, torch 2.12.0 → 2.13.0, variable"
+        " OMP_NUM_THREADS none → 1, launcher srun -N1 → none and 1 more."
+    )
+    assert short in capsys.readouterr().out
+    page = (here / "ci-score" / "report.html").read_text("utf-8")
+    assert short in page
+    assert "<li>numpy 2.0 → 2.1</li>" in page
+    markdown = (here / "ci-score" / "report.md").read_text("utf-8")
+    assert short.replace("_", "\\_") in markdown
+    assert "- numpy 2.0 → 2.1" in markdown
+    (one,) = left(here).cases
+    assert one.environment.differs[1].head == "2.13.0"
+    assert all(not point.environment.differs for point in left(here).history)
+
+
+def test_run__what_differs_is_a_stranger_s_text(here: Path, capsys: Out) -> None:
+    """No command, markup or mention comes of it, and no long text beside the verdict."""
+    session_with(
+        here, differing("<b>@x</b>", base="::error::x" + "y" * 150, head="[a](http://b)\n#1")
+    )
+    execute(["run", "--measurements", "perf"])
+    assert "y" * 50 not in capsys.readouterr().out
+    page = (here / "ci-score" / "report.html").read_text("utf-8")
+    assert "<b>@x</b>" not in page
+    markdown = (here / "ci-score" / "report.md").read_text("utf-8")
+    for harmful in ("<b>", "@x", "[a](", " #1"):
+        assert harmful not in markdown
+
+
+@pytest.mark.parametrize(
+    ("differs", "field"),
+    [
+        ([differing("torch", "colour", base="1", head="2")], "differs[0].kind"),
+        ([differing("t" * 201, base="1", head="2")], "differs[0].name"),
+        ([differing("torch", base="1", head="2")] * 65, "differs"),
+        ({"torch": "2"}, "differs"),
+        ([{"kind": "package", "base": "1"}], "differs[0].name"),
+    ],
+)
+def test_run__differences_are_read_strictly(differs: Any, field: str) -> None:
+    """The file is a stranger's, and has a limit."""
+    data = dump({"schema": 1, "differs": differs}).encode()
+    with pytest.raises(BadInputError, match=re.escape(f"environment.json: {field}: found")):
+        read_environment(data, "environment.json")
+
+
+def test_run__of_a_path_that_only_the_host_of_a_container_has() -> None:
+    """There the workspace has a path of its own, and a relative one is right on both."""
+    with pytest.raises(WrongUseError, match="paths of the runner's host do not exist"):
+        find_files([CaseSource("/home/runner/work/x")], Path("/github/workspace"))
 
 
 def test_run__with_a_named_baseline_keeps_nothing(here: Path) -> None:
@@ -220,8 +300,8 @@ def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys
     ("option", "value", "words"),
     [
         ("--profiles", "a b=x", "cannot name a case"),
-        ("--profiles", "../x", "inside the workspace"),
-        ("--profiles", "/home/runner/work/x", "paths of the runner's host do not exist"),
+        ("--profiles", "../x", "Start ci-score in a folder above the file"),
+        ("--profiles", "/home/runner/work/x", "/home/runner/work/x: it lies outside"),
         ("--parity", "x.json", "does not name a case"),
         ("--producer", "measure=done", "not the result of a job"),
         ("--fail-on", "sometimes", "not one of critical, warning, never"),

@@ -1,0 +1,203 @@
+"""A base that is a commit or a branch: checked out for one session, and removed at its end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from hashlib import sha256
+from pathlib import Path
+
+from ci_score.errors import CiScoreError, WrongUseError
+
+GIT_SECONDS = 900.0
+# Where git is called from a hook of its own, these name another repository or index.
+GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+LONGEST_WORDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The git repository that a side's folder lies in, asked in the user's environment."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    def git(self, *words: str) -> str:
+        """What git answers; CiScoreError with its last line where it fails."""
+        done = self._run(words)
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            why = last[0][:LONGEST_WORDS] if last else f"exit code {done.returncode}"
+            raise CiScoreError(f"git {words[0]} failed in {self.folder}: {why}")
+        return done.stdout.strip()
+
+    def says(self, *words: str) -> str:
+        """The same, and empty where git fails."""
+        done = self._run(words)
+        return "" if done.returncode else done.stdout.strip()
+
+    def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        known = {key: value for key, value in self.environment.items() if key not in GITS_OWN}
+        try:
+            return subprocess.run(  # noqa: S603 - git, and a commit that it is told not to read as an option
+                ["git", "-C", str(self.folder), *words],  # noqa: S607 - git of the user's PATH
+                env={**known, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                timeout=GIT_SECONDS,
+                check=False,
+                # Ctrl-C is for us: half a checkout would be left.
+                process_group=0,
+            )
+        except FileNotFoundError:
+            raise WrongUseError(
+                "git is not installed, and --base names a commit; give a folder"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise CiScoreError(
+                f"git {words[0]} took longer than {GIT_SECONDS:.0f} s in {self.folder}"
+            ) from None
+
+    def commit_of(self, name: str) -> str:
+        """The commit that a person means by a text, or an error that teaches."""
+        if not self.says("rev-parse", "--show-toplevel"):
+            raise WrongUseError(
+                f"--base {name}: there is no such folder, and {self.folder} is not in a git"
+                " repository that could have such a commit or branch"
+            )
+        commit = self.says("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        if commit and not name.startswith("-"):
+            return commit
+        raise WrongUseError(f"--base {name}: there is no such folder, commit or branch here; "
+                            + self._advice(name))  # fmt: skip
+
+    def _advice(self, name: str) -> str:
+        refs = self.says("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes",
+                         "refs/tags").splitlines()  # fmt: skip
+        remote = [ref for ref in refs if ref.endswith(f"/{name}")]
+        close = remote or get_close_matches(name, refs, 1)
+        if close:
+            return f"did you mean {close[0]}?"
+        if self.says("rev-parse", "--is-shallow-repository") == "true":
+            return "this clone is shallow: fetch the commit (actions/checkout: `fetch-depth: 0`)"
+        return "fetch it first, or give a folder"
+
+
+@contextmanager
+def checked_out(
+    name: str, head: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> Iterator[Path]:
+    """The folder of that commit which is the same as head's in its own; gone afterwards.
+
+    Its place is known by the repository and the commit, so that a session that was interrupted goes
+    on in it.
+    """
+    repository = Repository(head, environment)
+    commit = repository.commit_of(name)
+    common = Path(repository.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    mark = sha256(f"{common}\0{commit}".encode()).hexdigest()[:16]
+    place = _cache(environment) / "worktrees" / mark
+    with _alone(place):
+        _remove(repository, place)
+        try:
+            _add(repository, place, commit)
+            folder = place / repository.says("rev-parse", "--show-prefix")
+            if not folder.is_dir():
+                raise WrongUseError(
+                    f"--base {name}: {head} is {folder.relative_to(place)} in the repository, and"
+                    " that commit has no such folder"
+                )
+            tell(f"base is {name} ({commit[:12]}), checked out for this session")
+            if (place / ".gitmodules").is_file():
+                tell(
+                    "base has submodules, which are not checked out; if it needs them, give"
+                    ' --setup "git submodule update --init"'
+                )
+            yield folder
+        finally:
+            _remove(repository, place)
+
+
+def _add(repository: Repository, place: Path, commit: str) -> None:
+    if place.exists():
+        raise CiScoreError(
+            f"{place}: an earlier checkout cannot be removed (a container may have left files of"
+            " another user there); remove it yourself, and let the container run as you"
+        )
+    # A hook of the user's would run for a checkout that nobody asked it for.
+    plain = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
+    repository.git(*plain, "worktree", "add", "--quiet", "--force", "--detach", str(place), commit)
+
+
+def _remove(repository: Repository, place: Path) -> None:
+    """Also what a session that was killed has left, in whatever state."""
+    with suppress(CiScoreError):
+        repository.says("worktree", "remove", "--force", "--force", str(place))
+        if place.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            # Not `prune`: that would forget worktrees of the user's that are not mounted now.
+            repository.says("worktree", "remove", "--force", "--force", str(place))
+
+
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Of two sessions in one checkout, the first to end would remove it."""
+    lock = place.with_suffix(".lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        stream = lock.open("w", encoding="utf-8")
+    except OSError as error:
+        raise WrongUseError(
+            f"{lock.parent}: the base cannot be checked out there ({error.strerror}); set"
+            " XDG_CACHE_HOME to a folder that can be written, or give --base a folder"
+        ) from None
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise WrongUseError(
+                f"another session measures this base in {place} now; wait for its end"
+            ) from None
+        yield
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
+    known = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(known).absolute() / "ci-score"
+
+
+# --- data that git does not track -----------------------------------------------------------------
+
+
+def link(names: Sequence[str], head: Path, base: Path, ref: str) -> tuple[Path, ...]:
+    """Brings what git does not track from head's checkout to base's; what the links point to."""
+    return tuple(_linked(name, head, base, ref) for name in names)
+
+
+def _linked(name: str, head: Path, base: Path, ref: str) -> Path:
+    source = Path(os.path.normpath(head / name))
+    if not source.is_relative_to(head) or source == head:
+        raise WrongUseError(f"--link {name}: give a path within head's folder, {head}")
+    inner = source.relative_to(head)
+    if not source.exists():
+        raise WrongUseError(f"--link {name}: head's folder has no {inner} ({head})")
+    place = base / inner
+    if place.exists() or place.is_symlink():
+        raise WrongUseError(
+            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out, or"
+            " name what lies in it"
+        )
+    if not place.parent.resolve().is_relative_to(base.resolve()):
+        raise WrongUseError(f"--link {name}: a link in base leads {inner.parent} out of its folder")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    target = source.resolve()
+    place.symlink_to(target)
+    return target

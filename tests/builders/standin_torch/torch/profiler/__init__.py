@@ -1,0 +1,3 @@
+"""The profiler."""
+
+from torch.profiler.profiler import ProfilerAction, profile, supported_activities
