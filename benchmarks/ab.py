@@ -26,13 +26,16 @@ from typing import NoReturn
 from benchmarks.measure import note, show
 from ci_score import judge_pairs
 from ci_score.judge import planned_looks
-from ci_score.measure import Recorder, Session, Side
+from ci_score.measure import Recorder, Session
 from ci_score.measure.ab import Runner
+from ci_score.measure.command import Command
 from ci_score.measure.kept import opened
-from ci_score.measure.launching import Done, Order, launch
+from ci_score.measure.launching import Done, launch
+from ci_score.measure.orders import Order, Orders
 from ci_score.measure.recorder import PLANTED_VARIABLE
-from ci_score.measure.schedule import Answer
+from ci_score.measure.schedule import Answer, Side
 from ci_score.measure.session import Plan
+from ci_score.measure.sides import SideSpec
 
 FALSE_FAIL = 0.005
 # What the real sessions ask: is it slower by more than this?
@@ -41,7 +44,7 @@ LOOKS = planned_looks(LIMIT)
 STEP_MS = 5.0
 MOST_OVERHEAD = 0.01
 
-HARNESS = """
+SCRIPT = """
 from ci_score.measure import Recorder
 import work
 with Recorder(warmup_steps=5) as recorder:
@@ -118,6 +121,12 @@ def undisturbed(_order: Order, run: Callable[[], Done]) -> tuple[Done, dict[str,
 class Silence:
     """Nobody listens."""
 
+    def does(self, _words: str) -> None:
+        """Of no interest."""
+
+    def says(self, _words: str) -> None:
+        """Of no interest."""
+
     def begins(self, _session: Session, _side: Side, _pair: int) -> None:
         """Of no interest."""
 
@@ -146,7 +155,7 @@ def noisy_neighbour() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A folder with both sides and the harness."""
+    """A folder with both sides and the script."""
 
     folder: Path
 
@@ -155,14 +164,25 @@ class Bench:
         for side, code in (("base", UNCHANGED), ("head", {**UNCHANGED, **change.code})):
             (self.folder / side).mkdir(exist_ok=True)
             (self.folder / side / "work.py").write_text(WORK.format(**code), encoding="utf-8")
-        (self.folder / "bench.py").write_text(HARNESS, encoding="utf-8")
+        (self.folder / "bench.py").write_text(SCRIPT, encoding="utf-8")
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return (sys.executable, str(self.folder / "bench.py"))
+
+    def _orders(self, out: Path, change: Change) -> Orders:
+        return Orders(
+            out,
+            Command(self._words),
+            {"base": SideSpec(self.folder / "base"), "head": SideSpec(self.folder / "head")},
+            os.environ,
+            {"head": change.environment},
+        )
 
     def plan(self, seed: int) -> Plan:
         """As the command would make it."""
         return Plan(
-            base=str(self.folder / "base"),
-            head=str(self.folder / "head"),
-            harness=(sys.executable, str(self.folder / "bench.py")),
+            command=self._words,
             case="bench",
             looks=LOOKS,
             false_fail=FALSE_FAIL,
@@ -177,13 +197,12 @@ class Bench:
         return Runner(
             opened(out, self.plan(seed), fresh=True),
             out,
-            os.environ,
+            self._orders(out, change),
             partial(launch, stopped=lambda: False),
             undisturbed,
             lambda: math.inf,
             lambda: False,
             Silence(),
-            change.environment,
         ).run()
 
     def one_side(self, change: Change, side: Side, seed: int) -> list[float]:
@@ -191,17 +210,15 @@ class Bench:
         return [self._ms(change, side, 1000 * seed + number) for number in range(LOOKS[-1])]
 
     def _ms(self, change: Change, side: Side, number: int) -> float:
-        environment = {**os.environ, **(change.environment if side == "head" else {})}
-        plan = self.plan(0)
-        order = plan.order(side, number, 0, self.folder / "logs", environment)
-        done = launch(plan.harness, order, plan.timeout, lambda: False)
-        if done.launch is None:
+        order = self._orders(self.folder, change).timed(side, number, 0)
+        done = launch(order, 60.0, lambda: False)
+        if done.launch.failed:
             _give_up(done.words)
         return done.launch.mean_ms
 
 
 def _give_up(words: str) -> NoReturn:
-    raise SystemExit(f"the harness failed: {words}")
+    raise SystemExit(f"the script failed: {words}")
 
 
 @dataclass(slots=True)

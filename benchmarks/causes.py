@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.hosts import HOST_KINDS, base_of, host_trace, usual
 from benchmarks.planting import Plant, Scene, Truth
 from benchmarks.plants import KINDS, NEW_NAME
 from benchmarks.repeated import SAMPLES
@@ -128,6 +129,26 @@ def _controls(name: str, tape: Tape, base: Profile) -> Iterator[Trial]:
     yield Trial(CONTROL, f"{name} shuffled", shuffled, base, None)
 
 
+def host_trials(shares: Sequence[float], only: str) -> Iterator[Trial]:
+    """The same without a device: every plant of a CPU's step, both ways round, and noise."""
+    for kind, plant in HOST_KINDS.items():
+        if only not in kind:
+            continue
+        chance = random.Random(zlib.crc32(kind.encode()))  # noqa: S311 - no secret
+        base = read(host_trace(base_of(kind)))
+        for share in shares:
+            model, truth = plant(share * base.avg_step_ms * 1000.0)
+            head = read(host_trace(model, chance, JITTER))
+            yield Trial(kind, f"own CPU {share:.0%}", head, base, truth)
+            yield Trial(kind, f"own CPU {share:.0%}", base, head, truth, is_gain=True)
+    if only in CONTROL:
+        chance = random.Random(7)  # noqa: S311 - no secret
+        base = read(host_trace(usual()))
+        for share in NOISE:
+            noisy = read(host_trace(usual(), chance, share))
+            yield Trial(CONTROL, f"own CPU noise {share:.0%}", noisy, base, None)
+
+
 def rank_trials(named: Sequence[tuple[str, Tape]], shares: Sequence[float]) -> Iterator[Trial]:
     """One rank computes for longer, and the others communicate for as long until it has come."""
     base = _job([(name, tape.text()) for name, tape in named])
@@ -232,6 +253,7 @@ def all_trials(options: argparse.Namespace, folder: Path) -> Iterator[Trial]:
     kinds = [kind for kind in (*KINDS, CONTROL) if options.only in kind]
     for name, tape in synthetic(folder):
         yield from trials_of(name, tape, shares, kinds)
+    yield from host_trials(shares, options.only)
     is_rank = options.only in RANK
     if is_rank:
         yield from rank_trials(own_ranks(folder), shares)

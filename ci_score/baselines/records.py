@@ -221,4 +221,13 @@ def _cut_case(case: Judged, size: _Size) -> Judged:
     )
     if size.details:
         return slim
-    return slim.but(ops={}, op_details={}, phases={}, idle_ranges={}, explanation=None, parity=None)
+    return slim.but(
+        ops={},
+        op_details={},
+        op_calls={},
+        host_gaps=(),
+        phases={},
+        idle_ranges={},
+        explanation=None,
+        parity=None,
+    )

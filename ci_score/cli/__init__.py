@@ -31,6 +31,7 @@ COMMANDS = (
     "open",
     "init",
     "ab",
+    "measure",
     "env",
     "qualify",
     "suspect",

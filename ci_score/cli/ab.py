@@ -15,14 +15,18 @@ from ci_score.cli.session import (
     FILE,
     FOLDER,
     ProgressLine,
+    WithCommand,
     added_pairs_of,
     looks_of,
+    place_in_words,
     plan_in_words,
+    profile_in,
     say_lines,
     session_options,
     stopped_by_signals,
     words_of,
 )
+from ci_score.cli.sides import FolderOrCommit, sides_of, sides_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
@@ -34,10 +38,16 @@ from ci_score.run import INPUTS
 POLICY = Path(INPUTS["config"].default)
 
 
-@click.command("ab")
-@click.option("--base", required=True, type=FOLDER, help="The code before the change.")
+@click.command("ab", cls=WithCommand)
+@click.option(
+    "--base",
+    required=True,
+    type=FolderOrCommit(),
+    help="The code before the change: a folder, or a commit or branch, which is checked out.",
+)
 @click.option("--head", required=True, type=FOLDER, help="The code with the change.")
 @session_options("perf")
+@sides_options
 @click.option(
     "--limit",
     type=click.FloatRange(0, 10, min_open=True),
@@ -73,45 +83,50 @@ POLICY = Path(INPUTS["config"].default)
     help="The record of `ci-score qualify`.  [default: OUT/qualification.json, or this machine's]",
 )
 @click.option(
-    "--profile-once",
-    metavar="CMD",
-    help="After the timing, run this once per side; it writes a trace to $CI_SCORE_PROFILE_DIR.",
+    "--profile/--no-profile",
+    "profiled",
+    default=True,
+    help="Whether each side runs once more after the timing, under a profiler.  [default: it does]",
 )
-def command(base: Path, head: Path, config: Path | None, **options: Any) -> int:
+@click.option("--keep-trace", is_flag=True, help="Keep the profiler's traces, too: OUT/traces.")
+def command(base: Path | str, head: Path, config: Path | None, **options: Any) -> int:
     """Measure head against base in pairs of fresh processes, until the answer is clear.
 
-    The harness trains some steps and reports how long they took in one of three ways: it uses
-    ci_score.measure.Recorder (or appends such a line itself to $CI_SCORE_MEASUREMENTS), it prints
-    {"step_ms": 12.3} for each step, or it reports nothing and is timed from outside. In each pair a
+    Behind -- stands the command that trains, as you would type it. It runs in each side's folder,
+    so that each side runs its own copy of the script, which needs no change: ci-score counts the
+    steps of torch's optimizers, and ends a launch after some of them. A script that tells its own
+    steps wins: by ci_score.measure.Recorder, or by printing {"step_ms": 12.3} for each of them.
+
+    First each side runs once untimed: when do its steps settle? Then come pairs, in each of which a
     coin decides which side runs first, so that neither a warm or busy machine nor periodic work
-    favours one. Measurements are kept: after an interruption, the same command continues, and
-    --more-pairs adds to a session that is finished.
+    favours one. Last, each side runs once under torch's profiler, which explains what was measured.
+    After an interruption the same command goes on, and --more-pairs adds to a session that is
+    finished. {out} in the command is a fresh folder for each launch.
 
     It exits with 0 if `ci-score run` can judge what was measured, and with 3 if it cannot.
 
     \b
     Examples:
-      ci-score ab --base ../main --head . --harness "python bench.py"
-      ci-score ab --base base --head head --harness "python bench.py" --case llama@h100
-      ci-score ab --base base --head head --harness "python bench.py" --more-pairs 8
+      ci-score ab --base ../main --head . -- python train.py
+      ci-score ab --base ../main --head . -- torchrun --nproc-per-node 2 train.py --out {out}
+      ci-score ab --base base --head head --case llama@h100 --more-pairs 8 -- python train.py
       ci-score run --measurements perf
     """
-    case = options["case"]
-    rules = _rules_in(config, case) if config else _rules_of_base(base, case)
-    request, words = _planned(options, rules)
-    comparison = Comparison(request, base, head, os.environ)
-    say(words)
-    with ProgressLine() as line, stopped_by_signals() as stopped:
-        session = comparison.run(line, stopped)
-    say_lines(words_of(session))
+    request_of_sides = sides_of(options, base, head)
+    with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
+        case = options["case"]
+        rules = _rules_in(config, case) if config else _rules_of_base(sides.base.folder, case)
+        request, words = _planned(options, rules)
+        comparison = Comparison(request, sides, os.environ)
+        say(words)
+        with ProgressLine() as line:
+            session = comparison.run(line, stopped)
+            say_lines(words_of(session))
+            if session.can_be_judged:
+                comparison.profile(session, profile_in, line, stopped)
     if not session.can_be_judged:
         return EXIT_UNJUDGED
-    with stopped_by_signals() as stopped:
-        for problem in comparison.profile(session, stopped):
-            say_lines(problem)
-    if not session.can_be_judged:
-        return EXIT_UNJUDGED
-    say(f"judge it: ci-score run --measurements {click.format_filename(request.out)}")
+    say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
     return EXIT_OK
 
 

@@ -14,43 +14,48 @@ from ci_score.cli.console import say
 from ci_score.cli.session import (
     FOLDER,
     ProgressLine,
+    WithCommand,
     interval_in_words,
     say_lines,
     session_options,
     stopped_by_signals,
 )
+from ci_score.cli.sides import side_of, side_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
 from ci_score.measure import Qualification, Qualifier, Request
 
 
-@click.command("qualify")
+@click.command("qualify", cls=WithCommand)
 @click.option(
     "--dir", "folder", type=FOLDER, default=".", show_default=True, help="The code to run."
 )
 @session_options("qualification")
+@side_options
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 def command(folder: Path, as_json: bool, **request: Any) -> int:
     """Find out which limits this machine can gate, from an unchanged program and planted slowdowns.
 
     The same program runs against itself, and against itself with steps that take 5 % and 10 %
-    longer (real time if the harness uses ci_score.measure.Recorder, else only its numbers). If
+    longer (real time; only the numbers of a script that prints its own steps). If
     launches spread by up to 0.5 %, the machine can gate at 3 %; up to 1 %, at 5 %; up to 3 %, at
     10 %; above that, it can gate counters only. The record is valid for 30 days: `ci-score ab`
     passes it on, and a policy with `qualified = true` under [measure] requires it.
 
     \b
     Examples:
-      ci-score qualify --harness "python bench.py"
-      ci-score qualify --harness "python bench.py" --dir ../main --out machine --json
+      ci-score qualify -- python train.py
+      ci-score qualify --dir ../main --out machine --json -- python train.py
     """
-    qualifier = Qualifier(Request(**request), folder, os.environ)
-    for planted in qualifier.shares:
-        say(f"planted +{_share(planted)}:" if planted else "unchanged:")
-        with ProgressLine() as line, stopped_by_signals() as stopped:
-            session = qualifier.run(planted, line, stopped)
-        if session.void or not session.can_be_judged:
-            say_lines(f"{session.stopped} ({len(session.pairs)} pairs): nothing is qualified")
-            return EXIT_UNJUDGED
+    request_of_side = side_of(request, folder)
+    with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
+        qualifier = Qualifier(Request(**request), sides, os.environ)
+        for planted in qualifier.shares:
+            say(f"planted +{_share(planted)}:" if planted else "unchanged:")
+            with ProgressLine() as line:
+                session = qualifier.run(planted, line, stopped)
+            if session.void or not session.can_be_judged:
+                say_lines(f"{session.stopped} ({len(session.pairs)} pairs): nothing is qualified")
+                return EXIT_UNJUDGED
     result, record = qualifier.result(datetime.now(UTC))
     text = json.dumps(record, indent=2) + "\n"
     files = qualifier.keep(text)

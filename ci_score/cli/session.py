@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,14 +16,17 @@ import click
 
 from ci_score.cli.console import LiveLine, say
 from ci_score.cli.options import with_options
+from ci_score.errors import WrongUseError
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
-from ci_score.measure import ADDED_AT_ONCE, Session, Side, share_in_words
+from ci_score.measure import ADDED_AT_ONCE, Session, share_in_words
 from ci_score.model.lists import listed, plural
 from ci_score.model.record import DEFAULT_CASE, case_name
+from ci_score.traces import ProfileSource, normalised, read_profile
 
 Looks = tuple[int, ...]
 # As many as a policy may name.
 MOST_LOOKS = 15
+MOST_STEPS = 100_000
 F = TypeVar("F", bound=Callable[..., Any])
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -64,13 +68,6 @@ def case_name_of(_ctx: click.Context, _param: click.Parameter, text: str) -> str
 
 OPTIONS = (
     click.option(
-        "--harness",
-        required=True,
-        metavar="CMD",
-        help="A command that trains some steps. It runs in each side's folder; a file that it"
-        " names is taken from the current folder, or else from head's, for both sides.",
-    ),
-    click.option(
         "--case",
         default=DEFAULT_CASE,
         show_default=True,
@@ -92,29 +89,46 @@ OPTIONS = (
         help="Stop after this long and keep what was measured.",
     ),
     click.option(
-        "--warmup-steps",
-        type=click.IntRange(0),
+        "--steps",
+        type=click.IntRange(1, MOST_STEPS),
+        default=20,
+        show_default=True,
         metavar="N",
-        help="Steps at the start of each launch that do not count.",
+        help="Steps of a launch that are timed.",
+    ),
+    click.option(
+        "--settle-steps",
+        type=click.IntRange(1, MOST_STEPS),
+        default=50,
+        show_default=True,
+        metavar="N",
+        help="Steps of the untimed launch, from which the warm-up is chosen.",
+    ),
+    click.option(
+        "--warmup-steps",
+        type=click.IntRange(0, MOST_STEPS),
+        metavar="N",
+        help="Steps at the start of each launch that do not count.  [default: until they settle]",
     ),
     click.option(
         "--tokens-per-step",
         type=click.FloatRange(0, min_open=True),
         metavar="N",
-        help="Tokens per step, if the harness does not report them.",
-    ),
-    click.option(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="Decides which side of each pair runs first.  [default: a fresh one]",
+        help="Tokens per step, if the script does not report them.",
     ),
     click.option("--fresh", is_flag=True, help="Start again if --out holds a session."),
 )
 
+SEED = click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Decides which side of each pair runs first.  [default: a fresh one]",
+)
 
-def session_options(out: str) -> Callable[[F], F]:
-    """The options of a command that launches a harness, with its folder's default."""
+
+def session_options(out: str, *, with_seed: bool = True) -> Callable[[F], F]:
+    """The options of a command that launches the user's own, with its folder's default."""
     folder = click.option(
         "--out",
         default=out,
@@ -122,8 +136,40 @@ def session_options(out: str) -> Callable[[F], F]:
         type=click.Path(path_type=Path, file_okay=False),
         help="Where the measurements go.",
     )
-    harness, *others = OPTIONS
-    return with_options(harness, folder, *others)
+    words = click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    return with_options(words, folder, *OPTIONS, *([SEED] if with_seed else []))
+
+
+class WithCommand(click.Command):
+    """A command whose own options end at `--`; behind it stands the user's command."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """As it is written."""
+        return ["[OPTIONS]", "-- COMMAND…"]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuses a command without the dashes, whose options would be taken for ours."""
+        example = f"ci-score {ctx.info_name} {self._example} -- python train.py"
+        has_dashes = "--" in args
+        left = super().parse_args(ctx, args)
+        words = ctx.params.pop("words", ())
+        if words and not has_dashes:
+            raise WrongUseError(f"write -- before your command, as {example}")
+        if not words and not ctx.resilient_parsing:
+            raise WrongUseError(f"give the command that trains after --, as {example}")
+        ctx.params["command"] = tuple(words)
+        return left
+
+    @property
+    def _example(self) -> str:
+        required = [one for one in self.params if one.required]
+        return " ".join(f"{one.opts[0]} …" for one in required if isinstance(one, click.Option))
+
+
+def profile_in(trace: Path) -> tuple[str, int, str]:
+    """What a profiler's trace says in kilobytes, of how many steps, and why it is unusable."""
+    profile = read_profile(ProfileSource(trace.name, path=trace))
+    return normalised(profile), profile.steps, profile.unusable or ""
 
 
 @contextmanager
@@ -141,17 +187,31 @@ def stopped_by_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+def place_in_words(out: Path) -> str:
+    """The folder as `ci-score run` takes it in a shell, from the folder that this is run in."""
+    return shlex.quote(click.format_filename(out))
+
+
 # --- what is printed ----------------------------------------------------------------------------
 
 
 class ProgressLine(LiveLine):
     """Shows a session: on a terminal what is running, and one line for each pair that ended."""
 
-    def begins(self, session: Session, side: Side, pair: int) -> None:
+    def begins(self, session: Session, side: str, pair: int) -> None:
         """Shows what is running, and the result so far."""
         count = len(session.pairs)
         known = _so_far(session) or _medians(session)
         self.begin(f"{count} of at most {session.goal} pairs{known}; {side} of {pair + 1}")
+
+    def does(self, words: str) -> None:
+        """Shows what is running that is not timed."""
+        self.begin(words)
+
+    def says(self, words: str) -> None:
+        """Prints what a person wants to know."""
+        self.clear()
+        say_lines(words)
 
     def ends(self, session: Session, result: str) -> None:
         """Prints the result of a pair."""
@@ -186,6 +246,8 @@ def plan_in_words(looks: Looks, limit: float, source: str) -> str:
 
 def words_of(session: Session) -> str:
     """Why the session stopped, what it found, and what would settle what it left open."""
+    if session.never_ran:
+        return session.stopped
     count = len(session.pairs)
     lines = [f"{session.stopped} ({plural(count, 'pair')} measured)"]
     if len(session.void) < 2 * count:
@@ -239,7 +301,7 @@ def _so_far(session: Session) -> str:
 
 
 def _medians(session: Session) -> str:
-    """The medians: few pairs have no interval yet, but show that the harness works."""
+    """The medians: few pairs have no interval yet, but show that the command works."""
     base, head = session.usual_ms("base"), session.usual_ms("head")
     if math.isnan(base + head):
         return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ci_score.compare import compute_causes, other_causes
+from ci_score.compare import compute_causes, host_causes, other_causes
 from ci_score.compare.count_causes import cause_of_counts
 from ci_score.compare.scene import Cause, Scene
 from ci_score.model.explanation import (
@@ -35,6 +35,14 @@ _OF_THE_STEP: tuple[Rule, ...] = (other_causes.one_rank, other_causes.one_slow_s
 _OF_PHASES: tuple[Rule, ...] = (compute_causes.one_op, other_causes.phase_grew)
 # A range may name what the host did in these; the other kinds of idle time are causes themselves.
 _HOST_SIDE: tuple[Rule, ...] = (other_causes.host_range, other_causes.idle)
+_OF_A_HOST: tuple[Rule, ...] = (
+    host_causes.between,
+    host_causes.other_type,
+    host_causes.replaced,
+    host_causes.all_operators,
+    host_causes.one_call,
+    other_causes.phase_grew,
+)
 _OF_PARTS: dict[str, tuple[Rule, ...]] = {
     COMPUTE: (
         compute_causes.every_kernel,
@@ -68,7 +76,9 @@ def with_causes(
             return explanation
         cause = Why.FASTER(cause=_as_it_happened(gained.reason))
         return explanation.but(cause=cause, explained_ms=-gained.amount)
-    found, launched = _cause_of_time(scene), cause_of_counts(scene)
+    is_host = explanation.basis == "host"
+    found = _cause_of_time(scene)
+    launched = host_causes.more_operators(scene) if is_host else cause_of_counts(scene)
     return explanation.but(
         cause=found.reason if found else None,
         explained_ms=found.amount if found else 0.0,
@@ -89,6 +99,10 @@ def _cause_of_time(scene: Scene) -> Cause | None:
 def _rules_for(scene: Scene) -> Iterator[Rule]:
     yield from _OF_THE_STEP
     if not scene.grown_parts:
+        return
+    if scene.explanation.basis == "host":
+        yield from _OF_A_HOST if scene.grown_parts else ()
+        yield other_causes.two_parts
         return
     most = scene.grown_parts[0]
     if most.delta_ms >= scene.need:

@@ -63,6 +63,10 @@ def timeline_of(profile: Profile) -> Timeline | None:
     if profile.device_busy_ms is not None and profile.compute_ms is not None:
         parts = _device_parts(profile, step_ms, profile.device_busy_ms, profile.compute_ms)
         return Timeline(basis="device", step_ms=step_ms, parts=parts)
+    if profile.host_parts:
+        largest = sorted(profile.host_parts, key=lambda name: (-profile.host_parts[name], name))
+        kept = {name: profile.host_parts[name] for name in largest[:KEPT_PHASES]}
+        return Timeline(basis="host", step_ms=step_ms, parts=kept)
     phases = {name: phase.total_ms for name, phase in profile.phases.items() if phase.total_ms > 0}
     if not phases or plain_sum(phases.values()) > MOST_OF_A_STEP * step_ms:
         return None
@@ -98,6 +102,7 @@ def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
     details = {
         name: OpDetail(
             kind=profile.op_kinds.get(name, ""),
+            type=profile.op_types.get(name, ""),
             count=profile.op_counts.get(name),
             order=order.get(name),
             phases=phases.get(name, {}),

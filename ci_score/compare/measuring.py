@@ -17,16 +17,18 @@ from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.launches import as_one
 from ci_score.model.environment import Environment, Timing
 from ci_score.model.explanation import LayersAre
-from ci_score.model.metrics import KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
-from ci_score.model.profile import Profile, TimedBy, op_totals
+from ci_score.model.metrics import HOST_OPS, KERNELS, LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT
+from ci_score.model.profile import OpCalls, Profile, TimedBy, op_totals
 from ci_score.model.reasons import Note, Reason, Why, quoted
 from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured
 from ci_score.model.scorecard import ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
 
-KEPT_OPS, KEPT_RANGES = 64, 24
+KEPT_OPS, KEPT_RANGES, KEPT_CALLS = 64, 24, 128
 OWN_BASE = "the base side of the same measurements"
+# The reference knows hotspots of layers alone; a record has the ops of the whole step.
+NO_RATIO = "There are no layers, so the backward/forward ratio is not known."
 # Longer than the names of kernel templates; a name of megabytes would fill the record.
 LONGEST_NAME = 1000
 
@@ -63,12 +65,21 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         step_spread=step_spread_of(profile.step_times_ms),
         compute_tenths_ms=profile.compute_tenths_ms,
         idle_ranges=_largest(profile.idle_ranges, KEPT_RANGES),
+        op_calls=_most_called(profile),
+        host_gaps=profile.host_gaps[:KEPT_RANGES],
         layers_are=LayersAre(kind=profile.layers_are, share=profile.layers_share),
         advice=advice_on(timeline, categories),
         ranks=profile.ranks,
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
         partner=_kept_side(case.partner) if case.partner else None,
     )
+
+
+def _most_called(profile: Profile) -> dict[str, OpCalls]:
+    """What runs most operators."""
+    calls = {name: row for name, row in profile.op_calls.items() if len(name) <= LONGEST_NAME}
+    order = sorted(calls, key=lambda name: (-calls[name].operators, name))
+    return {name: calls[name] for name in order[:KEPT_CALLS]}
 
 
 def _tokens_are_inferred(profile: Profile, workload: Workload) -> bool:
@@ -80,7 +91,9 @@ def _tokens_are_inferred(profile: Profile, workload: Workload) -> bool:
 def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
     """The notes; without a profile, those on what only a profile has are left out."""
     of_card = [
-        note for note in card.noted if case.has_profile or note.code not in LACKING_IN_A_PROFILE
+        note.but(words=NO_RATIO) if note.code == "no_layers" and case.profile.ops else note
+        for note in card.noted
+        if case.has_profile or note.code not in LACKING_IN_A_PROFILE
     ]
     # Beside measurements "the step time" of a reader is not the one that is judged.
     about = "Of the profile: " if _is_measured_alone(case) else ""
@@ -186,6 +199,7 @@ def _metrics(
                 MEMORY,
                 LAUNCHES,
                 KERNELS,
+                HOST_OPS,
                 "device_busy_ms",
                 "device_idle_share",
                 "exposed_communication_ms",

@@ -11,7 +11,7 @@ from ci_score.judge.history import OF_A_LEVEL, HeadLaunches, History
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.judge.trial import BesideHistory, Finding, Trial
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, Metric, tokens_differ
+from ci_score.model.metrics import HOST_OPS, STEP_TIME, THROUGHPUT, Kind, Metric, tokens_differ
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change
@@ -43,6 +43,9 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
     its own that fails goes before that.
     """
     rules = {rule.metric.name: rule for rule in trial.rules.gates}
+    if HOST_OPS in rules and not rules[HOST_OPS].named and _has_another_torch(trial):
+        # Another torch divides the same work into other operators: that is shown, and no more.
+        rules[HOST_OPS] = replace(rules[HOST_OPS], gate=False)
     throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
     if throughput is None or step_time is None:
         return rules
@@ -55,6 +58,14 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
     if inferred:
         rules[THROUGHPUT] = replace(throughput, gate=False)
     return rules
+
+
+def _has_another_torch(trial: Trial) -> bool:
+    if not isinstance(trial.baseline, BaselineFound):
+        return False
+    sides = trial.case.environment, trial.baseline.case.environment
+    here, there = (side.versions.get("torch") for side in sides)
+    return here != there and None not in (here, there)
 
 
 def _has_inferred_tokens(trial: Trial) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from ci_score.judge.trial import Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
 from ci_score.model.metrics import (
-    KERNELS,
-    LAUNCHES,
+    COUNTS,
     STEP_TIME,
     THROUGHPUT,
     is_surely_faster,
@@ -100,7 +99,7 @@ def as_far_as_proven(found: Explanation | None, changes: Sequence[Change]) -> Ex
         has_cause = _explains_gain(found, changes)
     else:
         has_cause = worst is not None and is_told and _explains_time(found, worst)
-    has_counts = worst is not None and is_told and _explains_counts(worst)
+    has_counts = worst is not None and is_told and any(map(_has_more, changes))
     return found.but(
         cause=found.cause if has_cause else None,
         counts_cause=found.counts_cause if has_counts else None,
@@ -117,8 +116,9 @@ def _explains_gain(found: Explanation, changes: Sequence[Change]) -> bool:
     return found.explained_ms <= LEAST_EXPLAINED * slower_by(faster) * found.base_step_ms
 
 
-def _explains_counts(worst: Change) -> bool:
-    return worst.metric in (LAUNCHES, KERNELS) and (worst.delta or 0.0) > 0
+def _has_more(change: Change) -> bool:
+    is_worse = change.outcome in (Outcome.WARN, Outcome.FAIL)
+    return is_worse and change.metric in COUNTS and (change.delta or 0.0) > 0
 
 
 def _explains_time(found: Explanation, worst: Change) -> bool:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ci_score.measure.comparison import Comparison as Comparison
     from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
     from ci_score.measure.environment import this_machine as this_machine
+    from ci_score.measure.one_side import OneSide as OneSide
     from ci_score.measure.preparing import SidesRequest as SidesRequest
     from ci_score.measure.qualify import Qualification as Qualification
     from ci_score.measure.qualify import Qualifier as Qualifier
     from ci_score.measure.recorder import Recorder as Recorder
     from ci_score.measure.schedule import ADDED_AT_ONCE as ADDED_AT_ONCE
-    from ci_score.measure.schedule import Side as Side
     from ci_score.measure.session import Session as Session
     from ci_score.measure.session import share_in_words as share_in_words
 else:
@@ -29,9 +29,10 @@ else:
         bench=("Request",),
         comparison=("Comparison", "ComparisonRequest"),
         environment=("this_machine",),
+        one_side=("OneSide",),
         preparing=("SidesRequest",),
         qualify=("Qualification", "Qualifier"),
         recorder=("Recorder",),
-        schedule=("ADDED_AT_ONCE", "Side"),
+        schedule=("ADDED_AT_ONCE",),
         session=("Session", "share_in_words"),
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ci_score.launches import Launch
-from ci_score.measure.kept import LOGS, MEASUREMENTS, save
-from ci_score.measure.launching import Done, Order, line_of, tail_of
+from ci_score.measure.kept import MEASUREMENTS, save
+from ci_score.measure.launching import Done, line_of, tail_of
+from ci_score.measure.orders import Order, Orders, Task
 from ci_score.measure.schedule import Look, Side, order_of
 from ci_score.measure.session import THROTTLED, Ending, Pair, Session, share_in_words
 
@@ -26,6 +27,14 @@ Watch = Callable[[Order, Callable[[], Done]], tuple[Done, Mapping[str, str]]]
 class Audience(Protocol):
     """Is told how a session goes."""
 
+    def does(self, words: str) -> None:
+        """Something begins that is not timed."""
+        ...
+
+    def says(self, words: str) -> None:
+        """Something that a person wants to know."""
+        ...
+
     def begins(self, session: Session, side: Side, pair: int) -> None:
         """A launch begins."""
         ...
@@ -41,13 +50,12 @@ class Runner:
 
     session: Session
     out: Path
-    environment: Mapping[str, str]
-    launch: Callable[[Sequence[str], Order, float], Done]
+    orders: Orders
+    launch: Callable[[Order, float], Done]
     watch: Watch
     seconds_left: Callable[[], float]
     stopped: Callable[[], bool]
     audience: Audience
-    only_for_head: Mapping[str, str] = field(default_factory=dict)
     _last_tail: str = ""
     _failures: dict[Side, int] = field(default_factory=dict)
     _longest_pair: float = 0.0
@@ -93,13 +101,13 @@ class Runner:
         found: dict[Side, Done] = {}
         for place, side in enumerate(order_of(number, session.plan.seed)):
             self.audience.begins(session, side, number)
-            done = self._launched(side, number, place)
+            done = self.launched(side, number, place)
             if done.launch.failed and self._was_cut_off():
                 return
             found[side] = done
         head, base = _of_equal_work(found["head"], found["base"])
         pair = head.launch, base.launch
-        self._write(pair)
+        self.write(*pair)
         if any(launch.failed for launch in pair):
             session.pairs.append(pair)
             self._void(head, base)
@@ -120,9 +128,10 @@ class Runner:
         """
         return self.stopped() or (self.seconds_left() <= 0 and not self._longest_pair)
 
-    def _write(self, pair: Pair) -> None:
+    def write(self, *launches: Launch) -> None:
+        """Their lines, after those that are there."""
         with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
-            stream.write("".join(map(line_of, pair)))
+            stream.write("".join(map(line_of, launches)))
 
     def _disturbed(self, pair: Pair) -> None:
         """Others disturbed it: it is measured again, unless that has happened too often."""
@@ -175,13 +184,21 @@ class Runner:
 
     # --- one launch -----------------------------------------------------------------------------
 
-    def _launched(self, side: Side, pair: int, place: int) -> Done:
+    def launched(self, side: Side, pair: int, place: int) -> Done:
+        """One launch of a side, with all that is known of it; void if it cannot be used."""
         plan = self.session.plan
-        environment = {**self.environment, **(self.only_for_head if side == "head" else {})}
-        order = plan.order(side, pair, 2 * pair + place, self.out / LOGS, environment)
+        order = self.orders.timed(side, pair, 2 * pair + place, self._task(side))
         timeout = min(plan.timeout, max(self.seconds_left(), 0.0))
-        done, disturbed = self.watch(order, lambda: self.launch(plan.harness, order, timeout))
+        done, disturbed = self.watch(order, lambda: self.launch(order, timeout))
         return self._completed(done, disturbed)
+
+    def _task(self, side: Side) -> Task | None:
+        """What the hook counts; nothing in a script that tells its own steps."""
+        session, known = self.session, self.session.settled.get(side)
+        if known is None or not known.by_hook:
+            return None
+        steps = session.warmup + session.plan.steps
+        return Task("timed", steps, session.warmup, known.owner)
 
     def _completed(self, done: Done, disturbed: Mapping[str, str]) -> Done:
         """The launch with what the plan says of it; void if it is not of the others' kind."""
@@ -191,7 +208,7 @@ class Runner:
             "looks": plan.looks,
             "disturbances": dict(done.launch.disturbances) | dict(disturbed),
         }
-        if plan.warmup_steps is not None:
+        if plan.warmup_steps is not None and not done.is_counted:
             update["warmup_steps"] = plan.warmup_steps
         if plan.tokens_per_step is not None and done.launch.tokens_per_step is None:
             update["tokens_per_step"] = plan.tokens_per_step
@@ -241,10 +258,10 @@ def _notes(head: Done, base: Done) -> list[str]:
         count = done.outlived_by
         if count:
             many = f"{count} process{'es' if count > 1 else ''}"
-            found.append(f"{done.place}: {many} outlived the harness, and had to be ended")
+            found.append(f"{done.order.name}: {many} outlived the launch, and had to be ended")
         if THROTTLED in done.launch.disturbances:
             how = done.launch.disturbances[THROTTLED]
-            found.append(f"{done.place}: throttled ({how}); it counts as it is")
+            found.append(f"{done.order.name}: throttled ({how}); it counts as it is")
     return found
 
 

@@ -1,23 +1,30 @@
-"""One harness on one machine: what the sessions of a command have in common."""
+"""One command on one machine: what the sessions of it have in common."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from ci_score.measure.ab import Audience, Runner
 from ci_score.measure.accelerators import find_probe
+from ci_score.measure.command import command_of
 from ci_score.measure.environment import MachineWatch, own_versions, visible_devices
-from ci_score.measure.harness import harness_of
 from ci_score.measure.kept import opened
 from ci_score.measure.launching import launch
+from ci_score.measure.orders import LOGS, Orders
+from ci_score.measure.preparing import Sides
+from ci_score.measure.schedule import Side
 from ci_score.measure.session import Plan, Session
+from ci_score.measure.settled import Settled
+from ci_score.measure.settling import Settler
+from ci_score.measure.sides import SideSpec
 
 SECONDS_A_MINUTE = 60.0
 
@@ -26,50 +33,62 @@ SECONDS_A_MINUTE = 60.0
 class Request:
     """What a person asks of a command that measures; its options have the same names."""
 
-    harness: str
+    command: tuple[str, ...]
     out: Path
     case: str
     timeout: float
+    steps: int
+    settle_steps: int
     max_minutes: float | None
     warmup_steps: int | None
     tokens_per_step: float | None
-    seed: int | None
-    fresh: bool
+    seed: int | None = None
+    fresh: bool = False
+    profiled: bool = False
+    keep_trace: bool = False
 
 
 class Bench:
-    """Runs sessions of one harness, and knows what they ran on.
+    """Runs sessions of one command, and knows what they ran on."""
 
-    What is mistyped is said when it is made, before anything is launched. The last of the sides is
-    head, whose harness is taken for all of them.
-    """
-
-    def __init__(
-        self, request: Request, sides: Sequence[Path], environment: Mapping[str, str]
-    ) -> None:
-        self.request, self.environment = request, environment
+    def __init__(self, request: Request, sides: Sides, environment: Mapping[str, str]) -> None:
+        self.request, self.environment, self.sides = request, environment, sides
         self.out = request.out.resolve()
-        self.harness = harness_of(request.harness, sides[-1], self.out)
-        self.harness.refuse_unless_startable(sides)
-        self._watch = MachineWatch(find_probe(), visible_devices(environment))
+        folders = {side: spec.folder for side, spec in sides.by_name.items()}
+        self.command = command_of(request.command, folders, Path.cwd())
+        if sides.setup is None:
+            self.command.refuse_unless_startable(sides.by_name, environment)
+        self.watch = MachineWatch(find_probe(), visible_devices(environment))
         minutes = request.max_minutes
+        self._is_set_up = False
+        self._settled: dict[Side, Settled] = {}
         self._until = inf if minutes is None else time.monotonic() + minutes * SECONDS_A_MINUTE
 
-    def plan(self, base: Path, head: Path, programs: Mapping[str, str], **more: Any) -> Plan:
+    def seconds_left(self) -> float:
+        """How long it may still take."""
+        return self._until - time.monotonic()
+
+    def plan(self, programs: Mapping[str, str], **more: Any) -> Plan:
         """A session's plan: what was asked for, and what tells the code of its sides apart."""
+        request = self.request
         return Plan(
-            base=str(base),
-            head=str(head),
-            harness=self.harness.words,
-            case=self.request.case,
-            seed=self.request.seed,
-            timeout=self.request.timeout,
-            warmup_steps=self.request.warmup_steps,
-            tokens_per_step=self.request.tokens_per_step,
-            imports=self.harness.imports,
-            programs={**programs, "harness": self.harness.digest},
+            sides={side: spec.fixed() for side, spec in self.sides.by_name.items()},
+            command=request.command,
+            case=request.case,
+            seed=request.seed,
+            timeout=request.timeout,
+            steps=request.steps,
+            settle_steps=request.settle_steps,
+            warmup_steps=request.warmup_steps,
+            tokens_per_step=request.tokens_per_step,
+            programs={**programs, "files": self.command.digest},
             **more,
         )
+
+    def orders(self, out: Path, only_for: Mapping[Side, Mapping[str, str]] | None = None) -> Orders:
+        """How launches that leave their files in a folder are started."""
+        sides: dict[Side, SideSpec] = {"base": self.sides.base, "head": self.sides.head}
+        return Orders(out, self.command, sides, self.environment, only_for or {})
 
     def run(
         self,
@@ -77,39 +96,67 @@ class Bench:
         out: Path,
         audience: Audience,
         stopped: Callable[[], bool],
-        only_for_head: Mapping[str, str] | None = None,
+        only_for: Mapping[Side, Mapping[str, str]] | None = None,
         more_pairs: int = 0,
     ) -> Session:
         """Runs the session in a folder, or goes on with it; `more_pairs` if it is finished."""
         session = opened(out, plan, fresh=self.request.fresh, more_pairs=more_pairs)
         if session.ending is not None:
             return session
-        self.harness.install()
+        self.settle(session, out, audience, stopped)
+        if session.ending is not None:
+            return session
         return Runner(
             session,
             out,
-            self.environment,
+            self.orders(out, only_for),
             partial(launch, stopped=stopped),
-            self._watch.disturbances,
-            lambda: self._until - time.monotonic(),
+            self.watch.disturbances,
+            self.seconds_left,
             stopped,
             audience,
-            only_for_head or {},
         ).run()
+
+    def settle(
+        self, session: Session, out: Path, audience: Audience, stopped: Callable[[], bool]
+    ) -> None:
+        """Makes the sides' environments, and lets each side run once untimed."""
+        self._set_up(out, audience, stopped)
+        if not session.settled:
+            # An earlier session of this very call has told it.
+            session.settled.update(self._settled)
+        start = partial(launch, stopped=stopped)
+        Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
+        self._settled = session.settled
+
+    def _set_up(self, out: Path, audience: Audience, stopped: Callable[[], bool]) -> None:
+        """Makes the environments that the user asked for, once in a call."""
+        if self._is_set_up or self.sides.setup is None:
+            return
+        timeout = min(self.request.timeout, max(self.seconds_left(), 0.0))
+        self.sides.set_up(self.environment, out / LOGS, timeout, stopped, audience.says)
+        self.command.refuse_unless_startable(self.sides.by_name, self.environment)
+        self._is_set_up = True
 
     @property
     def has_launched(self) -> bool:
         """Whether this very call has measured anything: a session may be whole already."""
-        return self._watch.launches > 0
+        return self.watch.launches > 0
 
     def machine(self, session: Session | None) -> dict[str, Any]:
         """What the launches ran on, and how it fared meanwhile."""
-        return self._watch.seen(self._versions(session))
+        return self.watch.seen(self._versions(session))
 
     def _versions(self, session: Session | None) -> dict[str, str]:
-        """What the launches say of theirs; ours only where the harness runs in this very Python."""
-        pairs = session.pairs if session else []
-        reported = [one.versions for pair in pairs for one in pair if one.versions]
+        """What the launches say of theirs; ours only where the command runs in this very Python."""
+        if session is None:
+            return {}
+        launches = [*session.alone, *(one for pair in session.pairs for one in pair)]
+        reported = [one.versions for one in launches if one.versions]
         if reported:
             return reported[-1]
-        return own_versions() if self.harness.is_run_by(sys.executable) else {}
+        found = which(
+            self.command.words[0], path=self.sides.head.shell(self.environment).get("PATH")
+        )
+        is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
+        return own_versions() if is_ours else {}

@@ -45,8 +45,9 @@ class Repository:
     def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         known = {key: value for key, value in self.environment.items() if key not in GITS_OWN}
         try:
-            return subprocess.run(  # noqa: S603 - git, and a commit that it is told not to read as an option
-                ["git", "-C", str(self.folder), *words],  # noqa: S607 - git of the user's PATH
+            return subprocess.run(  # noqa: S603 - git with our own words
+                # A hook of the user's would run for a checkout that it knows nothing of.
+                ["git", "-C", str(self.folder), "-c", "core.hooksPath=/dev/null", *words],  # noqa: S607 - git of the user's PATH
                 env={**known, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
                 capture_output=True,
                 text=True,
@@ -132,9 +133,7 @@ def _add(repository: Repository, place: Path, commit: str) -> None:
             f"{place}: an earlier checkout cannot be removed (a container may have left files of"
             " another user there); remove it yourself, and let the container run as you"
         )
-    # A hook of the user's would run for a checkout that nobody asked it for.
-    plain = ("-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
-    repository.git(*plain, "worktree", "add", "--quiet", "--force", "--detach", str(place), commit)
+    repository.git("worktree", "add", "--quiet", "--force", "--detach", str(place), commit)
 
 
 def _remove(repository: Repository, place: Path) -> None:

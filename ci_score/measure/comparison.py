@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,16 +10,12 @@ from pathlib import Path
 from ci_score.measure.ab import Audience
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state, write_environment
-from ci_score.measure.harness import Harness, harness_of
-from ci_score.measure.kept import LOGS, PROFILES
-from ci_score.measure.launching import run_once
+from ci_score.measure.preparing import Sides
+from ci_score.measure.profiling import Profiler, Reader
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Ending, Plan, Session
-
-DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
-SIDES: tuple[Side, Side] = ("base", "head")
+from ci_score.measure.schedule import SIDES
+from ci_score.measure.session import Ending, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,36 +35,25 @@ class ComparisonRequest(Request):
     repeats_shared: bool
     more_pairs: int = 0
     qualification: Path | None = None
-    profile_once: str | None = None
 
 
 class Comparison:
     """Measures head against base in pairs of fresh processes."""
 
     def __init__(
-        self, request: ComparisonRequest, base: Path, head: Path, environment: Mapping[str, str]
+        self, request: ComparisonRequest, sides: Sides, environment: Mapping[str, str]
     ) -> None:
         self._request = request
-        self._sides = {"base": base.resolve(), "head": head.resolve()}
-        folders = tuple(self._sides.values())
-        # Known before the timing, which would be waited for in vain.
-        self._profiler: Harness | None = None
-        if request.profile_once:
-            self._profiler = harness_of(
-                request.profile_once, folders[-1], request.out.resolve(), "profile-once"
-            )
-            self._profiler.refuse_unless_startable(folders, "profile-once")
-        self._bench = Bench(request, folders, environment)
+        self._bench = Bench(request, sides, environment)
 
     def run(self, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session, and beside its measurements what they ran on."""
-        git = {side: git_state(folder) for side, folder in self._sides.items()}
+        git = {side: git_state(spec.folder) for side, spec in self._bench.sides.by_name.items()}
         # A session that went on with other programs would mix them.
         programs = {side: " + ".join(state.values()) for side, state in git.items() if state}
         bench, request = self._bench, self._request
         plan = bench.plan(
-            **self._sides,
-            programs=programs,
+            programs,
             looks=request.looks,
             false_fail=request.false_fail,
             tests=request.tests,
@@ -89,35 +73,22 @@ class Comparison:
             write_environment(bench.out, {**machine, **states, **gate})
         return session
 
-    def profile(self, session: Session, stopped: Callable[[], bool]) -> Iterator[str]:
-        """Profiles each side once where that was asked for; says what went wrong.
-
-        Profiles explain what measurements judge: what is wrong with one spoils nothing.
-        """
-        if self._profiler is None:
+    def profile(
+        self,
+        session: Session,
+        read: Reader,
+        audience: Audience,
+        stopped: Callable[[], bool],
+    ) -> None:
+        """Profiles each side once, unless that was not wanted."""
+        bench, request = self._bench, self._request
+        if not request.profiled:
             return
-        self._profiler.install()
+        orders = bench.orders(bench.out)
+        profiler = Profiler(session, orders, read, request.keep_trace, stopped, audience)
         for side in SIDES:
             if not stopped():
-                yield from self._profile(self._profiler, session.plan, side, stopped)
+                profiler.run(side)
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
-            yield "interrupted: what was measured is kept, the profiles are not whole"
-
-    def _profile(
-        self, profiler: Harness, plan: Plan, side: Side, stopped: Callable[[], bool]
-    ) -> Iterator[str]:
-        out = self._bench.out
-        folder = out / PROFILES / side
-        # What an earlier sitting left would be merged with it.
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        environment = {**self._bench.environment, DIR_VARIABLE: str(folder)}
-        order = plan.order(side, 0, 0, out / LOGS / PROFILES, environment)
-        ran = run_once(profiler.words, order, plan.timeout, stopped)
-        if ran.problem:
-            # Half a trace explains nothing.
-            shutil.rmtree(folder)
-            yield f"no profile of the {side}: {ran.problem}"
-        elif not any(folder.iterdir()):
-            yield f"no profile of the {side}: the command left nothing in ${DIR_VARIABLE}"
+            audience.says("interrupted: what was measured is kept, the profiles are not whole")

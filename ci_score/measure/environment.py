@@ -29,8 +29,9 @@ from ci_score.measure.accelerators import (
     chosen,
     find_probe,
 )
-from ci_score.measure.launching import Done, Order
+from ci_score.measure.launching import Done
 from ci_score.measure.load import Load, load_by_others
+from ci_score.measure.orders import Order
 from ci_score.measure.processes import carries
 from ci_score.measure.recorder import VERSIONED
 

@@ -245,7 +245,7 @@ def _told(mark: Mapping[str, Any]) -> HookProblem:
     data = {
         name: _number(value) if isinstance(value, int) else _text(value)
         for name, value in mark.items()
-        if name in ("steps", "asked", "owner", "other", "error", "line")
+        if name in ("steps", "asked", "mode", "owner", "other", "error", "line")
     }
     return HookProblem(code if code in _WORDS else "unreadable", {"error": code, **data})
 
@@ -335,6 +335,8 @@ _WORDS = {
     "into the script",
     "profiler_busy": "its own profiler was running when the profiled steps began, and only one "
     "can run: switch it off, or leave the profile out with --no-profile",
+    "old_torch": "its torch ({error}) is older than 2.0, whose optimizers call no hook: put a "
+    "Recorder into the script",
     "hook_failed": "the start-up hook failed (line {line}: {error}). This is a fault of ci-score: "
     "please report it",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",

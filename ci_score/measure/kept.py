@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,18 +22,22 @@ from ci_score.files.strict_json import parse, validate
 from ci_score.judge import MOST_PAIRS
 from ci_score.launches import read_launches
 from ci_score.measure.launching import line_of
-from ci_score.measure.schedule import Look, goal_with
+from ci_score.measure.orders import LAUNCHES, LOGS
+from ci_score.measure.schedule import Look, Side, goal_with
 from ci_score.measure.session import FINISHED, Ending, Pair, Plan, Session
+from ci_score.measure.settled import Settled
 
-MEASUREMENTS, SESSION, LOGS, PROFILES = "measurements.jsonl", "session.json", "logs", "profiles"
-SCHEMA = 2
+MEASUREMENTS, SESSION = "measurements.jsonl", "session.json"
+PROFILES, TRACES = "profiles", "traces"
+SCHEMA = 3
 
 
 class _Saved(BaseModel):
     """What `session.json` says, beside the pairs."""
 
-    schema_: Annotated[Literal[2], Field(alias="schema")]
+    schema_: Annotated[Literal[3], Field(alias="schema")]
     plan: dict[str, Any]
+    settled: dict[Side, Settled]
     next_pair: int
     goal: Annotated[int, Field(ge=1, le=MOST_PAIRS)]
     was_extended: bool
@@ -74,6 +78,14 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
     return Session(plan)
 
 
+def holds_one_side(out: Path) -> bool:
+    """Whether the folder has launches of one side alone, which the next ones replace."""
+    try:
+        return bool(_saved(out / SESSION).plan.get("alone"))
+    except BadInputError:
+        return False
+
+
 def _continued(out: Path, plan: Plan) -> Session:
     saved = _saved(out / SESSION)
     if plan.seed is None:
@@ -91,6 +103,7 @@ def _continued(out: Path, plan: Plan) -> Session:
     repeated = [pair for pair in pairs if plan.repeats(pair)]
     session = Session(
         plan,
+        settled=saved.settled,
         pairs=[pair for pair in pairs if pair not in repeated],
         disturbed=repeated,
         looks=saved.looks,
@@ -131,6 +144,7 @@ def save(session: Session, out: Path) -> None:
     state = {
         "schema": SCHEMA,
         "plan": session.plan.fixed(),
+        "settled": {side: asdict(one) for side, one in session.settled.items()},
         "next_pair": session.next_pair,
         "goal": session.goal,
         "was_extended": session.was_extended,
@@ -156,14 +170,23 @@ def _clear(out: Path) -> None:
     """Takes away what an earlier session left, and nothing else."""
     for name in (MEASUREMENTS, SESSION):
         (out / name).unlink(missing_ok=True)
-    for name in (LOGS, PROFILES):
+    for name in (LOGS, LAUNCHES, PROFILES, TRACES):
         shutil.rmtree(out / name, ignore_errors=True)
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What differs between two plans; empty where nothing does."""
-    keys = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
-    return "; ".join(f"{key}: {before.get(key)} then, {now.get(key)} now" for key in keys)
+    there, here = dict(_rows(before)), dict(_rows(now))
+    keys = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
+    return "; ".join(f"{key}: {there.get(key)} then, {here.get(key)} now" for key in keys)
+
+
+def _rows(plan: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in plan.items():
+        if isinstance(value, dict):
+            yield from _rows(value, f"{before}{key} ")
+        else:
+            yield f"{before}{key}", value
 
 
 def _pairs(path: Path) -> list[Pair]:

@@ -81,17 +81,22 @@ def carriers(mark: str) -> list[int]:
     return [pid for pid in numbers if pid != os.getpid() and carries(pid, mark)]
 
 
-def end_all(process: subprocess.Popen[bytes], mark: str, before: frozenset[int]) -> int:
-    """Ends a process, its group and all that it left; says how many had outlived it.
+def end_all(
+    process: subprocess.Popen[bytes], mark: str, before: frozenset[int], *, is_over: bool = False
+) -> int:
+    """Ends a process, its group and all that it left; says how many had outlived their work.
 
-    `before` are our descendants of before it began, which are none of its.
+    That is over when the process has ended, or where its caller says so. `before` are our
+    descendants of before it began, which are none of its.
     """
 
     def left() -> set[int]:
         return ({*carriers(mark), *descendants()} - before) - {process.pid}
 
-    outlived = left() if process.poll() is not None else set()
+    runs = process.poll() is None
+    outlived = left() if is_over or not runs else set()
     adopted = set(outlived)
+    count = len(outlived) + (is_over and runs)
     for sign in (signal.SIGTERM, signal.SIGKILL):
         adopted |= left()
         _signal_all(process, adopted, sign)
@@ -103,7 +108,7 @@ def end_all(process: subprocess.Popen[bytes], mark: str, before: frozenset[int])
     for pid in adopted:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-    return len(outlived)
+    return count
 
 
 def _signal_all(process: subprocess.Popen[bytes], left: set[int], sign: signal.Signals) -> None:

@@ -23,7 +23,9 @@ from ci_score.measure.ab import Audience
 from ci_score.measure.accelerators import POWER_CAP
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state
+from ci_score.measure.preparing import Sides
 from ci_score.measure.recorder import PLANTED_VARIABLE
+from ci_score.measure.schedule import Side
 from ci_score.measure.session import Pair, Session
 
 SCHEMA = 1
@@ -147,18 +149,15 @@ class Qualifier:
 
     shares = (0.0, *PLANTED)
 
-    def __init__(self, request: Request, folder: Path, environment: Mapping[str, str]) -> None:
-        self._folder = folder.resolve()
-        self._bench = Bench(request, (self._folder,), environment)
+    def __init__(self, request: Request, sides: Sides, environment: Mapping[str, str]) -> None:
+        self._bench = Bench(request, sides, environment)
         self._series: dict[float, list[Pair]] = {}
         self._last: Session | None = None
 
     def run(self, planted: float, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session of one of the shares."""
         plan = self._bench.plan(
-            self._folder,
-            self._folder,
-            git_state(self._folder),
+            git_state(self._bench.sides.head.folder),
             # One look at the end: the spread is wanted, not a quick answer.
             looks=(PLANTED_PAIRS if planted else PAIRS,),
             false_fail=FALSE_FAIL,
@@ -166,7 +165,7 @@ class Qualifier:
             planted=True,
         )
         out = self._bench.out / f"planted-{planted:.0%}".replace("%", "")
-        slower = {PLANTED_VARIABLE: str(planted)}
+        slower: dict[Side, dict[str, str]] = {"head": {PLANTED_VARIABLE: str(planted)}}
         session = self._last = self._bench.run(plan, out, audience, stopped, slower)
         self._series[planted] = [(_planted(head, planted), base) for head, base in session.pairs]
         return session
@@ -195,7 +194,7 @@ def kept_at(environment: Mapping[str, str]) -> Path:
 
 
 def _planted(launch: Launch, share: float) -> Launch:
-    """A harness without the Recorder is slowed down in its numbers."""
+    """A script without the Recorder is slowed down in its numbers."""
     if launch.planted:
         return launch
     longer = tuple(ms * (1 + share) for ms in launch.step_ms)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 Side = Literal["head", "base"]
+SIDES: tuple[Side, Side] = ("base", "head")
 # The judge spends what is left of the chance of a false failure at each so many pairs.
 ADDED_AT_ONCE = 4
 

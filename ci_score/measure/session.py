@@ -8,19 +8,20 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
 from ci_score.launches import Launch
-from ci_score.measure.launching import Order
-from ci_score.measure.schedule import ANSWERS, Answer, Look, Side
+from ci_score.measure.schedule import ANSWERS, SIDES, Answer, Look, Side
+from ci_score.measure.settled import Settled, warmup_of
 
 SHARED, THROTTLED = "shared", "throttled"
 # Of the planned pairs, one in so many may be measured again.
 PAIRS_A_REPEAT = 8
 # How much slower a pair to come is taken to be, to see whether anything can be proven with it.
 FAR_SLOWER = 1e6
+# How many steps of a launch are timed, and how many the warm-up is chosen from.
+STEPS, SETTLE_STEPS = 20, 50
 # Head and base of one pair.
 Pair = tuple[Launch, Launch]
 
@@ -32,53 +33,34 @@ class Plan:
     `limit` and `warn` are shares of the time of a step. `seed` throws the coins; None is a fresh
     one for each session. `programs` tells the code of each side apart, as far as it is known. The
     sides of a `planted` session are one program, made slower on purpose: it tells about the machine
-    alone. `repeats_shared` says that pairs which others disturbed are measured again.
+    alone. `repeats_shared` says that pairs which others disturbed are measured again. `steps` are
+    timed in a launch, after those of the warm-up, which is chosen from `settle_steps`. Where head
+    is measured `alone` there are no pairs, and nothing is looked for.
     """
 
-    base: str
-    head: str
-    harness: tuple[str, ...]
+    command: tuple[str, ...]
     case: str
     looks: tuple[int, ...]
     false_fail: float
     limit: float
     seed: int | None
     timeout: float
+    sides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warn: float | None = None
     tests: int = 1
     repeats_shared: bool = True
     warmup_steps: int | None = None
     tokens_per_step: float | None = None
-    imports: tuple[str, ...] = ("",)
+    steps: int = STEPS
+    settle_steps: int = SETTLE_STEPS
     programs: Mapping[str, str] = field(default_factory=dict)
     planted: bool = False
+    alone: bool = False
 
     @property
     def least_to_prove(self) -> int:
         """How many sound pairs it takes to prove any slowdown."""
         return planned_looks(self.limit, (1,), self.false_fail, self.tests)[-1]
-
-    def folder(self, side: Side) -> Path:
-        """Where a side's code is."""
-        return Path(self.head if side == "head" else self.base)
-
-    def order(
-        self, side: Side, number: int, place: int, logs: Path, environment: Mapping[str, str]
-    ) -> Order:
-        """A launch of a side; the name of what it writes is its own."""
-        folder = self.folder(side)
-        paths = tuple(path for name in self.imports if (path := folder / name).is_dir())
-        return Order(
-            side=side,
-            pair=number,
-            place=place,
-            folder=folder,
-            other_folder=self.folder("base" if side == "head" else "head"),
-            paths=paths,
-            log=logs / f"{number + 1:02}-{side}.log",
-            measurements=logs / f"{number + 1:02}-{side}.line",
-            environment=environment,
-        )
 
     def repeats(self, pair: Pair) -> bool:
         """Whether a pair is measured again. A void one is not: its side may be the reason."""
@@ -102,6 +84,7 @@ class Ending(StrEnum):
     TIME = "the time was used up"
     DISTURBED = "others disturbed it too often"
     BROKEN = "a side is broken"
+    UNSETTLED = "a side does not run as it was asked to"
     INTERRUPTED = "it was interrupted"
 
 
@@ -129,11 +112,15 @@ class Seen:
 class Session:
     """What was measured so far.
 
-    `pairs` are those that count, void ones too; `disturbed` those that were measured again. It ends
-    after `goal` pairs at the latest. A session to which pairs were added looks only then.
+    `settled` is what each side's untimed launch told, `alone` are launches without a counterpart.
+    `pairs` are those that count, void ones too;
+    `disturbed` those that were measured again. It ends after `goal` pairs at the latest. A session
+    to which pairs were added looks only then.
     """
 
     plan: Plan
+    settled: dict[Side, Settled] = field(default_factory=dict)
+    alone: list[Launch] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
     disturbed: list[Pair] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
@@ -146,7 +133,19 @@ class Session:
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        self.goal = self.goal or self.plan.looks[-1]
+        if self.plan.looks:
+            self.goal = self.goal or self.plan.looks[-1]
+
+    @property
+    def warmup(self) -> int:
+        """How many steps of each launch do not count, where the hook counts them."""
+        given = self.plan.warmup_steps
+        return warmup_of(self.settled) if given is None else max(given, 1)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether a side does not run as it was asked to: what stopped the session says it all."""
+        return self.ending is Ending.UNSETTLED
 
     def stop(self, ending: Ending, words: str) -> None:
         """It ends here."""
@@ -237,6 +236,16 @@ class Session:
     def answer(self) -> Answer:
         """What the last look found."""
         return self.looks[-1].answer if self.looks else Answer.UNCLEAR
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all launches of a side alone were measured."""
+        return self.ending is Ending.ALL_PAIRS
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Whom it measures."""
+        return ("head",) if self.plan.alone else SIDES
 
     @property
     def can_be_judged(self) -> bool:

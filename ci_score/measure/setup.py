@@ -123,7 +123,7 @@ def _installed_from(
     for place in _packages_of(python, spec, ambient):
         for file in sorted(place.glob("*.pth")):
             if any(_is_in(line, other, spec.folder) for line in _lines(file)):
-                return file.stem.removeprefix("__editable__.")
+                return file.stem.removeprefix("__editable__.").partition("-")[0]
         for file in sorted(place.glob("*.dist-info/direct_url.json")):
             if _is_in(_origin(file), other, spec.folder):
                 return file.parent.name.partition("-")[0]

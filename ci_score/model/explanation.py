@@ -23,6 +23,11 @@ IDLE_WORDS = {
     "launching": "idle, waiting for launches",
 }
 REST = "the rest"
+# Of a step that only a host did: the time in no operator, and operators that are in no phase.
+BETWEEN, BETWEEN_LOADING = "between operators", "between operators, loading data"
+OUTSIDE_PHASES = "outside of all phases"
+# What is before or after such a time where it is no operator: any of autograd's nodes.
+BACKWARD = "backward"
 # How much of a change a cause has to explain; and how much a step has to change at all.
 LEAST_EXPLAINED, LEAST_SHARE_OF_STEP = 0.5, 0.01
 DEVICE_PARTS = frozenset({COMPUTE, COMMUNICATION, COPIES, IDLE, IDLE_OTHER, *IDLE_WORDS.values()})
@@ -46,10 +51,11 @@ class Timeline(Value):
     """A step divided into parts that do not overlap; the time that no part covers is the rest.
 
     The basis `device` divides it by what the device did, and by why it was idle. Where that is not
-    known, the basis is the step's `phases`.
+    known, the basis is the step's `phases`. The basis `host` is of a step without a device:
+    its operators by phase, and the time between them.
     """
 
-    basis: Literal["device", "phases"]
+    basis: Literal["device", "host", "phases"]
     step_ms: Milliseconds
     parts: dict[str, Milliseconds]
 
@@ -66,6 +72,8 @@ class OpDetail(Value):
     """
 
     kind: str = ""
+    # Of an operator of the host the type of its numbers.
+    type: str = ""
     count: NotNegative | None = None
     order: Count | None = None
     phases: dict[str, OpWork] = {}
@@ -145,7 +153,7 @@ class Explanation(Value):
     and `explained_ms` is below zero. `counts_cause` is the cause of more launches.
     """
 
-    basis: Literal["device", "phases"]
+    basis: Literal["device", "host", "phases"]
     under_profiler: bool = False
     base_step_ms: Milliseconds
     head_step_ms: Milliseconds

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 THROUGHPUT, STEP_TIME, MEMORY = "throughput_tok_s", "step_time_ms", "peak_memory_gb"
 LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
+HOST_OPS = "host_ops_per_step"
+COUNTS = frozenset({LAUNCHES, KERNELS, HOST_OPS})
 # One fact in several units: luck with one is luck with all.
 TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
 MINUS = "\u2212"
@@ -224,6 +226,14 @@ METRICS: tuple[Metric, ...] = (
         _count,
         kind=Kind.EXACT,
         training=Limits(0.02, 0.10),
+    ),
+    Metric(
+        HOST_OPS,
+        "Host operators per step",
+        _count,
+        kind=Kind.EXACT,
+        # A copy a layer is a few operators among thousands; it never comes about by chance.
+        training=Limits(0.002, 0.10),
     ),
     Metric(
         "recompiles",

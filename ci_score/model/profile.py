@@ -69,6 +69,25 @@ class OpOrigin(Value):
         return tuple(name for name in (self.module, self.op) if name)
 
 
+class OpCalls(Value):
+    """An operator of the host as the program calls it, with all that it leads to.
+
+    `operators` counts it with those that it calls, and with those of its backward pass.
+    """
+
+    calls: NotNegative
+    operators: NotNegative
+    ms: Milliseconds
+
+
+class HostGap(Value):
+    """Time in which the host ran no operator, by those before and after it."""
+
+    after: str | None = None
+    before: str | None = None
+    ms: Milliseconds
+
+
 MOST_RANKS = 256
 TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]
 
@@ -138,11 +157,19 @@ class Profile(Value):
     # The largest 256 ops by phase and layer, with launches and time: the largest place first.
     op_places: Annotated[tuple[OpPlace, ...], Lax] = ()
     op_origins: dict[str, OpOrigin] = {}
+    # Of a step that only a host did: its parts, the types of numbers that operators compute with,
+    # the operators that the program calls itself, and the long gaps between any two.
+    host_parts: dict[str, Milliseconds] = {}
+    op_types: dict[str, str] = {}
+    op_calls: dict[str, OpCalls] = {}
+    host_gaps: Annotated[tuple[HostGap, ...], Lax] = ()
+    host_ops_per_step: NotNegative | None = None
     # Compute of each tenth of a step's kernels, in the order of their launch: ten values, or none.
     compute_tenths_ms: Annotated[tuple[Milliseconds, ...], Lax] = ()
     # Why the device was idle, as far as the host's part of a trace shows it: cause -> ms per step.
     idle_causes: dict[str, Milliseconds] = {}
     # Idle time by the name of the host's range or operator that fills a gap; few gaps have one.
+    # Without a device the time in no operator.
     idle_ranges: dict[str, Milliseconds] = {}
     # What `per_layer` lists: modules of a class, or a sequence of kernels that repeats; and its
     # share of all kernel time.

@@ -245,6 +245,14 @@ class Why(StrEnum):
     TWO_PARTS = "two_parts", "parts grew_ms"
     MORE_OF_OP = "more_of_op", f"name origin before now {_PLACE}"
     MORE_OF_KIND = "more_of_kind", f"kind more {_PLACE}"
+    # The same of a step without a device.
+    ALL_OPERATORS = "all_operators", "share"
+    REPLACED = "replaced", "gone names base_ms head_ms"
+    OTHER_TYPE = "other_type", f"names base_type head_type base_ms head_ms {_PLACE}"
+    ONE_CALL = "one_call", "name base_calls head_calls base_ms head_ms"
+    BETWEEN_OPERATORS = "between_operators", "part last_op next_op base_ms head_ms"
+    HOST_IN_RANGE = "host_in_range", "name base_ms head_ms"
+    MORE_CALLS = "more_calls", "names base_calls head_calls"
     # The cause of a step that became faster, found as if it had become slower the other way round.
     FASTER = "faster", "cause"
 

@@ -18,7 +18,7 @@ from ci_score.model.explanation import (
     StepSpread,
     Timeline,
 )
-from ci_score.model.profile import MOST_RANKS, OpWork, RankWork
+from ci_score.model.profile import MOST_RANKS, HostGap, OpCalls, OpWork, RankWork
 from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
 from ci_score.model.values import (
@@ -130,6 +130,9 @@ class Measured(Value):
     step_spread: StepSpread | None = None
     compute_tenths_ms: Annotated[tuple[Milliseconds, ...], Lax, Field(max_length=10)] = ()
     idle_ranges: dict[str, Milliseconds] = {}
+    # Of a step without a device what the program calls, and the time between two operators.
+    op_calls: dict[str, OpCalls] = {}
+    host_gaps: Annotated[tuple[HostGap, ...], Lax, Field(max_length=64)] = ()
     layers_are: LayersAre = LayersAre()
     advice: Annotated[tuple[Reason, ...], Lax] = ()
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()

@@ -9,8 +9,12 @@ from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree, significant, three_digits
 from ci_score.model.reasons import Why
+from ci_score.report.cause_words import count_words as _count
+from ci_score.report.cause_words import ms_words as _ms
+from ci_score.report.cause_words import place_words as _place
+from ci_score.report.cause_words import quoted_name as _quoted
+from ci_score.report.cause_words import times_words as _times
 from ci_score.report.kernel_names import is_hollow, op_names, short_name
-from ci_score.report.name_words import LONGEST_NAME
 
 _KINDS = {
     "gemm": "matrix product",
@@ -82,22 +86,6 @@ def more(value: float) -> str:
     return f"{'+' if value >= 0 else '−'}{significant(abs(value), 'ms')}"
 
 
-def _ms(value: float) -> str:
-    return significant(max(value, 0.0), "ms")
-
-
-def _times(base_ms: float, head_ms: float) -> str:
-    return f"{_ms(base_ms)} → {_ms(head_ms)}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else three_digits(value)
-
-
-def _quoted(name: str) -> str:
-    return f"'{name[:LONGEST_NAME]}'"
-
-
 def _called(name: str, origin: Sequence[str]) -> str:
     """`'aten::softmax' · 'softmax_warp_forward<…>'`."""
     return " · ".join(f"'{part}'" for part in op_names(name, origin))
@@ -105,21 +93,6 @@ def _called(name: str, origin: Sequence[str]) -> str:
 
 def _kind(kind: str) -> str:
     return _KINDS.get(kind, kind)
-
-
-def _place(
-    layers: str | None, repeats: int | None, direction: str | None, phase: str | None
-) -> str:
-    """` in the backward of layers 0–23`; empty if the place is not known."""
-    if layers:
-        several = "s" if "–" in layers else ""
-        words = f"repeat{several} {layers} of {repeats}" if repeats else f"layer{several} {layers}"
-        return f" in the {direction} of {words}" if direction else f" in {words}"
-    if not phase:
-        return ""
-    if phase.lower() in ("forward", "fwd", "backward", "bwd"):
-        return f" in the {phase.lower()}"
-    return f" in phase {_quoted(phase)}"
 
 
 # --- ops and kinds of work ------------------------------------------------------------------------

@@ -111,10 +111,11 @@ def _cause(case: Judged, worst: Change) -> str:
     explanation = case.explanation
     if explanation is None:
         return ""
-    if worst.metric not in (STEP_TIME, THROUGHPUT):
-        return sentence(explanation.counts_cause) if explanation.counts_cause else ""
-    words = cause_words(explanation)
-    return f"under the profiler {words}" if words and explanation.under_profiler else words
+    words = cause_words(explanation) if worst.metric in (STEP_TIME, THROUGHPUT) else ""
+    if words:
+        return f"under the profiler {words}" if explanation.under_profiler else words
+    # A count needs no profiler's time: where that has no cause, more launches may be one.
+    return sentence(explanation.counts_cause) if explanation.counts_cause else ""
 
 
 def cause_words(explanation: Explanation) -> str:

@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ci_score.model.explanation import Contribution, Explanation, LayersAre, OpChange, Part
-from ci_score.model.metrics import LAUNCHES, MEMORY, STEP_TIME, THROUGHPUT, metric_of, time_change
+from ci_score.model.metrics import (
+    HOST_OPS,
+    LAUNCHES,
+    MEMORY,
+    STEP_TIME,
+    THROUGHPUT,
+    metric_of,
+    time_change,
+)
 from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
@@ -24,9 +32,10 @@ from ci_score.report.sentences import (
 )
 
 # What teams quote comes first; of the others only what matters is shown before the folds.
-FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES)
+FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES, HOST_OPS)
 LEAST_SHARE_OF_CHANGE = 0.03
 LEAST_SHARE_OF_OP = 0.01
+SHOWN_HOTSPOTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +153,15 @@ def origin_of(case: Judged, op: str) -> OpOrigin | None:
     """Where all launches of an op come from, if the record tells it."""
     detail = case.op_details.get(op)
     return detail.origin if detail else None
+
+
+def hotspots(case: Judged) -> list[tuple[str, float, float]]:
+    """The ops with most time and their share of all: without layers those of the whole step."""
+    if case.scorecard.hotspot_ops:
+        return list(case.scorecard.hotspot_ops)
+    total = plain_sum(work.ms for _, work in sorted(case.categories.items()))
+    largest = sorted(case.ops, key=lambda name: (-case.ops[name], name))[:SHOWN_HOTSPOTS]
+    return [(name, case.ops[name], 100 * case.ops[name] / total) for name in largest if total > 0]
 
 
 # --- the reasons beside the numbers ---------------------------------------------------------------

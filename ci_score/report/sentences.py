@@ -19,6 +19,7 @@ from ci_score.model.metrics import (
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
+from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
 from ci_score.report.numbers import milliseconds
 
 Row = str | Callable[..., str]
@@ -545,10 +546,11 @@ SENTENCES: dict[Why, Row] = {
     Why.BEFORE_THE_COMMITS: "it was written before the newest commits; write it again",
     Why.COMMITS_NOT_DATED: "GitHub does not say when the newest commits came ({words})",
     **CAUSES,
+    **HOST_CAUSES,
     **TO_TRY,
 }
 # The same of what a step gained by.
-_OF_GAINS: dict[Why, Row] = {**SENTENCES, **GAINS}
+_OF_GAINS: dict[Why, Row] = {**SENTENCES, **GAINS, **HOST_GAINS}
 
 
 def _in_words(delta: float, metric: Metric) -> str:

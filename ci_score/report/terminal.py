@@ -105,10 +105,10 @@ def _case(case: Judged, record: Record) -> Iterable[str]:
         yield line(" · ".join(provenance))
     yield table(words.facts(case.scorecard))
     yield from (f"To try: {line(advice)}" for advice in words.to_try(case))
-    if case.scorecard.hotspot_ops:
+    if hotspots := rows.hotspots(case):
         hottest = [
             (op_label(name, rows.origin_of(case, name)), milliseconds(ms), f"{pct:.1f} %")
-            for name, ms, pct in case.scorecard.hotspot_ops
+            for name, ms, pct in hotspots
         ]
         columns = ("op", "time", "share of op time")
         yield "Hotspots\n" + table([columns, *hottest], LONGEST_LABEL)

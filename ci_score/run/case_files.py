@@ -21,7 +21,7 @@ MOST_FILES = 1000
 IN_CONTAINER = Path("/github/workspace")
 # What `ci-score ab` keeps beside its measurements.
 SESSION_FILE, PROFILES_FOLDER = "session.json", "profiles"
-SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "harness"})
+SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "launches", "traces"})
 
 
 @dataclass(frozen=True, slots=True)

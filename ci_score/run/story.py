@@ -185,6 +185,8 @@ def _with_a_profile(
         step_spread=recorded.step_spread,
         compute_tenths_ms=recorded.compute_tenths_ms,
         idle_ranges=recorded.idle_ranges,
+        op_calls=recorded.op_calls,
+        host_gaps=recorded.host_gaps,
         layers_are=recorded.layers_are,
         ranks=recorded.ranks,
     )

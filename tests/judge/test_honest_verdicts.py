@@ -103,6 +103,7 @@ def test_gate__on_nothing_is_said(here: Path) -> None:
             "peak_memory_gb",
             "kernel_launches_per_step",
             "device_kernels_per_step",
+            "host_ops_per_step",
         )
     )
     record = judged(here, *rows("head", 150.0), *rows("base", 100.0), policy=none)

@@ -381,6 +381,29 @@ def test_exact__a_count_needs_no_statistics(count: float, outcome: Outcome) -> N
     assert change(result, "kernel_launches_per_step").judged_by is JudgedBy.EXACT
 
 
+@pytest.mark.parametrize(
+    ("torch", "policy", "outcome"),
+    [
+        ("2.12.0", {}, Outcome.FAIL),
+        ("2.13.0", {}, Outcome.PASS),
+        (None, {}, Outcome.FAIL),
+        ("2.13.0", {"metrics": {"host_ops_per_step": {"fail": 0.1}}}, Outcome.FAIL),
+    ],
+)
+def test_exact__operators_of_another_torch_are_shown(
+    torch: str | None, policy: dict[str, Any], outcome: Outcome
+) -> None:
+    """It divides the same work into other operators; a policy that names them means them."""
+
+    def side(count: float, version: str | None) -> Judged:
+        known = Environment(versions={"torch": version} if version else {})
+        return timed(100.0, metrics={"host_ops_per_step": count}, environment=known)
+
+    result = judged(side(1200.0, torch), side(1000.0, "2.12.0"), policy={**TRAINING, **policy})
+    assert said(result).outcome is outcome
+    assert change(result, "host_ops_per_step").delta == pytest.approx(0.2)
+
+
 def test_exact__of_0_is_compared_by_difference() -> None:
     """The first recompile of a branch that had none is one recompile more."""
     policy = {**TRAINING, "metrics": {"recompiles": {"fail": 2}}}

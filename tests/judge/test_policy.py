@@ -79,6 +79,7 @@ def test_policy__training_gates_one_time_and_the_exact_counts() -> None:
         "peak_memory_gb",
         "kernel_launches_per_step",
         "device_kernels_per_step",
+        "host_ops_per_step",
     }
 
 
@@ -430,7 +431,7 @@ def test_init__writes_what_is_in_order(here: Path, capsys: Out) -> None:
     """The starter is valid, has the training rules, and changes none of their defaults."""
     assert execute(["policy", "init"]) == 0
     assert execute(["policy", "check"]) == 0
-    assert "training rules, 4 metrics gated" in capsys.readouterr().out
+    assert "training rules, 5 metrics gated" in capsys.readouterr().out
     assert read((here / ".github" / "ci-score.toml").read_text("utf-8")) == training()
 
 

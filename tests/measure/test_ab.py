@@ -22,14 +22,13 @@ from ci_score.judge import planned_looks
 from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import share_in_words
-from ci_score.measure.harness import harness_of as harness_from
 from ci_score.measure.schedule import goal_with, order_of
 from tests.builders import PROJECT
 
 Out = pytest.CaptureFixture[str]
 
-# One harness for both sides: what it trains is each side's own.
-HARNESS = """
+# A script that lies outside of both sides: what it trains is each side's own.
+SCRIPT = """
 import side
 side.train()
 """
@@ -62,25 +61,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_side(tmp_path / "base", 10.0)
     write_side(tmp_path / "head", 11.0)
-    (tmp_path / "bench.py").write_text(HARNESS, encoding="utf-8")
+    (tmp_path / "bench.py").write_text(SCRIPT, encoding="utf-8")
     return tmp_path
 
 
-def arguments(*more: str, command: str = "bench.py") -> list[str]:
-    return [
-        "ab",
-        "--base",
-        "base",
-        "--head",
-        "head",
-        "--harness",
-        f"{sys.executable} {command}",
-        *more,
-    ]
+def arguments(*more: str, command: str = "bench.py", profiled: bool = False) -> list[str]:
+    profile = [] if profiled else ["--no-profile"]
+    words = [sys.executable, *command.split()]
+    return ["ab", "--base", "base", "--head", "head", *profile, *more, "--", *words]
 
 
-def ab(*more: str, command: str = "bench.py") -> int:
-    return execute(arguments(*more, command=command))
+def ab(*more: str, command: str = "bench.py", profiled: bool = False) -> int:
+    return execute(arguments(*more, command=command, profiled=profiled))
 
 
 def measured(here: Path) -> list[Launch]:
@@ -404,114 +396,53 @@ def test_more_pairs__are_not_for_a_session_with_planned_ones_left(here: Path, ca
     assert "has measured 6 of 12 pairs; let the same command" in capsys.readouterr().err
 
 
-# --- one harness --------------------------------------------------------------------------------
+# --- the command --------------------------------------------------------------------------------
 
 
-def test_harness__runs_each_sides_own_code(here: Path) -> None:
-    """What stands beside the harness is imported by neither side: both would be that."""
-    write_side(here, 99.0)
+def test_command__each_side_runs_its_own_copy_of_a_script(here: Path) -> None:
+    """And not the one in the current folder, nor the other side's."""
+    for side in ("base", "head"):
+        (here / side / "bench.py").write_text(SCRIPT, encoding="utf-8")
+    (here / "bench.py").write_text("raise SystemExit(9)", encoding="utf-8")
     assert ab("--looks", "6") == 0
     typical = {one.side: one.mean_ms for one in measured(here)}
     assert typical["head"] > typical["base"] + 0.9
-    assert max(typical.values()) < 12.0
 
 
-def test_harness__of_head_is_taken_for_both(here: Path) -> None:
-    """Where the current folder has none, head's own is the one harness."""
-    (here / "head" / "bench.py").write_text(HARNESS, encoding="utf-8")
-    (here / "base" / "bench.py").write_text("raise SystemExit(9)", encoding="utf-8")
-    (here / "bench.py").unlink()
-    assert ab("--looks", "6") == 0
-
-
-def test_harness__may_import_what_stands_beside_it_in_each_side(here: Path) -> None:
-    """A harness in a folder finds the helpers that the sides have in theirs."""
-    (here / "benchmarks").mkdir()
-    (here / "bench.py").rename(here / "benchmarks" / "bench.py")
-    for side in ("base", "head"):
-        (here / side / "benchmarks").mkdir()
-        (here / side / "side.py").rename(here / side / "benchmarks" / "side.py")
-    assert ab("--looks", "6", command="benchmarks/bench.py") == 0
-
-
-def test_harness__that_runs_the_other_sides_code_is_found_out(
+def test_command__that_runs_the_other_sides_code_is_found_out(
     here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by an installation that points to head: base would be measured as head."""
-    harness = (
+    script = (
         "import sys, os\nsys.path.insert(0, os.path.join(os.environ['ROOT'], 'head'))\n"
         "import side\nfrom ci_score.measure import Recorder\n"
         "with Recorder() as recorder:\n    with recorder.step():\n        pass\n"
     )
-    (here / "bench.py").write_text(harness, encoding="utf-8")
+    (here / "bench.py").write_text(script, encoding="utf-8")
     monkeypatch.setenv("ROOT", str(here))
     assert ab() == 3
     said = capsys.readouterr().err
-    assert "the base failed 2 times in a row" in said
+    assert said.splitlines()[-1].startswith("base: it imported side from")
     assert "it imported side from the other side's folder" in said
 
 
-def test_harness__of_two_files_of_one_name_keeps_both_apart(here: Path) -> None:
-    """A file that is named twice is one."""
-    (here / "other").mkdir()
-    for folder in (here, here / "other"):
-        (folder / "data.py").write_text(f"where = {folder.name!r}", encoding="utf-8")
-    found = harness_from("python data.py other/data.py data.py", here / "head", here / "perf")
-    assert found.words[1] == found.words[3] == str(here / "perf" / "harness" / "data.py")
-    assert found.words[2] == str(here / "perf" / "harness" / "1" / "data.py")
-    assert found.imports == ("", "src", "other")
-    found.install()
-    assert Path(found.words[2]).read_text("utf-8") == "where = 'other'"
-
-
 @pytest.mark.parametrize(
-    ("harness", "words"),
+    ("arguments", "words"),
     [
-        ("", "harness: it is empty"),
-        ("python 'x", "No closing quotation"),
+        ([], "give the command that trains after --, as ci-score ab --base … --head … -- python"),
+        (["--"], "give the command that trains after --"),
+        (["python", "bench.py"], "write -- before your command, as ci-score ab --base … --head …"),
     ],
 )
-def test_harness__that_is_no_command_is_wrong_use(capsys: Out, harness: str, words: str) -> None:
-    """Said before anything is started."""
-    assert execute(["ab", "--base", "base", "--head", "head", "--harness", harness]) == 2
+def test_command__that_is_missing_is_wrong_use(
+    capsys: Out, arguments: list[str], words: str
+) -> None:
+    """With an example of how it is written."""
+    assert execute(["ab", "--base", "base", "--head", "head", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("harness", "words"),
-    [
-        ("no-such-program", "there is no program no-such-program"),
-        ("nope.py", "there is no program nope.py"),
-        ("bench.py", 'bench.py is no program that can be started; did you mean "python bench.py"?'),
-        ("env/bin/python bench.py", "there is no program env/bin/python, neither here nor in"),
-        (f"{sys.executable} nope.py", "there is no nope.py, neither here nor in"),
-        ("sh -e nope.sh", "there is no nope.sh, neither here nor in"),
-    ],
-)
-def test_harness__that_is_mistyped_is_not_launched(capsys: Out, harness: str, words: str) -> None:
-    """It is wrong use, with what to write instead where that is known."""
-    assert execute(["ab", "--base", "base", "--head", "head", "--harness", harness]) == 2
-    said = capsys.readouterr().err
-    assert f"harness: {words}" in said
-    assert not Path("perf", "logs").exists()
-
-
-def test_harness__a_profiler_that_is_mistyped_is_said_before_the_timing(capsys: Out) -> None:
-    """Nobody waits for twelve pairs to be told."""
-    assert ab("--profile-once", f"{sys.executable} nope.py") == 2
-    assert "profile-once: there is no nope.py" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "command", ["-m pkg nope.py", "-c pass nope.py", "bench.py nope.py", "-u bench.py"]
-)
-def test_harness__what_may_be_meant_otherwise_is_launched(here: Path, command: str) -> None:
-    """A file that a module or a script is to write need not be there."""
-    found = harness_from(f"{sys.executable} {command}", here / "head", here / "perf")
-    found.refuse_unless_startable((here / "base", here / "head"))
-
-
-# --- three ways of timing -----------------------------------------------------------------------
+# --- a script that tells its own steps ----------------------------------------------------------
 
 
 def test_timing__by_the_recorder(here: Path) -> None:
@@ -529,19 +460,6 @@ def test_timing__by_the_recorder(here: Path) -> None:
     assert (one.final_loss, one.metrics) == (2.5, {"recompiles": 1.0})
     environment = json.loads((here / "perf" / "environment.json").read_text("utf-8"))
     assert environment["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
-
-
-def test_timing__from_outside(here: Path, capsys: Out) -> None:
-    """A program that says nothing is one step: its whole time, without what it leaves behind."""
-    for side in ("base", "head"):
-        lingering = (
-            "def train():\n    import subprocess, time\n    time.sleep(0.05)\n"
-            "    subprocess.Popen(['sleep', '30'], start_new_session=True)\n"
-        )
-        write_side(here / side, 10.0, lingering)
-    assert ab("--looks", "6") == 0
-    assert "the times come from outside: the whole process" in capsys.readouterr().err
-    assert all(len(one.step_ms) == 1 and 50 < one.mean_ms < 4000 for one in measured(here))
 
 
 def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> None:
@@ -571,7 +489,7 @@ def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> N
         ("print('{\"step_ms\": \"fast\"}')", "no number in step_ms"),
         ("print('{\"step_ms\": -1}')", "step_ms"),
         ("print('{\"step_ms\": 5, \"cut')", "expected JSON"),
-        ("print('warming up')", "from printed steps\n  | warming up"),
+        ("print('warming up')", "it reported no steps\n  | warming up"),
         ("told(steps=2)", "2 timed steps of head, 6 of base"),
         ("record('{\"step_ms\": [1.0')", "half a line"),
         ("record('{\"step_ms\": [1.0]}\\n{\"step_ms\": [1.0]}\\n')", "2 lines"),
@@ -614,11 +532,10 @@ def test_trouble__a_base_that_does_not_build_ends_the_session(here: Path, capsys
     (here / "base" / "side.py").write_text("this is no Python", encoding="utf-8")
     assert ab() == 3
     said = capsys.readouterr().err
-    assert "the base failed 2 times in a row" in said
-    assert said.count("SyntaxError") == 1, "the same end of a log is told once"
-    assert "it exited with 1 (2 pairs measured)\n" in said
-    last = said.splitlines()[-1]
-    assert last == "nothing was measured, and nothing can be judged: base: it exited with 1"
+    assert said.count("SyntaxError") == 1
+    assert "\nbase: it exited with 1\n  | " in said
+    assert "pair" not in said.partition("\n")[2]
+    assert not (here / "perf" / "measurements.jsonl").exists()
 
 
 def crashes_at(here: Path, launch: int, ms: float = 10.0) -> None:
@@ -665,7 +582,7 @@ def test_trouble__ends_a_session_that_can_decide_nothing_any_more(here: Path, ca
 
 
 @pytest.mark.parametrize("claim", ["shared", "nan"])
-def test_trouble__a_harness_does_not_say_itself_who_disturbed_it(
+def test_trouble__a_script_does_not_say_itself_who_disturbed_it(
     here: Path, capsys: Out, claim: str
 ) -> None:
     """A slow launch could be measured again for that; one that calls itself disturbed is void."""
@@ -676,7 +593,7 @@ def train():
 """
     write_side(here / "head", 10.0, more)
     assert ab() == 3
-    assert f"head, pair 1: {claim}: it says; expected a sound run" in capsys.readouterr().err
+    assert f"head: {claim}: it says; expected a sound run" in capsys.readouterr().err
 
 
 def test_trouble__fewer_steps_than_the_other_side_are_void(here: Path, capsys: Out) -> None:
@@ -702,9 +619,9 @@ def train(told=train):
 """
     write_side(here / "head", 10.0, more)
     assert ab() == 0
-    assert "1 process outlived the harness, and had to be ended" in capsys.readouterr().err
+    assert "1 process outlived the launch, and had to be ended" in capsys.readouterr().err
     left = [int(pid) for pid in pids.read_text("utf-8").split()]
-    assert len(left) == 6
+    assert len(left) == 7
     assert not any(map(lives, left))
 
 
@@ -722,9 +639,9 @@ def train(told=train):
 """
     write_side(here / "head", 10.0, more)
     assert ab() == 0
-    assert "2 processes outlived the harness, and had to be ended" in capsys.readouterr().err
+    assert "2 processes outlived the launch, and had to be ended" in capsys.readouterr().err
     left = [int(pid) for pid in pids.read_text("utf-8").split()]
-    assert len(left) == 12
+    assert len(left) == 14
     assert not any(map(lives, left))
 
 
@@ -853,10 +770,10 @@ def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda here: (here / "bench.py").write_text(HARNESS + "\n"), "programs"),
+        (lambda here: (here / "bench.py").write_text(SCRIPT + "\n"), "programs"),
         (lambda _here: None, "case: other"),
     ],
-    ids=["harness", "case"],
+    ids=["script", "case"],
 )
 def test_resumed__another_plan_is_refused(
     here: Path, capsys: Out, change: Callable[[Path], object], words: str
@@ -907,16 +824,16 @@ def test_resumed__measurements_of_no_session_are_left_alone(here: Path, capsys: 
 # --- profiles, progress -------------------------------------------------------------------------
 
 
-def test_profile_once__runs_each_side_after_the_timing(here: Path, capsys: Out) -> None:
+def test_profile__runs_each_side_after_the_timing(here: Path, capsys: Out) -> None:
     """Where the launch finds its folder in the environment; a failure spoils nothing."""
-    (here / "trace.py").write_text(
-        "import os, side\n"
-        "side_name = os.environ['CI_SCORE_SIDE']\n"
-        "assert side_name == 'base', 'no profiler'\n"
-        "open(os.environ['CI_SCORE_PROFILE_DIR'] + '/trace.json', 'w').write('{}')\n",
-        encoding="utf-8",
-    )
-    assert ab("--profile-once", f"{sys.executable} trace.py") == 0
+    more = """
+if folder := os.environ.get("CI_SCORE_PROFILE_DIR"):
+    assert os.environ["CI_SCORE_SIDE"] == "base", "no profiler"
+    open(folder + "/trace.json", "w").write("{}")
+"""
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, more)
+    assert ab(profiled=True) == 0
     said = capsys.readouterr().err
     assert (here / "perf" / "profiles" / "base" / "trace.json").exists()
     assert "no profile of the base" not in said
@@ -961,25 +878,29 @@ def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
     assert said.count("pair 4: base 10.0") == 1
 
 
-def test_profile_once__is_found_by_run(here: Path, capsys: Out) -> None:
+def test_profile__is_found_by_run(here: Path, capsys: Out) -> None:
     """Each side's profile explains its own side; nothing of a session becomes a case."""
-    (here / "trace.py").write_text(
-        "import json, os\n"
-        "slow = os.environ['CI_SCORE_SIDE'] == 'head'\n"
-        "ops = {'gemm': 4.0, 'softmax': 6.0 if slow else 2.0}\n"
-        "ms = 2 * sum(ops.values())\n"
-        "backward = {'total_ms': ms, 'pct': 100.0, 'avg_ms': ms}\n"
-        "profile = {'steps': 5, 'avg_step_ms': ms, 'wall_coverage': 1.0,\n"
-        "    'phases': {'backward': backward},\n"
-        "    'per_layer': [{'layer': 0, 'fwd_ms': 0.0, 'bwd_ms': ms, 'ops': ops}]}\n"
-        "with open(os.environ['CI_SCORE_PROFILE_DIR'] + '/profile.json', 'w') as stream:\n"
-        "    json.dump(profile, stream)\n"
-        "with open(os.environ['CI_SCORE_PROFILE_DIR'] + '/events.jsonl', 'w') as stream:\n"
-        "    stream.write('no measurement')\n",
-        encoding="utf-8",
-    )
-    write_side(here / "head", 14.0)
-    assert ab("--profile-once", f"{sys.executable} trace.py") == 0
+    more = """
+def leave(folder):
+    import json
+    slow = os.environ["CI_SCORE_SIDE"] == "head"
+    ops = {"gemm": 4.0, "softmax": 6.0 if slow else 2.0}
+    ms = 2 * sum(ops.values())
+    backward = {"total_ms": ms, "pct": 100.0, "avg_ms": ms}
+    profile = {"steps": 5, "avg_step_ms": ms, "wall_coverage": 1.0,
+        "phases": {"backward": backward},
+        "per_layer": [{"layer": 0, "fwd_ms": 0.0, "bwd_ms": ms, "ops": ops}]}
+    with open(folder + "/profile.json", "w") as stream:
+        json.dump(profile, stream)
+    with open(folder + "/events.jsonl", "w") as stream:
+        stream.write("no measurement")
+
+if "CI_SCORE_PROFILE_DIR" in os.environ:
+    leave(os.environ["CI_SCORE_PROFILE_DIR"])
+"""
+    write_side(here / "base", 10.0, more)
+    write_side(here / "head", 14.0, more)
+    assert ab(profiled=True) == 0
     assert execute(["run", "--measurements", "perf"]) == 1
     record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
     assert [case["name"] for case in record["cases"]] == ["training"]
@@ -991,7 +912,7 @@ def test_profile_once__is_found_by_run(here: Path, capsys: Out) -> None:
     assert ("op", "gemm") not in contributions
 
 
-def test_profile_once__gives_way_to_profiles_that_are_named(here: Path) -> None:
+def test_profile__gives_way_to_profiles_that_are_named(here: Path) -> None:
     """What the user names explains the head, and nothing the base."""
     write_side(here / "head", 14.0)
     assert ab("--looks", "8") == 0

@@ -20,9 +20,12 @@ from ci_score.cli import execute
 from ci_score.launches.lines import Launch
 from ci_score.measure import accelerators, load
 from ci_score.measure.accelerators import Reading, chosen, find_probe, throttles_of
-from ci_score.measure.launching import Done, Order
+from ci_score.measure.command import Command
+from ci_score.measure.launching import Done
 from ci_score.measure.load import Load, load_by_others
+from ci_score.measure.orders import HOOK, Orders, Task
 from ci_score.measure.processes import carriers, carries
+from ci_score.measure.sides import SideSpec
 
 Out = pytest.CaptureFixture[str]
 
@@ -381,7 +384,7 @@ while not os.path.exists(f"seen-{os.getpid()}") and time.monotonic() < end:
 
 @pytest.fixture
 def sides(tmp_path: Path) -> Path:
-    """A harness of some steps."""
+    """A script of some steps."""
     for side in ("base", "head"):
         (tmp_path / side).mkdir()
     (tmp_path / "bench.py").write_text(STEPS, encoding="utf-8")
@@ -395,8 +398,8 @@ def lines(sides: Path) -> list[dict[str, Any]]:
 
 def ab(*more: str) -> int:
     return execute(
-        ["ab", "--base", "base", "--head", "head", "--harness", f"{sys.executable} bench.py",
-         "--looks", "6", *more]
+        ["ab", "--base", "base", "--head", "head", "--no-profile", "--looks", "6", *more,
+         "--", sys.executable, "bench.py"]
     )  # fmt: skip
 
 
@@ -470,7 +473,7 @@ if "pid" in asked and os.path.exists(visited):
 def test_ab__counts_a_pair_that_others_disturbed_where_the_policy_accepts_that(
     tools: Tools, sides: Path, neighbour: int
 ) -> None:
-    """As of a harness whose work a daemon does, which looks like somebody else."""
+    """As of a script whose work a daemon does, which looks like somebody else."""
     tools.nvidia(processes=[("GPU-0", neighbour)])
     (sides / "policy.toml").write_text("schema = 1\n[environment]\nreject = ['nan']\n", "utf-8")
     assert ab("--config", "policy.toml") == 0
@@ -483,7 +486,7 @@ def test_ab__its_own_processes_are_no_strangers(
     """And only the device that they are on counts: the other one may be hot."""
     tools.nvidia({}, {"uuid": "GPU-1", "clocks_throttle_reasons.active": "0x40"})
     (sides / "bench.py").write_text(STEPS + SEEN, encoding="utf-8")
-    # The driver sees whatever harness runs now.
+    # The driver sees whatever script runs now.
     own = f"""
 import os, sys
 running = []
@@ -577,20 +580,23 @@ def test_load__of_others_beside_a_launch_is_told(
 
 def test_order__tells_the_launch_apart(tmp_path: Path) -> None:
     """Its environment names the line that it shall write, and where its code is."""
-    order = Order(
-        side="base",
-        pair=3,
-        place=7,
-        folder=tmp_path / "b",
-        other_folder=tmp_path / "h",
-        paths=(tmp_path / "b",),
-        log=tmp_path / "log",
-        measurements=tmp_path / "line",
-        environment={"PYTHONPATH": "own"},
+    (tmp_path / "b").mkdir()
+    orders = Orders(
+        tmp_path / "perf",
+        Command(("run", "--to={out}")),
+        {"base": SideSpec(tmp_path / "b"), "head": SideSpec(tmp_path / "h")},
+        {"PYTHONPATH": "own"},
     )
-    told = order.told()
+    order = orders.timed("base", 3, 7)
+    told = order.start.environment
+    assert order.start.command == ("run", f"--to={order.out}")
     assert f"CI_SCORE_MEASUREMENTS={told['CI_SCORE_MEASUREMENTS']}" == order.mark
+    assert told["CI_SCORE_FOLDERS"] == f"{tmp_path / 'b'}:{tmp_path / 'h'}"
     assert told["PYTHONPATH"] == f"{tmp_path / 'b'}:own"
+    assert "CI_SCORE_HOOK" not in told
+    told = orders.timed("base", 3, 7, Task("timed", 9, 4)).start.environment
+    assert told["PYTHONPATH"].startswith(f"{HOOK}:")
+    assert json.loads(told["CI_SCORE_HOOK"])["steps"] == 9
     launch = Launch.model_validate({"schema": 1, "step_ms": [1.0]})
     done = Done(order, launch).void("it broke\n  | its log")
     assert (done.gist, done.launch.failed) == ("base, pair 4: it broke", "it broke")

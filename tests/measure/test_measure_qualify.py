@@ -61,7 +61,7 @@ def test_qualify__the_spread_says_what_can_be_gated(spread: float, limit: float 
 
 
 def test_qualify__a_machine_that_misses_a_planted_slowdown_is_not_trusted() -> None:
-    """A harness that does not get slower when its steps do measures something else."""
+    """A script that does not get slower when its steps do measures something else."""
     found = launches(0.002, blind=True)
     assert not found.trusted
     assert found.as_json(MACHINE, NOW)["gate_at"] is None
@@ -138,7 +138,7 @@ def test_qualification__the_first_file_that_is_there_counts(tmp_path: Path) -> N
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A harness that tells steady steps, so that the machine looks calm."""
+    """A script that tells steady steps, so that the machine looks calm."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     monkeypatch.chdir(tmp_path)
@@ -151,31 +151,31 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-HARNESS = ["--harness", f"{sys.executable} bench.py"]
+COMMAND = ["--", sys.executable, "bench.py"]
 
 
 def test_command__leaves_a_record_that_ab_passes_on(here: Path, capsys: Out) -> None:
     """Beside its own files, and where this machine keeps it."""
-    assert execute(["qualify", "--dir", "code", *HARNESS]) == 0
+    assert execute(["qualify", "--dir", "code", *COMMAND]) == 0
     out = capsys.readouterr().out
     assert "this machine can gate times at 3 %" in out
     assert "planted +5 %" in out
     found = json.loads((here / "qualification" / "qualification.json").read_text("utf-8"))
     assert found["gate_at"] == 0.03
     assert found == json.loads((here / "state/ci-score/qualification.json").read_text("utf-8"))
-    assert execute(["ab", "--base", "code", "--head", "code", *HARNESS]) == 0
+    assert execute(["ab", "--base", "code", "--head", "code", "--no-profile", *COMMAND]) == 0
     environment = json.loads((here / "perf" / "environment.json").read_text("utf-8"))
     assert environment["gate_at"] == 0.03
 
 
 def test_command__its_launches_are_no_measurements(here: Path, capsys: Out) -> None:
     """`run` refuses them with the reason, where somebody points it at their folder."""
-    assert execute(["qualify", "--dir", "code", *HARNESS]) == 0
+    assert execute(["qualify", "--dir", "code", *COMMAND]) == 0
     assert execute(["run", "--measurements", "qualification"]) == 3
     assert "a launch of `ci-score qualify`" in capsys.readouterr().out
 
 
-def test_command__truly_slows_a_harness_with_the_recorder(here: Path) -> None:
+def test_command__truly_slows_a_script_with_the_recorder(here: Path) -> None:
     """Not only in its numbers: what is found is what the machine can see."""
     (here / "bench.py").write_text(
         "import time\nfrom ci_score.measure import Recorder\n"
@@ -183,29 +183,29 @@ def test_command__truly_slows_a_harness_with_the_recorder(here: Path) -> None:
         "        with recorder.step():\n            time.sleep(0.005)\n",
         encoding="utf-8",
     )
-    assert execute(["qualify", "--dir", "code", *HARNESS, "--json"]) == 0
+    assert execute(["qualify", "--dir", "code", "--json", *COMMAND]) == 0
     rows = (here / "qualification/planted-10/measurements.jsonl").read_text("utf-8").splitlines()
     planted = {(row["side"], row["planted"]) for row in map(json.loads, rows)}
     assert planted == {("head", 0.1), ("base", 0.0)}
 
 
-def test_command__a_harness_that_fails_qualifies_nothing(here: Path, capsys: Out) -> None:
+def test_command__a_script_that_fails_qualifies_nothing(here: Path, capsys: Out) -> None:
     """With its log; exit 3, and no record."""
     (here / "bench.py").write_text("raise SystemExit('no data')", encoding="utf-8")
-    assert execute(["qualify", "--dir", "code", *HARNESS]) == 3
+    assert execute(["qualify", "--dir", "code", *COMMAND]) == 3
     said = capsys.readouterr().err
     assert "no data" in said
     assert "nothing is qualified" in said
     assert not (here / "qualification" / "qualification.json").exists()
 
 
-def test_command__a_harness_that_fails_once_qualifies_nothing(here: Path, capsys: Out) -> None:
+def test_command__a_script_that_fails_once_qualifies_nothing(here: Path, capsys: Out) -> None:
     """What is void on a quiet machine would be void in every session, too."""
     faulty = (
         (here / "bench.py").read_text("utf-8").replace("print", "launch == 3 and exit(5)\nprint")
     )
     (here / "bench.py").write_text(faulty, encoding="utf-8")
-    assert execute(["qualify", "--dir", "code", *HARNESS]) == 3
+    assert execute(["qualify", "--dir", "code", *COMMAND]) == 3
     assert "nothing is qualified" in capsys.readouterr().err
 
 
@@ -218,8 +218,8 @@ def test_qualify__needs_pairs_enough_to_prove_what_it_plants() -> None:
 def test_command__a_named_qualification_counts_alone(here: Path) -> None:
     """`ab --qualification`: one of another machine is told as such."""
     Path("other.json").write_text(json.dumps(record()), encoding="utf-8")
-    arguments = ["ab", "--base", "code", "--head", "code", *HARNESS]
-    assert execute([*arguments, "--qualification", "other.json"]) == 0
+    arguments = ["ab", "--base", "code", "--head", "code", "--no-profile"]
+    assert execute([*arguments, "--qualification", "other.json", *COMMAND]) == 0
     environment = json.loads((here / "perf" / "environment.json").read_text("utf-8"))
     assert environment["not_qualified"].endswith("it is another machine's")
 

@@ -16,9 +16,7 @@ from ci_score.measure.session import Pair, Plan, Session
 
 def plan(**more: Any) -> Plan:
     known: dict[str, Any] = {
-        "base": "base",
-        "head": "head",
-        "harness": ("python",),
+        "command": ("python",),
         "case": "training",
         "looks": (6, 12),
         "false_fail": 0.005,

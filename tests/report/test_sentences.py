@@ -23,9 +23,10 @@ NOT_SHOWN = "a reason that cannot be shown"
 # What a datum is by its name; all others are numbers.
 # fmt: off
 TEXTS = {
-    "attention", "case", "close", "commit", "direction", "event", "file", "folder", "job", "key",
-    "kind", "layers", "metric", "name", "outcome", "part", "partner", "phase", "record",
-    "result", "severity", "side", "status", "was", "where", "words",
+    "attention", "base_type", "case", "close", "commit", "direction", "event", "file", "folder",
+    "gone", "head_type", "job", "key", "kind", "last_op", "layers", "metric", "name", "next_op",
+    "outcome", "part", "partner", "phase", "record", "result", "severity", "side", "status",
+    "was", "where", "words",
 }
 # fmt: on
 LISTS: Mapping[str, tuple[str | float, ...]] = {
@@ -36,6 +37,7 @@ LISTS: Mapping[str, tuple[str | float, ...]] = {
     "keys": ("accelerator",),
     "kinds": ("gemm", "norm"),
     "metrics": ("mfu",),
+    "names": ("aten::bmm", "aten::_softmax"),
     "origin": ("Attention", "aten::softmax"),
     "not_tried": ("[model]", "environment.match"),
     "ops": ("gemm",),
@@ -56,6 +58,7 @@ SPECIAL: Mapping[Why, Mapping[str, Datum | Reason]] = {
     Why.JUDGED_AGAIN: {"cases": ("a", "b")},
     Why.SAME_COMMIT: {"here": "head.json, run 2", "there": "base.json, run 1"},
     Why.OTHER_INPUTS: {"names": ("fail-on",), "here": ("never",), "there": ("",)},
+    Why.MORE_CALLS: {"base_calls": (0.0, 2.0), "head_calls": (3.0, 8.0)},
     Why.LARGE_PART: {"part": "idle"},
 }
 

@@ -22,7 +22,7 @@ from ci_score.model.explanation import (
     StepSpread,
     Timeline,
 )
-from ci_score.model.profile import OpOrigin, OpWork, RankWork
+from ci_score.model.profile import HostGap, OpCalls, OpOrigin, OpWork, RankWork
 from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.record import (
     BaselineUsed,
@@ -184,6 +184,7 @@ FULL = Judged(
     op_details={
         f"{NAME} op": OpDetail(
             kind=f"{NAME} kind",
+            type=f"{NAME} type",
             count=13.0,
             order=14,
             phases={f"{NAME} phase": WORK},
@@ -195,6 +196,8 @@ FULL = Judged(
     step_spread=StepSpread(count=24, median_ms=320.0, slowest_ms=321.0),
     compute_tenths_ms=(322.0,),
     idle_ranges={f"{NAME} range": 323.0},
+    op_calls={f"{NAME} call": OpCalls(calls=324.0, operators=325.0, ms=326.0)},
+    host_gaps=(HostGap(after=f"{NAME} after", before=f"{NAME} before", ms=327.0),),
     layers_are=LayersAre(kind="modules", share=0.63),
     advice=(Why.LARGE_PART(part=f"{WORDS} part", ms=308.0, share=0.37),),
     ranks=(
@@ -268,11 +271,15 @@ NAMES = {
     "ops{}",
     "op_details{}",
     "op_details.kind",
+    "op_details.type",
     "op_details.origin.op",
     "op_details.origin.module",
     "op_details.phases{}",
     "categories{}",
     "idle_ranges{}",
+    "op_calls{}",
+    "host_gaps.after",
+    "host_gaps.before",
     "partner.ops{}",
 }
 # What one of a few words says; none of them is the author's.

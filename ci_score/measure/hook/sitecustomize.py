@@ -4,7 +4,10 @@
 when it starts. Without the variable CI_SCORE_HOOK it does nothing; either way it then runs the
 user's own sitecustomize. It needs the standard library alone (Python 3.8), waits for torch without
 importing it, never prints, and raises nothing into the script but the SystemExit that ends a
-launch. A fault of its own is a mark, and the script goes on. docs/measuring.md says what a step is.
+launch. A fault of its own is a mark, and the script goes on.
+
+A step ends when the optimizer with most parameters has stepped for a new backward pass. The marks
+and records that it writes are read by `ci_score/measure/hook_records.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +15,21 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 VARIABLE = "CI_SCORE_HOOK"
 FOLDERS_VARIABLE = "CI_SCORE_FOLDERS"
+# `ci-score qualify` makes steps really longer by this share, to see whether it would be found.
+PLANTED_VARIABLE = "CI_SCORE_PLANTED_SLOWDOWN"
 # A script that names it writes lines of its own.
 OWN_LINES = b"CI_SCORE_MEASUREMENTS"
 RECORDER = "ci_score.measure.recorder"
 # An optimizer is gone when others stepped for that many backward passes, and it for none.
 GONE_AFTER = 200
-# One that was named may begin late: another one steps before it.
+# One that was named may begin late: others step before it.
 LATE_AFTER = 1000
 MOST_OWNERS = 5
 GRACE_SECONDS = 5.0
@@ -40,7 +49,7 @@ RANKS = (
 )
 
 
-def run_the_next_sitecustomize():
+def run_the_next_sitecustomize() -> None:
     """Runs the one that this file hides; it becomes `sitecustomize`, as without us."""
     from importlib.machinery import PathFinder
 
@@ -56,7 +65,12 @@ def run_the_next_sitecustomize():
     spec.loader.exec_module(module)
 
 
-# --- what a process sees --------------------------------------------------------------------------
+def short(value: object) -> str:
+    """A text that fits into a mark or a record."""
+    return str(value)[:LONGEST_TEXT]
+
+
+# --- what is known of an optimizer, of time and of losses -----------------------------------------
 
 
 class Known:
@@ -64,126 +78,107 @@ class Known:
 
     __slots__ = ("backward", "name", "order", "parameters", "ref", "steps")
 
-    def __init__(self, optimizer, order):
+    def __init__(self, optimizer: Any, order: int) -> None:
         import weakref
 
         self.ref = weakref.ref(optimizer)
-        self.name = type(optimizer).__name__
-        self.parameters = elements_of(optimizer)
+        self.name = short(type(optimizer).__name__)
+        self.parameters = sum(map(elements_of, parameters_of(optimizer)))
         self.order = order
         self.backward = -1  # the last backward pass that it stepped for
         self.steps = 0
 
-    def shape(self):
-        return {
-            "class": self.name[:LONGEST_TEXT],
-            "parameters": self.parameters,
-            "order": self.order,
-        }
+    def shape(self) -> dict[str, Any]:
+        """By what another launch of the same script knows it again."""
+        return {"class": self.name, "parameters": self.parameters, "order": self.order}
 
 
-def elements_of(optimizer):
-    """How many numbers an optimizer owns."""
-    total = 0
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            try:
-                total += int(parameter.numel())
-            except Exception:  # a lazy parameter has no shape yet
-                total += 1
-    return total
+def parameters_of(optimizer: Any) -> Iterator[Any]:
+    """What an optimizer owns, in its order."""
+    return (one for group in optimizer.param_groups for one in group["params"])
+
+
+def elements_of(parameter: Any) -> int:
+    """How many numbers a parameter has; one whose shape is not known yet counts as one."""
+    try:
+        return int(parameter.numel())
+    except Exception:
+        return 1
 
 
 class Clock:
     """When steps ended: by events of the device, which nobody waits for, else by the wall clock."""
 
-    def __init__(self, optimizer):
-        self.module = None
-        self.device = device_of(optimizer)
-        self.stamps = []
-        kind = getattr(self.device, "type", "cpu")
-        module = (
-            getattr(sys.modules.get("torch"), kind, None) if kind not in ("cpu", "meta") else None
-        )
-        if all(hasattr(module, name) for name in ("Event", "synchronize")):
-            self.module = module
+    def __init__(self, optimizer: Any) -> None:
+        self.device = next((getattr(one, "device", None) for one in parameters_of(optimizer)), None)
+        self.kind = getattr(self.device, "type", "cpu")
+        self.stamps: list[Any] = []
+        module = getattr(sys.modules.get("torch"), self.kind, None) if self.kind != "cpu" else None
+        has_events = hasattr(module, "Event") and hasattr(module, "synchronize")
+        self.module: Any = module if has_events else None
 
-    @property
-    def timed_by(self):
-        return "wall clock" if self.module is None else "device events"
-
-    def tick(self, now):
+    def tick(self, now: int) -> None:
+        """A step has ended: on the device, where its work is still in the queue."""
         if self.module is None:
             self.stamps.append(now)
             return
         event = self.module.Event(enable_timing=True)
         stream = getattr(self.module, "current_stream", None)
-        if stream is None:
-            event.record()
-        else:
-            event.record(stream(self.device))
+        event.record(*([] if stream is None else [stream(self.device)]))
         self.stamps.append(event)
 
-    def wait(self):
+    def wait(self) -> None:
+        """Until the device is idle."""
         if self.module is not None:
             self.module.synchronize()
 
-    def intervals(self):
+    def intervals(self) -> list[float]:
         """Milliseconds between ends of steps; the device must be idle."""
         pairs = zip(self.stamps, self.stamps[1:])
         if self.module is None:
             return [(later - earlier) / 1e6 for earlier, later in pairs]
         return [float(earlier.elapsed_time(later)) for earlier, later in pairs]
 
-    def peak_memory(self):
+    def peak_memory(self) -> dict[str, int]:
         """Bytes that were allocated at most on each device that was used."""
-        peak_of = getattr(self.module, "max_memory_allocated", None)
-        count = getattr(self.module, "device_count", None)
-        if peak_of is None or count is None:
+        if not hasattr(self.module, "max_memory_allocated"):
             return {}
-        peaks = {
-            "%s:%d" % (self.device.type, index): int(peak_of(index)) for index in range(count())
-        }
-        return {name: peak for name, peak in peaks.items() if peak}
-
-
-def device_of(optimizer):
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            return getattr(parameter, "device", None)
-    return None
+        count = self.module.device_count()
+        peaks = {index: int(self.module.max_memory_allocated(index)) for index in range(count)}
+        return {f"{self.kind}:{index}": peak for index, peak in peaks.items() if peak}
 
 
 class Losses:
     """What went into backward for one step: kept on the device, read when the launch has ended."""
 
-    def __init__(self):
-        self.pending = []
-        self.first = None
-        self.last = None
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+        self.first: Any = None
+        self.last: Any = None
 
-    def add(self, outputs):
+    def add(self, outputs: Any) -> None:
+        """Keeps what a backward pass begins with, if it is a number."""
         for output in outputs:
-            if len(self.pending) < MOST_PENDING and output.numel() == 1:
+            if len(self.pending) < MOST_PENDING and getattr(output, "numel", int)() == 1:
+                local = output.to_local() if hasattr(output, "to_local") else output
                 # A copy, because the script may go on to add to its own.
-                self.pending.append(output.detach().clone())
+                self.pending.append(local.detach().clone())
 
-    def step(self, number, scaler):
+    def step(self, number: int, scaler: Any) -> None:
+        """The passes so far were those of a step."""
         if self.pending:
-            scale = getattr(scaler, "_scale", None) if scaler is not None else None
-            kept = (self.pending, None if scale is None else scale.detach().clone())
-            if number == 1:
-                self.first = kept
-            self.last = kept
+            scale = getattr(scaler, "_scale", None)
+            self.last = (self.pending, None if scale is None else scale.detach().clone())
+            self.first = self.last if number == 1 else self.first
             self.pending = []
 
     @staticmethod
-    def value(kept):
+    def value(kept: Any) -> Any:
         """The sum as a number, or as text where JSON has none; None where nothing was kept."""
         if kept is None:
             return None
         losses, scale = kept
-        total = sum(float(loss) for loss in losses) / (float(scale) if scale is not None else 1.0)
+        total = sum(map(float, losses)) / (1.0 if scale is None else float(scale))
         if total != total:
             return "nan"
         return ("inf" if total > 0 else "-inf") if abs(total) == float("inf") else total
@@ -195,28 +190,29 @@ class Losses:
 class Hook:
     """Everything that is known of this process; a forked child begins anew."""
 
-    def __init__(self, order):
+    def __init__(self, order: dict[str, Any]) -> None:
         self.mode = order["mode"]
         self.folder = order["folder"]
-        self.warmup = order.get("warmup")
-        self.named = order.get("owner")
+        self.warmup = max(1, int(order.get("warmup") or 1))
+        self.named: Any = order.get("owner")
         self.trace = order.get("trace")
         self.profile_steps = int(order.get("profile_steps") or 3)
         self.target = int(order["steps"])
         if self.mode == "profiled":
-            self.warmup = max(1, int(self.warmup or 1))
             self.target = self.warmup + self.profile_steps
+        self.planted = float(os.environ.get(PLANTED_VARIABLE) or 0)
         self.begin()
 
-    def begin(self):
+    def begin(self) -> None:
+        """As a process is when it starts."""
         import threading
 
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.local = threading.local()
-        self.known = {}
+        self.known: dict[int, Known] = {}
         self.met = 0
-        self.owner = None
+        self.owner: Any = None
         self.owners_gone = 0
         self.others_at = 0
         self.without_owner = 0
@@ -226,29 +222,29 @@ class Hook:
         self.off = False
         self.is_passive = False
         self.ended = False
-        self.due = False
+        self.is_due = False
         self.has_claim = False
-        self.knows_torch = "torch.optim.optimizer" in sys.modules
-        self.profiler = None
+        self.profiler: Any = None
         self.profiled = 0
         self.profiler_found = False
         self.losses = Losses()
         self.restart()
 
-    def restart(self):
+    def restart(self) -> None:
         """Counts anew: the steps so far were of another owner."""
         self.steps = 0
-        self.blind = 0  # steps while no backward pass had been seen at all
-        self.clock = None
+        self.blind = 0  # steps before the first backward pass
+        self.clock: Any = None
+        self.last_end = 0
         self.losses.first = self.losses.last = None
 
     # --- marks --------------------------------------------------------------------------------
 
-    def mark(self, what, **data):
-        """One small line that several processes may append to at once."""
+    def mark(self, what: str, **data: Any) -> None:
+        """One small line; several processes may append at once."""
         import json
 
-        line = json.dumps(dict(data, mark=what, pid=self.pid, rank=rank_and_size()[0]))
+        line = json.dumps({**data, "mark": what, "pid": self.pid, "rank": rank_and_size()[0]})
         try:
             path = os.path.join(self.folder, "marks.jsonl")
             stream = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -257,41 +253,44 @@ class Hook:
             finally:
                 os.close(stream)
         except OSError:
-            self.off = True  # nobody can read what it would measure
+            self.off = True  # nobody could read what it measures
 
-    def failed(self, error):
-        """A fault of the hook's own: it is told, and the script goes on."""
+    def failed(self, error: Exception) -> None:
+        """A fault of the hook's own is told, and the script goes on."""
         self.off = True
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
+        text = short(f"{type(error).__name__}: {error}")
         line = trace.tb_lineno if trace is not None else 0
-        text = "%s: %s" % (type(error).__name__, error)
-        self.mark("problem", code="hook_failed", error=text[:LONGEST_TEXT], line=line)
+        self.mark("problem", code="hook_failed", error=text, line=line)
 
     # --- backward passes ----------------------------------------------------------------------
 
-    def backward_begins(self, outputs):
+    def backward_begins(self, outputs: Any) -> None:
+        """Only the outermost one counts: recomputing runs others within it."""
         with self.lock:
             self.depth += 1
             if self.depth > 1:
                 return
             self.backwards += 1
-        # Only the first and the last loss are ever read.
-        if self.mode != "profiled" and self.steps in (0, self.target - 1) and not self.is_passive:
-            self.losses.add(outputs)
+        # Only the first and the last loss are ever read. Profiled steps have no work of ours.
+        if self.steps in (0, self.target - 1) and not self.is_passive and self.mode != "profiled":
+            quietly(self.losses.add, outputs)
 
-    def backward_ends(self):
+    def backward_ends(self) -> None:
+        """What waited for the outermost one to return is done now."""
         with self.lock:
             self.depth -= 1
-            due = self.due and not self.depth
-        if due:
-            self.due = False
-            self.boundary()
+            is_due = self.is_due and not self.depth
+        if is_due:
+            self.is_due = False
+            self.step_has_ended()
 
     # --- steps --------------------------------------------------------------------------------
 
-    def stepped(self, optimizer, scaler=None):
+    def stepped(self, optimizer: Any, scaler: Any = None) -> None:
+        """An optimizer has stepped, or a GradScaler has skipped its step."""
         now = time.perf_counter_ns()
         if self.ended:
             leave()
@@ -313,7 +312,7 @@ class Hook:
             if self.without_owner >= (GONE_AFTER if self.steps else LATE_AFTER):
                 self.owner_is_gone()
 
-    def owns(self, known):
+    def owns(self, known: Known) -> bool:
         """Whether it ends steps: the one that was named, else the largest that has stepped."""
         if known is self.owner:
             return True
@@ -328,45 +327,62 @@ class Hook:
             self.restart()
         return is_owner
 
-    def owner_stepped(self, optimizer, scaler, now):
+    def owner_stepped(self, optimizer: Any, scaler: Any, now: int) -> None:
+        """The end of a step."""
         self.without_owner = 0
         if self.blind and self.backwards:
-            self.restart()  # a step without gradients: a checkpoint that was loaded
+            self.restart()  # steps without any gradient: a checkpoint was loaded
         self.blind += not self.backwards
         if self.clock is None:
             if not self.may_begin():
                 return
             self.clock = Clock(optimizer)
+        if self.planted:
+            now = self.slowed_down()
         self.steps += 1
         self.clock.tick(now)
         self.losses.step(self.steps, scaler)
         if self.profiler is None and is_profiling():
             self.profiler_found = True
         if not self.steps & (self.steps - 1):
-            self.mark("step", step=self.steps, optimizer=self.owner.name[:LONGEST_TEXT])
+            self.mark("step", step=self.steps)
         if self.steps >= (self.warmup if self.mode == "profiled" else self.target):
             if self.depth:
-                self.due = True  # an optimizer in backward
+                self.is_due = True  # an optimizer that steps in backward
             else:
-                self.boundary()
+                self.step_has_ended()
 
-    def may_begin(self):
-        """Whether this process is the one that trains, and does not measure itself."""
-        if measures_itself():
-            self.is_passive = True
-            self.mark("passive")
+    def may_begin(self) -> bool:
+        """Whether this process is the one of its rank that trains, and does not measure itself."""
+        if self.must_be_passive():
             return False
         if not self.has_claim:
-            rank = rank_and_size()[0]
+            path = os.path.join(self.folder, f"job-{rank_and_size()[0]}")
             try:
-                path = os.path.join(self.folder, "job-%d" % rank)
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
             except FileExistsError:
                 self.end_with("two_jobs")
             self.has_claim = True
         return True
 
-    def is_captured(self):
+    def must_be_passive(self) -> bool:
+        """Whether the script writes lines of its own, which win; it then runs to its end."""
+        if measures_itself():
+            self.is_passive = True
+            self.mark("passive")
+        return self.is_passive
+
+    def slowed_down(self) -> int:
+        """The end of a step that is made longer by the planted share."""
+        self.clock.wait()
+        now = time.perf_counter_ns()
+        until = now + (now - (self.last_end or now)) * self.planted
+        while now < until:
+            now = time.perf_counter_ns()
+        self.last_end = now
+        return now
+
+    def is_captured(self) -> bool:
         """Inside a CUDA graph's capture: what is replayed later calls no hook."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is None or not cuda.is_initialized() or not cuda.is_current_stream_capturing():
@@ -376,81 +392,83 @@ class Hook:
             watch_replays(cuda.CUDAGraph)
         return True
 
-    def owner_is_gone(self):
-        """Others go on: in warm-up one of them owns the steps, later the launch ends."""
+    def owner_is_gone(self) -> None:
+        """Others go on: where no owner was named one of them takes its place, else it is over."""
         old = self.owner
         since = old.backward if old is not None else -1
         others = [one for one in self.known.values() if one is not old and one.backward > since]
         heir = max(others, key=lambda one: (one.parameters, one.backward))
         self.owners_gone += 1
         is_alike = old is not None and (old.name, old.parameters) == (heir.name, heir.parameters)
-        may_change = self.named is None and self.owners_gone <= MOST_OWNERS
-        if not may_change or (is_alike and self.owners_gone > 1):
-            self.end_with(
-                "rebuilt" if is_alike else "owner_gone",
-                steps=self.steps, asked=self.target, other=heir.name[:LONGEST_TEXT],
-                owner=(old.name if old is not None else self.named["class"])[:LONGEST_TEXT],
-            )  # fmt: skip
+        is_over = self.named is not None or self.owners_gone > MOST_OWNERS
+        if is_over or (is_alike and self.owners_gone > 1):
+            name = old.name if old is not None else short(self.named["class"])
+            code = "rebuilt" if is_alike else "owner_gone"
+            self.end_with(code, steps=self.steps, owner=name, other=heir.name)
         self.owner = heir
         self.without_owner = 0
+        self.losses.pending = []
         self.restart()
 
     # --- the profiler -------------------------------------------------------------------------
 
-    def boundary(self):
-        """A step has ended, and no backward pass runs."""
-        if self.mode != "profiled":
-            self.finish()
-        elif rank_and_size()[0]:
+    def step_has_ended(self) -> None:
+        """A step that counts has ended, and no backward pass runs."""
+        if self.mode != "profiled" or rank_and_size()[0]:
             if self.steps >= self.target:
                 self.finish()
         elif self.profiler is None:
-            self.start_profiler()
+            if not self.must_be_passive():
+                self.start_profiler()
         else:
             self.profiled += 1
             if self.profiled < self.profile_steps:
-                real("step")(self.profiler)
+                REAL["step"](self.profiler)
             else:
-                real("stop")(self.profiler)
-                partial = "%s.part" % self.trace
-                real("export_chrome_trace")(self.profiler, partial)
-                os.replace(partial, self.trace)
+                self.stop_profiler()
                 self.finish()
 
-    def start_profiler(self):
-        from torch.profiler import ProfilerAction, profile
+    def start_profiler(self) -> None:
+        """One step a `ProfilerStep#` range; without stacks, which make traces of a gigabyte."""
+        from torch.profiler import ProfilerAction, profile  # type: ignore[import-not-found]
 
         if is_profiling():
             self.end_with("profiler_busy")
         self.profiler = profile(
-            schedule=lambda step: ProfilerAction.RECORD, record_shapes=True, profile_memory=True
+            schedule=lambda _: ProfilerAction.RECORD, record_shapes=True, profile_memory=True
         )
-        real("start")(self.profiler)
+        REAL["start"](self.profiler)
+
+    def stop_profiler(self) -> None:
+        """The trace is there whole or not at all."""
+        REAL["stop"](self.profiler)
+        part = f"{self.trace}.part"
+        REAL["export_chrome_trace"](self.profiler, part)
+        os.replace(part, str(self.trace))
 
     # --- the end ------------------------------------------------------------------------------
 
-    def finish(self):
+    def finish(self) -> None:
         """All steps are there: writes the record and ends the process."""
-        if measures_itself():
-            self.is_passive = True
-            self.mark("passive")
+        if self.must_be_passive():
             return
         self.clock.wait()
         record = self.record()
-        self.ended = True
         write_whole(self.folder, record)
+        self.ended = True
         if record["world_size"] > 1:
-            # A rank that exits may make its launcher end the others.
+            # A launcher may end the others when the first one exits.
             wait_for_ranks(self.folder, record["world_size"])
         self.end(0)
 
-    def end_with(self, code, **data):
+    def end_with(self, code: str, **data: Any) -> None:
         """The launch cannot be used."""
         self.ended = True
-        self.mark("problem", code=code, **data)
+        self.mark("problem", code=code, asked=self.target, mode=self.mode, **data)
         self.end(3)
 
-    def end(self, code):
+    def end(self, code: int) -> None:
+        """Leaves the script by the way that it knows, and soon by force."""
         import threading
 
         timer = threading.Timer(GRACE_SECONDS, leave)
@@ -458,62 +476,83 @@ class Hook:
         timer.start()
         raise SystemExit(code)
 
-    def record(self):
+    def record(self) -> dict[str, Any]:
+        """What this process has measured."""
         rank, size = rank_and_size()
-        losses = {
-            "first_loss": Losses.value(self.losses.first),
-            "final_loss": Losses.value(self.losses.last) if self.steps >= self.target else None,
+        found = {
+            "first_loss": quietly(Losses.value, self.losses.first),
+            "final_loss": quietly(Losses.value, self.losses.last),
+            "peak_memory": quietly(self.clock.peak_memory),
+            "packages": quietly(packages) if rank == 0 else None,
+            "other_side": quietly(code_of_the_other_side),
+            "planted": self.planted or None,
         }
         return {
-            "schema": 1, "mode": self.mode, "pid": self.pid, "rank": rank, "world_size": size,
-            "steps": self.steps, "warmup": self.warmup,
-            "warmup_steps": max(0, int(self.warmup or 1) - 1),
-            "step_ms": self.clock.intervals(), "timed_by": self.clock.timed_by,
-            "owner": self.owner.shape(), "optimizers": self.shapes(),
-            "peak_memory": self.clock.peak_memory(), "versions": versions(),
-            "packages": packages() if rank == 0 else {},
-            "profiler_found": self.profiler_found, "other_side": code_of_the_other_side(),
-            **{name: loss for name, loss in losses.items() if loss is not None},
-        }  # fmt: skip
+            "schema": 1,
+            "mode": self.mode,
+            "pid": self.pid,
+            "rank": rank,
+            "world_size": size,
+            "steps": self.steps,
+            "warmup": self.warmup,
+            "warmup_steps": 0 if self.mode == "settle" else self.warmup - 1,
+            "step_ms": self.clock.intervals(),
+            "timed_by": "wall clock" if self.clock.module is None else "device events",
+            "owner": self.owner.shape(),
+            "optimizers": self.shapes(64),
+            "versions": versions(),
+            "profiler_found": self.profiler_found,
+            **{name: value for name, value in found.items() if value is not None},
+        }
 
-    def shapes(self):
-        return [known.shape() for known in sorted(self.known.values(), key=lambda one: one.order)][
-            :64
+    def shapes(self, most: int) -> list[dict[str, Any]]:
+        """The optimizers in the order of their first steps."""
+        return [one.shape() for one in sorted(self.known.values(), key=lambda one: one.order)][
+            :most
         ]
 
-    def at_exit(self):
+    def at_exit(self) -> None:
         """A normal exit says how far it came."""
-        if os.getpid() == self.pid and not self.ended and not self.off:
-            self.mark(
-                "exit", steps=self.steps, asked=self.target, backwards=self.backwards,
-                torch=self.knows_torch, optimizers=self.shapes()[:8], captured=self.captured,
-            )  # fmt: skip
+        if os.getpid() != self.pid or self.ended or self.off:
+            return
+        error = getattr(sys, "last_type", None)
+        self.mark(
+            "exit",
+            steps=self.steps,
+            asked=self.target,
+            backwards=self.backwards,
+            captured=self.captured,
+            torch="torch.optim.optimizer" in sys.modules,
+            error=None if error is None else short(error.__name__),
+        )
 
 
-def leave():
+def leave() -> None:
     """Ends the process at once: it went on after its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except Exception:  # noqa: S110 - a closed stream has nothing to flush
-            pass
+        except Exception:
+            pass  # closed, or gone
     os._exit(0)
 
 
-def write_whole(folder, record):
+def write_whole(folder: str, record: dict[str, Any]) -> None:
+    """A record is there whole or not at all."""
     import json
 
-    path = os.path.join(folder, "rank-%d-%d.json" % (record["rank"], record["pid"]))
-    with open(path + ".part", "w") as stream:
+    path = os.path.join(folder, f"rank-{record['rank']}-{record['pid']}.json")
+    with open(f"{path}.part", "w", encoding="utf-8") as stream:
         json.dump(record, stream, allow_nan=False)
-    os.replace(path + ".part", path)
+    os.replace(f"{path}.part", path)
 
 
-def wait_for_ranks(folder, size):
+def wait_for_ranks(folder: str, size: int) -> None:
+    """Until all ranks have their records, or the slowest one takes too long."""
     until = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < until:
-        names = [name for name in os.listdir(folder) if name.startswith("rank-")]
-        if len({name.split("-")[1] for name in names if name.endswith(".json")}) >= size:
+        names = [name.split("-") for name in os.listdir(folder) if name.endswith(".json")]
+        if len({name[1] for name in names if name[0] == "rank"}) >= size:
             return
         time.sleep(POLL_SECONDS)
 
@@ -521,7 +560,16 @@ def wait_for_ranks(folder, size):
 # --- what surrounds it ----------------------------------------------------------------------------
 
 
-def rank_and_size():
+def quietly(call: Callable[..., Any], *args: Any) -> Any:
+    """What can be missing without harm: None where it cannot be had."""
+    try:
+        return call(*args)
+    except Exception:
+        return None
+
+
+def rank_and_size() -> tuple[int, int]:
+    """The place of this process in its job: of torch, else of whoever started it."""
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -529,63 +577,64 @@ def rank_and_size():
         for rank, size in RANKS:
             if rank in os.environ and size in os.environ:
                 return int(os.environ[rank]), int(os.environ[size])
-    except Exception:  # noqa: S110 - half imported, or no numbers: it is alone
-        pass
+    except Exception:
+        return 0, 1  # half imported, or not numbers
     return 0, 1
 
 
-def measures_itself():
-    """Whether the script writes lines of its own: by a Recorder, or by the name of its file."""
+MAIN_NAMES_US: list[bool] = []
+
+
+def measures_itself() -> bool:
+    """Whether the script writes lines of its own: by a Recorder, or by the name of their file."""
     recorder = getattr(sys.modules.get(RECORDER), "Recorder", None)
-    return getattr(recorder, "constructed", False) or main_names_us()
+    if getattr(recorder, "constructed", False):
+        return True
+    if not MAIN_NAMES_US:
+        texts = [quietly(text_of_module, name) for name in ("__main__", "__mp_main__")]
+        MAIN_NAMES_US.append(any(text is not None and OWN_LINES in text for text in texts))
+    return MAIN_NAMES_US[0]
 
 
-def main_names_us(found=[]):  # noqa: B006 - read once
-    if not found:
-        found.append(False)
-        for name in ("__main__", "__mp_main__"):
-            try:
-                with open(sys.modules[name].__file__, "rb") as stream:
-                    text = stream.read(LONGEST_MAIN)
-            except (KeyError, AttributeError, TypeError, OSError):
-                continue
-            found[0] = found[0] or OWN_LINES in text
-    return found[0]
+def text_of_module(name: str) -> bytes:
+    """The source of a module that has one."""
+    with open(str(sys.modules[name].__file__), "rb") as stream:
+        return stream.read(LONGEST_MAIN)
 
 
-def is_profiling():
+def is_profiling() -> bool:
+    """Whether a profiler of torch's runs in this thread."""
     autograd = getattr(sys.modules.get("torch"), "autograd", None)
     enabled = getattr(autograd, "_profiler_enabled", None)
     return enabled is not None and bool(enabled())
 
 
-def versions():
+def versions() -> dict[str, str]:
+    """Of what this very process uses: nobody else can know it."""
     import platform
 
     found = {"python": platform.python_version()}
     for name in VERSIONED:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
-            found[name] = str(version)[:LONGEST_TEXT]
+            found[name] = short(version)
     cuda = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None)
-    if cuda:
-        found["cuda"] = str(cuda)[:LONGEST_TEXT]
-    return found
+    return {**found, "cuda": short(cuda)} if cuda else found
 
 
-def packages():
+def packages() -> dict[str, str]:
     """What is installed beside the script; the first one on the path is the one that is used."""
     from importlib import metadata
 
-    found = {}
+    found: dict[str, str] = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
         if name and len(found) < MOST_PACKAGES:
-            found.setdefault(str(name)[:LONGEST_TEXT], str(distribution.version)[:LONGEST_TEXT])
+            found.setdefault(short(name), short(distribution.version))
     return found
 
 
-def code_of_the_other_side():
+def code_of_the_other_side() -> str | None:
     """A module that was imported from the other side's folder, with its file."""
     told = os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep)
     if len(told) != 2 or told[0] == told[1]:
@@ -596,31 +645,32 @@ def code_of_the_other_side():
         if name in ("__main__", "__mp_main__") or not file or "site-packages" in file:
             continue
         path = os.path.abspath(file)
-        installed = within(path, sys.prefix) or within(path, sys.base_prefix)
+        is_installed = is_within(path, sys.prefix) or is_within(path, sys.base_prefix)
         # Where one side's folder lies in the other's, the inner one is whose code it is.
-        if within(path, other) and not installed and (not within(path, own) or within(other, own)):
-            return ("%s (%s)" % (name, path))[:1000]
+        is_own = is_within(path, own) and not is_within(other, own)
+        if is_within(path, other) and not is_installed and not is_own:
+            return f"{name} ({path})"[:1000]
     return None
 
 
-def within(path, folder):
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 # --- what is put into torch -----------------------------------------------------------------------
 
 
-def guarded(call, *args):
+def guarded(call: Callable[..., Any], *args: Any) -> None:
     """A fault of ours must not reach the script."""
     if not HOOK.off:
         try:
-            return call(*args)
+            call(*args)
         except Exception as error:
             HOOK.failed(error)
-    return None
 
 
-def after_step(optimizer, args, kwargs):
+def after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     """Torch calls it after the step of any optimizer."""
     inside = getattr(HOOK.local, "in_scaler", None)
     if inside is None:
@@ -629,26 +679,32 @@ def after_step(optimizer, args, kwargs):
         inside.append(optimizer)
 
 
-def watch_optimizers(module):
-    skip_frames()
+def watch_optimizers(module: Any) -> None:
+    """Optimizers that exist already, subclasses and those to come all call the global hook."""
     torch = sys.modules["torch"]
-    HOOK.knows_torch = True
-    HOOK.mark("optimizers", torch=str(getattr(torch, "__version__", ""))[:LONGEST_TEXT])
-    module.register_optimizer_step_post_hook(uncompiled(after_step))
+    version = short(getattr(torch, "__version__", ""))
+    HOOK.mark("optimizers", torch=version)
+    register = getattr(module, "register_optimizer_step_post_hook", None)
+    if register is None:
+        HOOK.mark("problem", code="old_torch", error=version)
+        HOOK.off = True
+        return
+    skip_frames()
+    register(uncompiled(after_step))
 
 
-def watch_scaler(module):
+def watch_scaler(module: Any) -> None:
     """A step that is skipped is a step, too; inside it the optimizer's own call is not counted."""
     import functools
 
     kind = module.GradScaler
     step = vars(kind).get("step")
     if step is None:
-        return  # the class of before torch 2.3, which inherits
+        return  # it inherits what is watched already
     begins, ends, fails = map(uncompiled, (scaler_begins, scaler_ends, scaler_fails))
 
     @functools.wraps(step)
-    def watched(scaler, optimizer, *args, **kwargs):
+    def watched(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         begins()
         try:
             out = step(scaler, optimizer, *args, **kwargs)
@@ -661,50 +717,58 @@ def watch_scaler(module):
     kind.step = watched
 
 
-def scaler_begins():
+def scaler_begins() -> None:
+    """From here on an optimizer's step is part of the scaler's."""
     HOOK.local.in_scaler = []
 
 
-def scaler_fails():
+def scaler_fails() -> None:
+    """The step did not come to its end."""
     HOOK.local.in_scaler = None
 
 
-def scaler_ends(scaler, optimizer):
+def scaler_ends(scaler: Any, optimizer: Any) -> None:
+    """One step, whether the optimizer was called or not."""
     inside, HOOK.local.in_scaler = HOOK.local.in_scaler, None
     if inside:
         optimizer = inside[-1]
     elif not isinstance(optimizer, sys.modules["torch.optim.optimizer"].Optimizer):
         optimizer = getattr(optimizer, "optimizer", optimizer)  # a framework's wrapper
-    guarded(HOOK.stepped, optimizer, scaler)
+    guarded(HOOK.stepped, optimizer, scaler if getattr(scaler, "_enabled", True) else None)
 
 
-def watch_engine(module):
+def watch_engine(module: Any) -> None:
     """`backward` and `grad` both call it, and the compiler does not trace it."""
     engine = getattr(module, "_engine_run_backward", None)
     if engine is not None:
-        module._engine_run_backward = watched_backward(
-            engine, lambda args, kwargs: args[0] if kwargs.get("accumulate_grad") else ()
-        )
+        module._engine_run_backward = watched_backward(engine, outputs_of_engine)
 
 
-def watch_autograd(module):
-    """Torch of before 2.3 has no such place: both of its functions are watched."""
+def watch_autograd(module: Any) -> None:
+    """Torch before 2.3 has no such place: both of its functions are watched."""
     if not hasattr(module, "_engine_run_backward"):
         module.backward = watched_backward(module.backward, outputs_of_backward)
-        module.grad = watched_backward(module.grad, lambda args, kwargs: ())
+        module.grad = watched_backward(module.grad, lambda *_: ())
 
 
-def outputs_of_backward(args, kwargs):
+def outputs_of_engine(args: Any, kwargs: Any) -> Any:
+    """Where `backward` begins; `grad` is asked for other things than the loss."""
+    return args[0] if kwargs.get("accumulate_grad") else ()
+
+
+def outputs_of_backward(args: Any, kwargs: Any) -> Any:
+    """The same of `torch.autograd.backward`."""
     tensors = args[0] if args else kwargs.get("tensors", ())
     return tensors if isinstance(tensors, (tuple, list)) else (tensors,)
 
 
-def watched_backward(run, losses_of):
+def watched_backward(run: Any, outputs_of: Callable[[Any, Any], Any]) -> Any:
+    """`run`, noticed when it starts and when it returns."""
     import functools
 
     @functools.wraps(run)
-    def watched(*args, **kwargs):
-        guarded(HOOK.backward_begins, losses_of(args, kwargs))
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        guarded(HOOK.backward_begins, outputs_of(args, kwargs))
         try:
             return run(*args, **kwargs)
         finally:
@@ -713,94 +777,88 @@ def watched_backward(run, losses_of):
     return watched
 
 
-def watch_replays(kind):
-    """The replay of a graph that holds a whole step: no hook will be called any more."""
+def watch_replays(kind: Any) -> None:
+    """The first replay after a step was captured: no hook will be called any more."""
     replay = kind.replay
 
-    def watched(graph):
+    def watched(graph: Any) -> Any:
         guarded(HOOK.end_with, "cuda_graphs")
         return replay(graph)
 
     kind.replay = watched
 
 
-def uncompiled(function):
+def uncompiled(function: Any) -> Any:
     """Kept out of the graphs of a compiled step that calls it."""
     disable = getattr(sys.modules["torch"], "_disable_dynamo", None)
     return function if disable is None else disable(function)
 
 
-def skip_frames():
+def skip_frames() -> None:
     """No frame of this file is ever compiled; what it calls is treated as if it were not there."""
     try:
-        from torch._C._dynamo import eval_frame
+        from torch._C._dynamo import eval_frame  # type: ignore[import-not-found]
 
-        skip_code = getattr(eval_frame, "skip_code", None)  # up to torch 2.5
-        if skip_code is None:
+        skip = getattr(eval_frame, "skip_code", None)  # up to torch 2.6
+        if skip is None:
             action = eval_frame._FrameAction
             how = eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT)
 
-            def skip_code(code):
+            def skip(code: Any) -> None:
                 eval_frame.set_code_exec_strategy(code, how)
 
     except (ImportError, AttributeError):
         return
     codes = [CODE]
     for code in codes:
-        skip_code(code)
+        skip(code)
         codes += [one for one in code.co_consts if isinstance(one, type(CODE))]
 
 
-REAL = {}
-EMPTY = ("__enter__", "__exit__", "start", "stop", "step", "export_chrome_trace", "export_stacks",
-         "export_memory_timeline", "key_averages", "events", "add_metadata", "add_metadata_json",
-         "preset_metadata_json", "set_custom_trace_id_callback", "get_trace_id",
-         "toggle_collection_dynamic")  # fmt: skip
-
-
-def real(name):
-    return REAL[name]
+# What of the script's own profiler does nothing in the profiled launch, and what it really does.
+EMPTY = (
+    *("__enter__", "__exit__", "start", "stop", "step", "key_averages", "events"),
+    *("export_chrome_trace", "export_stacks", "export_memory_timeline", "add_metadata"),
+    *("add_metadata_json", "preset_metadata_json", "toggle_collection_dynamic"),
+)
+REAL: dict[str, Any] = {}
 
 
 class Nothing:
     """What a profiler found that never ran."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Nothing:
         return self
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Nothing:
+        """Whatever is asked of it."""
         return self
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(())
 
-    def __str__(self):
+    def __str__(self) -> str:
         return ""
 
 
-def empty_profilers(module):
-    """In the profiled launch the script's own profiler does nothing: only one can run."""
-    kind = module.profile
+def empty_profilers(module: Any) -> None:
+    """Only one profiler can run, and in the profiled launch it is ours."""
     for name in EMPTY:
-        if hasattr(kind, name):
-            REAL[name] = getattr(kind, name)
-            setattr(kind, name, emptied(name, REAL[name]))
+        if hasattr(module.profile, name):
+            REAL[name] = getattr(module.profile, name)
+            setattr(module.profile, name, emptied(name))
 
 
-def emptied(name, call):
-    def empty(self, *args, **kwargs):
+def emptied(name: str) -> Any:
+    """A method that works for our own profiler alone."""
+
+    def empty(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self is HOOK.profiler or HOOK.off or measures_itself():
-            return call(self, *args, **kwargs)
-        if not HOOK.profiler_found:
-            HOOK.profiler_found = True
-            HOOK.mark("profiler")
-        return (
-            self
-            if name == "__enter__"
-            else Nothing()
-            if name in ("key_averages", "events")
-            else None
-        )
+            return REAL[name](self, *args, **kwargs)
+        HOOK.profiler_found = True
+        if name in ("key_averages", "events"):
+            return Nothing()
+        return self if name == "__enter__" else None
 
     return empty
 
@@ -809,30 +867,28 @@ def emptied(name, call):
 
 
 class Finder:
-    """Stands first among those who find modules, and finds none: it sees torch's come and go."""
+    """Stands first among those who find modules, and finds none: it sees torch's come."""
 
-    def __init__(self, watched):
+    def __init__(self, watched: dict[str, Callable[[Any], None]]) -> None:
         self.watched = watched
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Asks the others for a module that is waited for."""
         watch = self.watched.get(name)
-        if watch is None:
-            return None
-        for finder in sys.meta_path:
+        for finder in sys.meta_path if watch is not None else ():
             find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec = find(name, path, target)
+            spec = find(name, path, target) if finder is not self and find is not None else None
             if spec is not None:
                 guarded(self.see, spec.loader, watch)
                 return spec
         return None
 
-    def see(self, loader, watch):
+    @staticmethod
+    def see(loader: Any, watch: Callable[[Any], None]) -> None:
         """Calls `watch` when the module has run; the loader stays what it is."""
         run = loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             vars(loader).pop("exec_module", None)
             run(module)
             guarded(watch, module)
@@ -840,7 +896,8 @@ class Finder:
         loader.exec_module = exec_module
 
 
-def install(order):
+def install(order: dict[str, Any]) -> None:
+    """Begins to wait."""
     import atexit
 
     global HOOK
@@ -848,7 +905,7 @@ def install(order):
     HOOK.mark("loaded", mode=HOOK.mode, asked=HOOK.target)
     if HOOK.off:
         return
-    watched = {
+    watched: dict[str, Callable[[Any], None]] = {
         "torch.autograd.graph": watch_engine,
         "torch.autograd": watch_autograd,
         "torch.optim.optimizer": watch_optimizers,
@@ -857,13 +914,15 @@ def install(order):
     }
     if HOOK.mode == "profiled":
         watched["torch.profiler.profiler"] = empty_profilers
-    sys.meta_path.insert(0, Finder(watched))
+    finder: Any = Finder(watched)
+    sys.meta_path.insert(0, finder)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=HOOK.begin)
     atexit.register(HOOK.at_exit)
 
 
-def main():
+def main() -> None:
+    """Runs when Python starts."""
     told = os.environ.get(VARIABLE)
     if told:
         import json
@@ -872,11 +931,11 @@ def main():
             order = json.loads(told)
             if order["schema"] == 1:
                 install(order)
-        except Exception:  # noqa: S110 - an order that cannot be read asks for nothing
-            pass
+        except Exception:
+            pass  # an order that cannot be read asks for nothing
     run_the_next_sitecustomize()
 
 
-HOOK = None
-CODE = sys._getframe().f_code
+HOOK: Any = None
+CODE: Any = sys._getframe().f_code
 main()

@@ -10,7 +10,7 @@ from itertools import compress
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.timeline import Interval, Windows, union
 
-_BACKWARD_OP = "autograd::engine::evaluate_function"
+ENGINE = "autograd::engine::evaluate_function"
 _BACKWARD_NODE = re.compile(r"\w+Backward\d*|(struct )?torch::autograd::\w+")
 # Backward operators less far apart than this share of a step belong to one backward pass.
 _ONE_PASS = 0.02
@@ -65,7 +65,12 @@ class Autograd:
         return union(windows)
 
 
+def is_node_name(name: str) -> bool:
+    """Whether an operator is autograd's own, which only calls others."""
+    return name.startswith((ENGINE, "torch::autograd::")) or bool(_BACKWARD_NODE.fullmatch(name))
+
+
 def _backward_names(names: Sequence[str]) -> set[int]:
     """Autograd's operators: the engine's, or where an old profiler knew none, the nodes'."""
-    engine = {place for place, name in enumerate(names) if name.startswith(_BACKWARD_OP)}
+    engine = {place for place, name in enumerate(names) if name.startswith(ENGINE)}
     return engine or {place for place, name in enumerate(names) if _BACKWARD_NODE.fullmatch(name)}

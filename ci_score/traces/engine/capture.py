@@ -65,6 +65,8 @@ class Capture:
     # Whether a tool captured for some time, rather than the program for the steps that it chose.
     # Then work that repeats is steps even between other work, and not the layers of one pass.
     took_a_while: bool = True
+    # Whether its operators are all that the program runs, and so a number that is always the same.
+    counts_operators: bool = False
     # What records the modules of a model, for who looks for layers; empty where nothing does.
     layers_advice: str = ""
     # The ranks of the job, and how many of them see other data than the rest (None: not known).

@@ -39,7 +39,7 @@ _NAMED_GAPS, _NAMES = 10_000, 32
 # So many ranges are looked at for all gaps, the longest gaps first.
 _LOOKED_AT = 2_000_000
 
-_LOADS_DATA = re.compile(r"DataLoader|data_?load|load_?data|(next|get|fetch)_?batch", re.IGNORECASE)
+LOADS_DATA = re.compile(r"DataLoader|data_?load|load_?data|(next|get|fetch)_?batch", re.IGNORECASE)
 _COMPILES = re.compile(r"\(dynamo_timed\)")
 
 
@@ -120,8 +120,8 @@ def host_activity(
     shortest = _NAMES_A_GAP * _NAMED_FROM_US * ticks_per_us
     return HostActivity(
         doing={
-            "data": _spans_called(_LOADS_DATA, ranges, process),
-            "compilation": _spans_called(_COMPILES, ranges, process),
+            "data": spans_called(LOADS_DATA, ranges, process),
+            "compilation": spans_called(_COMPILES, ranges, process),
             "allocation": spans[ALLOCATION],
         },
         waits=spans[WAIT],
@@ -135,7 +135,7 @@ def host_activity(
     )
 
 
-def _spans_called(pattern: re.Pattern[str], ranges: HostRanges, process: int) -> list[Interval]:
+def spans_called(pattern: re.Pattern[str], ranges: HostRanges, process: int) -> list[Interval]:
     """The ranges of a process in whose names the pattern is found."""
     names = {place for place, name in enumerate(ranges.names) if pattern.search(name)}
     return [

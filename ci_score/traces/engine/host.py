@@ -11,6 +11,8 @@ from ci_score.traces.engine.timeline import Interval
 
 # The kinds of work that a call of the runtime starts.
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
+# The types of numbers that an operator computes with; none where that was not recorded.
+TYPES = ("", "float32", "float64", "bfloat16", "float16")
 # Calls of the runtime that keep a thread from launching more.
 WAIT, ALLOCATION = 1, 2
 
@@ -41,6 +43,8 @@ class Operators(Spans):
     """Operators, with the number that those of a forward pass share with autograd's nodes."""
 
     sequences: array[int] = field(default_factory=_times)
+    # Places in TYPES.
+    types: array[int] = field(default_factory=lambda: array("b"))
 
 
 @dataclass(slots=True)

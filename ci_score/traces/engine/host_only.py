@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import Any
 
+from ci_score.model.explanation import (
+    BETWEEN,
+    BETWEEN_LOADING,
+    COMMUNICATION,
+    OUTSIDE_PHASES,
+)
+from ci_score.model.lists import some_of
 from ci_score.traces.engine.attribution import OpPlaceKey, by_name
 from ci_score.traces.engine.autograd import Autograd
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.categories import category_of_operator
-from ci_score.traces.engine.host import Host, Operators
+from ci_score.traces.engine.host import Host
+from ci_score.traces.engine.host_calls import OperatorCalls, operator_calls, shared_origins
+from ci_score.traces.engine.host_gaps import host_gaps
 from ci_score.traces.engine.layers import (
     ModuleLayers,
     codes_at,
@@ -31,6 +41,10 @@ from ci_score.traces.engine.totals import (
     phases_of_means,
     place_rows,
 )
+
+# So many of the gaps between operators are named, the longest first.
+MOST_GAPS = 64
+_COUNTS_SHOWN = 5
 
 Fields = dict[str, Any]
 
@@ -63,7 +77,12 @@ def host_fields(
     sources |= covered.pop("sources", {})
     fields |= covered
     layers = module_layers(host, windows, host_time_within)
-    _add_ops(fields, _OwnTimes(host, windows, phases, layers, autograd), per_ms)
+    found = operator_calls(host, windows)
+    if found.calls:
+        work = _work_of(found, windows, phases, layers, autograd)
+        _add_ops(fields, work, per_ms)
+        if not capture.lanes:
+            _add_host_work(fields, work, capture, process, counted, notes)
     if layers is None and capture.layers_advice:
         notes.append(f"no layers: no repeated nn.Module was recorded ({capture.layers_advice})")
     if layers is not None:
@@ -82,75 +101,156 @@ def _add_phases(fields: Fields, phases: Phases, windows: Sequence[Interval], per
         fields["sources"]["phases"] = f"{phases.evidence}; host time"
 
 
-def _add_ops(fields: Fields, own: _OwnTimes, per_ms: float) -> None:
+# --- operators ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Work:
+    """The operators' own time and number by name, phase and layer, and what they have in common."""
+
+    found: OperatorCalls
+    windows: Sequence[Interval]
+    texts: list[str] = field(default_factory=list)
+    ticks: dict[OpPlaceKey, int] = field(default_factory=dict)
+    counts: dict[OpPlaceKey, int] = field(default_factory=dict)
+    # Of each text the operator's bare name, and the type of its numbers.
+    names: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+
+    def add(self, call: int, phase: str, code: int, numbers: dict[str, int]) -> None:
+        """One more call; what a node of autograd takes itself is the forward operator's."""
+        found = self.found
+        named = found.made_by.get(call, call)
+        text = found.label(named)
+        if text not in numbers:
+            numbers[text] = len(self.texts)
+            self.texts.append(text)
+            self.names[text] = found.name(named)
+            if kind := found.type_of(named):
+                self.types[text] = kind
+        key = OpPlaceKey(numbers[text], phase, code)
+        self.ticks[key] = self.ticks.get(key, 0) + found.own[call]
+        self.counts[key] = self.counts.get(key, 0) + (not found.is_node(call))
+
+
+def _work_of(
+    found: OperatorCalls,
+    windows: Sequence[Interval],
+    phases: Phases,
+    layers: ModuleLayers | None,
+    autograd: Autograd,
+) -> _Work:
+    operators = found.host.operators
+    starts = [operators.starts[call] for call in found.calls]
+    threads = [operators.threads[call] for call in found.calls]
+    places = Windows(phases.windows).places(starts)
+    named = [phases.names[place] if place >= 0 else REST for place in places]
+    codes = [0] * len(starts)
+    if layers is not None:
+        codes = list(codes_at(found.host, layers, autograd, windows)(threads, starts))
+    work = _Work(found, windows)
+    numbers: dict[str, int] = {}
+    for call, phase, code in zip(found.calls, named, codes, strict=True):
+        work.add(call, phase, code, numbers)
+    return work
+
+
+def _add_ops(fields: Fields, work: _Work, per_ms: float) -> None:
     """Without kernels the operators' own time, without that of the operators they called."""
-    texts, per_step = own.host.names, 1 / per_ms / own.steps
-    ticks, counts = by_name(own.ticks), by_name(own.counts)
-    if not ticks:
-        return
+    texts, steps = work.texts, len(work.windows)
+    per_step = 1 / per_ms / steps
+    ticks, counts = by_name(work.ticks), by_name(work.counts)
     largest = dict(ticks.most_common(MOST_OPS))
-    kinds = {texts[name]: category_of_operator(texts[name]) for name in largest}
+    kinds = {texts[name]: category_of_operator(work.names[texts[name]]) for name in largest}
     categories: Counter[str] = Counter()
     for name, time in largest.items():
         categories[kinds[texts[name]]] += time
     fields["ops"] = {texts[name]: time * per_step for name, time in largest.items()}
     fields["op_kinds"] = kinds
-    fields["op_counts"] = {texts[name]: counts[name] / own.steps for name in largest}
+    fields["op_types"] = work.types
+    fields["op_counts"] = {texts[name]: counts[name] / steps for name in largest}
+    fields["op_origins"] = {
+        text: {"op": caller} for text, caller in shared_origins(work.found).items() if text in kinds
+    }
     fields["op_categories"] = {kind: time * per_step for kind, time in categories.most_common()}
-    fields["op_places"] = place_rows(own.ticks, own.counts, texts, per_step, 1 / own.steps)
+    fields["op_places"] = place_rows(work.ticks, work.counts, texts, per_step, 1 / steps)
     fields["sources"]["ops"] = "operators on the host, without those they called"
 
 
-class _OwnTimes:
-    """The operators' own time by name, phase and layer: without that of calls within them."""
+def _add_host_work(
+    fields: Fields,
+    work: _Work,
+    capture: Capture,
+    process: int,
+    steps: Steps,
+    notes: list[str],
+) -> None:
+    """The parts of a step of the host, what the program calls, and how many operators it runs."""
+    per_step = 1 / capture.ticks_per_ms / len(work.windows)
+    gaps = host_gaps(work.found, capture.ranges, process, work.windows, capture.ticks_per_us)
+    parts: dict[str, float] = {}
+    for key, ticks in work.ticks.items():
+        name = OUTSIDE_PHASES if key.phase == REST else key.phase
+        parts[name] = parts.get(name, 0.0) + ticks * per_step
+    fields["host_parts"] = parts | {
+        name: ticks * per_step
+        for name, ticks in (
+            (BETWEEN_LOADING, gaps.loading),
+            (COMMUNICATION, gaps.communicating),
+            (BETWEEN, gaps.other),
+        )
+    }
+    fields["idle_ranges"] = {name: ticks * per_step for name, ticks in gaps.ranges.items()}
+    longest = sorted(gaps.between, key=lambda each: (-gaps.between[each], str(each)))[:MOST_GAPS]
+    fields["host_gaps"] = tuple(
+        {"after": each[0], "before": each[1], "ms": gaps.between[each] * per_step}
+        for each in longest
+    )
+    fields["op_calls"] = _calls_by_caller(work, per_step)
+    fields["sources"]["host_parts"] = "operators by phase, and the time between them; host time"
+    if capture.counts_operators and steps.marked:
+        _add_count(fields, work.found, steps, notes)
 
-    def __init__(
-        self,
-        host: Host,
-        windows: Sequence[Interval],
-        phases: Phases,
-        layers: ModuleLayers | None,
-        autograd: Autograd,
-    ) -> None:
-        self.host, self.steps = host, len(windows)
-        self.ticks: dict[OpPlaceKey, int] = {}
-        self.counts: dict[OpPlaceKey, int] = {}
-        operators = host.operators
-        inside = Windows(windows).places(operators.starts)
-        calls = [call for call, place in enumerate(inside) if place >= 0]
-        starts = [operators.starts[call] for call in calls]
-        threads = [operators.threads[call] for call in calls]
-        places = Windows(phases.windows).places(starts)
-        named = [phases.names[place] if place >= 0 else REST for place in places]
-        codes = [0] * len(calls)
-        if layers is not None:
-            codes = list(codes_at(host, layers, autograd, windows)(threads, starts))
-        own = _own_times(operators, calls)
-        for call, phase, code in zip(calls, named, codes, strict=True):
-            key = OpPlaceKey(operators.names[call], phase, code)
-            self.ticks[key] = self.ticks.get(key, 0) + own[call]
-            self.counts[key] = self.counts.get(key, 0) + 1
+
+def _calls_by_caller(work: _Work, per_step: float) -> Mapping[str, Fields]:
+    """What the program calls itself, each with all operators and the time that it leads to."""
+    found, steps = work.found, len(work.windows)
+    rows: dict[str, list[int]] = {}
+    for call in found.calls:
+        caller = found.caller[call]
+        row = rows.setdefault(found.label(caller), [0, 0, 0])
+        row[0] += call == caller
+        row[1] += not found.is_node(call)
+        row[2] += found.own[call]
+    return {
+        name: {"calls": calls / steps, "operators": count / steps, "ms": ticks * per_step}
+        for name, (calls, count, ticks) in rows.items()
+    }
 
 
-def _own_times(operators: Operators, calls: Sequence[int]) -> dict[int, int]:
-    """For each call its time without that of the calls within it."""
-    by_thread: dict[int, list[int]] = defaultdict(list)
-    for call in calls:
-        by_thread[operators.threads[call]].append(call)
-    own: dict[int, int] = {}
-    starts, ends = operators.starts, operators.ends
-    for of_thread in by_thread.values():
-        of_thread.sort(key=lambda call: (starts[call], -ends[call]))
-        stack: list[int] = []
-        for call in of_thread:
-            while stack and ends[stack[-1]] <= starts[call]:
-                stack.pop()
-            if stack:
-                inside = min(ends[call], ends[stack[-1]]) - starts[call]
-                own[stack[-1]] = max(own[stack[-1]] - inside, 0)
-            own[call] = ends[call] - starts[call]
-            stack.append(call)
-    return own
+def _add_count(fields: Fields, found: OperatorCalls, steps: Steps, notes: list[str]) -> None:
+    """How many operators a step runs, on its own thread: others may run ahead of it.
+
+    Of steps that differ the usual one counts: another may have evaluated or logged as well.
+    """
+    operators = found.host.operators
+    starts = [
+        operators.starts[call]
+        for call in found.calls
+        if not found.is_node(call) and steps.thread in (None, operators.threads[call])
+    ]
+    places = Counter(Windows(steps.windows).places(starts))
+    counts = [places[place] for place in range(len(steps.windows))]
+    fields["host_ops_per_step"] = median_low(counts)
+    fields["sources"]["host_ops_per_step"] = (
+        f"operators of {len(steps.windows)} steps, without autograd's nodes"
+    )
+    if len(set(counts)) > 1:
+        shown = some_of([str(count) for count in counts], _COUNTS_SHOWN)
+        notes.append(f"the steps do not run the same number of operators ({shown})")
+
+
+# --- layers -------------------------------------------------------------------------------------
 
 
 def _layer_fields(

@@ -147,6 +147,7 @@ class JaxPlanes:
             operators.names.append(self._number(name))
             operators.threads.append(self._number(f"thread {thread}"))
             operators.sequences.append(-1)
+            operators.types.append(0)
 
     def _is_asked_for(self, name: str) -> bool:
         wanted = self.step_name

@@ -98,6 +98,7 @@ def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:
         capture.tool = f"{TOOL}, schema {version}"
     capture.events, capture.is_cut = trace.events, trace.is_cut
     capture.took_a_while = False
+    capture.counts_operators = True
     capture.layers_advice = "with_stack, with_modules"
     capture.had_no_device = trace.metadata.get("deviceProperties") == []
     capture.unread = trace.unread

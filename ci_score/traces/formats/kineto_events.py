@@ -23,6 +23,7 @@ from ci_score.traces.engine.host import (
     KERNEL,
     MEMCPY,
     MEMSET,
+    TYPES,
     WAIT,
     EmbeddingCall,
     Host,
@@ -66,6 +67,14 @@ OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|#
 _CALLS_TIMED = 16
 # So many processes are enough to refuse a file.
 _MOST_PROCESSES = 16
+
+# The types of inputs as they are written, the widest first.
+_NUMBERS = {
+    "double": "float64",
+    "float": "float32",
+    "c10::BFloat16": "bfloat16",
+    "c10::Half": "float16",
+}
 
 _DIMS = msgspec.json.Decoder(list[Any])
 
@@ -305,10 +314,25 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
         # No number is written as -1, or as the 64 bits of it.
         known = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
         columns.sequences.fromlist(known)
+    kinds = [_type_of(bytes(args.types), bytes(args.dims)) for args in group.args]
+    columns.types.fromlist(kinds)
     if _EMBEDDING in group.names:
         for name, start, args in zip(group.names, group.starts, group.args, strict=True):
             if name == _EMBEDDING:
                 _add_embedding(trace, start, args.dims)
+
+
+@lru_cache(maxsize=16_384)
+def _type_of(types: bytes, dims: bytes) -> int:
+    """The widest type of floating numbers among an operator's inputs; one number alone is none."""
+    if not types:
+        return 0
+    try:
+        pairs = zip(_DIMS.decode(types), _DIMS.decode(dims), strict=False)
+        known = {kind for kind, shape in pairs if shape and isinstance(kind, str)}
+    except (msgspec.DecodeError, TypeError):
+        return 0
+    return next((TYPES.index(_NUMBERS[kind]) for kind in _NUMBERS if kind in known), 0)
 
 
 def _add_spans(trace: Trace, columns: Spans, group: _Columns) -> None:

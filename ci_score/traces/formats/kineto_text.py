@@ -42,6 +42,7 @@ class Args(
         "old_external_id": "external id",
         "sequence": "Sequence number",
         "dims": "Input Dims",
+        "types": "Input type",
         "allocated": "Total Allocated",
         "device_type": "Device Type",
     }.get,
@@ -55,6 +56,7 @@ class Args(
     step_num: int | float | str | None = None
     device: int | str | None = None
     dims: msgspec.Raw = msgspec.Raw(b"")
+    types: msgspec.Raw = msgspec.Raw(b"")
     allocated: int = NONE
     device_type: int = NONE
 

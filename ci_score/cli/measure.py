@@ -1,0 +1,73 @@
+"""`ci-score measure`: measures one side alone, ready for `ci-score run`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ci_score.cli.console import say
+from ci_score.cli.session import (
+    FOLDER,
+    ProgressLine,
+    WithCommand,
+    place_in_words,
+    profile_in,
+    say_lines,
+    session_options,
+    stopped_by_signals,
+)
+from ci_score.cli.sides import side_of, side_options
+from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
+from ci_score.measure import OneSide, Request
+
+MOST_LAUNCHES = 100
+
+
+@click.command("measure", cls=WithCommand)
+@click.option(
+    "--dir", "folder", type=FOLDER, default=".", show_default=True, help="The code to run."
+)
+@session_options("perf", with_seed=False)
+@click.option(
+    "--launches",
+    type=click.IntRange(1, MOST_LAUNCHES),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="How many launches are timed.",
+)
+@side_options
+@click.option(
+    "--profile",
+    "profiled",
+    is_flag=True,
+    help="Run it once more under torch's profiler, and keep what that says.",
+)
+@click.option("--keep-trace", is_flag=True, help="Keep the profiler's trace, too: OUT/traces.")
+def command(folder: Path, launches: int, **options: Any) -> int:
+    """Measure a training script as it is: no comparison, no change to the script.
+
+    Behind -- stands the command that trains, as you would type it. It runs once untimed, until its
+    steps have settled, and then some times timed. OUT gets measurements.jsonl and environment.json,
+    and with --profile a profile: `ci-score run` compares them with the branch's record. `ci-score
+    ab` is what proves a change: it measures both sides in turn.
+
+    \b
+    Examples:
+      ci-score measure -- python train.py
+      ci-score measure --launches 5 --profile --case small -- torchrun --nproc-per-node 2 train.py
+      ci-score run --measurements perf
+    """
+    request_of_side = side_of(options, folder)
+    with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
+        request = Request(**options)
+        with ProgressLine() as line:
+            session = OneSide(request, launches, sides, os.environ).run(profile_in, line, stopped)
+    say_lines(session.stopped)
+    if not session.is_measured:
+        return EXIT_UNJUDGED
+    say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
+    return EXIT_OK

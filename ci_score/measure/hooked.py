@@ -1,0 +1,45 @@
+"""What the start-up hook has counted in a launch, as a measurement line says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ci_score.measure.hook_records import HookProblem, Recorded, problem_in_words
+
+COUNTED = "the optimizer's steps, which the start-up hook counts"
+BYTES_A_GB = 1e9
+# What the hook cannot know better than the exit code of a command that has failed.
+BEFORE_ANY_STEP = frozenset({"not_loaded", "no_torch", "never_steps"})
+
+
+def values_of(told: Recorded) -> dict[str, Any]:
+    """The job's step is its slowest rank's; the loss is that of rank 0."""
+    memory, first = told.peak_memory_bytes, told.first
+    losses = {"first_loss": first.first_loss, "final_loss": first.final_loss}
+    numbers = {name: loss for name, loss in losses.items() if isinstance(loss, float)}
+    failed = _failure(told)
+    return {
+        "step_ms": told.slowest.step_ms,
+        "warmup_steps": told.slowest.warmup_steps,
+        "versions": first.versions,
+        **({"peak_memory_gb": memory / BYTES_A_GB} if memory else {}),
+        **({**numbers, "loss_from": "hook"} if numbers else {}),
+        **({"failed": failed} if failed else {}),
+    }
+
+
+def _failure(told: Recorded) -> str:
+    """Why times cannot be used that were measured well."""
+    if told.other_side:
+        return f"it imported {told.other_side} from the other side's folder"
+    # As of the Recorder: NaN may be faster or slower, and it is not the same work.
+    loss = told.first.final_loss
+    return f"its last loss is not finite ({loss})" if isinstance(loss, str) else ""
+
+
+def trouble_of(problem: HookProblem, exited: str) -> str:
+    """One sentence of what the hook knows and how the command ended, if that went wrong."""
+    words = problem_in_words(problem)
+    if exited and problem.code in BEFORE_ANY_STEP:
+        return exited
+    return f"{exited}: {words}" if exited and problem.code == "died" else words

@@ -1,0 +1,79 @@
+"""One side alone: some launches of the code as it is, to be compared with a branch's record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+
+from ci_score.measure.ab import Audience, Runner
+from ci_score.measure.bench import Bench, Request
+from ci_score.measure.environment import git_state, write_environment
+from ci_score.measure.kept import holds_one_side, opened, save
+from ci_score.measure.launching import launch
+from ci_score.measure.preparing import Sides
+from ci_score.measure.profiling import Profiler, Reader
+from ci_score.measure.qualify import FILE as QUALIFICATION
+from ci_score.measure.qualify import kept_at, qualification_for
+from ci_score.measure.session import Ending, Session
+
+
+class OneSide:
+    """Measures head alone. It always begins anew: a few launches are not worth going on with."""
+
+    def __init__(
+        self, request: Request, launches: int, sides: Sides, environment: Mapping[str, str]
+    ) -> None:
+        self._request, self._launches = request, launches
+        self._bench = Bench(request, sides, environment)
+
+    def run(self, read: Reader, audience: Audience, stopped: Callable[[], bool]) -> Session:
+        """The launches, what they ran on, and a profile where that is wanted."""
+        bench = self._bench
+        git = git_state(bench.sides.head.folder)
+        # No rule is asked here: `ci-score run` judges it by the branch's.
+        plan = bench.plan(git, looks=(), false_fail=0.0, limit=0.0, alone=True)
+        begins_anew = self._request.fresh or holds_one_side(bench.out)
+        session = opened(bench.out, plan, fresh=begins_anew)
+        session.goal = self._launches
+        bench.settle(session, bench.out, audience, stopped)
+        if session.ending is None:
+            self._measure(session, audience, stopped)
+        save(session, bench.out)
+        if not bench.has_launched:
+            return session
+        machine = bench.machine(session)
+        files = [bench.out / QUALIFICATION, kept_at(bench.environment)]
+        gate = qualification_for(machine, files, datetime.now(UTC))
+        write_environment(bench.out, {**machine, **({"git": git} if git else {}), **gate})
+        if self._request.profiled and session.ending is Ending.ALL_PAIRS and not stopped():
+            orders = bench.orders(bench.out)
+            profiler = Profiler(session, orders, read, self._request.keep_trace, stopped, audience)
+            profiler.run("head")
+        return session
+
+    def _measure(self, session: Session, audience: Audience, stopped: Callable[[], bool]) -> None:
+        bench = self._bench
+        runner = Runner(
+            session,
+            bench.out,
+            bench.orders(bench.out),
+            partial(launch, stopped=stopped),
+            bench.watch.disturbances,
+            bench.seconds_left,
+            stopped,
+            audience,
+        )
+        for number in range(self._launches):
+            audience.does(f"launch {number + 1} of {self._launches}")
+            done = runner.launched("head", number, number)
+            if done.launch.failed and stopped():
+                session.stop(Ending.INTERRUPTED, "it was interrupted, what was measured is kept")
+                return
+            runner.write(done.launch)
+            session.alone.append(done.launch)
+            if done.launch.failed:
+                session.stop(Ending.BROKEN, f"launch {number + 1}: {done.problem}")
+                return
+            audience.says(f"launch {number + 1}: {done.launch.mean_ms:.4g} ms a step")
+        session.stop(Ending.ALL_PAIRS, f"all {self._launches} launches were measured")

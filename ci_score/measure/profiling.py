@@ -1,0 +1,103 @@
+"""The profiled launch of each side: it explains what was timed, and is itself never timed."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_score.errors import BadInputError
+from ci_score.files.disk import write_atomically
+from ci_score.measure.ab import Audience
+from ci_score.measure.kept import PROFILES, TRACES
+from ci_score.measure.launching import launch, run_once, tail_of
+from ci_score.measure.orders import PROFILED_STEPS, Orders, Task
+from ci_score.measure.schedule import Side
+from ci_score.measure.session import Session
+
+DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
+PROFILE, TRACE = "profile.json", "trace.json"
+# A trace -> what it says as text, of how many steps, and why that cannot be used if it cannot.
+Reader = Callable[[Path], tuple[str, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Profiler:
+    """Runs sides once more. What goes wrong is said, and spoils nothing that was measured."""
+
+    session: Session
+    orders: Orders
+    read: Reader
+    keep_trace: bool
+    stopped: Callable[[], bool]
+    audience: Audience
+
+    def run(self, side: Side) -> None:
+        """Leaves a profile of the side in the session's folder, or says why there is none."""
+        folder = self.orders.out / PROFILES / side
+        # What an earlier sitting left would be merged with it.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.audience.does(f"the profiled launch of the {side}")
+        of_side = self._by_hook if self.session.settled[side].by_hook else self._by_script
+        problem = of_side(side, folder)
+        if problem and not self.stopped():
+            self.audience.says(f"no profile of the {side}: {problem}")
+        if problem:
+            # Half a trace explains nothing.
+            shutil.rmtree(folder)
+
+    def _by_script(self, side: Side, folder: Path) -> str:
+        """A script that tells its own steps may leave a profile, too."""
+        order = self.orders.untimed(side, "profiled", None, {DIR_VARIABLE: str(folder)})
+        ran = run_once(order, self.session.plan.timeout, self.stopped)
+        shutil.rmtree(order.out, ignore_errors=True)
+        if ran.trouble:
+            return ran.trouble + tail_of(order.log)
+        if not any(folder.iterdir()):
+            return (
+                f"the script tells its own steps, and it left nothing in ${DIR_VARIABLE}; it may"
+                " write a trace there, or --no-profile leaves this launch out"
+            )
+        return ""
+
+    def _by_hook(self, side: Side, folder: Path) -> str:
+        trace = folder / TRACE
+        warmup = self.session.warmup
+        task = Task("profiled", warmup, warmup, self.session.settled[side].owner, trace)
+        order = self.orders.untimed(side, "profiled", task, {DIR_VARIABLE: str(folder)})
+        done = launch(order, self.session.plan.timeout, self.stopped)
+        if done.launch.failed:
+            return done.problem
+        if done.told is not None and done.told.profiler_found:
+            self.audience.says(
+                f"the {side}'s script has a profiler of its own, which did nothing here"
+            )
+        return self._kept(side, trace)
+
+    def _kept(self, side: Side, trace: Path) -> str:
+        """The trace as a profile of some kilobytes; the trace itself only where that is wanted."""
+        if not trace.is_file():
+            return "the profiler left no trace"
+        try:
+            text, steps, unusable = self.read(trace)
+        except BadInputError as error:
+            return f"its trace cannot be read ({error})"
+        finally:
+            if self.keep_trace:
+                _pack(trace, self.orders.out / TRACES / f"{side}.json.gz")
+            trace.unlink()
+        if unusable:
+            return f"its trace cannot be used ({unusable})"
+        if steps != PROFILED_STEPS:
+            return f"its trace has {steps} whole steps instead of {PROFILED_STEPS}"
+        write_atomically(trace.with_name(PROFILE), text)
+        return ""
+
+
+def _pack(trace: Path, place: Path) -> None:
+    place.parent.mkdir(exist_ok=True)
+    with trace.open("rb") as source, gzip.open(place, "wb", compresslevel=6) as packed:
+        shutil.copyfileobj(source, packed)

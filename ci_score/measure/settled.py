@@ -1,0 +1,71 @@
+"""What a side's untimed launch told: how its steps are counted, and from which one on they count.
+
+Kept with the session, so that one that was interrupted goes on by the same facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SECONDS_A_MINUTE, MINUTES_AN_HOUR = 60.0, 60.0
+# A launch takes at least this share of the untimed one, whose first steps are the longest.
+LEAST_SHARE = 0.1
+NAMED_FILES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Of one side.
+
+    `by_hook` says that the start-up hook counts its steps; else the script tells its own. The
+    `owner` is the optimizer whose step ends a step of the training. The launch took `seconds` for
+    `steps`, of which the last ones took `step_ms` each, and it left `files` in its side's folder.
+    """
+
+    by_hook: bool
+    seconds: float
+    steps: int = 0
+    warmup: int = 0
+    is_settled: bool = True
+    step_ms: float = 0.0
+    owner: dict[str, Any] | None = None
+    first_loss: float | None = None
+    final_loss: float | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    world_size: int = 1
+    files: tuple[str, ...] = ()
+
+    def seconds_for(self, steps: int) -> float:
+        """How long a launch of so many steps will take; one of its own length takes as long."""
+        if not self.by_hook:
+            return self.seconds
+        more = (steps - self.steps) * self.step_ms / 1000.0
+        return max(self.seconds + more, LEAST_SHARE * self.seconds)
+
+
+def warmup_of(sides: Mapping[Any, Settled]) -> int:
+    """The warm-up of every later launch: the larger of both sides, and one step at least.
+
+    The first step has no beginning that anybody could have noticed.
+    """
+    return max([1, *(one.warmup for one in sides.values())])
+
+
+def files_in_words(files: Sequence[str]) -> str:
+    """Some of the files, and how many more there are."""
+    named = ", ".join(files[:NAMED_FILES])
+    more = len(files) - NAMED_FILES
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def duration_in_words(seconds: float) -> str:
+    """As a person says it: 40 s, 16 minutes, 2.5 hours."""
+    minutes = seconds / SECONDS_A_MINUTE
+    if seconds < 1.5 * SECONDS_A_MINUTE:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    if minutes < 1.5 * MINUTES_AN_HOUR:
+        return f"{minutes:.0f} minutes"
+    return f"{minutes / MINUTES_AN_HOUR:.1f} hours"

@@ -1,0 +1,143 @@
+"""The untimed launch of each side: whether it runs, and from which step on its steps count."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci_score.measure.ab import Audience
+from ci_score.measure.hook_records import warm_up_of
+from ci_score.measure.kept import save
+from ci_score.measure.launching import Done
+from ci_score.measure.leftovers import snapshot
+from ci_score.measure.orders import Order, Orders, Task
+from ci_score.measure.schedule import Side
+from ci_score.measure.session import Ending, Session
+from ci_score.measure.settled import Settled, duration_in_words, files_in_words
+
+# Of the steps after the warm-up; more tell nothing more of how long a launch takes.
+LAST_STEPS = 10
+MOST_FILES = 50
+
+
+@dataclass(slots=True)
+class Settler:
+    """Lets each side run once before anything is timed, unless an earlier sitting has done so."""
+
+    session: Session
+    out: Path
+    orders: Orders
+    launch: Callable[[Order, float], Done]
+    seconds_left: Callable[[], float]
+    stopped: Callable[[], bool]
+    audience: Audience
+
+    def run(self) -> None:
+        """Both sides; one that does not run as asked ends the session."""
+        session = self.session
+        missing = [side for side in session.sides if side not in session.settled]
+        for side in missing:
+            if session.ending is None:
+                self._settle(side)
+                save(session, self.out)
+        if session.ending is None:
+            self._refuse_two_ways()
+        if session.ending is None and missing:
+            for words in _in_words(session, self.orders):
+                self.audience.says(words)
+
+    def _settle(self, side: Side) -> None:
+        session = self.session
+        if "base" in session.settled and self.orders.are_alike:
+            session.settled[side] = session.settled["base"]
+            return
+        self.audience.does(f"the untimed launch of the {side}")
+        folder = self.orders.sides[side].folder
+        before = snapshot(folder, [self.out])
+        task = Task("settle", session.plan.settle_steps)
+        timeout = min(session.plan.timeout, max(self.seconds_left(), 0.0))
+        done = self.launch(self.orders.untimed(side, "settle", task), timeout)
+        if done.launch.failed:
+            self._fail(done)
+            return
+        files = snapshot(folder, [self.out]).changed_since(before)
+        session.settled[side] = _settled(done, tuple(files[:MOST_FILES]))
+
+    def _fail(self, done: Done) -> None:
+        if self.stopped():
+            self.session.stop(Ending.INTERRUPTED, "it was interrupted before anything was timed")
+        elif self.seconds_left() <= 0:
+            self.session.stop(Ending.TIME, "the time was used up before anything was timed")
+        else:
+            self.session.stop(Ending.UNSETTLED, done.words)
+
+    def _refuse_two_ways(self) -> None:
+        """Numbers that a script tells are no counterpart of those that the hook counts."""
+        session = self.session
+        own = [side for side, one in session.settled.items() if not one.by_hook]
+        if own and len(own) < len(session.settled):
+            session.settled.clear()
+            session.stop(
+                Ending.UNSETTLED,
+                f"{own[0]}'s script tells its own steps and the other side's does not, so their"
+                " times are not of one kind; let both do so, or neither",
+            )
+            save(session, self.out)
+
+
+def _settled(done: Done, files: tuple[str, ...]) -> Settled:
+    """What the launch told."""
+    told = done.told
+    if told is None or not done.is_counted:
+        return Settled(by_hook=False, seconds=done.seconds, files=files)
+    first = told.first
+    warmup, is_settled = warm_up_of(first.step_ms)
+    return Settled(
+        by_hook=True,
+        seconds=done.seconds,
+        steps=first.steps,
+        warmup=warmup,
+        is_settled=is_settled,
+        step_ms=statistics.median(told.slowest.step_ms[-LAST_STEPS:]),
+        owner=first.owner.model_dump(by_alias=True),
+        first_loss=done.launch.first_loss,
+        final_loss=done.launch.final_loss,
+        versions=first.versions,
+        packages=first.packages,
+        world_size=first.world_size,
+        files=files,
+    )
+
+
+def _in_words(session: Session, orders: Orders) -> Iterator[str]:
+    """What is going to happen, and how long that takes."""
+    plan = session.plan
+    if all(one.by_hook for one in session.settled.values()):
+        yield f"{session.warmup} warm-up steps{_why(session)}, then {plan.steps} timed ones"
+    for side, one in session.settled.items():
+        if one.files and (side == "base" or not orders.are_alike):
+            yield (
+                f"a launch of the {side} leaves {files_in_words(one.files)} in its folder; if a"
+                " later one takes it up, write to {out}, which is fresh for each launch"
+            )
+    seconds = [one.seconds_for(session.warmup + plan.steps) for one in session.settled.values()]
+    left = session.goal - len(session.pairs)
+    each, total = statistics.fmean(seconds), sum(seconds) * left
+    yield (
+        f"up to {len(seconds) * left} launches of about {duration_in_words(each)}:"
+        f" {duration_in_words(total)}"
+    )
+
+
+def _why(session: Session) -> str:
+    if session.plan.warmup_steps is not None:
+        return " (as given)"
+    slow = [side for side, one in session.settled.items() if not one.is_settled]
+    if not slow:
+        return ""
+    return (
+        f" (the steps of {' and '.join(slow)} did not settle in {session.plan.settle_steps}: all of"
+        " them are warm-up; --settle-steps tries more)"
+    )

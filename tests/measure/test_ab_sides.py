@@ -1,0 +1,125 @@
+"""`ci-score ab` with a base that is a branch: what is made for it, and that nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ci_score.cli import execute
+from ci_score.launches.lines import read_launches
+from tests.builders import PROJECT, write
+from tests.builders.repository import Repository
+
+Out = pytest.CaptureFixture[str]
+
+# Steps that are told and not taken; the data lies where git does not track it.
+TRAIN = """
+import os
+import model
+
+for _ in range(5):
+    print('{"step_ms": %r}' % (model.MS + float(open("data/more_ms").read())), flush=True)
+print(os.getcwd(), flush=True)
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """On `main` a step takes 10 ms, in the checkout 14 ms; with data, as the current folder."""
+    made = Repository(tmp_path / "repository")
+    monkeypatch.chdir(made.folder)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    made.git("checkout", "--quiet", "main")
+    made.commit("train.py", TRAIN)
+    made.commit("src/model.py", "MS = 9.5")
+    made.git("checkout", "--quiet", "-B", "change")
+    made.commit("src/model.py", "MS = 13.5")
+    write(made.folder / "data" / "more_ms", "0.5")
+    return made
+
+
+def arguments(*more: str) -> list[str]:
+    options = ["--base", "main", "--head", ".", "--link", "data", "--looks", "8", *more]
+    return ["ab", "--no-profile", *options, "--", sys.executable, "train.py"]
+
+
+def nothing_is_left(repository: Repository) -> bool:
+    """Neither a checkout of base nor what git knows of it."""
+    places = (repository.cache / "ci-score" / "worktrees").glob("*/")
+    return not list(places) and repository.worktrees() == []
+
+
+def test_base__of_a_branch_is_measured_with_its_own_code_and_heads_data(
+    repository: Repository, capsys: Out
+) -> None:
+    """From the repository as it is: nothing but the session's folder is left of it."""
+    assert execute(arguments("--setup", "echo made >> ../made")) == 0
+    said = capsys.readouterr().err
+    assert "base is main (" in said
+    assert "head's step takes +40.0 %" in said
+    for launch in read_launches(Path("perf/measurements.jsonl").read_bytes(), "lines"):
+        assert launch.mean_ms == {"base": 10.0, "head": 14.0}[launch.side]
+    assert (repository.folder.parent / "made").read_text("utf-8") == "made\n"
+    assert nothing_is_left(repository)
+    states = json.loads(Path("perf/environment.json").read_bytes())
+    assert states["base_git"]["commit"] == repository.git("rev-parse", "main")
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        (("--setup", "echo broken; exit 7"), 3, "base: --setup exited with 7, in "),
+        (("--base", "man"), 2, "did you mean main?"),
+        (("--link", "dta"), 2, "head's folder has no dta"),
+        (("--launcher", "srn -N1"), 2, "base: there is no program srn"),
+        (("--launcher", "podman exec box"), 2, 'give "podman run IMAGE"'),
+    ],
+)
+def test_base__of_a_session_that_cannot_begin_is_removed(
+    repository: Repository, capsys: Out, more: tuple[str, ...], code: int, words: str
+) -> None:
+    """The mistake is one sentence, and no launch has begun."""
+    assert execute(arguments(*more)) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said
+    assert not Path("perf/measurements.jsonl").exists()
+    assert nothing_is_left(repository)
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_base__of_a_session_that_was_interrupted_comes_again(
+    repository: Repository, capsys: Out, number: signal.Signals
+) -> None:
+    """The same command goes on in the same place, also after a kill that nobody could catch."""
+    lines = Path("perf/measurements.jsonl")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ci_score", *arguments()], env=os.environ, stderr=subprocess.DEVNULL
+    )
+    until(lambda: lines.exists() and len(lines.read_bytes().splitlines()) >= 4)
+    process.send_signal(number)
+    process.wait(20)
+    assert nothing_is_left(repository) == (number != signal.SIGKILL)
+    before = lines.read_bytes()
+    assert execute(arguments()) == 0
+    assert lines.read_bytes().startswith(before.rsplit(b"\n", 2)[0])
+    assert nothing_is_left(repository)
