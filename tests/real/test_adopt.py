@@ -107,8 +107,7 @@ def test_page__gives_a_verdict_with_a_reason(tmp_path: Path, environment: dict[s
     headline = verdict.splitlines()[0]
     assert headline.startswith("Fail: ")
     assert "scaled_dot_product_attention" in headline
-    first = next(text for block, text in printed.items() if "perf-once" in block)
-    assert "first run" in first
+    assert "launch 2: " in next(text for block, text in printed.items() if "perf-once" in block)
     assert (folder / ".github" / "workflows" / "performance.yml").exists()
     checkouts = subprocess.check_output(["git", "worktree", "list"], cwd=folder, text=True)
     assert len(checkouts.splitlines()) == 1
