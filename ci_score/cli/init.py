@@ -71,7 +71,10 @@ def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, .
     code = 0
     if training and not no_measure:
         code = _measured(machine, training)
-    say("do not commit what is measured: put perf*/ and ci-score/ into .gitignore.")
+    left = [f"{name}/" for name in ("perf", MEASURED, "ci-score")]
+    ignored = (_git("check-ignore", *(f"{name}x" for name in left)) or "").split()
+    if len(ignored) < len(left):
+        say(f"do not commit what is measured: put {listed(left)} into .gitignore")
     say(
         f"then commit {WORKFLOW} and {POLICY}. The first pull request gets the check `performance`:"
         " whether the change makes a step slower, by how much, and which op is the reason. It needs"

@@ -83,6 +83,15 @@ def test_init__its_policy_is_valid() -> None:
     assert policy.measure.design == "interleaved"
 
 
+def test_init__says_what_not_to_commit(repository: Path, capsys: Out) -> None:
+    """The folders of measurements are named, unless git ignores them."""
+    assert execute(["init", "--no-measure"]) == 0
+    assert "put perf/, perf-once/ and ci-score/ into .gitignore" in capsys.readouterr().err
+    write(repository / ".gitignore", "perf*/\nci-score/\n")
+    assert execute(["init", "--no-measure"]) == 0
+    assert ".gitignore" not in capsys.readouterr().err
+
+
 def test_init__keeps_what_is_there(repository: Path, capsys: Out) -> None:
     """A file that exists stays, and this is said; the other one is written; --force replaces."""
     write(repository / WORKFLOW, "name: ours\n")

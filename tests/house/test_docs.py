@@ -136,10 +136,10 @@ def calls(page: Path) -> list[list[str]]:
     blocks = re.findall(r"```(?:sh|yaml)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     found = []
     for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
-        called = re.search(r"(?:^|[\s/])ci-score\"? ([a-z]+ .*|[a-z]+$)", line)
-        if called and not line.lstrip().startswith("#"):
-            words = called[1].partition(" #")[0].partition(" -- ")[0]
-            found.append(re.sub(r'"[^"]*"', "TEXT", words).split())
+        typed = re.sub(r"(?:^|\s)#.*", "", line)
+        if called := re.search(r"(?:^|[\s/])ci-score\"? ([a-z]+(?: .*)?)$", typed):
+            words = re.sub(r'"[^"]*"', "TEXT", called[1].partition(" -- ")[0])
+            found.append(words.split())
     return found
 
 

@@ -191,7 +191,7 @@ def test_example__measures_the_base_that_is_really_tested(path: Path) -> None:
     """The checkout has the commit that --base names, and attempts do not share a name."""
     checkout, *others, upload = read(path)["jobs"]["measure"]["steps"]
     assert checkout["with"]["fetch-depth"] in (0, 2)
-    (timed,) = [step["run"] for step in others if "/ci-score\" ab " in step.get("run", "")]
+    (timed,) = [step["run"] for step in others if '/ci-score" ab ' in step.get("run", "")]
     assert "HEAD^1" in timed
     assert " --head . " in timed
     assert " --setup " in timed
