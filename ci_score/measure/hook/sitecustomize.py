@@ -320,8 +320,10 @@ class Hook:
         if self.named is not None:
             is_owner = (known.name, known.order) == (self.named["class"], self.named["order"])
         else:
-            is_owner = known.steps == 1 and (
-                self.owner is None or known.parameters > self.owner.parameters
+            is_owner = self.owner is None or (
+                known.steps == 1
+                and known.parameters > self.owner.parameters
+                and self.profiler is None
             )
         if is_owner:
             same = self.owner is not None and self.owner.backward == self.backwards
