@@ -22,7 +22,7 @@ help:
 	@echo "make test    set up and run the tests, on all cores"
 	@echo "make quick   the tests of the pure rooms alone: after every save"
 	@echo "make lint    ruff, strict types"
-	@echo "make bench   print the speed ratios that the README quotes"
+	@echo "make bench   print the speed ratios that docs/comparison.md quotes"
 	@echo "make bench-readers  the same for traces of 400 MB and databases of 200 MB; takes minutes"
 	@echo "make bench-causes  which planted causes of a slowdown are named, and what is said falsely"
 	@echo "make bench-names  how well short names tell kernels apart, on real traces in ../shared"

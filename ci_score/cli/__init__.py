@@ -29,6 +29,7 @@ COMMANDS = (
     "badge",
     "demo",
     "open",
+    "init",
     "ab",
     "measure",
     "env",

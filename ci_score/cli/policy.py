@@ -66,9 +66,13 @@ def init(file: Path, force: bool) -> None:
     """
     if file.exists() and not force:
         raise WrongUseError(f"{file} exists already; --force replaces it")
-    text = (files("ci_score.judge.policy") / "starter.toml").read_text(encoding="utf-8")
-    write_atomically(file, text)
+    write_atomically(file, starter())
     say(f"written: {file}. `ci-score policy show` prints the rules.")
+
+
+def starter() -> str:
+    """The policy that a team begins with."""
+    return (files("ci_score.judge.policy") / "starter.toml").read_text(encoding="utf-8")
 
 
 @command.command("check")

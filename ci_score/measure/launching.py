@@ -143,7 +143,10 @@ def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
         finally:
             code = process.poll()
             # Whatever it left running would share the machine with the next launch.
-            outlived_by = end_all(process, order.mark, before, is_over=watched.is_over)
+            is_container = bool(order.start.ending)
+            outlived_by = end_all(
+                process, order.mark, before, is_over=watched.is_over, tidies_up=is_container
+            )
             _end_container(order, is_running=code is None)
     return Ran(time.perf_counter() - begin, code, problem, outlived_by)
 

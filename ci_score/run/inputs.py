@@ -1,7 +1,7 @@
 """Every input and output of the Action, once.
 
-Tests compare action.yml, the options of `ci-score run` and the README's tables with these rows, so
-that all of them say the same.
+Tests compare action.yml, the options of `ci-score run` and the tables of docs/action.md with these
+rows, so that all of them say the same.
 """
 
 from __future__ import annotations

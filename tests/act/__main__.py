@@ -1,4 +1,4 @@
-"""A branch, a pull request and a fork's through the examples: `python -m tests.act ACT IMAGE`.
+"""A branch, a pull request and a fork's through the examples: `tests.act ACT IMAGE WHEELS`.
 
 act is the runner; the jobs share their artifacts through a folder, by the stand-ins beside this
 file, and the loopback GitHub learns of them when a run is over.
@@ -34,6 +34,7 @@ class Runner:
 
     act: str
     image: str
+    wheels: Path
     folder: Path
 
     def prepare(self) -> None:
@@ -43,6 +44,7 @@ class Runner:
         for name in (GATE, FORK_COMMENT):
             shutil.copy(EXAMPLES / name, workflows)
         shutil.copy(HERE / "train.py", self.folder / "repository")
+        (self.folder / "repository" / "requirements.txt").touch()
         action = (PROJECT / "action.yml").read_text(encoding="utf-8")
         released = action.replace("image: Dockerfile", f"image: docker://localhost/{self.image}")
         (self.folder / "ci-score").mkdir()
@@ -62,8 +64,10 @@ class Runner:
             *("--workflows", f".github/workflows/{workflow}"),
             *("--action-cache-path", str(self.folder / "cache"), "--no-cache-server"),
             *("--pull=false", "--container-daemon-socket", "-", "--rm"),
-            *("--container-options", f"--volume {artifacts}:/artifacts"),
+            "--container-options",
+            f"--volume {artifacts}:/artifacts --volume {self.wheels}:/wheels:ro",
             *("--secret", f"GITHUB_TOKEN={token}", "--env", f"STEP_MS={step_ms}"),
+            *("--env", "PIP_NO_INDEX=1", "--env", "PIP_FIND_LINKS=/wheels"),
         ]
         for label in ("self-hosted", "gpu", "ubuntu-latest"):
             command += ["--platform", f"{label}={JOB_IMAGE}"]
@@ -177,11 +181,11 @@ def say(text: str) -> None:
 
 def main() -> None:
     """Tells the story and fails where it went otherwise."""
-    act, image = sys.argv[1:]
+    act, image, wheels = sys.argv[1:]
     # Root in the containers leaves files that we may not be able to remove.
     kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     with kept as folder, LoopbackGitHub(State()) as github:
-        runner = Runner(act, image, Path(folder))
+        runner = Runner(act, image, Path(wheels), Path(folder))
         runner.prepare()
         story = Story(github, runner)
         story.tell()

@@ -7,29 +7,53 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
-from ci_score.cli import COMMANDS, execute
+from ci_score.cli import COMMANDS, cli, execute
 from ci_score.model.metrics import METRICS
 from ci_score.report.words import FOOTNOTES
 from ci_score.traces.formats import FORMATS, Format
 from tests.builders import PROJECT
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
+FORMAT_PAGE = (PROJECT / "docs" / "formats.md").read_text(encoding="utf-8")
 CONTRIBUTING = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 LOCKS = sorted(PROJECT.glob("requirements*.lock"))
 
 
+def test_readme__is_short_and_begins_with_what_to_type() -> None:
+    """The first screen has the picture, a command on the user's own script, and one `uses:`."""
+    assert len(README.splitlines()) <= 220
+    first = README.split("\n## ")[0]
+    assert first.count("<picture>") == 1
+    assert "ci-score ab --base origin/main --head . -- python train.py" in first
+    assert first.count("uses:") == 1
+
+
+def test_readme__leads_to_every_page() -> None:
+    """Each page in docs is linked from the README."""
+    for page in (PROJECT / "docs").glob("*.md"):
+        assert f"(docs/{page.name})" in README, page.name
+
+
+def test_readme__keeps_its_two_commands() -> None:
+    """Whoever clones the project types `make demo` and `make test`."""
+    assert "\nmake demo    # " in README
+    assert "\nmake test    # " in README
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_readme__names_every_command(name: str) -> None:
-    """The README names every command."""
-    assert f"`ci-score {name}" in README
+def test_commands__has_every_command(name: str) -> None:
+    """The page of commands has every command."""
+    page = (PROJECT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert f"| `ci-score {name}" in page
 
 
 @pytest.mark.parametrize("row", FORMATS, ids=lambda row: row.name)
-def test_readme__lists_every_format(row: Format) -> None:
-    """The README has each format, in the words of the table of readers."""
-    assert f"| `{row.name}` | {row.description} | {row.tested_on} |" in README
+def test_formats__has_every_format(row: Format) -> None:
+    """The page of formats has each format, in the words of the table of readers."""
+    assert f"| `{row.name}` | {row.description} | {row.tested_on} |" in FORMAT_PAGE
 
 
 def test_readme__shows_what_the_demo_prints(
@@ -42,11 +66,11 @@ def test_readme__shows_what_the_demo_prints(
     assert capsys.readouterr().out.startswith(shown[1])
 
 
-def test_readme__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formats__its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python example runs with the example profile."""
     monkeypatch.chdir(tmp_path)
-    profile = re.search(r"```json\n(.*?)```", README, re.DOTALL)
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    profile = re.search(r"```json\n(.*?)```", FORMAT_PAGE, re.DOTALL)
+    code = re.search(r"```python\n(.*?)```", FORMAT_PAGE, re.DOTALL)
     assert profile is not None
     assert code is not None
     (tmp_path / "profile.json").write_text(profile[1], encoding="utf-8")
@@ -105,6 +129,37 @@ def test_pages__their_links_lead_somewhere(page: Path) -> None:
     """A link to another file of the project leads to an existing file."""
     for link in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link
+
+
+def calls(page: Path) -> list[list[str]]:
+    """The words of each call of ours that a page shows in a block of commands, up to `--`."""
+    blocks = re.findall(r"```(?:sh|yaml)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    found = []
+    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+        typed = re.sub(r"(?:^|\s)#.*", "", line)
+        if called := re.search(r"(?:^|[\s/])ci-score\"? ([a-z]+(?: .*)?)$", typed):
+            words = re.sub(r'"[^"]*"', "TEXT", called[1].partition(" -- ")[0])
+            found.append(words.split())
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__their_calls_parse(page: Path) -> None:
+    """A command that a page shows exists, and so does each of its options."""
+    context = click.Context(cli)
+    for name, *words in calls(page):
+        command = cli.get_command(context, name)
+        assert command is not None, name
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known, words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages__their_python_is_python(page: Path) -> None:
+    """Each block of Python can be compiled."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for block in blocks:
+        compile(block, page.name, "exec")
 
 
 GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")

@@ -21,13 +21,13 @@ from tests.builders import PROJECT
 
 ACTION = PROJECT / "action.yml"
 DOCKERFILE = (PROJECT / "Dockerfile").read_text(encoding="utf-8")
-README = (PROJECT / "README.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "action.md").read_text(encoding="utf-8")
 FIXTURES = PROJECT / "tests" / "fixtures" / "action"
 EXAMPLES = sorted((PROJECT / "examples").glob("*.yml"))
 WORKFLOWS = [*EXAMPLES, *sorted((PROJECT / ".github" / "workflows").glob("*.yml"))]
 ON_DEMAND = PROJECT / "examples" / "ab-on-demand.yml"
 GATES = [path for path in EXAMPLES if "fork" not in path.name and path != ON_DEMAND]
-MEASURED_AS_PAIRS = [path for path in EXAMPLES if path.name.startswith("ab")]
+MEASURED_AS_PAIRS = [path for path in EXAMPLES if path.name.startswith(("ab", "matrix"))]
 OURS = "ci-score/ci-score@"
 
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -48,10 +48,10 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def cells(section: str, name: str) -> list[str]:
-    """The rest of the row of that name in the table of a section of the README."""
-    found = re.search(rf"^#+ {section}\n(.*?)(?=^#|\Z)", README, re.DOTALL | re.MULTILINE)
+    """The rest of the row of that name in the table of a section of docs/action.md."""
+    found = re.search(rf"^#+ {section}\n(.*?)(?=^#|\Z)", PAGE, re.DOTALL | re.MULTILINE)
     row = found and re.search(rf"^\| `{name}` \|(.*)\|$", found[1], re.MULTILINE)
-    assert row, f"the README has no row for {name} in {section}"
+    assert row, f"docs/action.md has no row for {name} in {section}"
     return [cell.strip() for cell in row[1].split("|")]
 
 
@@ -77,7 +77,7 @@ def test_action__describes_without_expressions() -> None:
 
 
 @pytest.mark.parametrize("row", INPUTS.values(), ids=lambda row: row.name)
-def test_readme__has_every_input(row: Any) -> None:
+def test_page__has_every_input(row: Any) -> None:
     """An input's row tells the default and the text of the code."""
     default, text = cells("Inputs", row.name)
     assert default.strip("`") == row.default
@@ -85,15 +85,15 @@ def test_readme__has_every_input(row: Any) -> None:
 
 
 @pytest.mark.parametrize("row", OUTPUTS, ids=lambda row: row.name)
-def test_readme__has_every_output(row: Any) -> None:
+def test_page__has_every_output(row: Any) -> None:
     """An output's row tells the text of the code."""
     assert cells("Outputs", row.name) == [row.help]
 
 
-@pytest.mark.parametrize("name", ["ci-score.yml", "ci-score-fork-comment.yml"])
-def test_readme__shows_the_example_as_it_is(name: str) -> None:
-    """What people paste from the README is what is audited, validated and run."""
-    assert f"```yaml\n{(PROJECT / 'examples' / name).read_text(encoding='utf-8')}```" in README
+@pytest.mark.parametrize("name", ["ab.yml", "ci-score-fork-comment.yml"])
+def test_page__shows_the_example_as_it_is(name: str) -> None:
+    """What people paste from the page is what is audited, validated and run."""
+    assert f"```yaml\n{(PROJECT / 'examples' / name).read_text(encoding='utf-8')}```" in PAGE
 
 
 def test_dockerfile__runs_as_docker_actions_must() -> None:
@@ -187,32 +187,31 @@ def test_example__on_demand_is_no_gate() -> None:
 
 
 @pytest.mark.parametrize("path", MEASURED_AS_PAIRS, ids=lambda path: path.name)
-def test_example__builds_both_sides_before_it_times_them(path: Path) -> None:
-    """Work trees of head and of the base that is really tested; attempts do not share a name."""
-    measure = read(path)["jobs"]["measure"]["steps"]
-    scripts = [step.get("run", "") for step in measure]
-    (timed,) = [
-        place for place, text in enumerate(scripts) if " ab --base base --head head" in text
-    ]
-    for side in ("base", "head"):
-        built = [place for place, text in enumerate(scripts) if f"worktree add {side}" in text]
-        assert built
-        assert max(built) < timed
-    assert measure[-1]["with"]["name"] == "perf-${{ github.run_attempt }}"
+def test_example__measures_the_base_that_is_really_tested(path: Path) -> None:
+    """The checkout has the commit that --base names, and attempts do not share a name."""
+    checkout, *others, upload = read(path)["jobs"]["measure"]["steps"]
+    assert checkout["with"]["fetch-depth"] in (0, 2)
+    (timed,) = [step["run"] for step in others if '/ci-score" ab ' in step.get("run", "")]
+    assert "HEAD^1" in timed
+    assert " --head . " in timed
+    assert " --setup " in timed
+    assert re.search(r" -- python train\.py", timed)
+    assert upload["with"]["name"].endswith("-${{ github.run_attempt }}")
+    assert upload["with"]["name"].startswith("perf-")
 
 
-@pytest.mark.parametrize("path", MEASURED_AS_PAIRS, ids=lambda path: path.name)
+@each_gate
 def test_example__calls_commands_as_they_are(path: Path) -> None:
     """Every option of ours that a script names exists."""
     context = click.Context(cli)
     called = 0
     for step in read(path)["jobs"]["measure"]["steps"]:
         script = step.get("run", "").replace("\\\n", " ")
-        for name, words in re.findall(r"bin/ci-score (\w+)([^\n|]*)", script):
+        for name, words in re.findall(r"bin/ci-score\" (\w+)([^\n|]*)", script):
             command = cli.get_command(context, name)
             assert command is not None, name
             known = {option for parameter in command.params for option in parameter.opts}
-            plain = re.sub(r'"[^"]*"', "TEXT", words)
+            plain = re.sub(r'"[^"]*"', "TEXT", words).partition(" -- ")[0]
             assert set(re.findall(r"--[\w-]+", plain)) <= known
             called += 1
     assert called

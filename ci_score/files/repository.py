@@ -1,0 +1,190 @@
+"""What a repository trains with, from its text alone: nothing of a stranger's code is executed.
+
+Only regular files are read, each up to a limit, and no more of them than there may be: a checkout
+can hold anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+MOST_ENTRIES, MOST_SCRIPTS, DEEPEST = 5000, 500, 4
+LARGEST_FILE = 256 * 1024
+# Folders with nobody's training script in them.
+_SKIPPED = frozenset({"node_modules", "site-packages", "build", "dist", "test", "tests", "docs"})
+_LISTS = ("requirements.txt", "pyproject.toml", "setup.cfg", "setup.py", "environment.yml")
+# A path that a shell, YAML and GitHub's expressions all take as plain text.
+_PLAIN = re.compile(r"[\w.@+/-]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """A library that trains: how it is imported, and how a list of requirements names it."""
+
+    name: str
+    module: str
+    package: str
+
+
+FRAMEWORKS = (
+    Framework("PyTorch", "torch", "torch"),
+    Framework("Hugging Face transformers", "transformers", "transformers"),
+    Framework("Lightning", "(?:pytorch_)?lightning", "(?:pytorch[-_])?lightning"),
+    Framework("Accelerate", "accelerate", "accelerate"),
+    Framework("JAX", "(?:jax|flax)", "(?:jax|flax)"),
+)
+_TRAINS = re.compile(
+    r"\.backward\(|\bTrainer\(|\.fit\(|\.train\(\)|optimizer\.step\(|\bvalue_and_grad\(|\bjax\.grad\("
+)
+_IS_PROGRAM = re.compile(r"^if __name__ == ['\"]__main__['\"]", re.MULTILINE)
+_RELATIVE_IMPORT = re.compile(r"^from \.", re.MULTILINE)
+_RANKS = re.compile(r"\binit_process_group\(|\binit_device_mesh\(")
+_NAMED_SO = re.compile(r"(?:^|[_-])(?:pre)?train(?:$|[_-])|^finetune|^sft", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A file that seems to train: where it lies, and what it does."""
+
+    path: str
+    points: int
+    frameworks: tuple[str, ...]
+    has_ranks: bool
+    module: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What was found; `scripts` are the likeliest first, `is_whole` says that all was looked at."""
+
+    frameworks: tuple[str, ...]
+    scripts: tuple[Script, ...]
+    install: str | None
+    is_whole: bool
+
+    @property
+    def command(self) -> tuple[str, ...] | None:
+        """How the likeliest script is started."""
+        if not self.scripts:
+            return None
+        script = self.scripts[0]
+        target = ("-m", script.module) if script.module else (script.path,)
+        if script.has_ranks:
+            return ("torchrun", "--standalone", "--nproc-per-node", "2", *target)
+        return ("python", *target)
+
+
+def look_at(folder: Path) -> Repository:
+    """Reads a repository: its lists of requirements, and its Python files."""
+    files, is_whole = _python_files(folder)
+    scripts = sorted(
+        filter(None, (_script(folder, path) for path in files)),
+        key=lambda script: (-script.points, script.path.count("/"), script.path),
+    )
+    needed = "\n".join(_text(folder / name) for name in _LISTS)
+    imported = {name for script in scripts for name in script.frameworks}
+    frameworks = tuple(
+        row.name
+        for row in FRAMEWORKS
+        if row.name in imported or re.search(rf"(?<![\w.-]){row.package}(?![\w-])", needed)
+    )
+    return Repository(frameworks, tuple(scripts), _install(folder), is_whole)
+
+
+def _install(folder: Path) -> str | None:
+    """The command that makes an environment of a side's own; None where nothing says how."""
+    fresh = "python3 -m venv .venv && .venv/bin/python -m pip install"
+    if (folder / "uv.lock").is_file():
+        return "uv sync --frozen"
+    if (folder / "requirements.txt").is_file():
+        return f"{fresh} -r requirements.txt"
+    table = re.compile(r"^\[(?:project|build-system)\]", re.MULTILINE)
+    if table.search(_text(folder / "pyproject.toml")) or (folder / "setup.py").is_file():
+        return f"{fresh} -e ."
+    return None
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _python_files(folder: Path) -> tuple[list[Path], bool]:
+    """The Python files, the nearest first, and whether these are all."""
+    found: list[Path] = []
+    waiting, seen = deque([(folder, 0)]), 0
+    while waiting:
+        here, depth = waiting.popleft()
+        for entry in _entries(here, MOST_ENTRIES - seen):
+            seen += 1
+            if entry.is_file(follow_symlinks=False) and entry.name.endswith(".py"):
+                found.append(Path(entry.path))
+            elif entry.is_dir(follow_symlinks=False) and _is_theirs(entry) and depth < DEEPEST:
+                waiting.append((Path(entry.path), depth + 1))
+        if seen >= MOST_ENTRIES or len(found) >= MOST_SCRIPTS:
+            return found[:MOST_SCRIPTS], False
+    return found, True
+
+
+def _entries(folder: Path, most: int) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from sorted(islice(entries, most), key=lambda entry: entry.name)
+    except OSError:
+        return
+
+
+def _is_theirs(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder has code of the repository: no hidden one, and no environment."""
+    is_skipped = entry.name.startswith(".") or entry.name in _SKIPPED
+    return not is_skipped and not Path(entry.path, "pyvenv.cfg").exists()
+
+
+def _text(path: Path) -> str:
+    """The beginning of a regular file; empty where there is none."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            return ""
+        with path.open("rb") as stream:
+            return stream.read(LARGEST_FILE).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+# --- which one trains -----------------------------------------------------------------------------
+
+
+def _script(folder: Path, path: Path) -> Script | None:
+    """A file as a training script; None where it is none, or cannot be named in a workflow."""
+    name, text = path.relative_to(folder).as_posix(), _text(path)
+    frameworks = tuple(
+        row.name
+        for row in FRAMEWORKS
+        if re.search(rf"^[ \t]*(?:import|from)[ \t]+{row.module}\b", text, re.MULTILINE)
+    )
+    is_named_so = bool(_NAMED_SO.search(path.stem))
+    is_program = bool(_IS_PROGRAM.search(text))
+    trains = bool(_TRAINS.search(text))
+    is_test = path.name.startswith(("test_", "conftest"))
+    if not frameworks or is_test or not _PLAIN.fullmatch(name) or name.startswith("-"):
+        return None
+    if not (trains or is_named_so) or not (is_program or is_named_so):
+        return None
+    points = 4 * (path.stem == "train") + 2 * is_named_so + 3 * trains + 2 * is_program
+    # A framework of its own starts the ranks, or none does.
+    has_ranks = bool(_RANKS.search(text)) and not {"Lightning"} & set(frameworks)
+    return Script(name, points, frameworks, has_ranks, _module(folder, path, text))
+
+
+def _module(folder: Path, path: Path, text: str) -> str | None:
+    """The name after `-m` for a file of a package that imports its neighbours; else None."""
+    if not _RELATIVE_IMPORT.search(text):
+        return None
+    parts = path.relative_to(folder).with_suffix("").parts
+    if parts[0] == "src":  # a side's own src leads the path
+        parts = parts[1:]
+    return ".".join(parts) if len(parts) > 1 else None

@@ -1,0 +1,170 @@
+"""`ci-score init` writes a workflow and a policy that fit the repository, and measures once."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ci_score.cli import execute
+from ci_score.cli.init import MARK, POLICY, POLICY_LINES, WORKFLOW, Plan, policy_text, workflow_of
+from ci_score.judge.policy import read_policy
+from tests.builders import PROJECT, write
+
+LOOP = 'import torch\nif __name__ == "__main__":\n    loss.backward()\n'
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of somebody who trains with torch."""
+    monkeypatch.chdir(tmp_path)
+    git("init", "--quiet", "--initial-branch", "main")
+    write(tmp_path / "train.py", LOOP)
+    write(tmp_path / "requirements.txt", "torch\n")
+    return tmp_path
+
+
+def git(*words: str) -> None:
+    subprocess.run(["git", *words], check=True, capture_output=True)
+
+
+def measuring_step(text: str) -> str:
+    (job,) = [job for name, job in yaml.safe_load(text)["jobs"].items() if name == "measure"]
+    (found,) = [step["run"] for step in job["steps"] if " ab --base" in step.get("run", "")]
+    return str(found)
+
+
+def test_init__writes_a_workflow_and_a_policy(repository: Path, capsys: Out) -> None:
+    """Both files are written, and each line that needs a person is named."""
+    assert execute(["init", "--no-measure"]) == 0
+    said = capsys.readouterr().err
+    for file in (WORKFLOW, POLICY):
+        rows = [
+            str(row)
+            for row, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+            if MARK in line
+        ]
+        assert len(rows) > 2
+        assert f"written: {file}; lines {', '.join(rows[:-1])} and {rows[-1]} say {MARK}" in said
+    assert "frameworks: PyTorch\n" in said
+    assert "training command: python train.py\n" in said
+    assert "default branch: main\n" in said
+    assert "The first pull request gets the check `performance`" in said
+
+
+def test_init__its_workflow_is_the_example() -> None:
+    """What is written for a plain repository is examples/ab.yml, which CI checks."""
+    example = (PROJECT / "examples" / "ab.yml").read_text(encoding="utf-8")
+    assert workflow_of(Plan()) == example
+
+
+def test_init__its_workflow_has_the_branch_and_the_commands() -> None:
+    """The branch stands in the trigger and in the record's name, the commands where they run."""
+    training = ("torchrun", "--nproc-per-node", "2", "my train.py", "--to", "{out}")
+    text = workflow_of(Plan("release/on", training, "uv sync --frozen"))
+    workflow = yaml.safe_load(text)
+    assert workflow[True]["push"] == {"branches": ["release/on"]}
+    assert text.count("refs/heads/release/on'") == 1
+    assert "main" not in text
+    step = measuring_step(text)
+    assert '--setup "uv sync --frozen"' in step
+    assert step.endswith("-- torchrun --nproc-per-node 2 'my train.py' --to '{out}'")
+
+
+def test_init__its_policy_is_valid() -> None:
+    """The written policy has the training rules, and demands pairs."""
+    text = policy_text()
+    assert all(line in text for line in POLICY_LINES.values())
+    policy = read_policy(text.encode(), "p").policy
+    assert policy.rules == "training"
+    assert policy.measure.design == "interleaved"
+
+
+def test_init__says_what_not_to_commit(repository: Path, capsys: Out) -> None:
+    """The folders of measurements are named, unless git ignores them."""
+    assert execute(["init", "--no-measure"]) == 0
+    assert "put perf/, perf-once/ and ci-score/ into .gitignore" in capsys.readouterr().err
+    write(repository / ".gitignore", "perf*/\nci-score/\n")
+    assert execute(["init", "--no-measure"]) == 0
+    assert ".gitignore" not in capsys.readouterr().err
+
+
+def test_init__keeps_what_is_there(repository: Path, capsys: Out) -> None:
+    """A file that exists stays, and this is said; the other one is written; --force replaces."""
+    write(repository / WORKFLOW, "name: ours\n")
+    assert execute(["init", "--no-measure"]) == 0
+    assert f"kept: {WORKFLOW} exists already; --force replaces it" in capsys.readouterr().err
+    assert WORKFLOW.read_text(encoding="utf-8") == "name: ours\n"
+    assert POLICY.exists()
+    assert execute(["init", "--no-measure", "--force"]) == 0
+    assert "name: performance" in WORKFLOW.read_text(encoding="utf-8")
+
+
+def test_init__takes_the_command_that_it_is_given(repository: Path, capsys: Out) -> None:
+    """The words after -- are the training command."""
+    assert execute(["init", "--no-measure", "--", "python", "other.py", "--steps", "9"]) == 0
+    assert "training command: python other.py --steps 9\n" in capsys.readouterr().err
+    assert measuring_step(WORKFLOW.read_text("utf-8")).endswith("-- python other.py --steps 9")
+
+
+@pytest.mark.parametrize("word", ["${{ github.token }}", "a\nb"])
+def test_init__refuses_a_command_that_a_workflow_cannot_hold(
+    word: str, repository: Path, capsys: Out
+) -> None:
+    """An expression of GitHub's or a line break would be something else in a workflow."""
+    assert execute(["init", "--no-measure", "--", "python", word]) == 2
+    assert "cannot stand in a workflow" in capsys.readouterr().err
+    assert not WORKFLOW.exists()
+
+
+def test_init__says_that_it_found_no_script(repository: Path, capsys: Out) -> None:
+    """Without a training script the files are written, and nothing is measured."""
+    (repository / "train.py").unlink()
+    assert execute(["init"]) == 0
+    said = capsys.readouterr().err
+    assert "no script that trains was found" in said
+    assert "measuring:" not in said
+    assert WORKFLOW.exists()
+
+
+def test_init__wants_the_top_of_a_repository(
+    repository: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workflows are read from the top folder only."""
+    (repository / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(repository / "a" / "b")
+    assert execute(["init", "--no-measure"]) == 2
+    assert "go there: cd ../../" in capsys.readouterr().err
+
+
+def test_init__wants_a_repository(
+    tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder without git has no pull requests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert execute(["init", "--no-measure"]) == 2
+    assert "no git repository; run `git init` first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("remote", "local", "expected"),
+    [("trunk", "topic", "trunk"), (None, "master", "master"), (None, "topic", None),
+     ("a${{b", "topic", None)],
+)  # fmt: skip
+def test_init__asks_git_for_the_default_branch(
+    remote: str | None, local: str, expected: str | None, repository: Path, capsys: Out
+) -> None:
+    """The remote's default branch, else main or master; else a person has to say."""
+    git("symbolic-ref", "HEAD", f"refs/heads/{local}")
+    if remote:
+        git("symbolic-ref", "refs/remotes/origin/HEAD", f"refs/remotes/origin/{remote}")
+    assert execute(["init", "--no-measure"]) == 0
+    said = capsys.readouterr().err
+    assert f"default branch: {expected or f'not known; see {MARK}'}\n" in said
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert f"refs/heads/{expected or 'main'}'" in text
+    assert (f"{MARK}: your default branch" in text) is (expected is None)
