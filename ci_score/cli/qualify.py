@@ -23,6 +23,7 @@ from ci_score.cli.session import (
 from ci_score.cli.sides import side_of, side_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
 from ci_score.measure import Qualification, Qualifier, Request
+from ci_score.model.lists import plural
 
 
 @click.command("qualify", cls=WithCommand)
@@ -54,7 +55,8 @@ def command(folder: Path, as_json: bool, **request: Any) -> int:
             with ProgressLine() as line:
                 session = qualifier.run(planted, line, stopped)
             if session.void or not session.can_be_judged:
-                say_lines(f"{session.stopped} ({len(session.pairs)} pairs): nothing is qualified")
+                say_lines(session.stopped)
+                say(f"nothing is qualified ({plural(len(session.pairs), 'pair')} measured)")
                 return EXIT_UNJUDGED
     result, record = qualifier.result(datetime.now(UTC))
     text = json.dumps(record, indent=2) + "\n"

@@ -287,13 +287,11 @@ def notes_on(launches: Sequence[Launch]) -> list[Note]:
 
 def _profiled(launches: Sequence[Launch]) -> Iterator[str]:
     """The script's own profiler was on: it costs time, and perhaps not the same on both sides."""
-    sides = [
-        side for side in SIDES if any(one.profiler_ran for one in launches if one.side == side)
-    ]
+    sides = {one.side for one in launches if one.profiler_ran}
     if sides:
         yield (
-            f"A profiler of the script's own ran in timed launches of the {' and the '.join(sides)}:"
-            " what it costs is in the times."
+            "A profiler of the script's own ran in timed launches of the"
+            f" {' and the '.join(sorted(sides))}: what it costs is in the times."
         )
 
 

@@ -52,7 +52,7 @@ def write_side(folder: Path, ms: float, more: str = "") -> None:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with both sides, of which head is 10 % slower, and a harness."""
+    """A folder with both sides, of which head is 10 % slower, and a script."""
     for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -446,7 +446,7 @@ def test_command__that_is_missing_is_wrong_use(
 
 
 def test_timing__by_the_recorder(here: Path) -> None:
-    """The line of the harness itself, with its versions, loss and metrics."""
+    """The line of the script itself, with its versions, loss and metrics."""
     (here / "bench.py").write_text(
         "import side\nfrom ci_score.measure import Recorder\n"
         "with Recorder(tokens_per_step=64, warmup_steps=1) as recorder:\n"
@@ -462,7 +462,7 @@ def test_timing__by_the_recorder(here: Path) -> None:
     assert environment["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
-def test_timing__the_options_fill_what_the_harness_does_not_say(here: Path) -> None:
+def test_timing__the_options_fill_what_the_script_does_not_say(here: Path) -> None:
     """Warm-up and tokens of a script that knows neither."""
     for side in ("base", "head"):
         write_side(
@@ -724,7 +724,7 @@ def running(here: Path) -> int:
 def test_interrupted__what_was_measured_is_kept(
     here: Path, capsys: Out, number: signal.Signals
 ) -> None:
-    """By a person or a cancelled job: the harness is ended, and the same command goes on."""
+    """By a person or a cancelled job: the script is ended, and the same command goes on."""
     process = start(here, stderr=subprocess.PIPE)
     lines = here / "perf" / "measurements.jsonl"
     until(lambda: lines.exists() and len(lines.read_bytes().splitlines()) == 4)

@@ -26,7 +26,6 @@ from tests.builders.standin_torch import FOLDER as TORCH
 
 Out = pytest.CaptureFixture[str]
 
-# Each step takes the same time in every launch, so that few pairs are clear.
 SCRIPT = """
 import os
 import torch
@@ -99,8 +98,12 @@ def launched(out: str = "perf") -> list[str]:
 # --- a session ------------------------------------------------------------------------------------
 
 
-def test_session__counts_the_steps_of_an_unmodified_script(here: Path, capsys: Out) -> None:
+def test_session__counts_the_steps_of_an_unmodified_script(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Settled, timed and profiled: each launch has the warm-up and the steps asked for."""
+    # The stand-in's device takes as long as it is told, however busy this machine is.
+    monkeypatch.setenv("STANDIN_TORCH_DEVICE", "cuda")
     assert ab("--limit", "0.5") == 0
     said = capsys.readouterr().err
     assert "it is clear: slower than the limit" in said
@@ -328,6 +331,18 @@ def test_measure__of_a_script_with_a_recorder_of_its_own(here: Path) -> None:
     (one,) = measured("one")
     assert (len(one.step_ms), one.warmup_steps, one.loss_from) == (4, 1, None)
     assert not session("one")["settled"]["head"]["by_hook"]
+
+
+def test_qualify__truly_slows_an_unmodified_script(here: Path) -> None:
+    """The hook makes the steps of head longer, and one untimed launch serves all series."""
+    few = ["--steps", "3", "--settle-steps", "12"]
+    command = ["--", sys.executable, "train.py"]
+    assert execute(["qualify", "--dir", "base", *few, "--json", *command]) == 0
+    lines = (here / "qualification/planted-10/measurements.jsonl").read_bytes()
+    rows = read_launches(lines, "measurements", planted=True)
+    assert {(one.side, one.planted) for one in rows} == {("head", 0.1), ("base", 0.0)}
+    places = [path.parts[-3] for path in (here / "qualification").glob("*/logs/settle-*.log")]
+    assert places == ["planted-0"]
 
 
 # --- the profiled launch --------------------------------------------------------------------------
