@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 WIDTH, HEADS, LAYERS, VOCABULARY, TOKENS, BATCH = 64, 4, 3, 512, 192, 4
-STEPS = 60
+STEPS = 200
 PLANTS = ("nothing", "attention", "float64", "clone", "item", "loader", "python", "renamed")
 
 
