@@ -59,9 +59,14 @@ def launched(folder: Path, side: Path, mode: str, steps: int) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",
     }
     ended = subprocess.run(
-        [PYTHON, "train.py"], cwd=side, env=environment, capture_output=True, text=True, timeout=120,
+        [PYTHON, "train.py"],
+        cwd=side,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
         check=False,
-    )  # fmt: skip
+    )
     (record,) = folder.glob("rank-0-*.json") or (None,)
     assert record is not None, ended.stderr
     return dict(json.loads(record.read_text(encoding="utf-8")))
@@ -94,7 +99,7 @@ def session(plant: str, here: Path) -> None:
                     "step_ms": record["step_ms"],
                     "warmup_steps": record["warmup_steps"],
                     "versions": {"torch": record["versions"]["torch"]},
-                }  # fmt: skip
+                }
             )
     for name, side in sides.items():
         folder = here / "launches" / f"{name}-profiled"
