@@ -189,7 +189,10 @@ def stopped_by_signals() -> Iterator[Callable[[], bool]]:
 
 def place_in_words(out: Path) -> str:
     """The folder as `ci-score run` takes it in a shell, from the folder that this is run in."""
-    return shlex.quote(click.format_filename(out))
+    text = click.format_filename(out)
+    # `run` reads name=path, where no slash comes before.
+    is_plain = out.is_absolute() or not ("=" in text or text.startswith("-"))
+    return shlex.quote(text if is_plain else f"./{text}")
 
 
 # --- what is printed ----------------------------------------------------------------------------

@@ -55,6 +55,8 @@ class Launch(Value):
     final_loss: float | None = None
     # `hook`: the start-up hook of `ci-score ab` took the losses from the backward passes.
     loss_from: Literal["hook"] | None = None
+    # From the start-up hook: a profiler of the script's own ran while it was timed.
+    profiler_ran: bool = False
     # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
     planted: NotNegative | None = None
     # From `ci-score ab`: after how many pairs it looks. That can only make red harder to prove.
@@ -278,8 +280,21 @@ def notes_on(launches: Sequence[Launch]) -> list[Note]:
         *(Note(code="mean_above_median", words=words) for words in _stalls(launches)),
         *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
         *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
+        *(Note(code="profiler_ran", words=words) for words in _profiled(launches)),
         *(Note(code="warm_up_not_declared", words=words) for words in _warm_up(launches)),
     ]
+
+
+def _profiled(launches: Sequence[Launch]) -> Iterator[str]:
+    """The script's own profiler was on: it costs time, and perhaps not the same on both sides."""
+    sides = [
+        side for side in SIDES if any(one.profiler_ran for one in launches if one.side == side)
+    ]
+    if sides:
+        yield (
+            f"A profiler of the script's own ran in timed launches of the {' and the '.join(sides)}:"
+            " what it costs is in the times."
+        )
 
 
 def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:

@@ -10,9 +10,10 @@ from typing import Protocol
 from ci_score.launches import Launch
 from ci_score.measure.kept import MEASUREMENTS, save
 from ci_score.measure.launching import Done, line_of, tail_of
+from ci_score.measure.noticing import notes_on, resumes
 from ci_score.measure.orders import Order, Orders, Task
 from ci_score.measure.schedule import Look, Side, order_of
-from ci_score.measure.session import THROTTLED, Ending, Pair, Session, share_in_words
+from ci_score.measure.session import Ending, Pair, Session, share_in_words
 
 # A side that fails this often in a row is broken, and not unlucky.
 MOST_FAILURES_IN_A_ROW = 2
@@ -58,6 +59,7 @@ class Runner:
     audience: Audience
     _last_tail: str = ""
     _failures: dict[Side, int] = field(default_factory=dict)
+    _noted: set[tuple[Side, str]] = field(default_factory=set)
     _longest_pair: float = 0.0
 
     def run(self) -> Session:
@@ -118,8 +120,18 @@ class Runner:
             return
         session.pairs.append(pair)
         self._longest_pair = max(self._longest_pair, before - self.seconds_left())
-        session.notes += _notes(head, base)
+        self._note(head, base)
         self.audience.ends(session, _in_words(pair))
+        if words := resumes(session):
+            session.stop(Ending.BROKEN, words)
+
+    def _note(self, *pair: Done) -> None:
+        """What is worth knowing of launches that count; of each side once."""
+        for done in pair:
+            for what, words in notes_on(done, self.session):
+                if (done.order.side, what) not in self._noted:
+                    self._noted.add((done.order.side, what))
+                    self.session.notes.append(f"{done.order.name}: {words}")
 
     def _was_cut_off(self) -> bool:
         """Whether a failure is nobody's fault: somebody, or the end of the time, ended the launch.
@@ -249,20 +261,6 @@ def _of_equal_work(head: Done, base: Done) -> tuple[Done, Done]:
         silent_head = not head.launch.tokens_per_step
         return (head.void(words), base) if silent_head else (head, base.void(words))
     return head, base
-
-
-def _notes(head: Done, base: Done) -> list[str]:
-    """What is worth knowing of launches that count."""
-    found = []
-    for done in (head, base):
-        count = done.outlived_by
-        if count:
-            many = f"{count} process{'es' if count > 1 else ''}"
-            found.append(f"{done.order.name}: {many} outlived the launch, and had to be ended")
-        if THROTTLED in done.launch.disturbances:
-            how = done.launch.disturbances[THROTTLED]
-            found.append(f"{done.order.name}: throttled ({how}); it counts as it is")
-    return found
 
 
 def _in_words(pair: Pair) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ci_score.measure.ab import Audience
 from ci_score.measure.bench import Bench, Request
+from ci_score.measure.differences import Facts, differences
 from ci_score.measure.environment import git_state, write_environment
 from ci_score.measure.preparing import Sides
 from ci_score.measure.profiling import Profiler, Reader
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
-from ci_score.measure.schedule import SIDES
+from ci_score.measure.schedule import SIDES, Side
 from ci_score.measure.session import Ending, Session
+from ci_score.measure.sides import SideSpec, launcher_in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +74,22 @@ class Comparison:
             gate = qualification_for(machine, files, datetime.now(UTC))
             keys = {"head": "git", "base": "base_git"}
             states = {key: git[side] for side, key in keys.items() if git[side]}
-            write_environment(bench.out, {**machine, **states, **gate})
+            write_environment(bench.out, {**machine, **states, **gate, **self._both(session)})
         return session
+
+    def _both(self, session: Session) -> dict[str, Any]:
+        """How the sides were launched, on one node, and what differs between them but the code."""
+        node, sides = platform.node(), self._bench.sides
+        rows = differences(
+            _facts(session, "base", sides.base, node), _facts(session, "head", sides.head, node)
+        )
+        launcher, ranks = launcher_in_words(sides.head.launcher), session.settled["head"].world_size
+        return {
+            "node": node,
+            **({"launcher": launcher} if launcher else {}),
+            **({"world_size": ranks} if ranks > 1 else {}),
+            **({"differs": rows} if rows else {}),
+        }
 
     def profile(
         self,
@@ -92,3 +110,10 @@ class Comparison:
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
             audience.says("interrupted: what was measured is kept, the profiles are not whole")
+
+
+def _facts(session: Session, side: Side, spec: SideSpec, node: str) -> Facts:
+    """What the launches of a side have told of their environment."""
+    settled = session.settled[side]
+    told = [one.versions for pair in session.pairs for one in pair if one.side == side]
+    return Facts(spec, settled.versions or (told[-1] if told else {}), settled.packages, node)

@@ -24,6 +24,8 @@ def values_of(told: Recorded) -> dict[str, Any]:
         "versions": first.versions,
         **({"peak_memory_gb": memory / BYTES_A_GB} if memory else {}),
         **({**numbers, "loss_from": "hook"} if numbers else {}),
+        **({"profiler_ran": True} if told.profiler_found else {}),
+        **({"planted": first.planted} if first.planted else {}),
         **({"failed": failed} if failed else {}),
     }
 

@@ -101,7 +101,14 @@ def launch(order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
         return replace(_outcome(order, ran), outlived_by=ran.outlived_by, seconds=ran.seconds)
     finally:
         # Two dozen launches would leave two dozen checkpoints.
-        shutil.rmtree(order.out, ignore_errors=True)
+        clear_room(order)
+
+
+def clear_room(order: Order) -> None:
+    """Takes the launch's own folder away, and the one that such folders lie in."""
+    shutil.rmtree(order.out, ignore_errors=True)
+    with suppress(OSError):
+        order.out.parent.rmdir()
 
 
 def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
@@ -136,7 +143,10 @@ def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
         finally:
             code = process.poll()
             # Whatever it left running would share the machine with the next launch.
-            outlived_by = end_all(process, order.mark, before, is_over=watched.is_over)
+            is_container = bool(order.start.ending)
+            outlived_by = end_all(
+                process, order.mark, before, is_over=watched.is_over, tidies_up=is_container
+            )
             _end_container(order, is_running=code is None)
     return Ran(time.perf_counter() - begin, code, problem, outlived_by)
 

@@ -82,18 +82,26 @@ def carriers(mark: str) -> list[int]:
 
 
 def end_all(
-    process: subprocess.Popen[bytes], mark: str, before: frozenset[int], *, is_over: bool = False
+    process: subprocess.Popen[bytes],
+    mark: str,
+    before: frozenset[int],
+    *,
+    is_over: bool = False,
+    tidies_up: bool = False,
 ) -> int:
     """Ends a process, its group and all that it left; says how many had outlived their work.
 
     That is over when the process has ended, or where its caller says so. `before` are our
-    descendants of before it began, which are none of its.
+    descendants of before it began, which are none of its. An engine of containers `tidies_up` after
+    its end: what does that is neither counted nor cut off.
     """
 
     def left() -> set[int]:
         return ({*carriers(mark), *descendants()} - before) - {process.pid}
 
     runs = process.poll() is None
+    if tidies_up and not runs:
+        _wait_until(lambda: not left())
     outlived = left() if is_over or not runs else set()
     adopted = set(outlived)
     count = len(outlived) + (is_over and runs)

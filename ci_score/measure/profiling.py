@@ -12,7 +12,7 @@ from ci_score.errors import BadInputError
 from ci_score.files.disk import write_atomically
 from ci_score.measure.ab import Audience
 from ci_score.measure.kept import PROFILES, TRACES
-from ci_score.measure.launching import launch, run_once, tail_of
+from ci_score.measure.launching import clear_room, launch, run_once, tail_of
 from ci_score.measure.orders import PROFILED_STEPS, Orders, Task
 from ci_score.measure.schedule import Side
 from ci_score.measure.session import Session
@@ -53,7 +53,7 @@ class Profiler:
         """A script that tells its own steps may leave a profile, too."""
         order = self.orders.untimed(side, "profiled", None, {DIR_VARIABLE: str(folder)})
         ran = run_once(order, self.session.plan.timeout, self.stopped)
-        shutil.rmtree(order.out, ignore_errors=True)
+        clear_room(order)
         if ran.trouble:
             return ran.trouble + tail_of(order.log)
         if not any(folder.iterdir()):

@@ -117,7 +117,8 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     if all(one.by_hook for one in session.settled.values()):
         yield f"{session.warmup} warm-up steps{_why(session)}, then {plan.steps} timed ones"
     for side, one in session.settled.items():
-        if one.files and (side == "base" or not orders.are_alike):
+        is_told = side == "head" and "base" in session.settled and orders.are_alike
+        if one.files and not is_told:
             yield (
                 f"a launch of the {side} leaves {files_in_words(one.files)} in its folder; if a"
                 " later one takes it up, write to {out}, which is fresh for each launch"

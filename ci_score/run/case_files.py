@@ -95,18 +95,26 @@ def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:
 
 
 def find_files(
-    sources: Iterable[CaseSource], workspace: Path, is_input: Callable[[str], bool] | None = None
+    sources: Iterable[CaseSource],
+    workspace: Path,
+    is_input: Callable[[str], bool] | None = None,
+    *,
+    may_leave: bool = False,
 ) -> CaseFiles:
     """The files of each case. A case that a line names is there even if it has no files.
 
     From folders and globs it takes only the files whose names `is_input` accepts; by default those
-    that can be a profile.
+    that can be a profile. A path that `may_leave` the workspace is one that a person has typed.
     """
     files_of: CaseFiles = {}
     for source in sources:
         if source.name is not None:
             files_of.setdefault(source.name, [])
-        for path in _matches(source.pattern, workspace, is_input or _is_profile):
+        outside = _outside_of(source.pattern, workspace) if may_leave else None
+        paths = (
+            [outside] if outside else _matches(source.pattern, workspace, is_input or _is_profile)
+        )
+        for path in paths:
             named = path.is_file() and _GLOB.search(source.pattern) is None
             for case, file in _files_of(path, source.name, workspace, is_input or _is_profile):
                 files_of.setdefault(case, []).append(replace(file, named=named))
@@ -117,8 +125,11 @@ def find_files(
     return files_of
 
 
-def find_measurements(sources: Iterable[CaseSource], workspace: Path) -> CaseFiles:
+def find_measurements(
+    sources: Iterable[CaseSource], workspace: Path, *, may_leave: bool = False
+) -> CaseFiles:
     """The files of measurements, each with the profiles of its session."""
+    found = find_files(sources, workspace, is_measurement, may_leave=may_leave)
     return {
         case: [
             replace(file, profiles=_session_profiles(file.path.parent, workspace))
@@ -126,7 +137,7 @@ def find_measurements(sources: Iterable[CaseSource], workspace: Path) -> CaseFil
             else file
             for file in files
         ]
-        for case, files in find_files(sources, workspace, is_measurement).items()
+        for case, files in found.items()
     }
 
 
@@ -185,6 +196,12 @@ def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> 
         return sorted(path for path in workspace.glob(pattern) if is_input(path.name))
     except (ValueError, NotImplementedError) as error:
         raise WrongUseError(f"{pattern}: this is not a pattern ({error})") from None
+
+
+def _outside_of(pattern: str, workspace: Path) -> Path | None:
+    """The file or folder outside of the workspace that a pattern names; None where it is none."""
+    path = (workspace / pattern).resolve()
+    return path if path.exists() and not path.is_relative_to(workspace.resolve()) else None
 
 
 def _inside(path: Path, workspace: Path) -> Path:
@@ -248,11 +265,13 @@ def _environment_beside(path: Path, workspace: Path, top: Path) -> CaseFile | No
 
 
 def _file_in(workspace: Path, path: Path) -> CaseFile:
+    is_inside = path.is_relative_to(workspace)
+    shown = path.relative_to(workspace) if is_inside else path
     # A file's name may be any bytes, and a record is UTF-8.
-    name = str(path.relative_to(workspace)).encode(errors="backslashreplace").decode()
+    name = str(shown).encode(errors="backslashreplace").decode()
 
     problem = ""
-    if not path.resolve().is_relative_to(workspace.resolve()):
+    if is_inside and not path.resolve().is_relative_to(workspace.resolve()):
         # A link in a stranger's artifact could point at a secret of the machine.
         problem = "a link that leaves the workspace"
     elif not path.is_file():

@@ -28,8 +28,11 @@ class Profiles:
     problem: Verdict | None = None
 
 
-def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
-    """The job. If the producer failed, nothing was measured, whatever files it left."""
+def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bool = False) -> Job:
+    """The job. If the producer failed, nothing was measured, whatever files it left.
+
+    On a machine of their own a person may name measurements wherever they are.
+    """
     if settings.producer is not None and settings.producer.failed:
         ended = Why.JOB_ENDED(job=settings.producer.name, result=settings.producer.result)
         return Job((), unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
@@ -38,7 +41,7 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
     called = partial(with_step_name, step_name=settings.step_name)
     cases = read_cases(
         called(profiled.files),
-        called(find_measurements(asked, workspace)) if asked else None,
+        called(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
         called(find_files(settings.parity, workspace)),
         frozenset(source.name for source in asked if source.name),
         by_default="profiles" not in settings.inputs and not settings.profile_artifact,
@@ -54,7 +57,7 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles]) -> Job:
 def job_of_files(settings: Settings, store: FolderBaselines | None = None) -> Job:
     """The job of the files in the workspace that the inputs name, without GitHub."""
     rules = rules_here(settings, store)
-    job = job_of(settings, lambda: profiles_in_workspace(settings))
+    job = job_of(settings, lambda: profiles_in_workspace(settings), is_local=True)
     return replace(job, policy=rules.file, own_policy=rules.own)
 
 

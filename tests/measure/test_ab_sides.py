@@ -99,6 +99,33 @@ def test_base__of_a_session_that_cannot_begin_is_removed(
     assert nothing_is_left(repository)
 
 
+# As an engine: it takes its own words off, hands on the variables, and tidies up after its end.
+PODMAN = """#!/bin/sh
+while [ "$1" != image ]; do
+    if [ "$1" = -e ]; then export "$2"; fi
+    shift
+done
+shift
+"$@"
+setsid sleep 0.1 &
+"""
+
+
+def test_launcher__of_a_container_gets_what_a_launch_needs(
+    repository: Repository, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for podman; what it does after the launch did not outlive anything."""
+    podman = repository.folder.parent / "bin" / "podman"
+    write(podman, PODMAN)
+    podman.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{podman.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("PYTHONPATH")
+    assert execute(arguments("--launcher", "podman run image")) == 0
+    said = capsys.readouterr().err
+    assert "head's step takes +40.0 %" in said
+    assert "outlived" not in said
+
+
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     end = time.monotonic() + seconds
     while not condition():

@@ -1,1 +1,1 @@
-"""Tests with real frameworks, which a Python that CI_SCORE_FRAMEWORKS names has."""
+"""Unmodified scripts with the real torch, each held against its own count of steps."""

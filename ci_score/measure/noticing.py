@@ -1,0 +1,87 @@
+"""What is worth knowing of launches that count, and whether they have changed each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ci_score.launches import Launch
+from ci_score.measure.launching import Done
+from ci_score.measure.schedule import Side
+from ci_score.measure.session import THROTTLED, Session
+from ci_score.measure.settled import files_in_words
+
+# The same first loss, but for the order in which a device adds.
+SAME_LOSS = 1e-3
+# By luck each of so many launches hardly begins where the one before it has ended.
+LAUNCHES_IN_A_ROW = 4
+
+
+def notes_on(done: Done, session: Session) -> Iterator[tuple[str, str]]:
+    """What is worth a note: a name for it, and its words."""
+    if count := done.outlived_by:
+        many = f"{count} process{'es' if count > 1 else ''}"
+        yield "outlived", f"{many} outlived the launch, and had to be ended"
+    if THROTTLED in done.launch.disturbances:
+        how = done.launch.disturbances[THROTTLED]
+        yield "throttled", f"throttled ({how}); it counts as it is"
+    if done.told is not None and done.told.profiler_found:
+        yield "profiler", "a profiler of the script's own ran in it, and its time counts"
+    before = session.settled.get(done.order.side)
+    if before is None or not before.files:
+        return
+    first, then = before.first_loss, done.launch.first_loss
+    if first is not None and then is not None and not _alike(first, then):
+        words = f"its first loss is {then:.4g}, that of the untimed launch was {first:.4g}"
+        advice = f"if it resumes from {files_in_words(before.files)}, write to {{out}}"
+        yield "first loss", f"{words}; {advice}"
+
+
+def resumes(session: Session) -> str:
+    """Why the launches of a side are no repetitions of each other; empty where they are.
+
+    A script that resumes begins each launch with the loss at which the one before it has ended.
+    Other seeds alone make other losses, too, but not in that order.
+    """
+    for side, before in session.settled.items():
+        if before.files and before.first_loss is not None and before.final_loss is not None:
+            own = [(before.first_loss, before.final_loss), *_losses(session, side)]
+            if _goes_on(own[:LAUNCHES_IN_A_ROW]):
+                return (
+                    f"each launch of the {side} begins with the loss at which the one before it"
+                    f" has ended: it seems to resume from {files_in_words(before.files)}; write to"
+                    " {out}, which is fresh for each launch"
+                )
+    return ""
+
+
+def _losses(session: Session, side: Side) -> list[tuple[float, float]]:
+    launches = [one for pair in session.pairs for one in pair if one.side == side]
+    return [
+        (one.first_loss, one.final_loss)
+        for one in sorted(launches, key=_order)
+        if one.first_loss is not None and one.final_loss is not None
+    ]
+
+
+def _order(launch: Launch) -> int:
+    return launch.order
+
+
+def _goes_on(losses: Sequence[tuple[float, float]]) -> bool:
+    """Whether each begins with another loss, in one direction, nearest to where the last ended."""
+    firsts = [first for first, _ in losses]
+    steps = [later - earlier for earlier, later in pairwise(firsts)]
+    return (
+        len(losses) == LAUNCHES_IN_A_ROW
+        and not any(_alike(earlier, later) for earlier, later in pairwise(firsts))
+        and len({step > 0 for step in steps}) == 1
+        and all(
+            abs(then - ended) < abs(then - first) for (first, ended), (then, _) in pairwise(losses)
+        )
+    )
+
+
+def _alike(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=SAME_LOSS)

@@ -1,0 +1,487 @@
+"""`ci-score ab` and `measure` of unmodified scripts, whose steps the start-up hook counts.
+
+They train with the stand-in for torch. What the hook itself does is another test's.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_score.cli import execute
+from ci_score.launches.lines import Launch, read_launches
+from tests.builders import PROJECT
+from tests.builders.standin_torch import FOLDER as TORCH
+
+Out = pytest.CaptureFixture[str]
+
+# Each step takes the same time in every launch, so that few pairs are clear.
+SCRIPT = """
+import os
+import torch
+from torch.optim import AdamW
+
+{before}
+weight = torch.tensor(1.0, requires_grad=True, size=100)
+optimizer = AdamW([weight])
+for step in range({steps}):
+    torch.work({ms})
+    loss = weight * 2.0
+    loss.backward()
+    optimizer.step()
+    {inside}
+{after}
+"""
+
+
+def write_script(
+    folder: Path,
+    ms: float = 2.0,
+    *,
+    steps: int = 200,
+    before: str = "",
+    inside: str = "pass",
+    after: str = "",
+) -> None:
+    folder.mkdir(exist_ok=True)
+    text = SCRIPT.format(ms=ms, steps=steps, before=before, inside=inside, after=after)
+    (folder / "train.py").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with both sides, of which head's steps take three times as long."""
+    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", f"{TORCH}{os.pathsep}{PROJECT}")
+    monkeypatch.chdir(tmp_path)
+    write_script(tmp_path / "base", 2.0)
+    write_script(tmp_path / "head", 6.0)
+    return tmp_path
+
+
+# Other tests share the machine: what they do is no reason to measure again.
+QUIET = "schema = 1\n[environment]\nreject = ['nan']\n"
+
+
+def ab(*more: str, words: tuple[str, ...] = (sys.executable, "train.py")) -> int:
+    Path("policy.toml").write_text(QUIET, encoding="utf-8")
+    few = ["--steps", "3", "--settle-steps", "12", "--config", "policy.toml", "--looks", "8"]
+    return execute(["ab", "--base", "base", "--head", "head", *few, *more, "--", *words])
+
+
+def measured(out: str = "perf") -> list[Launch]:
+    return read_launches((Path(out) / "measurements.jsonl").read_bytes(), "measurements")
+
+
+def session(out: str = "perf") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(out) / "session.json").read_text("utf-8"))
+    return found
+
+
+def launched(out: str = "perf") -> list[str]:
+    return sorted(path.stem for path in (Path(out) / "logs").glob("*.log"))
+
+
+# --- a session ------------------------------------------------------------------------------------
+
+
+def test_session__counts_the_steps_of_an_unmodified_script(here: Path, capsys: Out) -> None:
+    """Settled, timed and profiled: each launch has the warm-up and the steps asked for."""
+    assert ab("--limit", "0.5") == 0
+    said = capsys.readouterr().err
+    assert "it is clear: slower than the limit" in said
+    assert "the times come from the optimizer's steps, which the start-up hook counts" in said
+    assert " warm-up steps, then 3 timed ones\nup to 16 launches of about " in said
+    warmup = max(one["warmup"] for one in session()["settled"].values())
+    for one in measured():
+        assert (one.warmup_steps, len(one.timed_ms)) == (warmup - 1, 3)
+        assert (one.first_loss, one.loss_from) == (2.0, "hook")
+        assert one.versions["torch"].endswith("standin")
+    for side in ("base", "head"):
+        profile = json.loads((here / "perf" / "profiles" / side / "profile.json").read_bytes())
+        assert profile["steps"] == 3
+    assert not (here / "perf" / "launches").exists()
+    assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == 1
+
+
+def test_session__goes_on_without_settling_again(here: Path) -> None:
+    """What the untimed launches told lives in session.json; a changed plan is refused."""
+    assert ab("--no-profile") == 0
+    before = session()
+    lines = (here / "perf" / "measurements.jsonl").read_bytes().splitlines(keepends=True)
+    (here / "perf" / "measurements.jsonl").write_bytes(b"".join(lines[:12]))
+    state = {**before, "ending": None, "stopped": "", "looks": [], "next_pair": 6}
+    (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
+    settled = here / "perf" / "logs" / "settle-base.log"
+    settled.unlink()
+    assert ab("--no-profile") == 0
+    assert not settled.exists()
+    assert session()["settled"] == before["settled"]
+    assert ab("--no-profile", "--steps", "4") == 2
+
+
+def test_session__a_warm_up_that_is_given_wins(here: Path, capsys: Out) -> None:
+    """Over the settled one; and tokens that are given stand in each line."""
+    given = ["--warmup-steps", "4", "--tokens-per-step", "64", "--launches", "1", "--out", "one"]
+    assert measure(*given) == 0
+    assert "4 warm-up steps (as given), then 3 timed ones" in capsys.readouterr().err
+    (one,) = measured("one")
+    assert (one.warmup_steps, len(one.timed_ms), one.tokens_per_step) == (3, 3, 64.0)
+
+
+def test_session__steps_that_do_not_settle_are_all_warm_up(here: Path, capsys: Out) -> None:
+    """And that is said, with the option that tries more."""
+    write_script(here / "base", before="import time", inside="time.sleep(0.002 * 1.3 ** step)")
+    assert measure("--launches", "1") == 0
+    said = capsys.readouterr().err
+    assert "12 warm-up steps (the steps of head did not settle in 12: all of them" in said
+
+
+def test_session__out_is_fresh_for_each_launch(here: Path) -> None:
+    """In the command and as a variable; it is gone when the launch is."""
+    before = """
+import sys
+assert sys.argv[1] == "--to=" + os.environ["CI_SCORE_LAUNCH_DIR"]
+assert os.listdir(os.environ["CI_SCORE_LAUNCH_DIR"]) == []
+open(os.path.join(os.environ["CI_SCORE_LAUNCH_DIR"], "last.pt"), "w").close()
+"""
+    write_script(here / "base", before=before)
+    assert measure(words=(sys.executable, "train.py", "--to={out}")) == 0
+    assert len(measured("one")) == 2
+    assert not list((here / "one").glob("launches/*"))
+
+
+def test_session__says_what_a_launch_leaves_in_its_sides_folder(here: Path, capsys: Out) -> None:
+    """A later launch may take it up."""
+    write_script(here / "base", before="open('last.pt', 'w').close()")
+    assert measure("--launches", "1") == 0
+    said = capsys.readouterr().err
+    assert "a launch of the head leaves last.pt in its folder; if a later one takes it up" in said
+
+
+RESUMES = """
+import os
+start = float(open("last.pt").read()) if os.path.exists("last.pt") else 64.0
+"""
+
+
+def test_session__of_a_script_that_resumes_is_not_judged(here: Path, capsys: Out) -> None:
+    """Each launch begins with the loss at which the one before it has ended; exit 3."""
+    keeps = "start *= 0.9\n    open('last.pt', 'w').write(repr(start))"
+    for side in ("base", "head"):
+        write_script(here / side, before=RESUMES, inside=keeps)
+        script = here / side / "train.py"
+        text = script.read_text("utf-8").replace("weight * 2.0", "weight * start")
+        script.write_text(text, encoding="utf-8")
+    assert ab() == 3
+    said = capsys.readouterr().err
+    assert "begins with the loss at which the one before it has ended: it seems to resume" in said
+    assert "from last.pt; write to {out}, which is fresh for each launch" in said
+    assert len(measured()) == 6
+
+
+def test_session__two_sides_must_be_timed_in_one_way(here: Path, capsys: Out) -> None:
+    """A script that tells its own steps is no counterpart of one whose steps are counted."""
+    own = "print('{\"step_ms\": 2.0}')"
+    (here / "head" / "train.py").write_text(own, encoding="utf-8")
+    assert ab() == 3
+    assert "head's script tells its own steps and the other side's does not" in (
+        capsys.readouterr().err
+    )
+    write_script(here / "head", 2.0)
+    assert ab("--fresh", "--no-profile") == 0
+
+
+def test_session__what_differs_beside_the_code_is_kept(here: Path) -> None:
+    """Variables of a side, and the node that both ran on, in environment.json."""
+    assert ab("--no-profile", "--looks", "6", "--limit", "4", "--head-env", "LANES=2") == 0
+    environment = json.loads((here / "perf" / "environment.json").read_bytes())
+    assert environment["differs"] == [
+        {"kind": "variable", "name": "LANES", "base": None, "head": "2"}
+    ]
+    assert environment["node"]
+
+
+def test_session__the_other_sides_code_voids_a_launch(here: Path, capsys: Out) -> None:
+    """As by an installation that points to head; the command's own file is none."""
+    (here / "head" / "model.py").touch()
+    found = f"import sys; sys.path.insert(0, {str(here / 'head')!r}); import model"
+    write_script(here / "base", before=found)
+    assert ab() == 3
+    assert f"base: it imported model ({here / 'head' / 'model.py'}) from the other side's" in (
+        capsys.readouterr().err
+    )
+
+
+def test_session__in_heads_folder_takes_no_side_for_the_other(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default the session's folder lies in head's, and processes of the script have its name."""
+    spawns = """
+import multiprocessing
+from ci_score.measure import Recorder
+
+def train(told):
+    with Recorder() as recorder:
+        for _ in range(3):
+            with recorder.step():
+                torch.work(2)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=train, args=(1,))
+    process.start()
+    process.join()
+"""
+    for side in ("base", "head"):
+        write_script(here / side, steps=0, before=spawns)
+    monkeypatch.chdir(here / "head")
+    Path("policy.toml").write_text(QUIET, encoding="utf-8")
+    options = ["--looks", "6", "--limit", "4", "--config", "policy.toml", "--no-profile"]
+    command = ["--", sys.executable, "train.py"]
+    assert execute(["ab", "--base", "../base", "--head", ".", *options, *command]) == 0
+    assert not any(one.failed for one in measured())
+
+
+# --- one side alone -------------------------------------------------------------------------------
+
+
+def measure(*more: str, words: tuple[str, ...] = (sys.executable, "train.py")) -> int:
+    few = ["--steps", "3", "--settle-steps", "12", "--out", "one"]
+    return execute(["measure", "--dir", "base", *few, *more, "--", *words])
+
+
+def test_measure__leaves_what_run_reads(here: Path, capsys: Out) -> None:
+    """Two launches of the head, where they ran, and a profile where that is asked for."""
+    assert measure("--profile", "--case", "small") == 0
+    said = capsys.readouterr().err
+    assert "launch 2: " in said
+    assert said.endswith("judge it: ci-score run --measurements one\n")
+    assert [(one.side, one.launch, one.case) for one in measured("one")] == [
+        ("head", 0, "small"),
+        ("head", 1, "small"),
+    ]
+    assert (here / "one" / "profiles" / "head" / "profile.json").is_file()
+    assert json.loads((here / "one" / "environment.json").read_bytes())["launches"] == 2
+    assert execute(["run", "--measurements", "one"]) == 0
+    record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
+    assert [case["name"] for case in record["cases"]] == ["small"]
+
+
+@pytest.mark.parametrize("place", ["a b/one", "../lr=1/one", "lr=1", "{absolute}/one"])
+def test_measure__the_next_command_works_wherever_out_lies(
+    here: Path,
+    capsys: Out,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    place: str,
+) -> None:
+    """As it is printed, in a shell, from the same folder."""
+    out = place.format(absolute=tmp_path_factory.mktemp("else where"))
+    (here / "work").mkdir()
+    few = ["--steps", "1", "--settle-steps", "3", "--launches", "1", "--profile", "--out", out]
+    monkeypatch.chdir(here / "work")
+    words = ["--", sys.executable, "train.py"]
+    assert execute(["measure", "--dir", "../base", *few, *words]) == 0
+    _, _, command = capsys.readouterr().err.strip().rpartition("judge it: ci-score ")
+    assert execute(shlex.split(command)) == 0
+    record = json.loads(Path("ci-score/ci-score.json").read_bytes())
+    assert [case["name"] for case in record["cases"]] == ["training"]
+    assert record["cases"][0]["ops"], "its profile was found, too"
+
+
+def test_measure__begins_anew_and_leaves_a_session_alone(here: Path, capsys: Out) -> None:
+    """The launches of an A/B session are not thrown away for two of one side."""
+    assert measure("--launches", "1") == 0
+    assert measure("--launches", "2") == 0
+    assert len(measured("one")) == 2
+    assert ab("--out", "one") == 2
+    capsys.readouterr()
+    assert ab("--no-profile", "--looks", "6", "--limit", "4") == 0
+    assert measure("--out", "perf") == 2
+    assert "holds a session of another plan" in capsys.readouterr().err
+
+
+def test_measure__of_a_script_with_a_recorder_of_its_own(here: Path) -> None:
+    """What the script says of its steps wins, and it runs to its end."""
+    write_script(
+        here / "base",
+        steps=0,
+        before="from ci_score.measure import Recorder",
+        after="with Recorder(warmup_steps=1) as recorder:\n    for _ in range(4):\n"
+        "        with recorder.step():\n            torch.work(1)",
+    )
+    assert measure("--launches", "1") == 0
+    (one,) = measured("one")
+    assert (len(one.step_ms), one.warmup_steps, one.loss_from) == (4, 1, None)
+    assert not session("one")["settled"]["head"]["by_hook"]
+
+
+# --- the profiled launch --------------------------------------------------------------------------
+
+
+def test_profile__keeps_the_trace_where_that_is_wanted(here: Path) -> None:
+    """Packed, and where `run` does not take it for a second profile."""
+    assert measure("--profile", "--keep-trace", "--launches", "1") == 0
+    with gzip.open(here / "one" / "traces" / "head.json.gz") as trace:
+        assert b"traceEvents" in trace.read()
+    assert execute(["run", "--measurements", "one"]) == 0
+
+
+def test_profile__of_too_few_steps_explains_nothing(here: Path, capsys: Out) -> None:
+    """A script that ends within the three steps: said, and the measurements stand."""
+    found = "import json\nMODE = json.loads(os.environ['CI_SCORE_HOOK'])['mode']"
+    leaves = "if MODE == 'profiled' and step == 2: raise SystemExit(4)"
+    write_script(here / "base", before=found, inside=leaves)
+    assert measure("--profile", "--launches", "1") == 0
+    assert "no profile of the head: it ended after" in capsys.readouterr().err
+    assert not (here / "one" / "profiles" / "head").exists()
+
+
+def test_profile__of_the_scripts_own_is_said_beside_the_verdict(here: Path, capsys: Out) -> None:
+    """In timed launches it runs, and costs; in the profiled one it does nothing."""
+    own = "from torch.profiler import profile\nown = profile()\nown.start()"
+    write_script(here / "base", before=own)
+    assert measure("--profile", "--launches", "1") == 0
+    assert "script has a profiler of its own, which did nothing here" in capsys.readouterr().err
+    assert execute(["run", "--measurements", "one"]) == 0
+    said = capsys.readouterr().out
+    assert "A profiler of the script's own ran in timed launches of the head" in said
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ({"inside": "assert step < 4, 'no more data'"}, "AssertionError"),
+        ({"inside": "step == 4 and os._exit(7)"}, "it exited with 7"),
+        ({"inside": "step == 4 and os.kill(os.getpid(), 9)"}, "it was ended by signal 9"),
+        ({"steps": 5}, "it ended after 5 of 12 optimizer steps: make it train longer"),
+        ({"steps": 5}, "or ask for fewer with --settle-steps"),
+        ({"steps": 0, "after": "for _ in range(5): (weight * 2.0).backward()"},
+         "it runs backward passes, but its optimizer is not one of torch's"),
+        ({"steps": 0}, "it imports torch, but no optimizer took a step"),
+        ({"before": "import nothing_like_this"}, "ModuleNotFoundError"),
+        ({"before": "os.environ.clear(); os.execv('/bin/true', ['true'])"}, "a normal exit"),
+    ],
+)  # fmt: skip
+def test_trouble__gets_one_sentence(
+    here: Path, capsys: Out, script: dict[str, Any], words: str
+) -> None:
+    """Exit 3, with the end of the log where there is one, and nothing is timed."""
+    write_script(here / "base", **script)
+    assert measure() == 3
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.startswith("head: ")
+    assert launched("one") == ["settle-head"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ((sys.executable, "-I", "-c", "print(1)"), "the start-up hook was not loaded"),
+        ((sys.executable, "-E", "train.py"), "ModuleNotFoundError"),
+        (("env", f"PYTHONPATH={TORCH}", sys.executable, "train.py"), "the start-up hook was not"),
+        ((sys.executable, "-c", "print('done')"), "it imports no torch, and it wrote no"),
+        (("bash", "-c", f"{sys.executable} train.py && {sys.executable} train.py"), "two jobs"),
+        (("true",), "the start-up hook was not loaded"),
+        (("sleep", "60"), "it took longer than 3 s and was ended"),
+    ],
+)
+def test_trouble__of_a_command_gets_one_sentence(
+    here: Path, capsys: Out, command: tuple[str, ...], words: str
+) -> None:
+    """Python that hears no variables, two jobs, nothing to count, no end."""
+    write_script(here / "base", steps=6 if command[0] == "bash" else 200)
+    limit = ["--timeout", "3"] if command[0] == "sleep" else []
+    assert measure(*limit, words=command) == 3
+    assert words in capsys.readouterr().err
+
+
+def test_trouble__what_runs_on_after_the_last_step_is_ended(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the command's exit code is then; and it is said once."""
+    monkeypatch.setattr("ci_score.measure.launching.GRACE_SECONDS", 0.1)
+    spawned = f"{sys.executable} train.py; sleep 60"
+    assert ab("--looks", "6", "--limit", "4", "--no-profile", words=("bash", "-c", spawned)) == 0
+    said = capsys.readouterr().err
+    assert said.count("1 process outlived the launch, and had to be ended") == 2
+
+
+def test_trouble__a_command_that_is_not_found_is_not_launched(here: Path, capsys: Out) -> None:
+    """Exit 2, before anything is launched."""
+    assert measure(words=("no-such-program",)) == 2
+    assert "there is no program no-such-program" in capsys.readouterr().err
+    assert measure(words=(sys.executable, "nope.py")) == 2
+    assert not (here / "one").exists()
+
+
+def test_trouble__a_timed_launch_says_which_option_asks_for_less(here: Path, capsys: Out) -> None:
+    """The script is long enough to settle, and too short for what is timed."""
+    write_script(here / "base", steps=14)
+    assert measure("--steps", "30") == 3
+    said = capsys.readouterr().err
+    assert "it ended after 14 of" in said
+    assert "ask for fewer with --steps" in said
+    assert [one.failed is not None for one in measured("one")] == [True]
+
+
+def test_trouble__a_second_phase_ends_the_launch(here: Path, capsys: Out) -> None:
+    """The optimizer that was to take the steps stops, and another one goes on."""
+    finetune = """
+other = torch.optim.SGD([torch.tensor(1.0, requires_grad=True, size=9)])
+for step in range(400):
+    (weight * 2.0).backward()
+    other.step()
+"""
+    write_script(here / "base", ms=0.1, steps=20, after=finetune)
+    assert measure("--steps", "40") == 3
+    assert "AdamW, stopped after 20 of" in capsys.readouterr().err
+
+
+def test_trouble__a_loss_that_is_not_finite_is_not_the_same_work(here: Path, capsys: Out) -> None:
+    """As where a Recorder tells it."""
+    write_script(here / "base", before="import math", inside="weight.value = math.nan")
+    assert measure() == 3
+    assert "its last loss is not finite (nan)" in capsys.readouterr().err
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_interrupted__the_untimed_launch_leaves_nothing_running(here: Path) -> None:
+    """Ctrl-C while a side settles: exit 3, and the script is ended."""
+    write_script(here / "base", before="open('pid', 'w').write(str(os.getpid()))", ms=500)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ci_score", "measure", "--dir", "base", "--", sys.executable,
+         "train.py"],
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    place = here / "base" / "pid"
+    until(lambda: place.exists() and bool(place.read_text("utf-8")))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert b"it was interrupted before anything was timed" in said
+    assert not Path(f"/proc/{place.read_text('utf-8')}").exists()

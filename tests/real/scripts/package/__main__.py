@@ -1,0 +1,3 @@
+import runpy
+
+runpy.run_module("plain", run_name="__main__")
