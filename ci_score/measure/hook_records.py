@@ -72,6 +72,7 @@ class RankRecord(_Value):
     packages: Annotated[dict[_ShortText, _ShortText], Field(max_length=4096, default_factory=dict)]
     profiler_found: bool = False
     other_side: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    planted: Annotated[float, Field(ge=0, le=10)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
