@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # the module typing would cost every Python of a launch its import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
 VARIABLE = "CI_SCORE_HOOK"
 FOLDERS_VARIABLE = "CI_SCORE_FOLDERS"
