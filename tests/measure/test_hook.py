@@ -523,6 +523,17 @@ def test_hook__the_user_s_own_sitecustomize_runs(is_asked: bool, tmp_path: Path)
     assert (done.folder / "marks.jsonl").exists() is is_asked
 
 
+def test_hook__is_there_once(tmp_path: Path) -> None:
+    """Behind the user's own sitecustomize it still counts, and another copy of it stays away."""
+    write(tmp_path / "train.py", LOOP)
+    write(tmp_path / "copy" / FILE.name, FILE.read_text(encoding="utf-8"))
+    write(tmp_path / "own" / FILE.name, "seen = True\n")
+    done = launch([sys.executable, "train.py"], tmp_path / "launch", cwd=tmp_path,
+                  imports=[tmp_path / "copy", tmp_path / "own", STANDIN])  # fmt: skip
+    assert (measured(done).steps, done.text) == (8, "")
+    assert len(done.marks("loaded")) == 1
+
+
 @pytest.mark.parametrize("order", ["{", '{"schema": 2}', '{"schema": 1}', "[]"])
 def test_hook__an_order_that_it_does_not_know_is_none(order: str, tmp_path: Path) -> None:
     """The script runs as ever."""

@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # the module typing would cost every Python of a launch its import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
 VARIABLE = "CI_SCORE_HOOK"
 FOLDERS_VARIABLE = "CI_SCORE_FOLDERS"
@@ -33,6 +34,7 @@ GONE_AFTER = 200
 LATE_AFTER = 1000
 MOST_OWNERS = 5
 GRACE_SECONDS = 5.0
+TRACE_SECONDS = 60.0
 POLL_SECONDS = 0.01
 LONGEST_MAIN = 1 << 20
 MOST_PENDING = 1000
@@ -54,8 +56,9 @@ def run_the_next_sitecustomize() -> None:
     from importlib.machinery import PathFinder
 
     own = os.path.dirname(os.path.abspath(__file__))
-    paths = [path for path in sys.path if os.path.abspath(path or ".") != own]
-    spec = PathFinder.find_spec("sitecustomize", paths)
+    paths = [os.path.abspath(path or ".") for path in sys.path]
+    behind = paths[paths.index(own) + 1 :] if own in paths else []
+    spec = PathFinder.find_spec("sitecustomize", behind)
     if spec is None or spec.loader is None:
         return
     from importlib.util import module_from_spec
@@ -166,11 +169,13 @@ class Losses:
 
     def step(self, number: int, scaler: Any) -> None:
         """The passes so far were those of a step."""
+        self.last = None
         if self.pending:
             scale = getattr(scaler, "_scale", None)
             self.last = (self.pending, None if scale is None else scale.detach().clone())
-            self.first = self.last if number == 1 else self.first
             self.pending = []
+        if number == 1:
+            self.first = self.last
 
     @staticmethod
     def value(kept: Any) -> Any:
@@ -463,8 +468,9 @@ class Hook:
         write_whole(self.folder, record)
         self.ended = True
         if record["world_size"] > 1:
-            # A launcher may end the others when the first one exits.
-            wait_for_ranks(self.folder, record["world_size"])
+            # A launcher may end the others when the first one exits. Writing a trace takes time.
+            seconds = GRACE_SECONDS if self.mode != "profiled" else TRACE_SECONDS
+            wait_for_ranks(self.folder, record["world_size"], seconds)
         self.end(0)
 
     def end_with(self, code: str, **data: Any) -> None:
@@ -553,9 +559,9 @@ def write_whole(folder: str, record: dict[str, Any]) -> None:
     os.replace(f"{path}.part", path)
 
 
-def wait_for_ranks(folder: str, size: int) -> None:
+def wait_for_ranks(folder: str, size: int, seconds: float) -> None:
     """Until all ranks have their records, or the slowest one takes too long."""
-    until = time.monotonic() + GRACE_SECONDS
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         names = [name.split("-") for name in os.listdir(folder) if name.endswith(".json")]
         if len({name[1] for name in names if name[0] == "rank"}) >= size:
@@ -906,8 +912,10 @@ def install(order: dict[str, Any]) -> None:
     """Begins to wait."""
     import atexit
 
+    if hasattr(sys, "ci_score_hook"):
+        return  # another copy of this file stands further back on the path
     global HOOK
-    HOOK = Hook(order)
+    sys.ci_score_hook = HOOK = Hook(order)  # type: ignore[attr-defined]
     HOOK.mark("loaded", mode=HOOK.mode, asked=HOOK.target)
     if HOOK.off:
         return
