@@ -90,10 +90,14 @@ def _tokens_are_inferred(profile: Profile, workload: Workload) -> bool:
 
 def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
     """The notes; without a profile, those on what only a profile has are left out."""
+    left_out = frozenset() if case.has_profile else LACKING_IN_A_PROFILE
+    if case.profile.host_parts:
+        # What no annotation covers is known all the same: the operators tell it.
+        left_out |= {"low_coverage"}
     of_card = [
         note.but(words=NO_RATIO) if note.code == "no_layers" and case.profile.ops else note
         for note in card.noted
-        if case.has_profile or note.code not in LACKING_IN_A_PROFILE
+        if note.code not in left_out
     ]
     # Beside measurements "the step time" of a reader is not the one that is judged.
     about = "Of the profile: " if _is_measured_alone(case) else ""

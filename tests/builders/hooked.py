@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -95,12 +96,12 @@ def launch(
             start_new_session=True,
         )
     until = time.monotonic() + timeout
+    over = False
     while process.poll() is None and time.monotonic() < until:
-        if is_over(records):
+        if not over and is_over(records):
+            over = True
             until = min(until, time.monotonic() + GRACE_SECONDS)
         time.sleep(0.02)
-        while is_over(records) and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.02)
     by_force = process.poll() is None
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -111,5 +112,6 @@ def launch(
 
 def _own(text: str) -> list[tuple[float, str]]:
     """The script's own count of steps: when each ended, and its loss."""
-    rows = [line.split(" ") for line in text.splitlines() if line.startswith("own ")]
-    return [(float(row[2]), row[3] if len(row) > 3 else "") for row in rows]
+    # A progress bar may stand before it on its line.
+    rows = re.findall(r"own \d+ ([0-9.]+) (\S*)$", text, re.MULTILINE)
+    return [(float(at), loss) for at, loss in rows]

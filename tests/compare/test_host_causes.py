@@ -20,11 +20,15 @@ ATTENTION = "scaled_dot_product_attention"
 # Plant -> what is said of the slower step, of the number of its operators, and of the way back.
 SAID: dict[str, tuple[str, str, str]] = {
     "host, attention by hand": (
-        f"'{ATTENTION}' is gone; bmm, softmax and masked_fill do its work: 4.02 ms → 6.50 ms"
-        " (+2.49 ms)",
+        (
+            f"'{ATTENTION}' is gone; bmm, softmax and masked_fill do its work: 4.02 ms → 6.50 ms"
+            " (+2.49 ms)"
+        ),
         f"'{ATTENTION}' is gone; bmm, softmax and masked_fill do its work",
-        f"'{ATTENTION}' does the work of bmm, softmax and masked_fill: 6.50 ms → 4.02 ms"
-        " (−2.49 ms)",
+        (
+            f"'{ATTENTION}' does the work of bmm, softmax and masked_fill: 6.50 ms → 4.02 ms"
+            " (−2.49 ms)"
+        ),
     ),
     "host, norm by hand": (
         "'layer_norm' is gone; mean, mul and pow do its work: 0.496 ms → 2.94 ms (+2.44 ms)",
@@ -62,11 +66,15 @@ SAID: dict[str, tuple[str, str, str]] = {
         "the step waits less for the data loader: 2.51 ms → 0.0800 ms (−2.43 ms)",
     ),
     "host, slow Python": (
-        "the host spends 2.43 ms a step in no operator between 'embedding' and 'layer_norm': slow"
-        " Python? (+2.43 ms)",
+        (
+            "the host spends 2.43 ms a step in no operator between 'embedding' and 'layer_norm':"
+            " slow Python? (+2.43 ms)"
+        ),
         "",
-        "the host spends less time in no operator between 'embedding' and 'layer_norm':"
-        " 2.43 ms → 0 ms (−2.43 ms)",
+        (
+            "the host spends less time in no operator between 'embedding' and 'layer_norm':"
+            " 2.43 ms → 0 ms (−2.43 ms)"
+        ),
     ),
     "host, in a range": (
         "the host is in 'log_metrics' for 2.43 ms a step (+2.43 ms)",
@@ -74,11 +82,15 @@ SAID: dict[str, tuple[str, str, str]] = {
         "the host is in 'log_metrics' for 2.43 ms → 0 ms a step (−2.43 ms)",
     ),
     "host, machine slower": (
-        "every operator takes about 17 % longer at the same number of calls, so look at the machine"
-        " before the code (+2.75 ms)",
+        (
+            "every operator takes about 17 % longer at the same number of calls, so look at the"
+            " machine before the code (+2.75 ms)"
+        ),
         "",
-        "every operator takes about 15 % less time at the same number of calls, which the machine"
-        " may explain and the code hardly (−2.75 ms)",
+        (
+            "every operator takes about 15 % less time at the same number of calls, which the"
+            " machine may explain and the code hardly (−2.75 ms)"
+        ),
     ),
 }
 

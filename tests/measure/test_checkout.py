@@ -177,6 +177,8 @@ def test_checkout__a_name_that_is_nothing_gets_advice(
     repository.git("clone", "--quiet", "--depth", "1", f"file://{repository.folder}", str(shallow))
     assert "this clone is shallow" in refused(repository, "a" * 40, head=shallow)
     (tmp_path / "plain").mkdir()
+    # The tests themselves may run within a repository.
+    repository.environment["GIT_CEILING_DIRECTORIES"] = str(tmp_path)
     assert "is not in a git repository" in refused(repository, "main", head=tmp_path / "plain")
 
 

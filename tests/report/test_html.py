@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ci_score.model.explanation import BETWEEN, Timeline
 from ci_score.model.profile import RankWork
 from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.html import figures
@@ -233,3 +234,16 @@ def test_page__what_is_not_clear_is_said_as_not_proven() -> None:
     for text in (report_html(unclear), report_markdown(unclear)):
         assert "(not proven)" in text
     assert "(not proven)" not in report_html(told) + report_markdown(told)
+
+
+def test_phases__of_a_cpu_have_the_time_between_operators() -> None:
+    """And sum to the step."""
+    parts = {"forward": 60.0, "backward": 30.0, BETWEEN: 10.0}
+    timeline = Timeline(basis="host", step_ms=100.0, parts=parts)
+    stack = figures.phase_stack(case(timeline=timeline, phases={"forward": 65.0}))
+    assert stack is not None
+    assert [(row.name, row.times) for row in stack.legend] == [
+        ("forward", (60.0,)),
+        ("backward", (30.0,)),
+        (BETWEEN, (10.0,)),
+    ]

@@ -309,7 +309,8 @@ class Hook:
         elif self.others_at != self.backwards:
             self.others_at = self.backwards
             self.without_owner += 1
-            if self.without_owner >= (GONE_AFTER if self.steps else LATE_AFTER):
+            is_late = self.named is not None and self.owner is None
+            if self.without_owner >= (LATE_AFTER if is_late else GONE_AFTER):
                 self.owner_is_gone()
 
     def owns(self, known: Known) -> bool:
@@ -319,10 +320,15 @@ class Hook:
         if self.named is not None:
             is_owner = (known.name, known.order) == (self.named["class"], self.named["order"])
         else:
-            is_owner = known.steps == 1 and (
-                self.owner is None or known.parameters > self.owner.parameters
+            is_owner = self.owner is None or (
+                known.steps == 1
+                and known.parameters > self.owner.parameters
+                and self.profiler is None
             )
         if is_owner:
+            same = self.owner is not None and self.owner.backward == self.backwards
+            if same and self.losses.last is not None:
+                self.losses.pending = self.losses.last[0]
             self.owner = known
             self.restart()
         return is_owner

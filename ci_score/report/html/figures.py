@@ -187,7 +187,12 @@ class Stack:
 
 
 def phase_stack(case: Judged) -> Stack | None:
-    """The phases of the step, on both sides where both were taken apart by phases."""
+    """The phases of the step, on both sides where both were taken apart by phases.
+
+    On a CPU with the time between operators, so that they sum to the step.
+    """
+    if of_host := _sides(case, "host"):
+        return _stack(of_host)
     sides = _sides(case, "phases")
     if not sides:
         return _stack([(_HEAD, case.phases)])

@@ -314,7 +314,11 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
         # No number is written as -1, or as the 64 bits of it.
         known = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
         columns.sequences.fromlist(known)
-    kinds = [_type_of(bytes(args.types), bytes(args.dims)) for args in group.args]
+    types = [bytes(args.types) for args in group.args]
+    kinds = list(map(_only_type, types))
+    for place, kind in enumerate(kinds):
+        if kind == NONE:
+            kinds[place] = _widest_type(types[place], bytes(group.args[place].dims))
     columns.types.fromlist(kinds)
     if _EMBEDDING in group.names:
         for name, start, args in zip(group.names, group.starts, group.args, strict=True):
@@ -322,11 +326,21 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
                 _add_embedding(trace, start, args.dims)
 
 
-@lru_cache(maxsize=16_384)
-def _type_of(types: bytes, dims: bytes) -> int:
-    """The widest type of floating numbers among an operator's inputs; one number alone is none."""
-    if not types:
-        return 0
+@lru_cache(maxsize=4096)
+def _only_type(types: bytes) -> int:
+    """The type of floating numbers among an operator's inputs, or NONE where shapes decide.
+
+    In Python each number is a double: only a tensor of them says something.
+    """
+    known = [kind for kind in _NUMBERS if b'"%s"' % kind.encode() in types]
+    if len(known) > 1 or "double" in known:
+        return NONE
+    return TYPES.index(_NUMBERS[known[0]]) if known else 0
+
+
+@lru_cache(maxsize=4096)
+def _widest_type(types: bytes, dims: bytes) -> int:
+    """The widest type among those of an operator's tensors that are more than one number."""
     try:
         pairs = zip(_DIMS.decode(types), _DIMS.decode(dims), strict=False)
         known = {kind for kind, shape in pairs if shape and isinstance(kind, str)}

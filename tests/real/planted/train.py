@@ -1,7 +1,7 @@
 """A small transformer trained on a CPU, with a slowdown planted in it: `python train.py PLANT`.
 
-Without an argument the plant is what the file `plant` beside this one says; without that, nothing is
-planted. It knows nothing of ci-score: it is what a user has.
+Without an argument the plant is what the file `plant` beside this one says; without that there is
+none. The script knows nothing of ci-score: it is what a user has.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 WIDTH, HEADS, LAYERS, VOCABULARY, TOKENS, BATCH = 64, 4, 3, 512, 192, 4
-STEPS = 60
+STEPS = 200
 PLANTS = ("nothing", "attention", "float64", "clone", "item", "loader", "python", "renamed")
 
 
@@ -56,11 +56,10 @@ class Block(nn.Module):
         if self.plant == "clone":
             x = x.clone()
         x = x + self.attention(self.before(x))
-        hidden = F.gelu(self.wide(self.after(x)))
         if self.plant == "float64":
-            product = F.linear(hidden.double(), self.narrow.weight.double())
-            return x + product.float() + self.narrow.bias
-        return x + self.narrow(hidden)
+            wide, narrow = self.wide.double(), self.narrow.double()
+            return x + narrow(F.gelu(wide(self.after(x).double()))).float()
+        return x + self.narrow(F.gelu(self.wide(self.after(x))))
 
 
 class Layer(nn.Module):
@@ -105,7 +104,7 @@ class Text(Dataset):
 
     def __getitem__(self, number):
         if self.plant == "loader":
-            time.sleep(0.002)
+            time.sleep(0.003)
         ids = (torch.arange(TOKENS + 1) * (number % 7 + 1)) % VOCABULARY
         return ids[:-1], ids[1:]
 
@@ -113,7 +112,7 @@ class Text(Dataset):
 def describe(ids):
     """Slow Python: counts words one by one."""
     counts = {}
-    for number in ids.flatten().tolist() * 100:
+    for number in ids.flatten().tolist() * 300:
         counts[number] = counts.get(number, 0) + 1
     return max(counts)
 

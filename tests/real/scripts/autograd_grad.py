@@ -10,4 +10,4 @@ for _ in range(40):
     ):
         parameter.grad = grad
     opt.step()
-    own(loss)
+    own()
