@@ -224,6 +224,7 @@ def _outcome(order: Order, ran: Ran) -> Done:
         trouble = ""
         if values is None and not wrong:
             values, source = values_of(said.recorded), COUNTED
+            trouble = values.pop("failed", "")
     elif said.problem is not None and values is None and not (wrong or ran.problem):
         trouble = trouble_of(said.problem, trouble)
     trouble = trouble or wrong or ("" if values else "it reported no steps")

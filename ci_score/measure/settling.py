@@ -115,7 +115,8 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     """What is going to happen, and how long that takes."""
     plan = session.plan
     if all(one.by_hook for one in session.settled.values()):
-        yield f"{session.warmup} warm-up steps{_why(session)}, then {plan.steps} timed ones"
+        warmup = _many(session.warmup, "warm-up step")
+        yield f"{warmup}{_why(session)}, then {plan.steps} timed"
     for side, one in session.settled.items():
         is_told = side == "head" and "base" in session.settled and orders.are_alike
         if one.files and not is_told:
@@ -125,11 +126,14 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
             )
     seconds = [one.seconds_for(session.warmup + plan.steps) for one in session.settled.values()]
     left = session.goal - len(session.pairs)
-    each, total = statistics.fmean(seconds), sum(seconds) * left
-    yield (
-        f"up to {len(seconds) * left} launches of about {duration_in_words(each)}:"
-        f" {duration_in_words(total)}"
-    )
+    count, total = len(seconds) * left, sum(seconds) * left
+    most = "" if session.plan.alone else "up to "
+    each = duration_in_words(statistics.fmean(seconds))
+    yield f"{most}{_many(count, 'launch', 'es')} of about {each}: {duration_in_words(total)}"
+
+
+def _many(count: int, what: str, ending: str = "s") -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}{ending}"
 
 
 def _why(session: Session) -> str:

@@ -108,7 +108,7 @@ def test_session__counts_the_steps_of_an_unmodified_script(
     said = capsys.readouterr().err
     assert "it is clear: slower than the limit" in said
     assert "the times come from the optimizer's steps, which the start-up hook counts" in said
-    assert " warm-up steps, then 3 timed ones\nup to 16 launches of about " in said
+    assert "\n1 warm-up step, then 3 timed\nup to 16 launches of about " in said
     warmup = max(one["warmup"] for one in session()["settled"].values())
     for one in measured():
         assert (one.warmup_steps, len(one.timed_ms)) == (warmup - 1, 3)
@@ -141,7 +141,7 @@ def test_session__a_warm_up_that_is_given_wins(here: Path, capsys: Out) -> None:
     """Over the settled one; and tokens that are given stand in each line."""
     given = ["--warmup-steps", "4", "--tokens-per-step", "64", "--launches", "1", "--out", "one"]
     assert measure(*given) == 0
-    assert "4 warm-up steps (as given), then 3 timed ones" in capsys.readouterr().err
+    assert "4 warm-up steps (as given), then 3 timed" in capsys.readouterr().err
     (one,) = measured("one")
     assert (one.warmup_steps, len(one.timed_ms), one.tokens_per_step) == (3, 3, 64.0)
 
