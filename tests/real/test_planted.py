@@ -28,7 +28,7 @@ from ci_score.traces import ProfileSource, read_profile
 TRAIN = Path(__file__).parent / "planted" / "train.py"
 HOOK = Path(__file__).parents[2] / "ci_score" / "measure" / "hook"
 PYTHON = os.environ.get("CI_SCORE_FRAMEWORKS", "")
-PAIRS, WARM_UP, TIMED, PROFILED = 8, 5, 20, 3
+PAIRS, WARM_UP, TIMED, PROFILED = 12, 5, 20, 3
 NOT_JUDGED = 3
 POLICY = 'schema = 1\nrules = "training"\n'
 OPTIMIZER = {"class": "AdamW", "parameters": 0, "order": 0}
