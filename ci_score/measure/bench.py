@@ -17,8 +17,9 @@ from ci_score.measure.accelerators import find_probe
 from ci_score.measure.command import command_of
 from ci_score.measure.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.kept import opened
-from ci_score.measure.launching import launch
-from ci_score.measure.orders import LOGS, Orders
+from ci_score.measure.launching import Done, launch
+from ci_score.measure.leftovers import Untouched
+from ci_score.measure.orders import LOGS, Order, Orders
 from ci_score.measure.preparing import Sides
 from ci_score.measure.schedule import Side
 from ci_score.measure.session import Plan, Session
@@ -110,12 +111,24 @@ class Bench:
             session,
             out,
             self.orders(out, only_for),
-            partial(launch, stopped=stopped),
+            partial(self.launched, stopped=stopped),
             self.watch.disturbances,
             self.seconds_left,
             stopped,
             audience,
         ).run()
+
+    def launched(self, order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
+        """One launch; one of head that changes the base's files cannot be used."""
+        if order.side == "base":
+            return launch(order, timeout, stopped)
+        untouched = Untouched(self.sides.base.folder, order.folder, [self.out])
+        done = launch(order, timeout, stopped)
+        changed = "" if done.launch.failed else untouched.changed()
+        if changed:
+            words = "changed in the base's folder while it ran, so that is not the base any more"
+            return done.void(f"{changed} {words}; restore it, and let no launch write there")
+        return done
 
     def settle(
         self, session: Session, out: Path, audience: Audience, stopped: Callable[[], bool]
@@ -125,7 +138,7 @@ class Bench:
         if not session.settled:
             # An earlier session of this very call has told it.
             session.settled.update(self._settled)
-        start = partial(launch, stopped=stopped)
+        start = partial(self.launched, stopped=stopped)
         Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
         self._settled = session.settled
 
