@@ -11,6 +11,7 @@ from ci_score.measure.bench import Bench, Request
 from ci_score.measure.environment import git_state, write_environment
 from ci_score.measure.kept import holds_one_side, opened, save
 from ci_score.measure.launching import launch
+from ci_score.measure.noticing import notes_on, resumes
 from ci_score.measure.preparing import Sides
 from ci_score.measure.profiling import Profiler, Reader
 from ci_score.measure.qualify import FILE as QUALIFICATION
@@ -64,6 +65,7 @@ class OneSide:
             stopped,
             audience,
         )
+        noted: set[str] = set()
         for number in range(self._launches):
             audience.does(f"launch {number + 1} of {self._launches}")
             done = runner.launched("head", number, number)
@@ -76,4 +78,11 @@ class OneSide:
                 session.stop(Ending.BROKEN, f"launch {number + 1}: {done.problem}")
                 return
             audience.says(f"launch {number + 1}: {done.launch.mean_ms:.4g} ms a step")
+            for what, words in notes_on(done, session):
+                if what not in noted:
+                    noted.add(what)
+                    audience.says(f"launch {number + 1}: {words}")
+            if words := resumes(session):
+                session.stop(Ending.BROKEN, words)
+                return
         session.stop(Ending.ALL_PAIRS, "all launches were measured")
