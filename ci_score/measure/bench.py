@@ -12,19 +12,19 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from ci_score.measure.ab import Audience, Runner
-from ci_score.measure.accelerators import find_probe
-from ci_score.measure.command import command_of
-from ci_score.measure.environment import MachineWatch, own_versions, visible_devices
-from ci_score.measure.kept import opened
-from ci_score.measure.launching import launch
-from ci_score.measure.orders import LOGS, Orders
-from ci_score.measure.preparing import Sides
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Plan, Session
-from ci_score.measure.settled import Settled
-from ci_score.measure.settling import Settler
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.launch.launching import launch
+from ci_score.measure.launch.orders import LOGS, Orders
+from ci_score.measure.machine.accelerators import find_probe
+from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
+from ci_score.measure.session.kept import opened
+from ci_score.measure.session.runner import Audience, Runner
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import Plan, Session
+from ci_score.measure.session.settled import Settled
+from ci_score.measure.session.settling import Settler
+from ci_score.measure.sides.command import command_of
+from ci_score.measure.sides.preparing import Sides
+from ci_score.measure.sides.spec import SideSpec
 
 SECONDS_A_MINUTE = 60.0
 

@@ -433,7 +433,7 @@ def test_trouble__what_runs_on_after_the_last_step_is_ended(
     here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the command's exit code is then; and it is said once."""
-    monkeypatch.setattr("ci_score.measure.launching.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("ci_score.measure.launch.launching.GRACE_SECONDS", 0.1)
     spawned = f"{sys.executable} train.py; sleep 60"
     assert ab("--looks", "6", "--limit", "4", "--no-profile", words=("bash", "-c", spawned)) == 0
     said = capsys.readouterr().err

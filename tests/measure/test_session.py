@@ -10,8 +10,8 @@ import pytest
 from ci_score import judge_pairs
 from ci_score.cli.session import interval_in_words
 from ci_score.launches.lines import Launch
-from ci_score.measure.schedule import Answer, order_of
-from ci_score.measure.session import Pair, Plan, Session
+from ci_score.measure.session.schedule import Answer, order_of
+from ci_score.measure.session.session import Pair, Plan, Session
 
 
 def plan(**more: Any) -> Plan:

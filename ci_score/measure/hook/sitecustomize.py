@@ -7,7 +7,7 @@ importing it, never prints, and raises nothing into the script but the SystemExi
 launch. A fault of its own is a mark, and the script goes on.
 
 A step ends when the optimizer with most parameters has stepped for a new backward pass. The marks
-and records that it writes are read by `ci_score/measure/hook_records.py`.
+and records that it writes are read by `ci_score/measure/launch/hook_records.py`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci_score.measure.sides import VENV
+from ci_score.measure.sides.spec import VENV
 
 # What every run of Python changes, and what nobody trains from.
 SKIPPED = frozenset({".git", VENV, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ci_score.errors import BadInputError
 from ci_score.files.disk import write_atomically
-from ci_score.measure.ab import Audience
-from ci_score.measure.kept import PROFILES, TRACES
-from ci_score.measure.launching import clear_room, launch, run_once, tail_of
-from ci_score.measure.orders import PROFILED_STEPS, Orders, Task
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Session
+from ci_score.measure.launch.launching import clear_room, launch, run_once, tail_of
+from ci_score.measure.launch.orders import PROFILED_STEPS, Orders, Task
+from ci_score.measure.session.kept import PROFILES, TRACES
+from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import Session
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
 PROFILE, TRACE = "profile.json", "trace.json"

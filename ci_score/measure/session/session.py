@@ -12,8 +12,8 @@ from typing import Any
 
 from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
 from ci_score.launches import Launch
-from ci_score.measure.schedule import ANSWERS, SIDES, Answer, Look, Side
-from ci_score.measure.settled import Settled, warmup_of
+from ci_score.measure.session.schedule import ANSWERS, SIDES, Answer, Look, Side
+from ci_score.measure.session.settled import Settled, warmup_of
 
 SHARED, THROTTLED = "shared", "throttled"
 # Of the planned pairs, one in so many may be measured again.

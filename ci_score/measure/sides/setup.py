@@ -13,9 +13,9 @@ from shutil import which
 from urllib.parse import unquote, urlsplit
 
 from ci_score.errors import CiScoreError
-from ci_score.measure.launching import tail_of
-from ci_score.measure.processes import adopt_orphans, descendants, end_all
-from ci_score.measure.sides import VENV, SideSpec
+from ci_score.measure.launch.launching import tail_of
+from ci_score.measure.machine.processes import adopt_orphans, descendants, end_all
+from ci_score.measure.sides.spec import VENV, SideSpec
 
 MARK = "CI_SCORE_SETUP"
 CHECK_SECONDS = 0.1
