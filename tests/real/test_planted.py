@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ TRAIN = Path(__file__).parent / "planted" / "train.py"
 HOOK = Path(__file__).parents[2] / "ci_score" / "measure" / "hook"
 PYTHON = os.environ.get("CI_SCORE_FRAMEWORKS", "")
 PAIRS, WARM_UP, TIMED, PROFILED = 12, 5, 20, 3
-NOT_JUDGED = 3
+NOT_JUDGED, BUSY = 3, 1.25
 POLICY = 'schema = 1\nrules = "training"\n'
 OPTIMIZER = {"class": "AdamW", "parameters": 0, "order": 0}
 
@@ -44,7 +45,7 @@ COUNTED = {
 # Plant -> the exit code, and what the first line says; a faster machine has other times.
 SAID = {
     "attention": (1, r"slower .*_attention' is gone; bmm, .*softmax.* do its work"),
-    "float64": (1, r"slower .*mm computes? in float64 instead of float32"),
+    "float64": (1, r"slower .*\bmm\b.* computes? in float64 instead of float32"),
     "clone": (0, r"Host operators per step \+0\.4 % .*'clone' is new, 3 calls a step"),
     "item": (1, r"Host operators per step \+129\.2 % .*'item' is called 42 → 810 times a step"),
     "loader": (1, r"slower .*the step waits for the data loader"),
@@ -156,6 +157,14 @@ def test_count__of_operators_is_exact_and_has_its_reason(
     assert bool(cause) is bool(words)
 
 
+def is_busy(perf: Path) -> bool:
+    """Whether launches of one program differ so much that one profiled launch says little."""
+    lines = (perf / "measurements.jsonl").read_text(encoding="utf-8").splitlines()
+    read = [json.loads(line) for line in lines]
+    means = [fmean(line["step_ms"][WARM_UP:]) for line in read if line["side"] == "base"]
+    return max(means) > BUSY * min(means)
+
+
 @pytest.mark.parametrize("plant", SAID)
 def test_plant__has_its_verdict_and_its_reason(
     plant: str,
@@ -172,7 +181,8 @@ def test_plant__has_its_verdict_and_its_reason(
     (headline,) = re.findall(r"^(?:Pass|Warning|Fail|Inconclusive): .*$", printed, re.MULTILINE)
     with capsys.disabled():
         print(f"\n{plant}: {headline}")  # noqa: T201 - what a first user reads
-    if code == NOT_JUDGED and "pairs cannot tell" in headline:
+    has_no_reason = headline.endswith(" a step)") and is_busy(tmp_path / "perf")
+    if (code == NOT_JUDGED and "pairs cannot tell" in headline) or has_no_reason:
         pytest.skip(f"the machine is too busy: {headline}")
     assert re.search(words, headline), printed
     assert code == expected, printed
