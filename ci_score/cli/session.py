@@ -91,10 +91,8 @@ OPTIONS = (
     click.option(
         "--steps",
         type=click.IntRange(1, MOST_STEPS),
-        default=20,
-        show_default=True,
         metavar="N",
-        help="Steps of a launch that are timed.",
+        help="Steps of a launch that are timed.  [default: 20; ab: the policy's, if it has some]",
     ),
     click.option(
         "--settle-steps",

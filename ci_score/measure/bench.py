@@ -27,6 +27,8 @@ from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
 
 SECONDS_A_MINUTE = 60.0
+# How many steps of a launch are timed where nobody says it.
+STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +39,11 @@ class Request:
     out: Path
     case: str
     timeout: float
-    steps: int
     settle_steps: int
     max_minutes: float | None
     warmup_steps: int | None
     tokens_per_step: float | None
+    steps: int | None = None
     seed: int | None = None
     fresh: bool = False
     profiled: bool = False
@@ -77,7 +79,7 @@ class Bench:
             case=request.case,
             seed=request.seed,
             timeout=request.timeout,
-            steps=request.steps,
+            steps=request.steps or STEPS,
             settle_steps=request.settle_steps,
             warmup_steps=request.warmup_steps,
             tokens_per_step=request.tokens_per_step,
