@@ -255,6 +255,15 @@ def test_rules__are_the_bases(here: Path, capsys: Out) -> None:
     assert {one.looks for one in measured(here)} == {(7, 9)}
 
 
+def test_rules__say_how_many_steps_are_timed(here: Path) -> None:
+    """A session with fewer than its own policy wants would be measured in vain."""
+    write_policy(here / "base", "[measure]\ntimed_steps = 7\nwarmup_steps = 1\n")
+    assert ab() == 0
+    assert session(here)["plan"]["steps"] == 7
+    assert ab("--fresh", "--steps", "9") == 0
+    assert session(here)["plan"]["steps"] == 9
+
+
 WITHIN, FINE = "slower, and within the limit", "not slower than the limit"
 
 
