@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -45,6 +48,28 @@ def read_bytes(name: str, limit: int = PROFILE_LIMIT) -> bytes:
         raise BadInputError(
             source, found=f"a file that cannot be read ({reason})", expected="a file"
         ) from None
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file for reading, which a stranger's program may have replaced.
+
+    OSError for a link, which could lead anywhere, and for a pipe or a device, which could be
+    without end.
+    """
+    stream = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115 - Path cannot say how to open, and the caller closes it
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        return stream
+    stream.close()
+    raise OSError(errno.EINVAL, "no plain file", str(path))
+
+
+def remove(path: Path) -> None:
+    """Takes away whatever stands there: a file, a folder, or a link and never what it points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def write_atomically(path: Path, text: str) -> None:

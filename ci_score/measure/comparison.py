@@ -13,6 +13,7 @@ from ci_score.measure.bench import Bench, Request
 from ci_score.measure.machine.environment import git_state, write_environment
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
+from ci_score.measure.session.kept import save
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.schedule import SIDES, Side
@@ -49,6 +50,7 @@ class Comparison:
     ) -> None:
         self._request = request
         self._bench = Bench(request, sides, environment)
+        self._found: Mapping[str, Any] = {}
 
     def run(self, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session, and beside its measurements what they ran on."""
@@ -74,7 +76,8 @@ class Comparison:
             gate = qualification_for(machine, files, datetime.now(UTC))
             keys = {"head": "git", "base": "base_git"}
             states = {key: git[side] for side, key in keys.items() if git[side]}
-            write_environment(bench.out, {**machine, **states, **gate, **self._both(session)})
+            self._found = {**machine, **states, **gate, **self._both(session)}
+            write_environment(bench.out, self._found)
         return session
 
     def _both(self, session: Session) -> dict[str, Any]:
@@ -107,6 +110,11 @@ class Comparison:
         for side in SIDES:
             if not stopped():
                 profiler.run(side)
+        # The last launch was head's, which may have written over what came before it.
+        profiler.restore()
+        save(session, bench.out)
+        if self._found:
+            write_environment(bench.out, self._found)
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
             audience.says("interrupted: what was measured is kept, the profiles are not whole")

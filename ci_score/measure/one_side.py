@@ -70,8 +70,8 @@ class OneSide:
             if done.launch.failed and stopped():
                 session.stop(Ending.INTERRUPTED, "it was interrupted, what was measured is kept")
                 return
-            runner.write(done.launch)
             session.alone.append(done.launch)
+            save(session, bench.out)
             if done.launch.failed:
                 session.stop(Ending.BROKEN, f"launch {number + 1}: {done.problem}")
                 return

@@ -7,9 +7,7 @@ Each process that trained has one whole record, and every Python left marks of h
 from __future__ import annotations
 
 import math
-import os
 import re
-import stat
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
 from ci_score.errors import BadInputError
+from ci_score.files.disk import open_plain
 from ci_score.files.strict_json import parse, validate
 from ci_score.files.visible import plain
 
@@ -157,6 +156,8 @@ def _record_names(folder: Path) -> dict[int, str]:
 
 def read_folder(folder: Path) -> Said:
     """What the launch measured, or what came of it."""
+    if not folder.is_dir():
+        return Said(problem=HookProblem("folder_gone"))
     marks = _marks(folder)
     told = next((one for one in marks if one.get("mark") == "problem"), None)
     try:
@@ -209,9 +210,7 @@ def _read_record(path: Path) -> RankRecord:
 def _bytes_of(path: Path, limit: int) -> bytes:
     """The bytes of a plain file: nothing that would make a reader wait, and no link elsewhere."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:  # noqa: PTH123 - Path cannot say how to open
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise BadInputError(path.name, found="no plain file", expected="a file")
+        with open_plain(path) as stream:
             data = stream.read(limit + 1)
     except OSError as error:
         raise BadInputError(path.name, found=str(error.strerror), expected="a file") from None
@@ -232,7 +231,8 @@ def _marks(folder: Path) -> list[dict[str, Any]]:
             mark = parse(line, MARKS)
         except BadInputError:
             continue
-        if isinstance(mark, dict):
+        # A number of a process, which is what marks are told apart by.
+        if isinstance(mark, dict) and isinstance(mark.get("pid"), int | None):
             found.append(mark)
     return found
 
@@ -248,7 +248,9 @@ def _told(mark: Mapping[str, Any]) -> HookProblem:
         for name, value in mark.items()
         if name in ("steps", "asked", "mode", "owner", "other", "error", "line")
     }
-    return HookProblem(code if code in _WORDS else "unreadable", {"error": code, **data})
+    # Only the reader knows how many ranks are missing.
+    is_known = code in _WORDS and code != "ranks_missing"
+    return HookProblem(code if is_known else "unreadable", {"error": code, **data})
 
 
 def _how_it_ended(marks: Sequence[Mapping[str, Any]]) -> HookProblem:
@@ -340,6 +342,8 @@ _WORDS = {
     "Recorder into the script",
     "hook_failed": "the start-up hook failed (line {line}: {error}). This is a fault of ci-score: "
     "please report it",
+    "folder_gone": "the folder in which the start-up hook writes is gone: let the script clear "
+    "none but its own and {{out}}",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",
 }
 

@@ -39,9 +39,15 @@ def _failure(told: Recorded) -> str:
     return f"its last loss is not finite ({loss})" if isinstance(loss, str) else ""
 
 
-def trouble_of(problem: HookProblem, exited: str) -> str:
+def trouble_of(problem: HookProblem, exited: str, outlived_by: int = 0) -> str:
     """One sentence of what the hook knows and how the command ended, if that went wrong."""
     words = problem_in_words(problem)
+    if outlived_by and not exited and problem.code in (*BEFORE_ANY_STEP, "died"):
+        many = f"{outlived_by} process{'es' if outlived_by > 1 else ''}"
+        return (
+            f"the command ended while {many} of it went on in the background, and had to be ended:"
+            " let it wait for what trains"
+        )
     if exited and problem.code in BEFORE_ANY_STEP:
         return exited
     return f"{exited}: {words}" if exited and problem.code == "died" else words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import threading
 import time
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ci_score.errors import BadInputError
+from ci_score.files.disk import open_plain, remove
 from ci_score.launches import Launch
 from ci_score.measure.launch.hook_records import Recorded, Said, is_over, read_folder
 from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
@@ -106,7 +107,7 @@ def launch(order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
 
 def clear_room(order: Order) -> None:
     """Takes the launch's own folder away, and the one that such folders lie in."""
-    shutil.rmtree(order.out, ignore_errors=True)
+    remove(order.out)
     with suppress(OSError):
         order.out.parent.rmdir()
 
@@ -121,7 +122,7 @@ def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
     adopt_orphans()
     before = descendants()
     command = order.start.command
-    with order.log.open("wb") as log:
+    with order.log.open("xb") as log:
         begin = time.perf_counter()
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command is what this is for
@@ -136,7 +137,7 @@ def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
         except OSError as error:
             problem = f"the command cannot be started ({error.strerror}: {command[0]})"
             return Ran(0.0, problem=problem)
-        watched = _Watched(process, order, timeout, stopped)
+        watched = _Watched(process, order, log, timeout, stopped)
         problem = "it was not watched to its end"
         try:
             problem = watched.wait()
@@ -153,10 +154,10 @@ def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
 
 def _make_room(order: Order) -> None:
     """The places where a launch finds nothing, and leaves what it tells."""
-    order.measurements.unlink(missing_ok=True)
-    order.log.parent.mkdir(parents=True, exist_ok=True)
+    # An earlier launch may have put anything there, for this one to fall over.
+    for place in (order.measurements, order.log, order.out, order.records):
+        remove(place)
     for folder in (order.out, order.records):
-        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
 
 
@@ -180,6 +181,7 @@ class _Watched:
 
     process: subprocess.Popen[bytes]
     order: Order
+    log: BinaryIO
     timeout: float
     stopped: Callable[[], bool]
     is_over: bool = False
@@ -199,7 +201,7 @@ class _Watched:
                 return ""
             if time.monotonic() >= until:
                 return f"it took longer than {self.timeout:.3g} s and was ended"
-            if self.order.log.stat().st_size > LOG_LIMIT:
+            if os.fstat(self.log.fileno()).st_size > LOG_LIMIT:
                 return f"it printed more than {LOG_LIMIT >> 20} MB and was ended"
         return ""
 
@@ -226,7 +228,7 @@ def _outcome(order: Order, ran: Ran) -> Done:
             values, source = values_of(said.recorded), COUNTED
             trouble = values.pop("failed", "")
     elif said.problem is not None and values is None and not (wrong or ran.problem):
-        trouble = trouble_of(said.problem, trouble)
+        trouble = trouble_of(said.problem, trouble, ran.outlived_by)
     trouble = trouble or wrong or ("" if values else "it reported no steps")
     if trouble:
         return _void(order, values, trouble + tail_of(order.log))
@@ -276,8 +278,8 @@ def _sound(launch: Launch) -> Launch:
 
 def tail_of(log: Path) -> str:
     """The last lines of the log: what went wrong stands there."""
-    with suppress(OSError), log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - 8192))
+    with suppress(OSError), open_plain(log) as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
         lines = stream.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
         if lines:
             return "\n  | " + "\n  | ".join(line[:300] for line in lines)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ci_score.errors import BadInputError
+from ci_score.files.disk import open_plain
 from ci_score.files.strict_json import parse
 from ci_score.measure.recorder import LINE_LIMIT
 
@@ -28,10 +31,12 @@ def own_line(measurements: Path, log: Path) -> tuple[dict[str, Any] | None, str]
 
 def _recorded(path: Path) -> dict[str, Any] | None:
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             data = stream.read(LINE_LIMIT + 1)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise BadInputError(path.name, found=str(error.strerror), expected="a file") from None
     lines = [line for line in data.split(b"\n") if line.strip()]
     if len(data) > LINE_LIMIT or len(lines) != 1:
         raise BadInputError(
@@ -52,11 +57,12 @@ def _printed(log: Path) -> dict[str, Any] | None:
     steps: list[float] = []
     tokens: list[float] = []
     loss = None
-    with log.open("rb") as stream:
-        for line in stream:
+    with suppress(OSError), open_plain(log) as stream:
+        # A line of a gigabyte is none of ours.
+        for line in iter(partial(stream.readline, LONGEST_STEP_LINE), b""):
             if not line.startswith(b'{"') or b'"step_ms"' not in line:
                 continue
-            row = _value(line[:LONGEST_STEP_LINE], "a printed step", len(steps))
+            row = _value(line, "a printed step", len(steps))
             if not isinstance(row, dict) or not _is_number(row.get("step_ms")):
                 raise BadInputError(
                     "a printed step", found="no number in step_ms", expected='{"step_ms": 12.3}'

@@ -1,14 +1,14 @@
 """A session's folder: what was measured, and where the session stands.
 
 Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
-again. `session.json` holds the plan and the looks. A session that was interrupted goes on by them.
+again. It is written anew after each, because launches may write there, too. `session.json` holds the
+plan and the looks. A session that was interrupted goes on by them.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files.disk import write_atomically
+from ci_score.files.disk import remove, write_atomically
 from ci_score.files.strict_json import parse, validate
 from ci_score.judge import MOST_PAIRS
 from ci_score.launches import read_launches
@@ -98,8 +98,6 @@ def _continued(out: Path, plan: Plan) -> Session:
         )
     lines = out / MEASUREMENTS
     pairs = _pairs(lines)
-    # A kill may have come between the two lines of a pair, or within one.
-    write_atomically(lines, "".join(line_of(launch) for pair in pairs for launch in pair))
     repeated = [pair for pair in pairs if plan.repeats(pair)]
     session = Session(
         plan,
@@ -108,7 +106,7 @@ def _continued(out: Path, plan: Plan) -> Session:
         disturbed=repeated,
         looks=saved.looks,
         notes=saved.notes,
-        # The kill may also have come between the lines of a pair and this file.
+        # A kill may have come between the lines of a pair and this file.
         next_pair=max([saved.next_pair, *(head.launch + 1 for head, _ in pairs)]),
         goal=saved.goal,
         was_extended=saved.was_extended,
@@ -140,7 +138,7 @@ def _extend(session: Session, more: int) -> None:
 
 
 def save(session: Session, out: Path) -> None:
-    """Where the session stands."""
+    """What was measured, and where the session stands."""
     state = {
         "schema": SCHEMA,
         "plan": session.plan.fixed(),
@@ -154,7 +152,18 @@ def save(session: Session, out: Path) -> None:
         "ending": session.ending,
         "stopped": session.stopped,
     }
-    write_atomically(out / SESSION, json.dumps(state, indent=2) + "\n")
+    if session.launches:
+        _write(out / MEASUREMENTS, "".join(map(line_of, session.launches)))
+    else:
+        remove(out / MEASUREMENTS)
+    _write(out / SESSION, json.dumps(state, indent=2) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole, and from memory: what a launch has put there or added to it does not count."""
+    if path.is_symlink() or not path.is_file():
+        remove(path)
+    write_atomically(path, text)
 
 
 def _saved(path: Path) -> _Saved:
@@ -168,10 +177,8 @@ def _saved(path: Path) -> _Saved:
 
 def _clear(out: Path) -> None:
     """Takes away what an earlier session left, and nothing else."""
-    for name in (MEASUREMENTS, SESSION):
-        (out / name).unlink(missing_ok=True)
-    for name in (LOGS, LAUNCHES, PROFILES, TRACES):
-        shutil.rmtree(out / name, ignore_errors=True)
+    for name in (MEASUREMENTS, SESSION, LOGS, LAUNCHES, PROFILES, TRACES):
+        remove(out / name)
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci_score.errors import BadInputError
-from ci_score.files.disk import write_atomically
+from ci_score.files.disk import remove, write_atomically
 from ci_score.measure.launch.launching import clear_room, launch, run_once, tail_of
 from ci_score.measure.launch.orders import PROFILED_STEPS, Orders, Task
 from ci_score.measure.session.kept import PROFILES, TRACES
@@ -33,12 +33,19 @@ class Profiler:
     keep_trace: bool
     stopped: Callable[[], bool]
     audience: Audience
+    _kept_texts: dict[Path, str] = field(default_factory=dict)
+
+    def restore(self) -> None:
+        """Writes the profiles once more: a later launch may have replaced them."""
+        for place, text in self._kept_texts.items():
+            remove(place.parent)
+            write_atomically(place, text)
 
     def run(self, side: Side) -> None:
         """Leaves a profile of the side in the session's folder, or says why there is none."""
         folder = self.orders.out / PROFILES / side
         # What an earlier sitting left would be merged with it.
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         folder.mkdir(parents=True)
         self.audience.does(f"the profiled launch of the {side}")
         of_side = self._by_hook if self.session.settled[side].by_hook else self._by_script
@@ -47,7 +54,7 @@ class Profiler:
             self.audience.says(f"no profile of the {side}: {problem}")
         if problem:
             # Half a trace explains nothing.
-            shutil.rmtree(folder)
+            remove(folder)
 
     def _by_script(self, side: Side, folder: Path) -> str:
         """A script that tells its own steps may leave a profile, too."""
@@ -79,7 +86,7 @@ class Profiler:
 
     def _kept(self, side: Side, trace: Path) -> str:
         """The trace as a profile of some kilobytes; the trace itself only where that is wanted."""
-        if not trace.is_file():
+        if trace.is_symlink() or not trace.is_file():
             return "the profiler left no trace"
         try:
             text, steps, unusable = self.read(trace)
@@ -93,7 +100,9 @@ class Profiler:
             return f"its trace cannot be used ({unusable})"
         if steps != PROFILED_STEPS:
             return f"its trace has {steps} whole steps instead of {PROFILED_STEPS}"
-        write_atomically(trace.with_name(PROFILE), text)
+        place = trace.with_name(PROFILE)
+        self._kept_texts[place] = text
+        write_atomically(place, text)
         return ""
 
 

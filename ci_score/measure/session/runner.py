@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ci_score.launches import Launch
-from ci_score.measure.launch.launching import Done, line_of, tail_of
+from ci_score.measure.launch.launching import Done, tail_of
 from ci_score.measure.launch.orders import Order, Orders, Task
-from ci_score.measure.session.kept import MEASUREMENTS, save
+from ci_score.measure.session.kept import save
 from ci_score.measure.session.noticing import notes_on, resumes
 from ci_score.measure.session.schedule import Look, Side, order_of
 from ci_score.measure.session.session import Ending, Pair, Session, share_in_words
@@ -109,7 +109,6 @@ class Runner:
             found[side] = done
         head, base = _of_equal_work(found["head"], found["base"])
         pair = head.launch, base.launch
-        self.write(*pair)
         if any(launch.failed for launch in pair):
             session.pairs.append(pair)
             self._void(head, base)
@@ -139,11 +138,6 @@ class Runner:
         There was time enough for a pair like those before; one that needs more has hung.
         """
         return self.stopped() or (self.seconds_left() <= 0 and not self._longest_pair)
-
-    def write(self, *launches: Launch) -> None:
-        """Their lines, after those that are there."""
-        with (self.out / MEASUREMENTS).open("a", encoding="utf-8") as stream:
-            stream.write("".join(map(line_of, launches)))
 
     def _disturbed(self, pair: Pair) -> None:
         """Others disturbed it: it is measured again, unless that has happened too often."""

@@ -228,6 +228,12 @@ class Session:
         return [one for pair in self.pairs for one in pair if one.failed]
 
     @property
+    def launches(self) -> list[Launch]:
+        """All that was measured, in order: also what does not count."""
+        pairs = sorted([*self.pairs, *self.disturbed], key=lambda pair: pair[0].launch)
+        return [*self.alone, *(one for pair in pairs for one in pair)]
+
+    @property
     def most_repeats(self) -> int:
         """How many pairs may be measured again."""
         return max(1, self.goal // PAIRS_A_REPEAT)

@@ -14,8 +14,8 @@ from ci_score.measure.session.kept import save
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import Ending, Session
-from ci_score.measure.session.settled import Settled, duration_in_words, files_in_words
-from ci_score.measure.sides.leftovers import snapshot
+from ci_score.measure.session.settled import Settled, duration_in_words
+from ci_score.measure.sides.leftovers import files_in_words, snapshot
 
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
 LAST_STEPS = 10

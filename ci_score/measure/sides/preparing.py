@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ci_score.errors import WrongUseError
+from ci_score.errors import CiScoreError, WrongUseError
 from ci_score.measure.sides.checkout import checked_out, link
 from ci_score.measure.sides.command import shell_words
+from ci_score.measure.sides.leftovers import Untouched
 from ci_score.measure.sides.setup import refuse_the_others_code, set_up
 from ci_score.measure.sides.spec import SideSpec, container_words, is_container
 
@@ -43,7 +44,13 @@ class Sides:
                 continue
             tell(f"--setup in {side}: {spec.folder}")
             log = logs / f"setup-{side}.log"
+            untouched = Untouched(self.base.folder, spec.folder, [logs.parent])
             set_up(self.setup, side, spec, ambient, log, timeout, stopped)
+            if changed := untouched.changed():
+                raise CiScoreError(
+                    f"{side}: --setup changed {changed} in the base's folder, so that is not the"
+                    " base any more; let each side's setup write in its own folder"
+                )
         if self.base.folder != self.head.folder:
             refuse_the_others_code(self.by_name, ambient)
 

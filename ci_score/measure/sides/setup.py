@@ -13,6 +13,7 @@ from shutil import which
 from urllib.parse import unquote, urlsplit
 
 from ci_score.errors import CiScoreError
+from ci_score.files.disk import remove
 from ci_score.measure.launch.launching import tail_of
 from ci_score.measure.machine.processes import adopt_orphans, descendants, end_all
 from ci_score.measure.sides.spec import VENV, SideSpec
@@ -37,9 +38,10 @@ def set_up(
 ) -> None:
     """Runs the command once in the side's folder; CiScoreError says why it failed."""
     log.parent.mkdir(parents=True, exist_ok=True)
+    remove(log)
     adopt_orphans()
     before = descendants()
-    with log.open("wb") as stream:
+    with log.open("xb") as stream:
         process = subprocess.Popen(  # noqa: S603 - the user's own command is what this is for
             _by_shell(command, ambient),
             cwd=spec.folder,
