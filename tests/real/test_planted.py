@@ -37,7 +37,7 @@ OPTIMIZER = {"class": "AdamW", "parameters": 0, "order": 0}
 
 # Plant -> how many operators a step has more, and what is said of them.
 COUNTED = {
-    "attention": (207, "'scaled_dot_product_attention' is gone; bmm, "),
+    "attention": (207, "'scaled_dot_product_attention' is gone; "),
     "clone": (9, "'clone' is new, 3 calls a step"),
     "item": (3073, "'item' is called 42 → 810 times a step"),
     "loader": (0, ""),
@@ -45,7 +45,7 @@ COUNTED = {
 }
 # Plant -> the exit code, and what the first line says; a faster machine has other times.
 SAID = {
-    "attention": (1, r"slower .*_attention' is gone; bmm, .*softmax.* do its work"),
+    "attention": (1, r"slower .*_attention' is gone; .*\bbmm\b.* do its work"),
     "float64": (1, r"slower .*\bmm\b.* computes? in float64 instead of float32"),
     "clone": (0, r"Host operators per step \+0\.4 % .*'clone' is new, 3 calls a step"),
     "item": (1, r"Host operators per step \+129\.2 % .*'item' is called 42 → 810 times a step"),
