@@ -250,7 +250,8 @@ def words_of(session: Session) -> str:
     if session.never_ran:
         return session.stopped
     count = len(session.pairs)
-    lines = [f"{session.stopped} ({plural(count, 'pair')} measured)"]
+    told = "" if session.is_measured else f" ({plural(count, 'pair')} measured)"
+    lines = [f"{session.stopped}{told}"]
     if len(session.void) < 2 * count:
         lines += _found(session)
     if session.timed_from:

@@ -77,6 +77,7 @@ CASES = [
     Case("forked_trainer.py"),
     Case("-m package"),
     Case("threads.py"),
+    Case("two_threads.py"),
     Case("scheduler_tqdm.py"),
     Case("checkpointing.py"),
     Case("checkpointing.py reentrant"),

@@ -389,15 +389,15 @@ def _add_embedding(trace: Trace, time: float, args: Args) -> None:
     """Of [[vocabulary, width], [batch, tokens], …]; other shapes say nothing."""
     try:
         shapes = _DIMS.decode(args.dims)
-        table, places = shapes[0], shapes[1]
-        numbers = (*table, math.prod(places))
+        (vocabulary, width), places = shapes[0], shapes[1]
+        tokens = math.prod(places)
     except (msgspec.DecodeError, ValueError, TypeError, IndexError):
         return
-    is_lookup = places and len(table) == 2 and all(isinstance(one, int) for one in numbers)
-    if is_lookup and numbers[-1] > 0:
+    is_lookup = places and all(isinstance(one, int) for one in (vocabulary, width, tokens))
+    if is_lookup and tokens > 0:
         [begin] = _whole([time], trace.base)
         trains = 0 <= args.sequence < _NO_SEQUENCE
-        trace.host.embeddings.append(EmbeddingCall(begin, *numbers, trains))
+        trace.host.embeddings.append(EmbeddingCall(begin, vocabulary, width, tokens, trains))
 
 
 # --- a trace read in parts ----------------------------------------------------------------------
