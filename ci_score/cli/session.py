@@ -287,7 +287,9 @@ def _what_settles_it(session: Session) -> str:
         return ""
     pairs = session.pairs_to_settle()
     if pairs is None:
-        return f"; not even {MOST_PAIRS} pairs would probably settle it"
+        steps = session.longer_steps
+        longer = f"; launches are short, so try --fresh --steps {steps}" if steps else ""
+        return f"; not even {MOST_PAIRS} pairs would probably settle it{longer}"
     more = pairs - len(session.pairs)
     more += -more % ADDED_AT_ONCE
     return f"; about {pairs} pairs would probably settle it: --more-pairs {more}"

@@ -108,7 +108,8 @@ class Comparison:
         orders = bench.orders(bench.out)
         profiler = Profiler(session, orders, read, request.keep_trace, stopped, audience)
         for side in SIDES:
-            if not stopped():
+            # A session that was whole before this call has its profiles already.
+            if not stopped() and (bench.has_launched or not profiler.has(side)):
                 profiler.run(side)
         # The last launch was head's, which may have written over what came before it.
         profiler.restore()

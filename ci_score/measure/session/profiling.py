@@ -41,6 +41,11 @@ class Profiler:
             remove(place.parent)
             write_atomically(place, text)
 
+    def has(self, side: Side) -> bool:
+        """Whether a profile of the side is there."""
+        folder = self.orders.out / PROFILES / side
+        return folder.is_dir() and any(folder.iterdir())
+
     def run(self, side: Side) -> None:
         """Leaves a profile of the side in the session's folder, or says why there is none."""
         folder = self.orders.out / PROFILES / side
