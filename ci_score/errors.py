@@ -5,6 +5,7 @@
     │   └── BadInputError       a stranger's file: which one, where, what was found and expected
     │       ├── NoSuchFileError it is not there
     │       └── ManyMistakesError  all that is wrong with one file
+    ├── SetupFailedError        the user's own --setup: how, and the end of its log
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
@@ -76,6 +77,15 @@ class ManyMistakesError(BadInputError):
     def lines(self) -> list[str]:
         """Each with its file, so that a line says all."""
         return list(map(str, self._mistakes))
+
+
+class SetupFailedError(CiScoreError):
+    """The user's own --setup did not do what it was to do."""
+
+    @property
+    def lines(self) -> list[str]:
+        """How it ended, and what it said last."""
+        return str(self).split("\n")
 
 
 class GitHubError(CiScoreError):

@@ -138,6 +138,10 @@ def session_options(out: str, *, with_seed: bool = True) -> Callable[[F], F]:
     return with_options(words, folder, *OPTIONS, *([SEED] if with_seed else []))
 
 
+# What stands behind an option that must be given.
+EXAMPLES = {"--base": "main", "--head": "."}
+
+
 class WithCommand(click.Command):
     """A command whose own options end at `--`; behind it stands the user's command."""
 
@@ -147,9 +151,13 @@ class WithCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuses a command without the dashes, whose options would be taken for ours."""
-        example = f"ci-score {ctx.info_name} {self._example} -- python train.py"
+        example = " ".join(["ci-score", str(ctx.info_name), *self._example, "-- python train.py"])
         has_dashes = "--" in args
-        left = super().parse_args(ctx, args)
+        try:
+            left = super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            missing = error.param.opts[0] if error.param else "an option"
+            raise WrongUseError(f"{missing} is missing; write {example}") from None
         words = ctx.params.pop("words", ())
         if words and not has_dashes:
             raise WrongUseError(f"write -- before your command, as {example}")
@@ -159,9 +167,10 @@ class WithCommand(click.Command):
         return left
 
     @property
-    def _example(self) -> str:
-        required = [one for one in self.params if one.required]
-        return " ".join(f"{one.opts[0]} …" for one in required if isinstance(one, click.Option))
+    def _example(self) -> Iterator[str]:
+        for one in self.params:
+            if one.required and isinstance(one, click.Option):
+                yield f"{one.opts[0]} {EXAMPLES.get(one.opts[0], '…')}"
 
 
 def profile_in(trace: Path) -> tuple[str, int, str]:

@@ -12,6 +12,7 @@ from ci_score.measure.machine.environment import git_state, write_environment
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
 from ci_score.measure.session.kept import holds_one_side, opened, save
+from ci_score.measure.session.noticing import notes_on, resumes
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience, Runner
 from ci_score.measure.session.session import Ending, Session
@@ -64,6 +65,7 @@ class OneSide:
             stopped,
             audience,
         )
+        noted: set[str] = set()
         for number in range(self._launches):
             audience.does(f"launch {number + 1} of {self._launches}")
             done = runner.launched("head", number, number)
@@ -76,4 +78,11 @@ class OneSide:
                 session.stop(Ending.BROKEN, f"launch {number + 1}: {done.problem}")
                 return
             audience.says(f"launch {number + 1}: {done.launch.mean_ms:.4g} ms a step")
+            for what, words in notes_on(done, session):
+                if what not in noted:
+                    noted.add(what)
+                    audience.says(f"launch {number + 1}: {words}")
+            if words := resumes(session):
+                session.stop(Ending.BROKEN, words)
+                return
         session.stop(Ending.ALL_PAIRS, "all launches were measured")

@@ -438,9 +438,15 @@ def test_command__that_runs_the_other_sides_code_is_found_out(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "give the command that trains after --, as ci-score ab --base … --head … -- python"),
+        (
+            [],
+            "give the command that trains after --, as ci-score ab --base main --head . -- python",
+        ),
         (["--"], "give the command that trains after --"),
-        (["python", "bench.py"], "write -- before your command, as ci-score ab --base … --head …"),
+        (
+            ["python", "bench.py"],
+            "write -- before your command, as ci-score ab --base main --head .",
+        ),
     ],
 )
 def test_command__that_is_missing_is_wrong_use(
@@ -448,6 +454,25 @@ def test_command__that_is_missing_is_wrong_use(
 ) -> None:
     """With an example of how it is written."""
     assert execute(["ab", "--base", "base", "--head", "head", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ab", "--", "true"], "--base is missing; write ci-score ab --base main --head . -- py"),
+        (["ab", "--base", "x"], "--head is missing; write ci-score ab --base main --head . -- py"),
+        (["measure"], "after --, as ci-score measure -- python train.py"),
+        (["qualify", "python"], "before your command, as ci-score qualify -- python train.py"),
+        (["measure", "--lanuches", "2"], "--launches"),
+        (["measure", "--", "no-such-program"], "head: there is no program no-such-program"),
+    ],
+)
+def test_command__that_is_mistyped_gets_an_example_or_a_suggestion(
+    capsys: Out, arguments: list[str], words: str
+) -> None:
+    """Exit 2; a command of one side knows no base."""
+    assert execute(arguments) == 2
     assert words in capsys.readouterr().err
 
 

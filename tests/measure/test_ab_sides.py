@@ -81,6 +81,7 @@ def test_base__of_a_branch_is_measured_with_its_own_code_and_heads_data(
     ("more", "code", "words"),
     [
         (("--setup", "echo broken; exit 7"), 3, "base: --setup exited with 7, in "),
+        (("--setup", "echo broken; exit 7"), 3, "ci-score:   | broken\n"),
         (("--base", "man"), 2, "did you mean main?"),
         (("--link", "dta"), 2, "head's folder has no dta"),
         (("--launcher", "srn -N1"), 2, "base: there is no program srn"),

@@ -61,10 +61,10 @@ def test_records__one_rank_of_two_is_not_complete(tmp_path: Path) -> None:
 
 
 def test_records__an_empty_folder_and_none_at_all(tmp_path: Path) -> None:
-    """Nobody counted."""
-    for folder in (tmp_path, tmp_path / "nowhere"):
+    """Nobody counted, or somebody took the folder away."""
+    for folder, code in ((tmp_path, "not_loaded"), (tmp_path / "nowhere", "folder_gone")):
         assert not is_over(folder)
-        assert read_folder(folder).problem == HookProblem("not_loaded")
+        assert read_folder(folder).problem == HookProblem(code)
 
 
 BROKEN = {
@@ -134,6 +134,25 @@ def test_records__marks_that_are_none_are_left_out(tmp_path: Path) -> None:
     """A line that another process cut is no reason to lose the others."""
     lines = '{"mark": "loa\n[]\n7\n{"mark": 3}\n{"mark": "passive", "pid": []}\n'
     assert read_folder(folder_of(tmp_path, marks=lines)).passive
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"mark": "problem", "code": "ranks_missing"},
+        {"mark": "problem", "code": ["two_jobs"]},
+        {"mark": "exit", "pid": [7]},
+        {"mark": "step", "pid": {}, "step": 3},
+        {"mark": ["step"], "pid": "7"},
+    ],
+)
+def test_records__a_mark_that_a_script_forged_is_no_crash(
+    mark: dict[str, Any], tmp_path: Path
+) -> None:
+    """Whatever it holds, there is a sentence."""
+    problem = read_folder(folder_of(tmp_path, marks=json.dumps(mark) + "\n")).problem
+    assert problem
+    assert problem_in_words(problem)
 
 
 def test_records__what_a_mark_says_is_held_in_bounds(tmp_path: Path) -> None:

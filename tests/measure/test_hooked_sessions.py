@@ -209,6 +209,19 @@ def test_session__of_a_script_that_resumes_is_not_judged(here: Path, capsys: Out
     assert len(measured()) == 6
 
 
+def test_measure__of_a_script_that_resumes_says_so(here: Path, capsys: Out) -> None:
+    """First that the losses differ, then that each launch goes on where the last one ended."""
+    keeps = "start *= 0.9\n    open('last.pt', 'w').write(repr(start))"
+    write_script(here / "base", before=RESUMES, inside=keeps)
+    script = here / "base" / "train.py"
+    script.write_text(script.read_text("utf-8").replace("weight * 2.0", "weight * start"), "utf-8")
+    assert measure("--launches", "5") == 3
+    said = capsys.readouterr().err
+    assert "launch 1: its first loss is" in said
+    assert "it seems to resume from last.pt; write to {out}" in said
+    assert len(measured("one")) == 3
+
+
 def test_session__two_sides_must_be_timed_in_one_way(here: Path, capsys: Out) -> None:
     """A script that tells its own steps is no counterpart of one whose steps are counted."""
     own = "print('{\"step_ms\": 2.0}')"
@@ -397,7 +410,8 @@ def test_profile__of_the_scripts_own_is_said_beside_the_verdict(here: Path, caps
     [
         ({"inside": "assert step < 4, 'no more data'"}, "AssertionError"),
         ({"inside": "step == 4 and os._exit(7)"}, "it exited with 7"),
-        ({"inside": "step == 4 and os.kill(os.getpid(), 9)"}, "it was ended by signal 9"),
+        ({"inside": "step == 4 and os.kill(os.getpid(), 9)"},
+         "it was ended by signal 9 after at least 4 optimizer steps ("),
         ({"steps": 5}, "it ended after 5 of 12 optimizer steps: make it train longer"),
         ({"steps": 5}, "or ask for fewer with --settle-steps"),
         ({"steps": 0, "after": "for _ in range(5): (weight * 2.0).backward()"},
@@ -458,6 +472,111 @@ def test_trouble__a_command_that_is_not_found_is_not_launched(here: Path, capsys
     assert "there is no program no-such-program" in capsys.readouterr().err
     assert measure(words=(sys.executable, "nope.py")) == 2
     assert not (here / "one").exists()
+
+
+def test_trouble__what_goes_on_in_the_background_is_said(here: Path, capsys: Out) -> None:
+    """The command has ended, and what trains is a process that it did not wait for."""
+    write_script(here / "base", ms=50, before="if os.fork(): os._exit(0)")
+    assert measure() == 3
+    said = capsys.readouterr().err
+    assert "the command ended while 1 process of it went on in the background" in said
+
+
+# What of the session a launch may put something else at, before or while it runs.
+PLACES = """
+import json, shutil
+order = json.loads(os.environ["CI_SCORE_HOOK"])
+mode, records = order["mode"], order["folder"]
+logs = os.path.dirname(records)
+session = os.path.dirname(logs)
+
+def gone(path):
+    shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "words"),
+    [
+        ("gone(records)", "the folder in which the start-up hook writes is gone"),
+        ("gone(session)", "the folder in which the start-up hook writes is gone"),
+        ("gone(records + '.log'); os.mkfifo(records + '.log')", ""),
+        ("gone(records + '.log'); os.symlink('/dev/zero', records + '.log')", ""),
+        ("gone(records + '.log'); os.mkdir(records + '.log')", ""),
+        ("os.mkfifo(records + '.line')", "no plain file; expected a file"),
+        ("os.mkdir(records + '.line')", "expected a file"),
+        ("mode == 'settle' and os.symlink('/nowhere', logs + '/01-head')", ""),
+        ("mode == 'settle' and os.mkdir(logs + '/01-head.line')", ""),
+        ("mode == 'settle' and os.mkfifo(logs + '/01-head.log')", ""),
+        ("mode == 'timed' and os.mkfifo(session + '/measurements.jsonl')", ""),
+        ("found = session + '/session.json'; gone(found); os.mkdir(found)", ""),
+    ],
+)  # fmt: skip
+def test_trouble__what_a_launch_puts_into_the_sessions_folder(
+    here: Path, capsys: Out, does: str, words: str
+) -> None:
+    """A pipe, a link, a folder, or nothing any more: no wait, no crash, and nobody else's file."""
+    write_script(here / "base", before=PLACES + does)
+    assert measure("--launches", "1") == (3 if words else 0)
+    said = capsys.readouterr().err
+    assert words in said
+    assert "refuses" not in said
+    assert "broke" not in said
+
+
+def test_trouble__a_long_line_holds_no_step(here: Path) -> None:
+    """A line may be as long as it likes, and only its beginning says what it is."""
+    write_script(here / "base", before="print('x' * 10_000 + '{\"step_ms\": 5.0}')")
+    assert measure("--launches", "1") == 0
+
+
+@pytest.mark.parametrize("name", ["train.py", "made.py", "__pycache__/model.pyc"])
+def test_trouble__head_must_leave_the_bases_folder_alone(
+    here: Path, capsys: Out, name: str
+) -> None:
+    """Else it would be compared with something that it has made itself."""
+    (here / "base" / "__pycache__").mkdir()
+    writes = f"open('../base/{name}', 'a').write('#'); os.utime('../base/{name}', (9, 9))"
+    write_script(here / "head", before=writes)
+    assert ab("--no-profile") == 3
+    said = capsys.readouterr().err
+    assert f"head: {name} changed in the base's folder while it ran" in said
+    assert not (here / "perf" / "measurements.jsonl").exists()
+
+
+def test_trouble__heads_setup_must_leave_the_bases_folder_alone(here: Path, capsys: Out) -> None:
+    """It runs after that of the base."""
+    assert ab("--setup", "case $PWD in */head) echo >> ../base/train.py; esac") == 3
+    assert "head: --setup changed train.py in the base's folder" in capsys.readouterr().err
+
+
+FORGES = """
+import json
+mode = json.loads(os.environ["CI_SCORE_HOOK"])["mode"]
+session = "../perf/"
+if mode != "settle" and os.path.exists(session + "measurements.jsonl"):
+    rows = list(map(json.loads, open(session + "measurements.jsonl")))
+    for row in rows:
+        row["step_ms"] = [9e9 if row["side"] == "base" else 1.0] * len(row["step_ms"])
+    with open(session + "measurements.jsonl", "w") as stream:
+        stream.write("".join(json.dumps(row) + "\\n" for row in rows))
+if mode == "profiled":
+    for name in ("environment.json", "session.json", "profiles/base/profile.json"):
+        with open(session + name, "w") as stream:
+            stream.write("{}")
+"""
+
+
+def test_forged__what_head_writes_for_the_base_does_not_count(here: Path) -> None:
+    """Neither its measurements nor its profile, nor where they were taken."""
+    write_script(here / "head", before=FORGES.replace("\\\\", "\\"))
+    assert ab("--looks", "6", "--limit", "9") == 0
+    assert all(max(one.step_ms) < 1e6 for one in measured())
+    assert json.loads((here / "perf" / "environment.json").read_bytes())["node"]
+    assert session()["plan"]["case"] == "training"
+    profile = json.loads((here / "perf" / "profiles" / "base" / "profile.json").read_bytes())
+    assert profile["steps"] == 3
 
 
 def test_trouble__a_timed_launch_says_which_option_asks_for_less(here: Path, capsys: Out) -> None:

@@ -231,9 +231,8 @@ def _marks(folder: Path) -> list[dict[str, Any]]:
             mark = parse(line, MARKS)
         except BadInputError:
             continue
-        # A number of a process, which is what marks are told apart by.
-        if isinstance(mark, dict) and isinstance(mark.get("pid"), int | None):
-            found.append(mark)
+        if isinstance(mark, dict):
+            found.append({**mark, "pid": _number(mark.get("pid"))})
     return found
 
 
@@ -342,6 +341,8 @@ _WORDS = {
     "Recorder into the script",
     "hook_failed": "the start-up hook failed (line {line}: {error}). This is a fault of ci-score: "
     "please report it",
+    "folder_gone": "the folder in which the start-up hook writes is gone: let the script remove "
+    "nothing but what it has made",
     "folder_gone": "the folder in which the start-up hook writes is gone: let the script clear "
     "none but its own and {{out}}",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",
@@ -352,14 +353,21 @@ def problem_in_words(problem: HookProblem) -> str:
     """One sentence about a launch, which says what to do."""
     data = dict(problem.data)
     option = "--settle-steps" if data.get("mode") == "settle" else "--steps"
-    when = f"after at least {data['steps']} optimizer steps" if data.get("steps") else (
-        "after it had imported torch, before any step" if data.get("torch")
-        else "before it imported torch")  # fmt: skip
+    when = how_far(problem)
     if problem.code == "ranks_missing":
         data["have"] = len(data["have"])
     known = {"option": option, "when": when, "steps": 0, "asked": "the", "owner": "an optimizer",
              "other": "another one", "error": "", "line": 0}  # fmt: skip
     return _WORDS[problem.code].format_map({**known, **data})
+
+
+def how_far(problem: HookProblem) -> str:
+    """When a launch ended, as far as its marks know."""
+    if steps := problem.data.get("steps"):
+        return f"after at least {steps} optimizer steps"
+    if problem.data.get("torch"):
+        return "after it had imported torch, before any step"
+    return "before it imported torch"
 
 
 # --- the warm-up ----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ci_score.measure.launch.hook_records import HookProblem, Recorded, problem_in_words
+from ci_score.measure.launch.hook_records import HookProblem, Recorded, how_far, problem_in_words
 
 COUNTED = "the optimizer's steps, which the start-up hook counts"
 BYTES_A_GB = 1e9
@@ -50,4 +50,4 @@ def trouble_of(problem: HookProblem, exited: str, outlived_by: int = 0) -> str:
         )
     if exited and problem.code in BEFORE_ANY_STEP:
         return exited
-    return f"{exited}: {words}" if exited and problem.code == "died" else words
+    return f"{exited} {how_far(problem)}" if exited and problem.code == "died" else words

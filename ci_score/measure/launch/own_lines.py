@@ -58,9 +58,11 @@ def _printed(log: Path) -> dict[str, Any] | None:
     tokens: list[float] = []
     loss = None
     with suppress(OSError), open_plain(log) as stream:
-        # A line of a gigabyte is none of ours.
+        ended = True
+        # A line may be a gigabyte long: it is read in parts, of which only the first can be one.
         for line in iter(partial(stream.readline, LONGEST_STEP_LINE), b""):
-            if not line.startswith(b'{"') or b'"step_ms"' not in line:
+            begins, ended = ended, line.endswith(b"\n")
+            if not begins or not line.startswith(b'{"') or b'"step_ms"' not in line:
                 continue
             row = _value(line, "a printed step", len(steps))
             if not isinstance(row, dict) or not _is_number(row.get("step_ms")):

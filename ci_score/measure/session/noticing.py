@@ -57,7 +57,7 @@ def resumes(session: Session) -> str:
 
 
 def _losses(session: Session, side: Side) -> list[tuple[float, float]]:
-    launches = [one for pair in session.pairs for one in pair if one.side == side]
+    launches = [one for one in session.launches if one.side == side]
     return [
         (one.first_loss, one.final_loss)
         for one in sorted(launches, key=_order)

@@ -25,7 +25,9 @@ class Sides:
 
     @property
     def by_name(self) -> Mapping[str, SideSpec]:
-        """Base first, as it is measured against."""
+        """Base first, as it is measured against; head alone where the base is the same."""
+        if self.base is self.head:
+            return {"head": self.head}
         return {"base": self.base, "head": self.head}
 
     def set_up(
@@ -40,7 +42,7 @@ class Sides:
         if self.setup is None:
             return
         for side, spec in self.by_name.items():
-            if side == "head" and spec.folder == self.base.folder:
+            if side == "head" and len(self.by_name) > 1 and spec.folder == self.base.folder:
                 continue
             tell(f"--setup in {side}: {spec.folder}")
             log = logs / f"setup-{side}.log"

@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import which
 from urllib.parse import unquote, urlsplit
 
-from ci_score.errors import CiScoreError
+from ci_score.errors import CiScoreError, SetupFailedError
 from ci_score.files.disk import remove
 from ci_score.measure.launch.launching import tail_of
 from ci_score.measure.machine.processes import adopt_orphans, descendants, end_all
@@ -57,7 +57,7 @@ def set_up(
             # What it left running would share the machine with the launches.
             end_all(process, f"{MARK}={log}", before)
     if problem:
-        raise CiScoreError(f"{side}: --setup {problem}, in {spec.folder}{tail_of(log)}")
+        raise SetupFailedError(f"{side}: --setup {problem}, in {spec.folder}{tail_of(log)}")
 
 
 def _waited(process: subprocess.Popen[bytes], timeout: float, stopped: Callable[[], bool]) -> str:
