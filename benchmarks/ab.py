@@ -27,15 +27,15 @@ from benchmarks.measure import note, show
 from ci_score import judge_pairs
 from ci_score.judge import planned_looks
 from ci_score.measure import Recorder, Session
-from ci_score.measure.ab import Runner
-from ci_score.measure.command import Command
-from ci_score.measure.kept import opened
-from ci_score.measure.launching import Done, launch
-from ci_score.measure.orders import Order, Orders
+from ci_score.measure.launch.launching import Done, launch
+from ci_score.measure.launch.orders import Order, Orders
 from ci_score.measure.recorder import PLANTED_VARIABLE
-from ci_score.measure.schedule import Answer, Side
-from ci_score.measure.session import Plan
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.session.kept import opened
+from ci_score.measure.session.runner import Runner
+from ci_score.measure.session.schedule import Answer, Side
+from ci_score.measure.session.session import Plan
+from ci_score.measure.sides.command import Command
+from ci_score.measure.sides.spec import SideSpec
 
 FALSE_FAIL = 0.005
 # What the real sessions ask: is it slower by more than this?

@@ -177,6 +177,7 @@ def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, 
     for name in ("false_fail", "warmup_steps", "looks"):
         if asked[name] is None:
             asked[name] = getattr(measure, name)
+    asked["steps"] = asked["steps"] or measure.timed_steps
     limit = asked.pop("limit")
     if limit is None:
         limits = limits_of(rules.of_case)

@@ -91,10 +91,8 @@ OPTIONS = (
     click.option(
         "--steps",
         type=click.IntRange(1, MOST_STEPS),
-        default=20,
-        show_default=True,
         metavar="N",
-        help="Steps of a launch that are timed.",
+        help="Steps of a launch that are timed.  [default: 20; ab: the policy's, if it has some]",
     ),
     click.option(
         "--settle-steps",
@@ -261,7 +259,8 @@ def words_of(session: Session) -> str:
     if session.never_ran:
         return session.stopped
     count = len(session.pairs)
-    lines = [f"{session.stopped} ({plural(count, 'pair')} measured)"]
+    told = "" if session.is_measured else f" ({plural(count, 'pair')} measured)"
+    lines = [f"{session.stopped}{told}"]
     if len(session.void) < 2 * count:
         lines += _found(session)
     if session.timed_from:
@@ -297,7 +296,9 @@ def _what_settles_it(session: Session) -> str:
         return ""
     pairs = session.pairs_to_settle()
     if pairs is None:
-        return f"; not even {MOST_PAIRS} pairs would probably settle it"
+        steps = session.longer_steps
+        longer = f"; launches are short, so try --fresh --steps {steps}" if steps else ""
+        return f"; not even {MOST_PAIRS} pairs would probably settle it{longer}"
     more = pairs - len(session.pairs)
     more += -more % ADDED_AT_ONCE
     return f"; about {pairs} pairs would probably settle it: --more-pairs {more}"

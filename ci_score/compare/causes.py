@@ -70,19 +70,20 @@ def with_causes(
     if tokens_differ(head.tokens_per_step, base.tokens_per_step):
         return explanation
     scene = Scene(head, base, explanation, places)
+    is_host = explanation.basis == "host"
+    # Counts are the same however long the profiled step took.
+    launched = host_causes.more_operators(scene) if is_host else cause_of_counts(scene)
+    explanation = explanation.but(counts_cause=launched.reason if launched else None)
     if explanation.delta_ms < 0:
         gained = _cause_of_time(_the_other_way_round(scene))
         if gained is None:
             return explanation
         cause = Why.FASTER(cause=_as_it_happened(gained.reason))
         return explanation.but(cause=cause, explained_ms=-gained.amount)
-    is_host = explanation.basis == "host"
     found = _cause_of_time(scene)
-    launched = host_causes.more_operators(scene) if is_host else cause_of_counts(scene)
     return explanation.but(
         cause=found.reason if found else None,
         explained_ms=found.amount if found else 0.0,
-        counts_cause=launched.reason if launched else None,
     )
 
 

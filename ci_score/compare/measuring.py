@@ -135,6 +135,8 @@ def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, Baseli
     if read.base is None:
         return case, None
     base = _measured_or_problem(read.base, workload)
+    # What a profile covers is a share of the profiled step, and not of the one that is judged.
+    base = base.but(scorecard=base.scorecard.but(wall_coverage=0.0))
     used = BaselineUsed(source=OWN_BASE, of_session=True)
     both = case.but(launches=(*case.launches, *base.launches))
     return both, BaselineFound(base, used)

@@ -238,20 +238,27 @@ def _what_happened(launch: Launch) -> Iterator[tuple[str, str, str]]:
 
 
 def _stalls(launches: Sequence[Launch]) -> Iterator[str]:
-    """The mean of the steps decides. Where it is far from the usual step, the report says so."""
-    steps = [step for launch in launches if launch.side == "head" and not launch.void
-             for step in launch.timed_ms]  # fmt: skip
-    usual = statistics.median(steps) if steps else 0.0
-    if usual <= 0:
-        return
-    share = statistics.fmean(steps) / usual - 1.0
-    long = sum(step > LONG_STEP * usual for step in steps)
-    if share > WORTH_A_NOTE:
-        words = f"The mean step, which is judged, is {share:.0%} longer than the median step"
-        holds = f"{long} of {len(steps)} steps take over {LONG_STEP:g} times as long"
-        yield (
-            f"{words}: {holds} (a stall, an evaluation or a checkpoint?)." if long else f"{words}."
-        )
+    """The mean of the steps decides. Where it is far from the usual step, the report says so.
+
+    Steps that hold something else are counted on both sides: a base that evaluated is no slower.
+    """
+    for side, owner in (("head", ""), ("base", " of the base")):
+        steps = [step for launch in launches if launch.side == side and not launch.void
+                 for step in launch.timed_ms]  # fmt: skip
+        usual = statistics.median(steps) if steps else 0.0
+        if usual <= 0:
+            continue
+        share = statistics.fmean(steps) / usual - 1.0
+        long = sum(step > LONG_STEP * usual for step in steps)
+        count = f"{long} of {len(steps)} steps{owner} take over {LONG_STEP:g} times as long"
+        why = "(a stall, an evaluation or a checkpoint?)"
+        if share > WORTH_A_NOTE:
+            words = (
+                f"The mean step{owner}, which is judged, is {share:.0%} longer than the median step"
+            )
+            yield f"{words}: {count} {why}." if long else f"{words}."
+        elif long:
+            yield f"{count} as the median step {why}."
 
 
 def took_turns(launches: Iterable[Launch]) -> bool | None:

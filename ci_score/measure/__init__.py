@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from ci_score.measure.bench import Request as Request
     from ci_score.measure.comparison import Comparison as Comparison
     from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
-    from ci_score.measure.environment import this_machine as this_machine
+    from ci_score.measure.machine.environment import this_machine as this_machine
     from ci_score.measure.one_side import OneSide as OneSide
-    from ci_score.measure.preparing import SidesRequest as SidesRequest
     from ci_score.measure.qualify import Qualification as Qualification
     from ci_score.measure.qualify import Qualifier as Qualifier
     from ci_score.measure.recorder import Recorder as Recorder
-    from ci_score.measure.schedule import ADDED_AT_ONCE as ADDED_AT_ONCE
-    from ci_score.measure.session import Session as Session
-    from ci_score.measure.session import share_in_words as share_in_words
+    from ci_score.measure.session.schedule import ADDED_AT_ONCE as ADDED_AT_ONCE
+    from ci_score.measure.session.session import Session as Session
+    from ci_score.measure.session.session import share_in_words as share_in_words
+    from ci_score.measure.sides.preparing import SidesRequest as SidesRequest
 else:
     __getattr__ = lazy_door(
         __name__,
         bench=("Request",),
         comparison=("Comparison", "ComparisonRequest"),
-        environment=("this_machine",),
+        machine__environment=("this_machine",),
         one_side=("OneSide",),
-        preparing=("SidesRequest",),
+        sides__preparing=("SidesRequest",),
         qualify=("Qualification", "Qualifier"),
         recorder=("Recorder",),
-        schedule=("ADDED_AT_ONCE",),
-        session=("Session", "share_in_words"),
+        session__schedule=("ADDED_AT_ONCE",),
+        session__session=("Session", "share_in_words"),
     )

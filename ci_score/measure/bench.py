@@ -12,22 +12,24 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from ci_score.measure.ab import Audience, Runner
-from ci_score.measure.accelerators import find_probe
-from ci_score.measure.command import command_of
-from ci_score.measure.environment import MachineWatch, own_versions, visible_devices
-from ci_score.measure.kept import opened
-from ci_score.measure.launching import Done, launch
-from ci_score.measure.leftovers import Untouched
-from ci_score.measure.orders import LOGS, Order, Orders
-from ci_score.measure.preparing import Sides
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Plan, Session
-from ci_score.measure.settled import Settled
-from ci_score.measure.settling import Settler
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.launch.launching import Done, launch
+from ci_score.measure.launch.orders import LOGS, Order, Orders
+from ci_score.measure.machine.accelerators import find_probe
+from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
+from ci_score.measure.session.kept import opened
+from ci_score.measure.session.runner import Audience, Runner
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import Plan, Session
+from ci_score.measure.session.settled import Settled
+from ci_score.measure.session.settling import Settler
+from ci_score.measure.sides.command import command_of
+from ci_score.measure.sides.leftovers import Untouched
+from ci_score.measure.sides.preparing import Sides
+from ci_score.measure.sides.spec import SideSpec
 
 SECONDS_A_MINUTE = 60.0
+# How many steps of a launch are timed where nobody says it.
+STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +40,11 @@ class Request:
     out: Path
     case: str
     timeout: float
-    steps: int
     settle_steps: int
     max_minutes: float | None
     warmup_steps: int | None
     tokens_per_step: float | None
+    steps: int | None = None
     seed: int | None = None
     fresh: bool = False
     profiled: bool = False
@@ -78,7 +80,7 @@ class Bench:
             case=request.case,
             seed=request.seed,
             timeout=request.timeout,
-            steps=request.steps,
+            steps=request.steps or STEPS,
             settle_steps=request.settle_steps,
             warmup_steps=request.warmup_steps,
             tokens_per_step=request.tokens_per_step,

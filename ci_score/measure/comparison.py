@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ci_score.measure.ab import Audience
 from ci_score.measure.bench import Bench, Request
-from ci_score.measure.differences import Facts, differences
-from ci_score.measure.environment import git_state, write_environment
-from ci_score.measure.kept import save
-from ci_score.measure.preparing import Sides
-from ci_score.measure.profiling import Profiler, Reader
+from ci_score.measure.machine.environment import git_state, write_environment
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
-from ci_score.measure.schedule import SIDES, Side
-from ci_score.measure.session import Ending, Session
-from ci_score.measure.sides import SideSpec, launcher_in_words
+from ci_score.measure.session.kept import save
+from ci_score.measure.session.profiling import Profiler, Reader
+from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.schedule import SIDES, Side
+from ci_score.measure.session.session import Ending, Session
+from ci_score.measure.sides.differences import Facts, differences
+from ci_score.measure.sides.preparing import Sides
+from ci_score.measure.sides.spec import SideSpec, launcher_in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,8 @@ class Comparison:
         orders = bench.orders(bench.out)
         profiler = Profiler(session, orders, read, request.keep_trace, stopped, audience)
         for side in SIDES:
-            if not stopped():
+            # A session that was whole before this call has its profiles already.
+            if not stopped() and (bench.has_launched or not profiler.has(side)):
                 profiler.run(side)
         # The last launch was head's, which may have written over what came before it.
         profiler.restore()

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from ci_score.measure.ab import Audience, Runner
 from ci_score.measure.bench import Bench, Request
-from ci_score.measure.environment import git_state, write_environment
-from ci_score.measure.kept import holds_one_side, opened, save
-from ci_score.measure.launching import launch
-from ci_score.measure.noticing import notes_on, resumes
-from ci_score.measure.preparing import Sides
-from ci_score.measure.profiling import Profiler, Reader
+from ci_score.measure.launch.launching import launch
+from ci_score.measure.machine.environment import git_state, write_environment
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
-from ci_score.measure.session import Ending, Session
+from ci_score.measure.session.kept import holds_one_side, opened, save
+from ci_score.measure.session.noticing import notes_on, resumes
+from ci_score.measure.session.profiling import Profiler, Reader
+from ci_score.measure.session.runner import Audience, Runner
+from ci_score.measure.session.session import Ending, Session
+from ci_score.measure.sides.preparing import Sides
 
 
 class OneSide:

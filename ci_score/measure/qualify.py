@@ -19,14 +19,14 @@ from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import parse
 from ci_score.judge import judge_pairs
 from ci_score.launches import Launch
-from ci_score.measure.ab import Audience
-from ci_score.measure.accelerators import POWER_CAP
 from ci_score.measure.bench import Bench, Request
-from ci_score.measure.environment import git_state
-from ci_score.measure.preparing import Sides
+from ci_score.measure.machine.accelerators import POWER_CAP
+from ci_score.measure.machine.environment import git_state
 from ci_score.measure.recorder import PLANTED_VARIABLE
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Pair, Session
+from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import Pair, Session
+from ci_score.measure.sides.preparing import Sides
 
 SCHEMA = 1
 FILE = "qualification.json"

@@ -35,6 +35,7 @@ from ci_score.report.sentences import (
 FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES, HOST_OPS)
 LEAST_SHARE_OF_CHANGE = 0.03
 LEAST_SHARE_OF_OP = 0.01
+ROUNDING = 1e-9
 SHOWN_HOTSPOTS = 10
 
 
@@ -110,7 +111,10 @@ def part_rows(explanation: Explanation) -> list[PartRow]:
     """The parts whose time changed, the others together, and their sum."""
     least = LEAST_SHARE_OF_CHANGE * abs(explanation.delta_ms)
     large = [part for part in explanation.parts if abs(part.delta_ms) >= least]
-    small = [part for part in explanation.parts if abs(part.delta_ms) < least]
+    # What is left where the parts are the whole step is an error of rounding.
+    nothing = ROUNDING * max(explanation.base_step_ms, explanation.head_step_ms)
+    small = [part for part in explanation.parts if abs(part.delta_ms) < least
+             and max(abs(part.base_ms), abs(part.head_ms)) > nothing]  # fmt: skip
     rows = [_part(part) for part in sorted(large, key=lambda part: -abs(part.delta_ms))]
     if small:
         rows.append(

@@ -11,7 +11,7 @@ from ci_score.model.verdict import Verdict
 from ci_score.report import rows, words
 from ci_score.report.headlines import headline
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
-from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
+from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.tables import WIDEST, table
 
 
@@ -122,7 +122,8 @@ def _where(case: Judged) -> Iterable[str]:
         parts = rows.part_rows(explanation)
         places = common_places(parts)
         yield (
-            f"Where the {delta_milliseconds(explanation.delta_ms)} went{words.if_unproven(case)}\n"
+            words.where_it_went(case, explanation)
+            + "\n"
             + table(
                 (
                     row.name,

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from ci_score.files.visible import plain
 from ci_score.model.environment import Environment, SideDifference
-from ci_score.model.explanation import OpChange
+from ci_score.model.explanation import Explanation, OpChange
 from ci_score.model.lists import plural, some_of
-from ci_score.model.metrics import metric_of, significant
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of, significant
 from ci_score.model.reasons import Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.scorecard import Bottleneck, Parity, Scorecard
 from ci_score.model.verdict import Change, Outcome, Unjudged
-from ci_score.report.numbers import milliseconds
+from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.sentences import sentence, sentences
 
 SHOWN_VERSIONS = 4
@@ -219,9 +219,18 @@ def is_slower(case: Judged) -> bool:
 
 
 def if_unproven(case: Judged) -> str:
-    """Behind what differs most: whether that may be noise."""
+    """Behind what differs most: whether that may be noise, even where a count fails."""
     unclear = case.verdict is not None and case.verdict.unjudged is Unjudged.UNCLEAR
+    times = [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
+    unclear |= any(change.outcome is Outcome.INCONCLUSIVE for change in times)
     return " (not proven)" if unclear else ""
+
+
+def where_it_went(case: Judged, explanation: Explanation) -> str:
+    """Above the parts of a step: what they sum to, who timed them, and whether it may be noise."""
+    profiled = " (under the profiler)" if explanation.under_profiler else ""
+    delta = delta_milliseconds(explanation.delta_ms)
+    return f"Where the {delta} went{profiled}{if_unproven(case)}"
 
 
 def to_try(case: Judged) -> list[str]:

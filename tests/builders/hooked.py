@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ci_score
-from ci_score.measure.hook_records import Said, is_over, read_folder
+from ci_score.measure.launch.hook_records import Said, is_over, read_folder
 
 HOOK = Path(ci_score.__file__).parent / "measure" / "hook"
 # Hooks end what runs on after five seconds.

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from ci_score.compare import Workload, measured_case
+from ci_score.compare import Workload, measured_case, with_its_base
 from ci_score.compare.explanation import timeline_of
 from ci_score.launches.lines import Launch, SideLaunches
+from ci_score.model.explanation import Explanation, Part
 from ci_score.model.profile import Profile
 from ci_score.model.record import Judged, Measured
 from ci_score.model.stages import CaseInput
 from ci_score.report import words
 from ci_score.report.html.figures import phase_stack
+from ci_score.report.rows import part_rows
 from tests.builders import phase, profile, runtime
 
 GRADED = Workload(hardware="L4", bytes_per_token=1e6)
@@ -112,3 +114,35 @@ def test_parity__notes_tell_the_measured_step_from_the_profiled_one() -> None:
     notes = "\n".join(parity.notes)
     assert "1000 tokens a step (as given) in 100 ms (the measurements)" in notes
     assert "belongs to no step" not in notes
+
+
+def test_coverage__of_a_session_is_not_judged() -> None:
+    """It is a share of the profiled step, and a session judges the one that nobody profiled."""
+    sides = {
+        side: SideLaunches(
+            (Launch.model_validate({"schema": 1, "side": side, "step_ms": [50.0]}),)
+        ).numbers()
+        for side in ("head", "base")
+    }
+    base = CaseInput(
+        "training", beside(50.0, profile(60.0, wall_coverage=0.95)), launches=sides["base"]
+    )
+    head = CaseInput(
+        "training",
+        beside(50.0, profile(60.0, wall_coverage=0.5)),
+        launches=sides["head"],
+        base=base,
+    )
+    case, found = with_its_base(head, GRADED)
+    assert found is not None
+    assert (case.scorecard.wall_coverage, found.case.scorecard.wall_coverage) == (0.5, 0.0)
+
+
+def test_rest__that_is_an_error_of_rounding_gets_no_line() -> None:
+    """Parts that fill the step leave nothing behind."""
+    parts = (
+        Part(name="forward", base_ms=5.0, head_ms=8.0),
+        Part(name="the rest", base_ms=1e-14, head_ms=-3e-14),
+    )
+    found = Explanation(basis="host", base_step_ms=5.0, head_step_ms=8.0, parts=parts)
+    assert [row.name for row in part_rows(found)] == ["forward", "step"]

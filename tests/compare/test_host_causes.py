@@ -177,6 +177,16 @@ def test_counts__name_several_where_no_one_is_most() -> None:
     assert of_counts(explained(measured(head), measured(base))) == ""
 
 
+def test_counts__have_their_reason_in_a_faster_profile() -> None:
+    """A busy machine slows down the base's only profiled launch, and changes no count."""
+    base, head = usual(), usual()
+    base.slower = 1.5
+    head.before_layer = [Call("aten::clone", 20.0)]
+    found = explained(measured(head), measured(base))
+    assert found.delta_ms < 0
+    assert of_counts(found) == "'clone' is new, 4 calls a step"
+
+
 def test_traces__with_and_without_a_device_are_not_compared() -> None:
     """Their steps are divided otherwise."""
     host = measured(usual())

@@ -6,7 +6,7 @@ import pytest
 
 from ci_score.errors import BadInputError
 from ci_score.launches.lines import Launch, notes_on, read_launches, took_turns
-from ci_score.measure.launching import line_of
+from ci_score.measure.launch.launching import line_of
 
 
 def launch(*step_ms: float, warmup_steps: int = 0) -> Launch:

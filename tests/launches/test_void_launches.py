@@ -206,3 +206,13 @@ def test_stalls__count_and_are_said(tmp_path: Path) -> None:
     assert record.cases[0].scorecard.step_time_ms == pytest.approx(200.0)
     words = "The mean step, which is judged, is 100% longer than the median step: 12 of 240 steps"
     assert any(note.startswith(words) for note in record.cases[0].scorecard.notes)
+
+
+def test_stalls__of_the_base_and_small_ones_are_counted_too(tmp_path: Path) -> None:
+    """What takes over three times as long is said, however little of the mean it is."""
+    void = {f"h{number}": {"step_ms": [100.0] * 20} for number in range(12)}
+    void |= {f"b{number}": {"step_ms": [100.0] * 20} for number in range(12)}
+    void["b3"] = {"step_ms": [100.0] * 19 + [400.0]}
+    record, _ = judged(pairs(12, void=void), tmp_path)
+    words = "1 of 240 steps of the base take over 3 times as long as the median step"
+    assert any(note.startswith(words) for note in record.cases[0].scorecard.notes)

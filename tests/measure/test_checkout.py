@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ci_score.errors import CiScoreError, WrongUseError
-from ci_score.measure.checkout import checked_out, link
-from ci_score.measure.preparing import SidesRequest
-from ci_score.measure.setup import refuse_the_others_code, set_up
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.sides.checkout import checked_out, link
+from ci_score.measure.sides.preparing import SidesRequest
+from ci_score.measure.sides.setup import refuse_the_others_code, set_up
+from ci_score.measure.sides.spec import SideSpec
 from tests.builders import write
 from tests.builders.repository import Repository
 

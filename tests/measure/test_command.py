@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci_score.errors import WrongUseError
-from ci_score.measure.command import Command, command_of, shell_words
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.sides.command import Command, command_of, shell_words
+from ci_score.measure.sides.spec import SideSpec
 from tests.builders import write
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ci_score.measure.differences import MOST_ROWS, Facts, differences
-from ci_score.measure.leftovers import MOST_FILES, Snapshot, snapshot
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.sides.differences import MOST_ROWS, Facts, differences
+from ci_score.measure.sides.leftovers import MOST_FILES, Snapshot, snapshot
+from ci_score.measure.sides.spec import SideSpec
 from tests.builders import write
 
 

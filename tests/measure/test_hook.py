@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_score.measure.hook_records import RankRecord, problem_in_words
+from ci_score.measure.launch.hook_records import RankRecord, problem_in_words
 from tests.builders import PROJECT, write
 from tests.builders.hooked import HOOK, Asked, Hooked, launch
 from tests.builders.standin_torch import FOLDER as STANDIN

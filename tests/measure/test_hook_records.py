@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ci_score.measure import hook_records
-from ci_score.measure.hook_records import (
+from ci_score.measure.launch import hook_records
+from ci_score.measure.launch.hook_records import (
     HookProblem,
     is_complete,
     is_over,

@@ -121,6 +121,18 @@ def test_session__counts_the_steps_of_an_unmodified_script(
     assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == 1
 
 
+def test_session__that_is_whole_keeps_its_profiles(here: Path) -> None:
+    """The same command once more launches nothing: a broken script would leave no profile."""
+    assert ab("--looks", "6", "--limit", "4") == 0
+    kept = [here / "perf" / "profiles" / side / "profile.json" for side in ("base", "head")]
+    before = [path.stat().st_mtime_ns for path in kept]
+    assert ab("--looks", "6", "--limit", "4") == 0
+    assert [path.stat().st_mtime_ns for path in kept] == before
+    kept[0].unlink()
+    assert ab("--looks", "6", "--limit", "4") == 0
+    assert kept[0].is_file()
+
+
 def test_session__goes_on_without_settling_again(here: Path) -> None:
     """What the untimed launches told lives in session.json; a changed plan is refused."""
     assert ab("--no-profile") == 0
@@ -447,7 +459,7 @@ def test_trouble__what_runs_on_after_the_last_step_is_ended(
     here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the command's exit code is then; and it is said once."""
-    monkeypatch.setattr("ci_score.measure.launching.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("ci_score.measure.launch.launching.GRACE_SECONDS", 0.1)
     spawned = f"{sys.executable} train.py; sleep 60"
     assert ab("--looks", "6", "--limit", "4", "--no-profile", words=("bash", "-c", spawned)) == 0
     said = capsys.readouterr().err

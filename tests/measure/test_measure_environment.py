@@ -18,14 +18,14 @@ import pytest
 
 from ci_score.cli import execute
 from ci_score.launches.lines import Launch
-from ci_score.measure import accelerators, load
-from ci_score.measure.accelerators import Reading, chosen, find_probe, throttles_of
-from ci_score.measure.command import Command
-from ci_score.measure.launching import Done
-from ci_score.measure.load import Load, load_by_others
-from ci_score.measure.orders import HOOK, Orders, Task
-from ci_score.measure.processes import carriers, carries
-from ci_score.measure.sides import SideSpec
+from ci_score.measure.launch.launching import Done
+from ci_score.measure.launch.orders import HOOK, Orders, Task
+from ci_score.measure.machine import accelerators, load
+from ci_score.measure.machine.accelerators import Reading, chosen, find_probe, throttles_of
+from ci_score.measure.machine.load import Load, load_by_others
+from ci_score.measure.machine.processes import carriers, carries
+from ci_score.measure.sides.command import Command
+from ci_score.measure.sides.spec import SideSpec
 
 Out = pytest.CaptureFixture[str]
 

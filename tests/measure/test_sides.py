@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ci_score.errors import WrongUseError
-from ci_score.measure.sides import (
+from ci_score.measure.sides.spec import (
     TRACKERS_OFF,
     SideSpec,
     Start,

@@ -1,8 +1,8 @@
 """The planted slowdowns of a first user, with the real torch: the right verdict, and why.
 
 `CI_SCORE_FRAMEWORKS` names a Python that has torch. Each plant is one word in the file `plant`
-beside a script that knows nothing of ci-score; the start-up hook times and profiles it as a session
-does, in turns with the script without a plant.
+beside a script that knows nothing of ci-score; `ci-score ab` measures it against the script without
+a plant.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -28,14 +29,15 @@ from ci_score.traces import ProfileSource, read_profile
 TRAIN = Path(__file__).parent / "planted" / "train.py"
 HOOK = Path(__file__).parents[2] / "ci_score" / "measure" / "hook"
 PYTHON = os.environ.get("CI_SCORE_FRAMEWORKS", "")
-PAIRS, WARM_UP, TIMED, PROFILED = 12, 5, 20, 3
-NOT_JUDGED = 3
-POLICY = 'schema = 1\nrules = "training"\n'
+WARM_UP, PROFILED = 5, 3
+NOT_JUDGED, BUSY = 3, 1.25
+# The machine of a test is busy with other tests: what they do to a pair must not end a session.
+POLICY = 'schema = 1\nrules = "training"\n[environment]\nreject = []\n'
 OPTIMIZER = {"class": "AdamW", "parameters": 0, "order": 0}
 
 # Plant -> how many operators a step has more, and what is said of them.
 COUNTED = {
-    "attention": (207, "'scaled_dot_product_attention' is gone; bmm, "),
+    "attention": (207, "'scaled_dot_product_attention' is gone; "),
     "clone": (9, "'clone' is new, 3 calls a step"),
     "item": (3073, "'item' is called 42 → 810 times a step"),
     "loader": (0, ""),
@@ -43,14 +45,17 @@ COUNTED = {
 }
 # Plant -> the exit code, and what the first line says; a faster machine has other times.
 SAID = {
-    "attention": (1, r"slower .*_attention' is gone; bmm, .*softmax.* do its work"),
-    "float64": (1, r"slower .*mm computes? in float64 instead of float32"),
+    "attention": (1, r"slower .*_attention' is gone; .*\bbmm\b.* do its work"),
+    "float64": (1, r"slower .*\bmm\b.* computes? in float64 instead of float32"),
     "clone": (0, r"Host operators per step \+0\.4 % .*'clone' is new, 3 calls a step"),
     "item": (1, r"Host operators per step \+129\.2 % .*'item' is called 42 → 810 times a step"),
     "loader": (1, r"slower .*the step waits for the data loader"),
     "python": (1, r"slower .*in no operator between 'resolve_neg' and 'embedding': slow Python"),
     "renamed": (0, r"^Pass: (?!.*(is gone|is new|times a step|instead of))"),
 }
+
+# What .ci/run takes through a session; `make real` takes all.
+ONCE = ("attention", "item")
 
 pytestmark = pytest.mark.skipif(
     not Path(PYTHON).is_file(), reason="CI_SCORE_FRAMEWORKS names no Python with torch"
@@ -98,35 +103,12 @@ def profiled(side: Path, folder: Path) -> Path:
     return folder / "trace.json"
 
 
-def session(plant: str, here: Path) -> None:
-    """What `ci-score ab` leaves in `perf`: lines of both sides in turns, and a trace of each."""
-    sides = {"base": side_with("nothing", here / "base"), "head": side_with(plant, here / "head")}
-    lines = []
-    for pair in range(PAIRS):
-        turn = ("base", "head") if pair % 2 else ("head", "base")
-        for place, name in enumerate(turn):
-            folder = here / "launches" / f"{name}-{pair}"
-            record = launched(folder, sides[name], "timed", WARM_UP + TIMED)
-            lines.append(
-                {
-                    "schema": 1,
-                    "case": "training",
-                    "side": name,
-                    "launch": pair,
-                    "order": 2 * pair + place,
-                    "step_ms": record["step_ms"],
-                    "warmup_steps": record["warmup_steps"],
-                    "versions": {"torch": record["versions"]["torch"]},
-                }
-            )
-    for name, side in sides.items():
-        trace = profiled(side, here / "launches" / f"{name}-profiled")
-        kept = here / "perf" / "profiles" / name
-        kept.mkdir(parents=True)
-        shutil.move(trace, kept / "trace.json")
-    text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    (here / "perf" / "measurements.jsonl").write_text(text, encoding="utf-8")
+def session(plant: str, here: Path) -> int:
+    """`ci-score ab` of the script without and with its plant; says how it ended."""
+    base, head = side_with("nothing", here / "base"), side_with(plant, here / "head")
     (here / "policy.toml").write_text(POLICY, encoding="utf-8")
+    sides = ["--base", str(base), "--head", str(head), "--config", str(here / "policy.toml")]
+    return execute(["ab", *sides, "--out", str(here / "perf"), "--", PYTHON, "train.py"])
 
 
 def measured(trace: Path) -> Measured:
@@ -156,7 +138,18 @@ def test_count__of_operators_is_exact_and_has_its_reason(
     assert bool(cause) is bool(words)
 
 
-@pytest.mark.parametrize("plant", SAID)
+def is_busy(perf: Path) -> bool:
+    """Whether launches of one program differ so much that one profiled launch says little."""
+    lines = (perf / "measurements.jsonl").read_text(encoding="utf-8").splitlines()
+    read = [json.loads(line) for line in lines]
+    means = [fmean(line["step_ms"][WARM_UP:]) for line in read if line["side"] == "base"]
+    return max(means) > BUSY * min(means)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [pytest.param(plant, marks=pytest.mark.once if plant in ONCE else ()) for plant in SAID],
+)
 def test_plant__has_its_verdict_and_its_reason(
     plant: str,
     tmp_path: Path,
@@ -164,15 +157,17 @@ def test_plant__has_its_verdict_and_its_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In the first line; a machine too busy to tell is said, and never green or red by mistake."""
-    session(plant, tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
+    assert session(plant, tmp_path) == 0, capsys.readouterr().err
     code = execute(["run", "--measurements", "perf", "--config", "policy.toml"])
     printed = capsys.readouterr().out
     expected, words = SAID[plant]
     (headline,) = re.findall(r"^(?:Pass|Warning|Fail|Inconclusive): .*$", printed, re.MULTILINE)
     with capsys.disabled():
         print(f"\n{plant}: {headline}")  # noqa: T201 - what a first user reads
-    if code == NOT_JUDGED and "pairs cannot tell" in headline:
+    has_no_reason = headline.endswith(" a step)") and is_busy(tmp_path / "perf")
+    if (code == NOT_JUDGED and "pairs cannot tell" in headline) or has_no_reason:
         pytest.skip(f"the machine is too busy: {headline}")
     assert re.search(words, headline), printed
     assert code == expected, printed

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_score.measure.hook_records import Recorded, problem_in_words
+from ci_score.measure.launch.hook_records import Recorded, problem_in_words
 from tests.builders.hooked import Asked, Hooked, launch
 
 PYTHON = Path(os.environ.get("CI_SCORE_FRAMEWORKS", ""))
@@ -77,6 +77,7 @@ CASES = [
     Case("forked_trainer.py"),
     Case("-m package"),
     Case("threads.py"),
+    Case("two_threads.py"),
     Case("scheduler_tqdm.py"),
     Case("checkpointing.py"),
     Case("checkpointing.py reentrant"),

@@ -15,6 +15,7 @@ from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
 from ci_score.report.markdown import report_markdown
+from ci_score.report.terminal import report_text
 from tests.builders import case, on, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import history, large, slow_pull_request
@@ -234,6 +235,22 @@ def test_page__what_is_not_clear_is_said_as_not_proven() -> None:
     for text in (report_html(unclear), report_markdown(unclear)):
         assert "(not proven)" in text
     assert "(not proven)" not in report_html(told) + report_markdown(told)
+
+
+def test_page__a_time_that_is_not_clear_is_not_proven_by_a_count_that_fails() -> None:
+    """The heading of the parts of the step says so, and under which tool they were timed."""
+    told = demo()
+    (one,) = told.cases
+    assert one.explanation is not None
+    times = ("step_time_ms", "throughput_tok_s")
+    unclear = tuple(
+        change.but(outcome=Outcome.INCONCLUSIVE if change.metric in times else Outcome.FAIL)
+        for change in one.changes
+    )
+    found = one.explanation.but(under_profiler=True)
+    told = told.but(cases=(one.but(changes=unclear, explanation=found),))
+    for text in (report_html(told), report_markdown(told), report_text(told)):
+        assert "went (under the profiler) (not proven)" in text
 
 
 def test_phases__of_a_cpu_have_the_time_between_operators() -> None:

@@ -526,8 +526,11 @@ def test_layers__without_evidence_there_are_none() -> None:
     assert any("no layers" in note for note in profile.notes)
 
 
-def embedding(vocabulary: int, batch: int, tokens: int, ts: float) -> Json:
-    return op("aten::embedding", ts, 1, Input_Dims=[[vocabulary, 64], [batch, tokens], [], []])
+def embedding(
+    vocabulary: int, batch: int, tokens: int, ts: float, width: int = 64, **args: Any
+) -> Json:
+    dims = [[vocabulary, width], [batch, tokens], [], []]
+    return op("aten::embedding", ts, 1, Input_Dims=dims, **args)
 
 
 def test_tokens__of_the_largest_vocabulary_are_inferred() -> None:
@@ -540,6 +543,20 @@ def test_tokens__of_the_largest_vocabulary_are_inferred() -> None:
     profile = read(events)
     assert profile.tokens_per_step == 2 * 4 * 128
     assert "inferred" in profile.sources["tokens_per_step"]
+
+
+def test_tokens__of_another_model_and_of_an_evaluation_are_not_counted() -> None:
+    """What has no gradient is no training, and tables of other shapes are not one table."""
+    events = [*three_steps()]
+    for number in range(3):
+        at = 1000 + 100 * number
+        events += [
+            embedding(500, 4, 128, at + 1, Sequence_number=7 + number),
+            embedding(500, 4, 128, at + 2),
+            embedding(500, 2, 128, at + 3, 32, Sequence_number=17 + number),
+            embedding(2048, 1, 128, at + 4, Sequence_number=27 + number),
+        ]
+    assert read(events).tokens_per_step == 4 * 128
 
 
 @pytest.mark.parametrize(

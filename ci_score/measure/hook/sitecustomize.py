@@ -7,7 +7,7 @@ importing it, never prints, and raises nothing into the script but the SystemExi
 launch. A fault of its own is a mark, and the script goes on.
 
 A step ends when the optimizer with most parameters has stepped for a new backward pass. The marks
-and records that it writes are read by `ci_score/measure/hook_records.py`.
+and records that it writes are read by `ci_score/measure/launch/hook_records.py`.
 """
 
 from __future__ import annotations
@@ -222,7 +222,6 @@ class Hook:
         self.others_at = 0
         self.without_owner = 0
         self.backwards = 0
-        self.depth = 0
         self.captured = 0
         self.off = False
         self.is_passive = False
@@ -274,10 +273,11 @@ class Hook:
 
     def backward_begins(self, outputs: Any) -> None:
         """Only the outermost one counts: recomputing runs others within it."""
+        is_inner = self.is_in_backward()
+        self.local.depth = getattr(self.local, "depth", 0) + 1
+        if is_inner:
+            return
         with self.lock:
-            self.depth += 1
-            if self.depth > 1:
-                return
             self.backwards += 1
         # Only the first and the last loss are ever read. Profiled steps have no work of ours.
         if self.steps in (0, self.target - 1) and not self.is_passive and self.mode != "profiled":
@@ -285,12 +285,19 @@ class Hook:
 
     def backward_ends(self) -> None:
         """What waited for the outermost one to return is done now."""
+        self.local.depth -= 1
+        if self.is_in_backward():
+            return
+        # Of an engine's thread nobody knows who waits for it.
         with self.lock:
-            self.depth -= 1
-            is_due = self.is_due and not self.depth
+            is_due = self.is_due or getattr(self.local, "is_due", False)
+            self.is_due = self.local.is_due = False
         if is_due:
-            self.is_due = False
             self.step_has_ended()
+
+    def is_in_backward(self) -> bool:
+        """Whether this thread runs a backward pass or, as one of the engine's, a part of it."""
+        return bool(getattr(self.local, "depth", 0)) or is_of_the_engine()
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -358,8 +365,10 @@ class Hook:
         if not self.steps & (self.steps - 1):
             self.mark("step", step=self.steps)
         if self.steps >= (self.warmup if self.mode == "profiled" else self.target):
-            if self.depth:
-                self.is_due = True  # an optimizer that steps in backward
+            if getattr(self.local, "depth", 0):
+                self.local.is_due = True  # an optimizer that steps in backward
+            elif is_of_the_engine():
+                self.is_due = True
             else:
                 self.step_has_ended()
 
@@ -612,6 +621,13 @@ def text_of_module(name: str) -> bytes:
     """The source of a module that has one."""
     with open(str(sys.modules[name].__file__), "rb") as stream:
         return stream.read(LONGEST_MAIN)
+
+
+def is_of_the_engine() -> bool:
+    """Whether this thread evaluates a node of a backward pass, whoever began that."""
+    native = getattr(sys.modules.get("torch"), "_C", None)
+    number = getattr(native, "_current_graph_task_id", None)
+    return bool(number is not None and number() != -1)
 
 
 def is_profiling() -> bool:

@@ -74,11 +74,13 @@ class Wait(NamedTuple):
 
 
 class EmbeddingCall(NamedTuple):
-    """A lookup of tokens, by the shapes of its inputs."""
+    """A lookup in a table, by the shapes of its inputs; with a gradient it is part of training."""
 
     time: int
     vocabulary: int
+    width: int
     tokens: int
+    has_gradient: bool
 
 
 @dataclass(slots=True)

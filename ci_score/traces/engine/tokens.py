@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,9 +40,15 @@ def _token_fields(
     if not calls:
         what = "no aten::embedding with its shapes was recorded (record_shapes)"
         return {}, f"no tokens a step: {what}"
-    # Positions are embedded, too, and have fewer rows; several micro-batches are several calls.
-    largest = max(call.vocabulary for call in calls)
-    own = sum(call.tokens for call in calls if call.vocabulary == largest) / len(windows)
+    # An evaluation within the steps looks up, too. Where the tables are frozen all calls count.
+    calls = [call for call in calls if call.has_gradient] or calls
+    # Several micro-batches are several calls; another model of the script has a table of its own.
+    of_tables: Counter[tuple[int, int]] = Counter()
+    for call in calls:
+        of_tables[call.vocabulary, call.width] += call.tokens
+    # Positions are often looked up once for a whole batch; else they are as many as the tokens.
+    (largest, _), total = max(of_tables.items(), key=lambda one: (one[1], one[0]))
+    own = total / len(windows)
     inferred = f"inferred from the shapes of aten::embedding, vocabulary {largest}"
     if degree is None:
         return {}, (

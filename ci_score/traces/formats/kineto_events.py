@@ -323,7 +323,7 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
     if _EMBEDDING in group.names:
         for name, start, args in zip(group.names, group.starts, group.args, strict=True):
             if name == _EMBEDDING:
-                _add_embedding(trace, start, args.dims)
+                _add_embedding(trace, start, args)
 
 
 @lru_cache(maxsize=4096)
@@ -385,17 +385,19 @@ def _add_memory(trace: Trace, group: list[Event]) -> None:
     trace.peak_allocated = max([trace.peak_allocated, *allocated])
 
 
-def _add_embedding(trace: Trace, time: float, dims: msgspec.Raw) -> None:
+def _add_embedding(trace: Trace, time: float, args: Args) -> None:
     """Of [[vocabulary, width], [batch, tokens], …]; other shapes say nothing."""
     try:
-        shapes = _DIMS.decode(dims)
-        (vocabulary, _), places = shapes[0], shapes[1]
+        shapes = _DIMS.decode(args.dims)
+        (vocabulary, width), places = shapes[0], shapes[1]
         tokens = math.prod(places)
     except (msgspec.DecodeError, ValueError, TypeError, IndexError):
         return
-    if places and isinstance(vocabulary, int) and isinstance(tokens, int) and tokens > 0:
+    is_lookup = places and all(isinstance(one, int) for one in (vocabulary, width, tokens))
+    if is_lookup and tokens > 0:
         [begin] = _whole([time], trace.base)
-        trace.host.embeddings.append(EmbeddingCall(begin, vocabulary, tokens))
+        trains = 0 <= args.sequence < _NO_SEQUENCE
+        trace.host.embeddings.append(EmbeddingCall(begin, vocabulary, width, tokens, trains))
 
 
 # --- a trace read in parts ----------------------------------------------------------------------

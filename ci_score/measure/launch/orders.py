@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ci_score.measure.command import Command
 from ci_score.measure.recorder import FOLDERS_VARIABLE, PATH_VARIABLE
-from ci_score.measure.schedule import Side
-from ci_score.measure.sides import HOOK_VARIABLE, LAUNCH_VARIABLE, SideSpec, Start
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.sides.command import Command
+from ci_score.measure.sides.spec import HOOK_VARIABLE, LAUNCH_VARIABLE, SideSpec, Start
 
 # Alone in its folder, which leads PYTHONPATH.
-HOOK = Path(__file__).with_name("hook")
+HOOK = Path(__file__).parents[1] / "hook"
 HOOK_SCHEMA = 1
 # In a session's folder: what the launches said, and the fresh folders of those that run.
 LOGS, LAUNCHES = "logs", "launches"

@@ -2,6 +2,7 @@
 
 Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
 again; all are written anew each time, because launches could write there, too. `session.json` holds
+again. It is written anew after each, because launches may write there, too. `session.json` holds
 the plan and the looks. A session that was interrupted goes on by them.
 """
 
@@ -21,11 +22,11 @@ from ci_score.files.disk import remove, write_atomically
 from ci_score.files.strict_json import parse, validate
 from ci_score.judge import MOST_PAIRS
 from ci_score.launches import read_launches
-from ci_score.measure.launching import line_of
-from ci_score.measure.orders import LAUNCHES, LOGS
-from ci_score.measure.schedule import Look, Side, goal_with
-from ci_score.measure.session import FINISHED, Ending, Pair, Plan, Session
-from ci_score.measure.settled import Settled
+from ci_score.measure.launch.launching import line_of
+from ci_score.measure.launch.orders import LAUNCHES, LOGS
+from ci_score.measure.session.schedule import Look, Side, goal_with
+from ci_score.measure.session.session import FINISHED, Ending, Pair, Plan, Session
+from ci_score.measure.session.settled import Settled
 
 MEASUREMENTS, SESSION = "measurements.jsonl", "session.json"
 PROFILES, TRACES = "profiles", "traces"

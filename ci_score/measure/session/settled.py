@@ -5,14 +5,13 @@ Kept with the session, so that one that was interrupted goes on by the same fact
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 SECONDS_A_MINUTE, MINUTES_AN_HOUR = 60.0, 60.0
 # A launch takes at least this share of the untimed one, whose first steps are the longest.
 LEAST_SHARE = 0.1
-NAMED_FILES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,6 @@ def warmup_of(sides: Mapping[Any, Settled]) -> int:
     The first step has no beginning that anybody could have noticed.
     """
     return max([1, *(one.warmup for one in sides.values())])
-
-
-def files_in_words(files: Sequence[str]) -> str:
-    """Some of the files, and how many more there are."""
-    named = ", ".join(files[:NAMED_FILES])
-    more = len(files) - NAMED_FILES
-    return f"{named} and {more} more" if more > 0 else named
 
 
 def duration_in_words(seconds: float) -> str:

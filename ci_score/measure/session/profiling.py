@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ci_score.errors import BadInputError
 from ci_score.files.disk import remove, write_atomically
-from ci_score.measure.ab import Audience
-from ci_score.measure.kept import PROFILES, TRACES
-from ci_score.measure.launching import clear_room, launch, run_once, tail_of
-from ci_score.measure.orders import PROFILED_STEPS, Orders, Task
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Session
+from ci_score.measure.launch.launching import clear_room, launch, run_once, tail_of
+from ci_score.measure.launch.orders import PROFILED_STEPS, Orders, Task
+from ci_score.measure.session.kept import PROFILES, TRACES
+from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import Session
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
 PROFILE, TRACE = "profile.json", "trace.json"
@@ -40,6 +40,11 @@ class Profiler:
         for place, text in self._kept_texts.items():
             remove(place.parent)
             write_atomically(place, text)
+
+    def has(self, side: Side) -> bool:
+        """Whether a profile of the side is there."""
+        folder = self.orders.out / PROFILES / side
+        return folder.is_dir() and any(folder.iterdir())
 
     def run(self, side: Side) -> None:
         """Leaves a profile of the side in the session's folder, or says why there is none."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ci_score.launches import Launch
-from ci_score.measure.launching import Done
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import THROTTLED, Session
-from ci_score.measure.settled import files_in_words
+from ci_score.measure.launch.launching import Done
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import THROTTLED, Session
+from ci_score.measure.sides.leftovers import files_in_words
 
 # The same first loss, but for the order in which a device adds.
 SAME_LOSS = 1e-3

@@ -19,14 +19,14 @@ from ci_score.measure.recorder import Recorder
 
 def trainer_callback(**options: Any) -> Any:
     """A callback for the Trainer of transformers, and for trainers that are made from it."""
-    from ci_score.measure.trainer_steps import TrainerSteps
+    from ci_score.measure.callbacks.trainer import TrainerSteps
 
     return TrainerSteps(Recorder(**options))
 
 
 def lightning_callback(**options: Any) -> Any:
     """A callback for Lightning's Trainer."""
-    from ci_score.measure.lightning_steps import LightningSteps
+    from ci_score.measure.callbacks.lightning import LightningSteps
 
     return LightningSteps(Recorder(**options))
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci_score.errors import CiScoreError, WrongUseError
-from ci_score.measure.checkout import checked_out, link
-from ci_score.measure.command import shell_words
-from ci_score.measure.leftovers import Untouched
-from ci_score.measure.setup import refuse_the_others_code, set_up
-from ci_score.measure.sides import SideSpec, container_words, is_container
+from ci_score.measure.sides.checkout import checked_out, link
+from ci_score.measure.sides.command import shell_words
+from ci_score.measure.sides.leftovers import Untouched
+from ci_score.measure.sides.setup import refuse_the_others_code, set_up
+from ci_score.measure.sides.spec import SideSpec, container_words, is_container
 
 
 @dataclass(frozen=True, slots=True)

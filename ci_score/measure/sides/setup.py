@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 from ci_score.errors import CiScoreError, SetupFailedError
 from ci_score.files.disk import remove
-from ci_score.measure.launching import tail_of
-from ci_score.measure.processes import adopt_orphans, descendants, end_all
-from ci_score.measure.sides import VENV, SideSpec
+from ci_score.measure.launch.launching import tail_of
+from ci_score.measure.machine.processes import adopt_orphans, descendants, end_all
+from ci_score.measure.sides.spec import VENV, SideSpec
 
 MARK = "CI_SCORE_SETUP"
 CHECK_SECONDS = 0.1

@@ -12,12 +12,14 @@ from typing import Any
 
 from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
 from ci_score.launches import Launch
-from ci_score.measure.schedule import ANSWERS, SIDES, Answer, Look, Side
-from ci_score.measure.settled import Settled, warmup_of
+from ci_score.measure.launch.hooked import COUNTED
+from ci_score.measure.session.schedule import ANSWERS, SIDES, Answer, Look, Side
+from ci_score.measure.session.settled import Settled, warmup_of
 
 SHARED, THROTTLED = "shared", "throttled"
 # Of the planned pairs, one in so many may be measured again.
 PAIRS_A_REPEAT = 8
+SHORT_LAUNCH_MS, LONGER = 2000.0, 5
 # How much slower a pair to come is taken to be, to see whether anything can be proven with it.
 FAR_SLOWER = 1e6
 # How many steps of a launch are timed, and how many the warm-up is chosen from.
@@ -216,6 +218,16 @@ class Session:
         """The median launch of a side; NaN where none is sound."""
         times = [one.mean_ms for one in self._sound() if one.side == side]
         return statistics.median(times) if times else math.nan
+
+    @property
+    def longer_steps(self) -> int | None:
+        """How many steps to time where so few are a moment; None where they are long enough.
+
+        A stall of the machine is a large part of a moment.
+        """
+        steps = self.plan.steps
+        is_short = self.timed_from == COUNTED and self.usual_ms("base") * steps < SHORT_LAUNCH_MS
+        return LONGER * steps if is_short else None
 
     @property
     def sound_pairs(self) -> int:

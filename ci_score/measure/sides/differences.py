@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
-from ci_score.measure.sides import SideSpec, is_secret, launcher_in_words, shown
+from ci_score.measure.sides.spec import SideSpec, is_secret, launcher_in_words, shown
 
 MOST_ROWS = 64
 LONGEST_NAME, LONGEST_TEXT = 80, 200

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.files.disk import write_atomically
-from ci_score.measure.accelerators import (
+from ci_score.measure.launch.launching import Done
+from ci_score.measure.launch.orders import Order
+from ci_score.measure.machine.accelerators import (
     POWER_CAP,
     HangsError,
     Probe,
@@ -29,10 +31,8 @@ from ci_score.measure.accelerators import (
     chosen,
     find_probe,
 )
-from ci_score.measure.launching import Done
-from ci_score.measure.load import Load, load_by_others
-from ci_score.measure.orders import Order
-from ci_score.measure.processes import carries
+from ci_score.measure.machine.load import Load, load_by_others
+from ci_score.measure.machine.processes import carries
 from ci_score.measure.recorder import VERSIONED
 
 FILE = "environment.json"

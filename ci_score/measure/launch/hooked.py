@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ci_score.measure.hook_records import HookProblem, Recorded, how_far, problem_in_words
+from ci_score.measure.launch.hook_records import HookProblem, Recorded, how_far, problem_in_words
 
 COUNTED = "the optimizer's steps, which the start-up hook counts"
 BYTES_A_GB = 1e9

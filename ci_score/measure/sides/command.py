@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import which
 
 from ci_score.errors import WrongUseError
-from ci_score.measure.sides import VENV, SideSpec
+from ci_score.measure.sides.spec import VENV, SideSpec
 
 # In a word: the launch's fresh folder.
 OUT = "{out}"

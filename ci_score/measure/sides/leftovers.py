@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci_score.measure.settled import files_in_words
-from ci_score.measure.sides import VENV
+from ci_score.measure.sides.spec import VENV
 
 # What every run of Python changes, and what nobody trains from.
 SKIPPED = frozenset({".git", VENV, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 MOST_FILES = 20_000
+NAMED_FILES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,13 @@ def snapshot(
             times = state.st_mtime_ns, state.st_ctime_ns
             files[os.path.relpath(entry.path, folder)] = (state.st_size, *times)
     return Snapshot(files)
+
+
+def files_in_words(files: Sequence[str]) -> str:
+    """Some of the files, and how many more there are."""
+    named = ", ".join(files[:NAMED_FILES])
+    more = len(files) - NAMED_FILES
+    return f"{named} and {more} more" if more > 0 else named
 
 
 class Untouched:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci_score.measure.ab import Audience
-from ci_score.measure.hook_records import warm_up_of
-from ci_score.measure.kept import save
-from ci_score.measure.launching import Done
-from ci_score.measure.leftovers import snapshot
-from ci_score.measure.orders import Order, Orders, Task
-from ci_score.measure.schedule import Side
-from ci_score.measure.session import Ending, Session
-from ci_score.measure.settled import Settled, duration_in_words, files_in_words
+from ci_score.measure.launch.hook_records import warm_up_of
+from ci_score.measure.launch.launching import Done
+from ci_score.measure.launch.orders import Order, Orders, Task
+from ci_score.measure.session.kept import save
+from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.schedule import Side
+from ci_score.measure.session.session import Ending, Session
+from ci_score.measure.session.settled import Settled, duration_in_words
+from ci_score.measure.sides.leftovers import files_in_words, snapshot
 
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
 LAST_STEPS = 10

@@ -17,11 +17,11 @@ from ci_score.errors import BadInputError
 from ci_score.files.disk import open_plain, remove
 from ci_score.files.visible import plain
 from ci_score.launches import Launch
-from ci_score.measure.hook_records import Recorded, Said, is_over, read_folder
-from ci_score.measure.hooked import COUNTED, trouble_of, values_of
-from ci_score.measure.orders import Order
-from ci_score.measure.own_lines import own_line
-from ci_score.measure.processes import GRACE_SECONDS, adopt_orphans, descendants, end_all
+from ci_score.measure.launch.hook_records import Recorded, Said, is_over, read_folder
+from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
+from ci_score.measure.launch.orders import Order
+from ci_score.measure.launch.own_lines import own_line
+from ci_score.measure.machine.processes import GRACE_SECONDS, adopt_orphans, descendants, end_all
 
 LOG_LIMIT = 64 * 1024 * 1024
 CONTAINER_SECONDS = 60.0

@@ -1,0 +1,1 @@
+"""The machine: its accelerators, its load, and the processes that a launch leaves."""
