@@ -343,8 +343,6 @@ _WORDS = {
     "please report it",
     "folder_gone": "the folder in which the start-up hook writes is gone: let the script remove "
     "nothing but what it has made",
-    "folder_gone": "the folder in which the start-up hook writes is gone: let the script clear "
-    "none but its own and {{out}}",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",
 }
 
