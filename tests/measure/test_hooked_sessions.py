@@ -525,6 +525,15 @@ def test_trouble__what_a_launch_puts_into_the_sessions_folder(
     assert "broke" not in said
 
 
+def test_trouble__what_a_script_says_of_itself_is_one_line(here: Path, capsys: Out) -> None:
+    """A script that calls its own launch void does so in its own words."""
+    line = json.dumps({"step_ms": [1.0, 2.0], "failed": "\x1b[31mtwo\n::error::lines"})
+    told = "open(os.environ['CI_SCORE_MEASUREMENTS'], 'w')"
+    write_script(here / "base", before=f"{told}.write({line!r} + '\\n')")
+    assert measure() == 3
+    assert "[31mtwo ::error::lines; expected a sound run" in capsys.readouterr().err
+
+
 def test_trouble__a_long_line_holds_no_step(here: Path) -> None:
     """A line may be as long as it likes, and only its beginning says what it is."""
     write_script(here / "base", before="print('x' * 10_000 + '{\"step_ms\": 5.0}')")

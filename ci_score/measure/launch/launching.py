@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from ci_score.errors import BadInputError
 from ci_score.files.disk import open_plain, remove
+from ci_score.files.visible import plain
 from ci_score.launches import Launch
 from ci_score.measure.launch.hook_records import Recorded, Said, is_over, read_folder
 from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
@@ -26,7 +27,7 @@ LOG_LIMIT = 64 * 1024 * 1024
 CONTAINER_SECONDS = 60.0
 TAIL_LINES = 12
 CHECK_SECONDS = 0.1
-LONGEST_FAILURE = 200
+LONGEST_FAILURE, LONGEST_WORDS = 200, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,7 @@ def _own(order: Order) -> tuple[dict[str, Any] | None, str, str]:
 
 def _in_words(error: BadInputError) -> str:
     place = f" in {error.field}" if error.field else ""
-    return f"{error.found}{place}; expected {error.expected}"
+    return plain(f"{error.found}{place}; expected {error.expected}", LONGEST_WORDS)
 
 
 def _void(order: Order, values: dict[str, Any] | None, problem: str) -> Done:
