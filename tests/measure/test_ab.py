@@ -659,6 +659,20 @@ def train(told=train):
     assert not any(map(lives, left))
 
 
+def test_trouble__a_helper_that_ends_with_the_launch_is_not_told(here: Path, capsys: Out) -> None:
+    """As multiprocessing's tracker of resources does, a moment after its parent."""
+    more = """
+def train(told=train):
+    import subprocess
+    global helper
+    helper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    assert ab() == 0
+    assert "outlived" not in capsys.readouterr().err
+
+
 def test_trouble__forks_that_linger_are_ended(here: Path, capsys: Out) -> None:
     """Also those with a session of their own; the launch counts, and they are told."""
     pids = here / "pids"

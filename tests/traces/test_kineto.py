@@ -559,21 +559,25 @@ def test_tokens__of_another_model_and_of_an_evaluation_are_not_counted() -> None
     assert read(events).tokens_per_step == 4 * 128
 
 
+DDP = "DistributedDataParallel.forward"
+
+
 @pytest.mark.parametrize(
     ("groups", "wrapped", "tokens"),
     [
-        ([{"pg_desc": "default_pg", "pg_size": 8}], True, 8 * 128),
-        ([{"pg_desc": "default_pg", "pg_size": 8}], False, None),
-        ([{"pg_desc": "default_pg"}, {"pg_desc": "mesh_dp", "pg_size": 4}], False, 4 * 128),
-        ([{"pg_desc": "default_pg"}, {"pg_desc": "tp", "pg_size": 4}], True, None),
+        ([{"pg_desc": "default_pg", "pg_size": 8}], DDP, 8 * 128),
+        ([{"pg_desc": "default_pg", "pg_size": 8}], "FSDP::pre_forward", 8 * 128),
+        ([{"pg_desc": "default_pg", "pg_size": 8}], "", None),
+        ([{"pg_desc": "default_pg"}, {"pg_desc": "mesh_dp", "pg_size": 4}], "", 4 * 128),
+        ([{"pg_desc": "default_pg"}, {"pg_desc": "tp", "pg_size": 4}], DDP, None),
     ],
 )
 def test_tokens__times_ranks_only_where_the_degree_is_known(
-    groups: list[Json], wrapped: bool, tokens: int | None
+    groups: list[Json], wrapped: str, tokens: int | None
 ) -> None:
     """Of eight ranks some may have split one batch."""
     events = [*three_steps(), *(embedding(50_000, 1, 128, 1001 + 100 * i) for i in range(3))]
-    events += [annotation("DistributedDataParallel.forward", 1002, 5)] * wrapped
+    events += [annotation(wrapped, 1002, 5)] if wrapped else []
     job = {"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": groups}
     profile = read(events, distributedInfo=job)
     assert profile.tokens_per_step == tokens

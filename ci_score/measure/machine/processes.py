@@ -19,6 +19,7 @@ from pathlib import Path
 
 PROCESSES = Path("/proc")
 GRACE_SECONDS = 5.0
+MOMENT_SECONDS = 0.5
 POLL_SECONDS = 0.01
 # linux/prctl.h
 SET_CHILD_SUBREAPER = 36
@@ -100,8 +101,9 @@ def end_all(
         return ({*carriers(mark), *descendants()} - before) - {process.pid}
 
     runs = process.poll() is None
-    if tidies_up and not runs:
-        _wait_until(lambda: not left())
+    if not runs:
+        # A helper that ends with its parent, as multiprocessing's tracker does, takes a moment.
+        _wait_until(lambda: not left(), GRACE_SECONDS if tidies_up else MOMENT_SECONDS)
     outlived = left() if is_over or not runs else set()
     adopted = set(outlived)
     count = len(outlived) + (is_over and runs)
@@ -127,8 +129,8 @@ def _signal_all(process: subprocess.Popen[bytes], left: set[int], sign: signal.S
             os.kill(pid, sign)
 
 
-def _wait_until(done: Callable[[], bool]) -> bool:
-    until = time.monotonic() + GRACE_SECONDS
+def _wait_until(done: Callable[[], bool], seconds: float = GRACE_SECONDS) -> bool:
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         if done():
             return True

@@ -2,7 +2,6 @@
 
 Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
 again; all are written anew each time, because launches could write there, too. `session.json` holds
-again. It is written anew after each, because launches may write there, too. `session.json` holds
 the plan and the looks. A session that was interrupted goes on by them.
 """
 

@@ -32,7 +32,7 @@ from ci_score.traces.source import ProfileSource
 TOOL = "PyTorch profiler (Kineto)"
 TICKS_PER_MS = 1_000_000
 
-_DATA_PARALLEL = re.compile(r"(Distributed|FullySharded)DataParallel\.forward")
+_DATA_PARALLEL = re.compile(r"(?:Distributed|FullySharded)DataParallel\.forward|^FSDP::")
 _DATA_PARALLEL_GROUP = re.compile(
     r"(^|[^a-z])(dp|ddp|fsdp|data_?parallel)([^a-z]|$)", re.IGNORECASE
 )
