@@ -341,8 +341,6 @@ _WORDS = {
     "Recorder into the script",
     "hook_failed": "the start-up hook failed (line {line}: {error}). This is a fault of ci-score: "
     "please report it",
-    "folder_gone": "the folder in which the start-up hook writes is gone: let the script remove "
-    "nothing but what it has made",
     "folder_gone": "the folder in which the start-up hook writes is gone: let the script clear "
     "none but its own and {{out}}",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",

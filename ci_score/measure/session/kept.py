@@ -1,7 +1,6 @@
 """A session's folder: what was measured, and where the session stands.
 
 Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
-again; all are written anew each time, because launches could write there, too. `session.json` holds
 again. It is written anew after each, because launches may write there, too. `session.json` holds
 the plan and the looks. A session that was interrupted goes on by them.
 """
@@ -10,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,6 +31,14 @@ from ci_score.measure.session.settled import Settled
 MEASUREMENTS, SESSION = "measurements.jsonl", "session.json"
 PROFILES, TRACES = "profiles", "traces"
 SCHEMA = 3
+# What tells plans apart, in a person's words; the keys of the others say it themselves.
+PROGRAMS = {
+    "programs head": "head's code",
+    "programs base": "base's code",
+    "programs files": "a file that both sides read",
+}
+COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
+MOST_CHANGES, LONGEST_CHANGE = 3, 100
 
 
 class _Saved(BaseModel):
@@ -66,7 +74,7 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
         raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
     if lines.exists() and not session_file.exists():
         raise WrongUseError(f"{lines} is there and of no session; give another --out")
-    if fresh:
+    if fresh or (not more_pairs and _holds_one_side(session_file)):
         _clear(out)
     if session_file.exists():
         session = _continued(out, plan)
@@ -79,10 +87,10 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
     return Session(plan)
 
 
-def holds_one_side(out: Path) -> bool:
-    """Whether the folder has launches of one side alone, which the next ones replace."""
+def _holds_one_side(session_file: Path) -> bool:
+    """Whether the folder has launches of one side alone: few, and so not worth going on with."""
     try:
-        return bool(_saved(out / SESSION).plan.get("alone"))
+        return bool(_saved(session_file).plan.get("alone"))
     except BadInputError:
         return False
 
@@ -186,7 +194,20 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What differs between two plans; empty where nothing does."""
     there, here = dict(_rows(before)), dict(_rows(now))
     keys = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
-    return "; ".join(f"{key}: {there.get(key)} then, {here.get(key)} now" for key in keys)
+    # What a person has changed last is most often the code.
+    keys.sort(key=lambda key: key not in PROGRAMS)
+    rows = [
+        f"{PROGRAMS.get(key, key)}: {_short(there.get(key))} then, {_short(here.get(key))} now"
+        for key in keys[:MOST_CHANGES]
+    ]
+    more = [f"{len(keys) - MOST_CHANGES} more"] if len(keys) > MOST_CHANGES else []
+    return "; ".join([*rows, *more])
+
+
+def _short(value: object) -> str:
+    """With commits as git abbreviates them, and what was changed since beside them."""
+    text = COMMIT.sub(lambda found: found[0][:12], "none" if value is None else str(value))
+    return text if len(text) <= LONGEST_CHANGE else f"{text[: LONGEST_CHANGE - 1]}…"
 
 
 def _rows(plan: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
