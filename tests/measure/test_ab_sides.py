@@ -134,7 +134,7 @@ def test_session__of_other_code_is_refused_in_few_words(
     assert execute(arguments("--limit", "0.2", "--steps", "4", "--case", "other")) == 2
     said = capsys.readouterr().err
     assert f"another plan (head's code: {commit} then, {commit} + " in said
-    assert "; case: default then, other now; " in said
+    assert "; case: training then, other now; " in said
     assert "more); give --fresh to begin anew" in said
 
 

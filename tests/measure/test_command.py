@@ -147,7 +147,7 @@ def test_program__must_be_found_by_each_side(sides: dict[str, Path], tmp_path: P
 def test_program__that_is_mistyped_gets_advice(sides: dict[str, Path], tmp_path: Path) -> None:
     """Quotes around a whole command, and the name that Python has on many systems."""
     path = a_program(tmp_path / "bin" / "python3")
-    with pytest.raises(WrongUseError, match="leave its quotes out: -- python train.py"):
+    with pytest.raises(WrongUseError, match=r"leave its quotes out: -- python train\.py"):
         Command(("python train.py",)).refuse_unless_startable(
             {"head": SideSpec(sides["head"])}, {"PATH": path}
         )
