@@ -36,6 +36,10 @@ from ci_score.model.metrics import STEP_TIME, THROUGHPUT
 from ci_score.run import INPUTS
 
 POLICY = Path(INPUTS["config"].default)
+ONLY_TRACKED = (
+    "base is a fresh checkout, and has only what git tracks: if it misses data of your folder, give"
+    " --link data, and if it must be built, --setup"
+)
 
 
 @click.command("ab", cls=WithCommand)
@@ -125,6 +129,8 @@ def command(base: Path | str, head: Path, config: Path | None, **options: Any) -
             if session.can_be_judged:
                 comparison.profile(session, profile_in, line, stopped)
     if not session.can_be_judged:
+        if session.never_ran and isinstance(base, str) and "base" not in session.settled:
+            say(ONLY_TRACKED)
         return EXIT_UNJUDGED
     say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
     return EXIT_OK

@@ -210,7 +210,10 @@ def _measured(machine: Machine, training: tuple[str, ...]) -> int:
     begin = time.monotonic()
     code = execute(words, machine)
     if code:
-        say("the files are written, and the measurement failed; the same command tries it again.")
+        say(
+            "the files are written, and the measurement failed; the same command tries it again. If"
+            " you train by another command: ci-score init --force -- COMMAND"
+        )
         return code
     launch = (time.monotonic() - begin) / LAUNCHES_OF_MEASURE
     minutes = max(1, round(LAUNCHES_OF_AB * launch / 60))

@@ -158,6 +158,11 @@ class WithCommand(click.Command):
         except click.MissingParameter as error:
             missing = error.param.opts[0] if error.param else "an option"
             raise WrongUseError(f"{missing} is missing; write {example}") from None
+        except click.NoSuchOption as error:
+            if has_dashes:
+                raise
+            told = error.format_message()
+            raise WrongUseError(f"{told} Your own command goes behind --, as {example}") from None
         words = ctx.params.pop("words", ())
         if words and not has_dashes:
             raise WrongUseError(f"write -- before your command, as {example}")

@@ -182,9 +182,11 @@ def _script(folder: Path, path: Path) -> Script | None:
 
 def _module(folder: Path, path: Path, text: str) -> str | None:
     """The name after `-m` for a file of a package that imports its neighbours; else None."""
-    if not _RELATIVE_IMPORT.search(text):
-        return None
     parts = path.relative_to(folder).with_suffix("").parts
     if parts[0] == "src":  # a side's own src leads the path
         parts = parts[1:]
-    return ".".join(parts) if len(parts) > 1 else None
+    if len(parts) < 2:
+        return None
+    own = rf"^[ \t]*(?:from|import)[ \t]+{re.escape(parts[0])}[. \t]"
+    imports_own = _RELATIVE_IMPORT.search(text) or re.search(own, text, re.MULTILINE)
+    return ".".join(parts) if imports_own else None

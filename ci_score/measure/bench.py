@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -66,6 +66,12 @@ class Bench:
         self._is_set_up = False
         self._settled: dict[Side, Settled] = {}
         self._until = inf if minutes is None else time.monotonic() + minutes * SECONDS_A_MINUTE
+
+    @property
+    def are_set_alike(self) -> bool:
+        """Whether both sides have the same environment, as far as that was said."""
+        base, head = self.sides.base, self.sides.head
+        return replace(base, folder=head.folder) == head
 
     def seconds_left(self) -> float:
         """How long it may still take."""

@@ -58,6 +58,11 @@ class Comparison:
         # A session that went on with other programs would mix them.
         programs = {side: " + ".join(state.values()) for side, state in git.items() if state}
         bench, request = self._bench, self._request
+        if git["base"] == git["head"] != {} and bench.are_set_alike:
+            audience.says(
+                f"base and head are the same code (commit {git['head']['commit'][:12]}), so only"
+                " chance tells them apart"
+            )
         plan = bench.plan(
             programs,
             looks=request.looks,

@@ -11,7 +11,7 @@ from ci_score.measure.launch.launching import launch
 from ci_score.measure.machine.environment import git_state, write_environment
 from ci_score.measure.qualify import FILE as QUALIFICATION
 from ci_score.measure.qualify import kept_at, qualification_for
-from ci_score.measure.session.kept import holds_one_side, opened, save
+from ci_score.measure.session.kept import opened, save
 from ci_score.measure.session.noticing import notes_on, resumes
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience, Runner
@@ -34,8 +34,7 @@ class OneSide:
         git = git_state(bench.sides.head.folder)
         # No rule is asked here: `ci-score run` judges it by the branch's.
         plan = bench.plan(git, looks=(), false_fail=0.0, limit=0.0, alone=True)
-        begins_anew = self._request.fresh or holds_one_side(bench.out)
-        session = opened(bench.out, plan, fresh=begins_anew)
+        session = opened(bench.out, plan, fresh=self._request.fresh)
         session.goal = self._launches
         bench.settle(session, bench.out, audience, stopped)
         if session.ending is None:

@@ -285,7 +285,8 @@ _WOULD_TELL = {
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
     Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
     " measured side by side (`ci-score ab`)",
-    Unjudged.NOTHING_MEASURED: "a measurement: look at the job that should have left one",
+    Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): look at the"
+    " job that should have left it",
     Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
     Unjudged.OTHER_WORK: "a run that does the same work",

@@ -56,7 +56,7 @@ def _run_here(settings: Settings, world: World) -> int:
             publish=lambda record: write_files(record, settings),
             now=world.now,
         )
-    if settings.baseline is None and record.cases:
+    if settings.baseline is None and _is_of_the_branch(record):
         store.save(record, dump(record))
     unwritten = write_page(record, settings)
     world.show(record)
@@ -66,6 +66,11 @@ def _run_here(settings: Settings, world: World) -> int:
     if unwritten:
         world.say(sentence(unwritten))
     return exit_code(record, gate)
+
+
+def _is_of_the_branch(record: Record) -> bool:
+    """Whether later runs may be compared with it: a session's head is a change under review."""
+    return any(case.baseline is None or not case.baseline.of_session for case in record.cases)
 
 
 def _triage_here(settings: Settings, world: World) -> Record:

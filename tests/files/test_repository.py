@@ -94,9 +94,12 @@ def test_look__prefers_the_script_that_is_called_train(tmp_path: Path) -> None:
 
 
 def test_look__starts_a_module_of_a_package_by_its_name(tmp_path: Path) -> None:
-    """A script with relative imports is started with -m; the folder src is no part of its name."""
-    write(tmp_path / "src" / "llm" / "train.py", f"from .model import build\n{LOOP}")
-    assert look_at(tmp_path).command == ("python", "-m", "llm.train")
+    """A script that imports its own package needs -m; the folder src is no part of its name."""
+    for line in ("from .model import build", "from llm.model import build", "import llm.model"):
+        write(tmp_path / "src" / "llm" / "train.py", f"{line}\n{LOOP}")
+        assert look_at(tmp_path).command == ("python", "-m", "llm.train")
+    write(tmp_path / "src" / "llm" / "train.py", f"import llm_data.model\n{LOOP}")
+    assert look_at(tmp_path).command == ("python", "src/llm/train.py")
 
 
 def test_look__starts_ranks_with_torchrun(tmp_path: Path) -> None:

@@ -465,6 +465,7 @@ def test_command__that_is_missing_is_wrong_use(
         (["measure"], "after --, as ci-score measure -- python train.py"),
         (["qualify", "python"], "before your command, as ci-score qualify -- python train.py"),
         (["measure", "--lanuches", "2"], "--launches"),
+        (["measure", "python", "-m", "llm"], "behind --, as ci-score measure -- python train.py"),
         (["measure", "--", "no-such-program"], "head: there is no program no-such-program"),
     ],
 )
@@ -818,7 +819,7 @@ def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda here: (here / "bench.py").write_text(SCRIPT + "\n"), "programs"),
+        (lambda here: (here / "bench.py").write_text(SCRIPT + "\n"), "both sides read: "),
         (lambda _here: None, "case: other"),
     ],
     ids=["script", "case"],
@@ -829,7 +830,7 @@ def test_resumed__another_plan_is_refused(
     """Pairs of two programs or two cases would be mixed."""
     assert ab("--case", "other", "--looks", "6") == 0
     change(here)
-    case = "other" if words == "programs" else "mine"
+    case = "mine" if words.startswith("case") else "other"
     assert ab("--case", case, "--looks", "6") == 2
     said = capsys.readouterr().err
     assert "holds a session of another plan" in said

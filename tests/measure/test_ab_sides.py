@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,6 +99,43 @@ def test_base__of_a_session_that_cannot_begin_is_removed(
     assert "Traceback" not in said
     assert not Path("perf/measurements.jsonl").exists()
     assert nothing_is_left(repository)
+
+
+def test_base__without_the_data_of_heads_folder_gets_advice(
+    repository: Repository, capsys: Out
+) -> None:
+    """It fails in the checkout alone, where it has no data; the program that ran it is named."""
+    words = ["ab", "--base", "main", "--head", ".", "--no-profile", "--", "python", "train.py"]
+    assert execute(words) == 3
+    said = capsys.readouterr().err
+    assert "No such file or directory: 'data/more_ms'" in said
+    assert f"\n  python was {shutil.which('python')}\n" in said
+    assert "has only what git tracks: if it misses data of your folder, give --link data" in said
+
+
+@pytest.mark.parametrize(("more", "are_alike"), [((), True), (("--head-env", "FAST=1"), False)])
+def test_base__of_the_same_code_is_told(
+    repository: Repository, capsys: Out, more: tuple[str, ...], are_alike: bool
+) -> None:
+    """Whoever stands on the branch that they name compares nothing; an environment may differ."""
+    repository.git("checkout", "--quiet", "main")
+    assert execute(arguments("--launcher", "false", *more)) == 3
+    assert ("base and head are the same code (commit " in capsys.readouterr().err) is are_alike
+
+
+def test_session__of_other_code_is_refused_in_few_words(
+    repository: Repository, capsys: Out
+) -> None:
+    """Code before anything else, commits as git abbreviates them, and no more than three things."""
+    assert execute(arguments("--limit", "0.1")) == 0
+    commit = repository.git("rev-parse", "HEAD")[:12]
+    write(repository.folder / "src" / "model.py", "MS = 14")
+    capsys.readouterr()
+    assert execute(arguments("--limit", "0.2", "--steps", "4", "--case", "other")) == 2
+    said = capsys.readouterr().err
+    assert f"another plan (head's code: {commit} then, {commit} + " in said
+    assert "; case: training then, other now; " in said
+    assert "more); give --fresh to begin anew" in said
 
 
 # As an engine: it takes its own words off, hands on the variables, and tidies up after its end.

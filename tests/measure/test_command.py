@@ -144,6 +144,17 @@ def test_program__must_be_found_by_each_side(sides: dict[str, Path], tmp_path: P
         startable("python train.py", sides, path, head=SideSpec(sides["head"], launcher=("srun",)))
 
 
+def test_program__that_is_mistyped_gets_advice(sides: dict[str, Path], tmp_path: Path) -> None:
+    """Quotes around a whole command, and the name that Python has on many systems."""
+    path = a_program(tmp_path / "bin" / "python3")
+    with pytest.raises(WrongUseError, match=r"leave its quotes out: -- python train\.py"):
+        Command(("python train.py",)).refuse_unless_startable(
+            {"head": SideSpec(sides["head"])}, {"PATH": path}
+        )
+    with pytest.raises(WrongUseError, match=r"no program python; .* did you mean python3\?"):
+        startable("python train.py", sides, path)
+
+
 def test_program__of_a_container_is_the_images(sides: dict[str, Path], tmp_path: Path) -> None:
     """Only the engine must be on this machine."""
     path = a_program(tmp_path / "bin" / "podman")

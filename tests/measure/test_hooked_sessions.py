@@ -332,14 +332,14 @@ def test_measure__the_next_command_works_wherever_out_lies(
 
 
 def test_measure__begins_anew_and_leaves_a_session_alone(here: Path, capsys: Out) -> None:
-    """The launches of an A/B session are not thrown away for two of one side."""
+    """Launches of one side give way to what comes next; those of an A/B session do not."""
     assert measure("--launches", "1") == 0
     assert measure("--launches", "2") == 0
     assert len(measured("one")) == 2
-    assert ab("--out", "one") == 2
+    assert ab("--out", "one", "--no-profile", "--looks", "6", "--limit", "4") == 0
+    assert len(measured("one")) == 12
     capsys.readouterr()
-    assert ab("--no-profile", "--looks", "6", "--limit", "4") == 0
-    assert measure("--out", "perf") == 2
+    assert measure("--out", "one") == 2
     assert "holds a session of another plan" in capsys.readouterr().err
 
 

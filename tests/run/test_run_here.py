@@ -57,6 +57,21 @@ def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
     assert [point.step_time_ms for point in left(here).history] == [100.0, 130.0]
 
 
+def test_run__of_a_session_is_no_baseline_of_the_next_one(here: Path, capsys: Out) -> None:
+    """Its head is a change under review: the next session's base need not be like it."""
+    for base_ms, head_ms in ((100.0, 160.0), (100.0, 101.0)):
+        steps = {"base": [base_ms] * 3, "head": [head_ms] * 3}
+        pairs = [
+            {"side": side, "launch": pair, "step_ms": steps[side]}
+            for pair in range(12)
+            for side in steps
+        ]
+        write(here / "perf/measurements.jsonl", launches(*pairs))
+        execute(["run", "--measurements", "perf"])
+    assert "right checkout" not in "".join(capsys.readouterr())
+    assert not list((here / "ci-score" / "baselines").glob("*"))
+
+
 def test_run__a_leftover_folder_does_not_replace_the_session_s_profiles(
     here: Path, capsys: Out
 ) -> None:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from ci_score.measure.launch.hook_records import warm_up_of
 from ci_score.measure.launch.launching import Done
@@ -71,7 +72,7 @@ class Settler:
         elif self.seconds_left() <= 0:
             self.session.stop(Ending.TIME, "the time was used up before anything was timed")
         else:
-            self.session.stop(Ending.UNSETTLED, done.words)
+            self.session.stop(Ending.UNSETTLED, f"{done.words}{_program(done.order)}")
 
     def _refuse_two_ways(self) -> None:
         """Numbers that a script tells are no counterpart of those that the hook counts."""
@@ -85,6 +86,13 @@ class Settler:
                 " times are not of one kind; let both do so, or neither",
             )
             save(session, self.out)
+
+
+def _program(order: Order) -> str:
+    """Which program it was: most often the first one on PATH is another than was meant."""
+    word = order.start.command[0]
+    found = None if "/" in word else which(word, path=order.start.environment.get("PATH"))
+    return f"\n  {word} was {found}" if found else ""
 
 
 def _settled(done: Done, files: tuple[str, ...]) -> Settled:

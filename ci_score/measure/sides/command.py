@@ -128,7 +128,7 @@ def _program(word: str, side: str, spec: SideSpec, path: str | None) -> None:
     # As the launch looks for it: a name in PATH, a path from the side's folder.
     found = which(str(spec.folder / word) if "/" in word else word, path=path)
     if found is None:
-        raise WrongUseError(_not_found(word, side, spec))
+        raise WrongUseError(_not_found(word, side, spec, path))
     programs = spec.programs
     if programs is None or "/" in word or not Path(word).name.startswith(OF_A_PYTHON):
         return
@@ -157,13 +157,20 @@ def _refuse_a_chance_python(
             )
 
 
-def _not_found(word: str, side: str, spec: SideSpec) -> str:
+def _not_found(word: str, side: str, spec: SideSpec, path: str | None) -> str:
     runner = "bash" if word.endswith(".sh") else "python"
     if word.endswith(SCRIPTS) and (_is_file(spec.folder / word) or _is_file(Path(word))):
         return f'{word} is no program that can be started; did you mean "{runner} {word}"?'
+    if " " in word:
+        return f"{side}: there is no program {word!r}; leave its quotes out: -- {word}"
     if "/" in word:
         return f"there is no program {word}, neither here nor in {side}: {spec.folder}"
-    return f"{side}: there is no program {word}; is it installed, and its environment active?"
+    # As many systems have it, which keep the shorter name for environments.
+    has_other = word == "python" and which("python3", path=path) is not None
+    other = " Or did you mean python3?" if has_other else ""
+    return (
+        f"{side}: there is no program {word}; is it installed, and its environment active?{other}"
+    )
 
 
 def _is_file(path: Path) -> bool:
