@@ -1,9 +1,8 @@
 """A session's folder: what was measured, and where the session stands.
 
 Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
-again; all are written anew each time, because launches could write there, too. `session.json` holds
-again. It is written anew after each, because launches may write there, too. `session.json` holds
-the plan and the looks. A session that was interrupted goes on by them.
+again. The file is written anew after each pair, because launches may write there, too.
+`session.json` holds the plan and the looks. A session that was interrupted goes on by them.
 """
 
 from __future__ import annotations
