@@ -16,6 +16,7 @@ from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.session.settled import Settled, duration_in_words
 from ci_score.measure.sides.leftovers import files_in_words, snapshot
+from ci_score.model.lists import plural
 
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
 LAST_STEPS = 10
@@ -74,7 +75,7 @@ class Settler:
             self.session.stop(Ending.UNSETTLED, done.words)
 
     def _refuse_two_ways(self) -> None:
-        """Numbers that a script tells are no counterpart of those that the hook counts."""
+        """Times that a script tells cannot be compared with those that the hook takes."""
         session = self.session
         own = [side for side, one in session.settled.items() if not one.by_hook]
         if own and len(own) < len(session.settled):
@@ -82,7 +83,7 @@ class Settler:
             session.stop(
                 Ending.UNSETTLED,
                 f"{own[0]}'s script tells its own steps and the other side's does not, so their"
-                " times are not of one kind; let both do so, or neither",
+                " times cannot be compared; let both do so, or neither",
             )
             save(session, self.out)
 
@@ -115,7 +116,7 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     """What is going to happen, and how long that takes."""
     plan = session.plan
     if all(one.by_hook for one in session.settled.values()):
-        warmup = _many(session.warmup, "warm-up step")
+        warmup = plural(session.warmup, "warm-up step")
         yield f"{warmup}{_why(session)}, then {plan.steps} timed"
     for side, one in session.settled.items():
         is_told = side == "head" and "base" in session.settled and orders.are_alike
@@ -129,11 +130,7 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     count, total = len(seconds) * left, sum(seconds) * left
     most = "" if session.plan.alone else "up to "
     each = duration_in_words(statistics.fmean(seconds))
-    yield f"{most}{_many(count, 'launch', 'es')} of about {each}: {duration_in_words(total)}"
-
-
-def _many(count: int, what: str, ending: str = "s") -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}{ending}"
+    yield f"{most}{plural(count, 'launch')} of about {each}: {duration_in_words(total)}"
 
 
 def _why(session: Session) -> str:
