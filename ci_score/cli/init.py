@@ -89,7 +89,7 @@ def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the workflow needs to know; None where nobody could tell."""
+    """What the workflow needs to know; None where it was not found."""
 
     branch: str | None = BRANCH
     training: tuple[str, ...] | None = None
@@ -130,7 +130,7 @@ def _refuse_below_the_top() -> None:
     prefix = _git("rev-parse", "--show-prefix")
     if prefix is None:
         raise WrongUseError(
-            "this folder is no git repository; run `git init` first, or go to your clone"
+            "this folder is not a git repository; run `git init` first, or go to your clone"
         )
     if prefix:
         raise WrongUseError(

@@ -50,10 +50,10 @@ MOST_LAUNCHES = 100
 def command(folder: Path, launches: int, **options: Any) -> int:
     """Measure a training script as it is: no comparison, no change to the script.
 
-    Behind -- stands the command that trains, as you would type it. It runs once untimed, until its
-    steps have settled, and then some times timed. OUT gets measurements.jsonl and environment.json,
-    and with --profile a profile: `ci-score run` compares them with the branch's record. `ci-score
-    ab` is what proves a change: it measures both sides in turn.
+    Behind -- stands the command that trains, as you would type it. It runs once untimed, to see
+    when its steps settle, and then --launches times timed. OUT gets measurements.jsonl and
+    environment.json, and with --profile a profile: `ci-score run` compares them with the branch's
+    record. `ci-score ab` is what proves a change: it measures both sides in turn.
 
     \b
     Examples:

@@ -36,8 +36,8 @@ from ci_score.model.lists import plural
 def command(folder: Path, as_json: bool, **request: Any) -> int:
     """Find out which limits this machine can gate, from an unchanged program and planted slowdowns.
 
-    The same program runs against itself, and against itself with steps that take 5 % and 10 %
-    longer (real time; only the numbers of a script that prints its own steps). If
+    The same program runs against itself, and against itself with steps that really take 5 % and
+    10 % longer. (Of a script that prints its own steps, only the numbers are made larger.) If
     launches spread by up to 0.5 %, the machine can gate at 3 %; up to 1 %, at 5 %; up to 3 %, at
     10 %; above that, it can gate counters only. The record is valid for 30 days: `ci-score ab`
     passes it on, and a policy with `qualified = true` under [measure] requires it.

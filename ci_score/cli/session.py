@@ -1,4 +1,4 @@
-"""What `ab` and `qualify` share: options, signals, and how a session is printed."""
+"""What `ab`, `measure` and `qualify` share: options, signals, and how a session is printed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ OPTIONS = (
         "--steps",
         type=click.IntRange(1, MOST_STEPS),
         metavar="N",
-        help="Steps of a launch that are timed.  [default: 20; ab: the policy's, if it has some]",
+        help="Steps of a launch that are timed.  [default: 20; in ab those of the policy, if any]",
     ),
     click.option(
         "--settle-steps",
@@ -260,7 +260,7 @@ def plan_in_words(looks: Looks, limit: float, source: str) -> str:
 
 
 def words_of(session: Session) -> str:
-    """Why the session stopped, what it found, and what would settle what it left open."""
+    """Why the session stopped, what it found, and how an open question could be settled."""
     if session.never_ran:
         return session.stopped
     count = len(session.pairs)
@@ -303,7 +303,7 @@ def _what_settles_it(session: Session) -> str:
     if pairs is None:
         steps = session.longer_steps
         longer = f"; launches are short, so try --fresh --steps {steps}" if steps else ""
-        return f"; not even {MOST_PAIRS} pairs would probably settle it{longer}"
+        return f"; even {MOST_PAIRS} pairs would probably not settle it{longer}"
     more = pairs - len(session.pairs)
     more += -more % ADDED_AT_ONCE
     return f"; about {pairs} pairs would probably settle it: --more-pairs {more}"

@@ -33,7 +33,7 @@ class FolderOrCommit(click.ParamType):  # type: ignore[type-arg]  # generic only
             return path
         if path.is_file():
             self.fail(f"{value!r} is a file; give a folder, a commit or a branch", param, ctx)
-        # A path that is mistyped is no branch: none begins like this.
+        # A mistyped path: no branch begins like this.
         if value.startswith((".", "/", "~")):
             self.fail(f"there is no folder {value!r}", param, ctx)
         return str(value)
@@ -58,7 +58,7 @@ def _python(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> 
     if path.is_dir():
         inner = path / "bin" / "python"
         hint = f"; give {inner}" if inner.is_file() else ""
-        raise click.BadParameter(f"{path} is a folder, and no interpreter{hint}")
+        raise click.BadParameter(f"{path} is a folder, not an interpreter{hint}")
     if not os.access(path, os.X_OK):
         raise click.BadParameter(f"{path} cannot be run; give an interpreter")
     # Not resolved: the Python of an environment is a link to one that knows nothing of it.

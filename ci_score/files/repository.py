@@ -139,7 +139,7 @@ def _entries(folder: Path, most: int) -> Iterator[os.DirEntry[str]]:
 
 
 def _is_theirs(entry: os.DirEntry[str]) -> bool:
-    """Whether a folder has code of the repository: no hidden one, and no environment."""
+    """Whether a folder may have the repository's own code: hidden ones and environments do not."""
     is_skipped = entry.name.startswith(".") or entry.name in _SKIPPED
     return not is_skipped and not Path(entry.path, "pyvenv.cfg").exists()
 
@@ -159,7 +159,7 @@ def _text(path: Path) -> str:
 
 
 def _script(folder: Path, path: Path) -> Script | None:
-    """A file as a training script; None where it is none, or cannot be named in a workflow."""
+    """A file as a training script, if it is one and a workflow can name it."""
     name, text = path.relative_to(folder).as_posix(), _text(path)
     frameworks = tuple(
         row.name

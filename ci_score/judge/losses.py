@@ -7,7 +7,7 @@ from ci_score.model.record import LaunchNumbers, Measured
 from ci_score.model.stages import BaselineFound
 
 LOSS = "final_loss"
-# Of what is nearly nothing, a share says nothing: 1e-9 is no other loss than 0.
+# Losses below this are the same: a share of almost nothing says nothing.
 NO_LOSS = 1e-3
 
 

@@ -240,7 +240,7 @@ def _what_happened(launch: Launch) -> Iterator[tuple[str, str, str]]:
 def _stalls(launches: Sequence[Launch]) -> Iterator[str]:
     """The mean of the steps decides. Where it is far from the usual step, the report says so.
 
-    Steps that hold something else are counted on both sides: a base that evaluated is no slower.
+    Long steps are counted on both sides: a base that evaluates looks slower than it is.
     """
     for side, owner in (("head", ""), ("base", " of the base")):
         steps = [step for launch in launches if launch.side == side and not launch.void

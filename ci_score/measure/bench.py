@@ -19,7 +19,7 @@ from ci_score.measure.machine.environment import MachineWatch, own_versions, vis
 from ci_score.measure.session.kept import opened
 from ci_score.measure.session.runner import Audience, Runner
 from ci_score.measure.session.schedule import Side
-from ci_score.measure.session.session import Plan, Session
+from ci_score.measure.session.session import STEPS, Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.session.settling import Settler
 from ci_score.measure.sides.command import command_of
@@ -28,8 +28,6 @@ from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
 
 SECONDS_A_MINUTE = 60.0
-# How many steps of a launch are timed where nobody says it.
-STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +113,17 @@ class Bench:
         self.settle(session, out, audience, stopped)
         if session.ending is not None:
             return session
+        return self.runner(session, out, audience, stopped, only_for).run()
+
+    def runner(
+        self,
+        session: Session,
+        out: Path,
+        audience: Audience,
+        stopped: Callable[[], bool],
+        only_for: Mapping[Side, Mapping[str, str]] | None = None,
+    ) -> Runner:
+        """What launches the sides of a session on this machine."""
         return Runner(
             session,
             out,
@@ -124,7 +133,7 @@ class Bench:
             self.seconds_left,
             stopped,
             audience,
-        ).run()
+        )
 
     def launched(self, order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
         """One launch; one of head that changes the base's files cannot be used."""

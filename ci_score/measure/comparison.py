@@ -5,14 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ci_score.measure.bench import Bench, Request
 from ci_score.measure.machine.environment import git_state, write_environment
-from ci_score.measure.qualify import FILE as QUALIFICATION
-from ci_score.measure.qualify import kept_at, qualification_for
+from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
@@ -75,10 +73,7 @@ class Comparison:
         session = bench.run(plan, bench.out, audience, stopped, more_pairs=request.more_pairs)
         if session.pairs and bench.has_launched:
             machine = bench.machine(session)
-            files = [bench.out / QUALIFICATION, kept_at(bench.environment)]
-            if request.qualification is not None:
-                files = [request.qualification]
-            gate = qualification_for(machine, files, datetime.now(UTC))
+            gate = qualification_here(bench, machine, request.qualification)
             keys = {"head": "git", "base": "base_git"}
             states = {key: git[side] for side, key in keys.items() if git[side]}
             self._found = {**machine, **states, **gate, **self._both(session)}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from functools import partial
 
 from ci_score.measure.bench import Bench, Request
-from ci_score.measure.launch.launching import launch
 from ci_score.measure.machine.environment import git_state, write_environment
-from ci_score.measure.qualify import FILE as QUALIFICATION
-from ci_score.measure.qualify import kept_at, qualification_for
+from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import opened, save
-from ci_score.measure.session.noticing import notes_on, resumes
+from ci_score.measure.session.noticing import resumes
 from ci_score.measure.session.profiling import Profiler, Reader
-from ci_score.measure.session.runner import Audience, Runner
+from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.sides.preparing import Sides
 
@@ -32,7 +28,7 @@ class OneSide:
         """The launches, what they ran on, and a profile where that is wanted."""
         bench = self._bench
         git = git_state(bench.sides.head.folder)
-        # No rule is asked here: `ci-score run` judges it by the branch's.
+        # Without limits: `ci-score run` judges it by the branch's policy.
         plan = bench.plan(git, looks=(), false_fail=0.0, limit=0.0, alone=True)
         session = opened(bench.out, plan, fresh=self._request.fresh)
         session.goal = self._launches
@@ -43,8 +39,7 @@ class OneSide:
         if not bench.has_launched:
             return session
         machine = bench.machine(session)
-        files = [bench.out / QUALIFICATION, kept_at(bench.environment)]
-        gate = qualification_for(machine, files, datetime.now(UTC))
+        gate = qualification_here(bench, machine)
         write_environment(bench.out, {**machine, **({"git": git} if git else {}), **gate})
         if self._request.profiled and session.ending is Ending.ALL_PAIRS and not stopped():
             orders = bench.orders(bench.out)
@@ -53,18 +48,7 @@ class OneSide:
         return session
 
     def _measure(self, session: Session, audience: Audience, stopped: Callable[[], bool]) -> None:
-        bench = self._bench
-        runner = Runner(
-            session,
-            bench.out,
-            bench.orders(bench.out),
-            partial(launch, stopped=stopped),
-            bench.watch.disturbances,
-            bench.seconds_left,
-            stopped,
-            audience,
-        )
-        noted: set[str] = set()
+        runner = self._bench.runner(session, self._bench.out, audience, stopped)
         for number in range(self._launches):
             audience.does(f"launch {number + 1} of {self._launches}")
             done = runner.launched("head", number, number)
@@ -72,15 +56,13 @@ class OneSide:
                 session.stop(Ending.INTERRUPTED, "it was interrupted, what was measured is kept")
                 return
             session.alone.append(done.launch)
-            save(session, bench.out)
+            save(session, self._bench.out)
             if done.launch.failed:
                 session.stop(Ending.BROKEN, f"launch {number + 1}: {done.problem}")
                 return
             audience.says(f"launch {number + 1}: {done.launch.mean_ms:.4g} ms a step")
-            for what, words in notes_on(done, session):
-                if what not in noted:
-                    noted.add(what)
-                    audience.says(f"launch {number + 1}: {words}")
+            for words in runner.new_notes(done):
+                audience.says(f"launch {number + 1}: {words}")
             if words := resumes(session):
                 session.stop(Ending.BROKEN, words)
                 return

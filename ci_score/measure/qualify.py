@@ -204,6 +204,14 @@ def _planted(launch: Launch, share: float) -> Launch:
 # --- whether it holds ---------------------------------------------------------------------------
 
 
+def qualification_here(
+    bench: Bench, machine: Mapping[str, Any], named: Path | None = None
+) -> dict[str, Any]:
+    """What environment.json says of it: the one that was named counts alone."""
+    files = [named] if named else [bench.out / FILE, kept_at(bench.environment)]
+    return qualification_for(machine, files, datetime.now(UTC))
+
+
 def qualification_for(
     machine: Mapping[str, Any], files: Iterable[Path], now: datetime
 ) -> dict[str, Any]:

@@ -42,15 +42,13 @@ RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 VERSIONED = ("torch", "jax", "jaxlib", "tensorflow", "triton", "transformers", "numpy")
 # multiprocessing runs the command's own script once more under the second name.
 OWN_SCRIPT = ("__main__", "__mp_main__")
-# Whether this process measures itself: the start-up hook asks, and then leaves the script alone.
-IN_USE = False
 
 
 class Recorder:
     """Records the steps of one process launch. Only rank 0 of a job writes."""
 
-    # The start-up hook leaves a process alone that has a recorder of its own.
-    constructed = False
+    # Whether this process has a recorder: then the start-up hook leaves it alone.
+    is_in_use = False
 
     def __init__(
         self,
@@ -61,7 +59,7 @@ class Recorder:
         warmup_steps: int = 0,
         synchronize: Callable[[], object] | None = None,
     ) -> None:
-        Recorder.constructed = True
+        Recorder.is_in_use = True
         # Absolute at once: a training script may change its folder.
         self._path = Path(path or os.environ.get(PATH_VARIABLE) or FILE).absolute()
         self._case = case
@@ -76,12 +74,11 @@ class Recorder:
         self._paused: int | None = None
         planted = os.environ.get(PLANTED_VARIABLE)
         self._planted = float(planted) if planted else None
-        _say_in_use()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A trainer that spawns its ranks sends them its callbacks.
         self.__dict__.update(state)
-        _say_in_use()
+        Recorder.is_in_use = True
 
     def __enter__(self) -> Recorder:
         return self
@@ -184,11 +181,6 @@ class Recorder:
         if not all(map(math.isfinite, numbers)):
             return "a loss or metric that is not finite (NaN or infinite)"
         return _code_of_the_other_side()
-
-
-def _say_in_use() -> None:
-    global IN_USE  # noqa: PLW0603 - a fact about the process, which the hook reads
-    IN_USE = True
 
 
 class _Step:

@@ -26,7 +26,7 @@ REST = "the rest"
 # Of a step that only a host did: the time in no operator, and operators that are in no phase.
 BETWEEN, BETWEEN_LOADING = "between operators", "between operators, loading data"
 OUTSIDE_PHASES = "outside of all phases"
-# What is before or after such a time where it is no operator: any of autograd's nodes.
+# Stands for any of autograd's nodes before or after such a time.
 BACKWARD = "backward"
 # How much of a change a cause has to explain; and how much a step has to change at all.
 LEAST_EXPLAINED, LEAST_SHARE_OF_STEP = 0.5, 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 MOST_NAMED = 5
-# A longer name is no slip of a finger, and comparing it takes time.
+# A longer name is hardly a typo, and comparing it takes time.
 LONGEST_TYPO = 100
 
 
@@ -38,6 +38,6 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """`1 commit`, `3 commits`, `2 launches`"""
-    ending = "es" if word.endswith("ch") else "s"
+    """`1 commit`, `3 commits`, `2 launches`, `2 processes`"""
+    ending = "es" if word.endswith(("ch", "ss")) else "s"
     return f"{count} {word}{'' if count == 1 else ending}"

@@ -7,7 +7,7 @@ from ci_score.report.name_words import LONGEST_NAME
 
 
 def ms_words(value: float) -> str:
-    """A time; what is below zero is none."""
+    """A time; one below zero is an error of rounding."""
     return significant(max(value, 0.0), "ms")
 
 

@@ -199,7 +199,7 @@ def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> 
 
 
 def _outside_of(pattern: str, workspace: Path) -> Path | None:
-    """The file or folder outside of the workspace that a pattern names; None where it is none."""
+    """The file or folder outside of the workspace that a pattern names, if it names one."""
     path = (workspace / pattern).resolve()
     return path if path.exists() and not path.is_relative_to(workspace.resolve()) else None
 

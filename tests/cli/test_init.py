@@ -147,7 +147,7 @@ def test_init__wants_a_repository(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert execute(["init", "--no-measure"]) == 2
-    assert "no git repository; run `git init` first" in capsys.readouterr().err
+    assert "not a git repository; run `git init` first" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

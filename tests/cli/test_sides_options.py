@@ -89,7 +89,7 @@ def test_base__is_a_folder_where_there_is_one(here: Path) -> None:
     [
         (("--base-env", "s3cret"), "give KEY=VALUE, as NCCL_ALGO=Ring"),
         (("--base-env", "CI_SCORE_HOOK=1"), "CI_SCORE_HOOK is set by ci-score itself"),
-        (("--base-python", "env"), "env is a folder, and no interpreter; give env/bin/python"),
+        (("--base-python", "env"), "env is a folder, not an interpreter; give env/bin/python"),
         (("--head-python", "plain"), "plain cannot be run; give an interpreter"),
         (("--base-python", "nowhere"), "does not exist"),
     ],

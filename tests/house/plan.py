@@ -83,7 +83,7 @@ ROOMS: tuple[Room, ...] = (
     Room(
         "measure",
         "beside the accelerator, knows no GitHub: launches, A/B sessions, the machine",
-        _knows("judge", "launches", "files"),
+        _knows("judge", "launches", "model", "files"),
         touches=_knows("os", "sys", "time", "datetime", "random", "subprocess"),
     ),
     Room(

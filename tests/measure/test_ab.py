@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,7 @@ from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import share_in_words
 from ci_score.measure.session.schedule import goal_with, order_of
-from tests.builders import PROJECT
+from tests.builders import PROJECT, until
 
 Out = pytest.CaptureFixture[str]
 
@@ -82,13 +81,6 @@ def measured(here: Path) -> list[Launch]:
 def session(here: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((here / "perf" / "session.json").read_text("utf-8"))
     return found
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def lives(pid: int) -> bool:
@@ -151,7 +143,7 @@ def test_session__that_stays_unclear_uses_all_pairs(here: Path, capsys: Out) -> 
     assert "all 12 pairs were measured\n" in said
     assert re.search(
         r"nothing is proven either way; (about \d+ pairs would probably settle it: --more-pairs \d"
-        r"|not even 64 pairs would)",
+        r"|even 64 pairs would probably not)",
         said,
     )
 
@@ -698,9 +690,7 @@ def test_trouble__the_time_that_was_given_ends_it(here: Path, capsys: Out) -> No
     """A launch that the end of the time cuts off is nobody's fault."""
     for side in ("base", "head"):
         write_side(here / side, 10.0, "import time\ntime.sleep(0.1)")
-    begin = time.monotonic()
     assert ab("--max-minutes", "0.01") == 3
-    assert time.monotonic() - begin < 8
     said = capsys.readouterr().err
     assert "the time was used up" in said
     assert "void" not in said

@@ -8,15 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ci_score.cli import execute
 from ci_score.launches.lines import read_launches
-from tests.builders import PROJECT, write
+from tests.builders import PROJECT, until, write
 from tests.builders.repository import Repository
 
 Out = pytest.CaptureFixture[str]
@@ -163,13 +161,6 @@ def test_launcher__of_a_container_gets_what_a_launch_needs(
     said = capsys.readouterr().err
     assert "head's step takes +40.0 %" in said
     assert "outlived" not in said
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -114,7 +114,7 @@ def test_words__a_whole_path_into_a_side_is_refused(sides: dict[str, Path]) -> N
 def test_words__a_script_that_is_nowhere_is_refused(sides: dict[str, Path]) -> None:
     """It is said before anything is launched; code on the command line is no file."""
     assert refused("python tain.py", sides) == (
-        f"there is no tain.py, neither here nor in base: {sides['base']}"
+        f"there is no tain.py here or in base: {sides['base']}"
     )
     for text in ("python -m train", "python -c pass.py", "bash -c a.sh", "python {out}/gen.py"):
         assert command(text, sides).words == tuple(text.split())
@@ -138,7 +138,7 @@ def test_program__must_be_found_by_each_side(sides: dict[str, Path], tmp_path: P
     with pytest.raises(WrongUseError, match="base: there is no program torchrun; is it installed"):
         startable("torchrun train.py", sides, path)
     a_program(sides["base"] / "run")
-    with pytest.raises(WrongUseError, match=r"no program \./run, neither here nor in head: "):
+    with pytest.raises(WrongUseError, match=r"no program \./run here or in head: "):
         startable("./run", sides, path)
     with pytest.raises(WrongUseError, match="head: there is no program srun"):
         startable("python train.py", sides, path, head=SideSpec(sides["head"], launcher=("srun",)))
@@ -174,7 +174,7 @@ def test_program__a_script_is_none_by_itself(
     with pytest.raises(WrongUseError) as error:
         startable(name, sides, "/nowhere")
     assert str(error.value) == (
-        f'{name} is no program that can be started; did you mean "{runner} {name}"?'
+        f'{name} cannot be started as a program; did you mean "{runner} {name}"?'
     )
 
 

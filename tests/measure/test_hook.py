@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pickle
 import subprocess
 import sys
 from functools import cache
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_score.measure import Recorder
 from ci_score.measure.launch.hook_records import RankRecord, problem_in_words
 from tests.builders import PROJECT, write
 from tests.builders.hooked import HOOK, Asked, Hooked, launch
@@ -456,6 +458,16 @@ def test_hook__a_recorder_wins(mode: str, tmp_path: Path) -> None:
                   imports=[STANDIN, PROJECT])  # fmt: skip
     assert (done.said.passive, done.code) == (True, 0), done.text
     assert len(json.loads((tmp_path / "own.jsonl").read_text())["step_ms"]) == 20
+
+
+def test_hook__so_does_a_recorder_that_came_from_another_process(tmp_path: Path) -> None:
+    """A trainer that spawns its ranks sends them its callbacks, and never makes one there."""
+    sent = pickle.dumps(Recorder("own.jsonl"))
+    script = f"import pickle\nrecorder = pickle.loads({sent!r})\n{LOOP}"
+    write(tmp_path / "train.py", script)
+    done = launch([sys.executable, "train.py"], tmp_path / "launch", cwd=tmp_path,
+                  imports=[STANDIN, PROJECT])  # fmt: skip
+    assert (done.said.passive, done.text) == (True, "the end\n")
 
 
 def test_hook__so_does_a_script_that_names_the_file_of_lines(tmp_path: Path) -> None:

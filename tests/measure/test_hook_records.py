@@ -28,7 +28,7 @@ def record(**fields: Any) -> dict[str, Any]:
     return {
         "schema": 1, "mode": "timed", "pid": 7, "rank": 0, "world_size": 1, "steps": 4,
         "warmup": 2, "warmup_steps": 1, "step_ms": [3.0, 2.0, 1.0], "timed_by": "wall clock",
-        "owner": OWNER, "optimizers": [OWNER], "peak_memory": {"cuda:0": 5}, **fields,
+        "owner": OWNER, "peak_memory": {"cuda:0": 5}, **fields,
     }  # fmt: skip
 
 

@@ -12,8 +12,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import pytest
 
 from ci_score.cli import execute
 from ci_score.launches.lines import Launch, read_launches
-from tests.builders import PROJECT
+from tests.builders import PROJECT, until
 from tests.builders.standin_torch import FOLDER as TORCH
 
 Out = pytest.CaptureFixture[str]
@@ -616,13 +614,6 @@ def test_trouble__a_loss_that_is_not_finite_is_not_the_same_work(here: Path, cap
     write_script(here / "base", before="import math", inside="weight.value = math.nan")
     assert measure() == 3
     assert "its last loss is not finite (nan)" in capsys.readouterr().err
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def test_interrupted__the_untimed_launch_leaves_nothing_running(here: Path) -> None:

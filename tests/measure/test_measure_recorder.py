@@ -238,19 +238,6 @@ def test_recorder__waits_for_one_array_of_any_library() -> None:
     assert waited == ["array"]
 
 
-def test_recorder__says_that_the_process_measures_itself() -> None:
-    """The start-up hook asks, and leaves such a script alone; also in a rank that it spawns."""
-    code = (
-        "import pickle; from ci_score.measure import recorder; told = [recorder.IN_USE];"
-        "sent = pickle.dumps(recorder.Recorder()); told.append(recorder.IN_USE);"
-        "recorder.IN_USE = False; pickle.loads(sent); print(*told, recorder.IN_USE)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["False", "True", "True"]
-
-
 def test_recorder__plants_a_slowdown_truly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process itself takes longer, and the line says that it was made to."""
     monkeypatch.setenv(recorder.PLANTED_VARIABLE, "0.5")

@@ -41,8 +41,8 @@ MOST_PENDING = 1000
 MOST_PACKAGES = 4096
 LONGEST_TEXT = 200
 VERSIONED = ("torch", "triton", "transformers", "accelerate", "lightning", "deepspeed", "numpy")
-# Who starts the ranks of a job tells each its number and their count. SLURM's pair is complete
-# within srun alone: in a batch script there are tasks, and this process is none of them.
+# Who starts the ranks of a job tells each its number and their count. SLURM gives both only within
+# srun: a batch script has SLURM_PROCID, too, and is not a rank.
 RANKS = (
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
@@ -515,22 +515,14 @@ class Hook:
             "rank": rank,
             "world_size": size,
             "steps": self.steps,
-            "warmup": self.warmup,
             "warmup_steps": 0 if self.mode == "settle" else self.warmup - 1,
             "step_ms": self.clock.intervals(),
             "timed_by": "wall clock" if self.clock.module is None else "device events",
             "owner": self.owner.shape(),
-            "optimizers": self.shapes(64),
             "versions": versions(),
             "profiler_found": self.profiler_found,
             **{name: value for name, value in found.items() if value is not None},
         }
-
-    def shapes(self, most: int) -> list[dict[str, Any]]:
-        """The optimizers in the order of their first steps."""
-        return [one.shape() for one in sorted(self.known.values(), key=lambda one: one.order)][
-            :most
-        ]
 
     def at_exit(self) -> None:
         """A normal exit says how far it came."""
@@ -543,7 +535,6 @@ class Hook:
             asked=self.target,
             backwards=self.backwards,
             captured=self.captured,
-            torch="torch.optim.optimizer" in sys.modules,
             error=None if error is None else short(error.__name__),
         )
 
@@ -609,7 +600,7 @@ MAIN_NAMES_US: list[bool] = []
 def measures_itself() -> bool:
     """Whether the script writes lines of its own: by a Recorder, or by the name of their file."""
     recorder = getattr(sys.modules.get(RECORDER), "Recorder", None)
-    if getattr(recorder, "constructed", False):
+    if getattr(recorder, "is_in_use", False):
         return True
     if not MAIN_NAMES_US:
         texts = [quietly(text_of_module, name) for name in ("__main__", "__mp_main__")]
@@ -895,7 +886,7 @@ def emptied(name: str) -> Any:
 
 
 class Finder:
-    """Stands first among those who find modules, and finds none: it sees torch's come."""
+    """Stands first among those who find modules, to see when torch's are imported."""
 
     def __init__(self, watched: dict[str, Callable[[Any], None]]) -> None:
         self.watched = watched

@@ -63,7 +63,6 @@ class RankRecord(_Value):
     step_ms: Annotated[tuple[_Milliseconds, ...], _LIST]
     timed_by: Literal["device events", "wall clock"]
     owner: Owner
-    optimizers: Annotated[tuple[Owner, ...], _LIST, Field(max_length=64)] = ()
     first_loss: _Loss | None = None
     final_loss: _Loss | None = None
     peak_memory: Annotated[dict[_ShortText, _Count], Field(max_length=64, default_factory=dict)]
@@ -220,7 +219,7 @@ def _bytes_of(path: Path, limit: int) -> bytes:
 
 
 def _marks(folder: Path) -> list[dict[str, Any]]:
-    """The marks in the order in which they were made; what is none is left out."""
+    """The marks in the order in which they were made; lines of another kind are left out."""
     try:
         data = _bytes_of(folder / MARKS, MARKS_LIMIT)
     except BadInputError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ci_score.measure.launch.hook_records import HookProblem, Recorded, how_far, problem_in_words
+from ci_score.model.lists import plural
 
 COUNTED = "the optimizer's steps, which the start-up hook counts"
 BYTES_A_GB = 1e9
@@ -43,10 +44,9 @@ def trouble_of(problem: HookProblem, exited: str, outlived_by: int = 0) -> str:
     """One sentence of what the hook knows and how the command ended, if that went wrong."""
     words = problem_in_words(problem)
     if outlived_by and not exited and problem.code in (*BEFORE_ANY_STEP, "died"):
-        many = f"{outlived_by} process{'es' if outlived_by > 1 else ''}"
         return (
-            f"the command ended while {many} of it went on in the background, and had to be ended:"
-            " let it wait for what trains"
+            f"the command ended while {plural(outlived_by, 'process')} of it went on in the"
+            " background, and had to be ended: let it wait for what trains"
         )
     if exited and problem.code in BEFORE_ANY_STEP:
         return exited

@@ -92,9 +92,9 @@ def end_all(
 ) -> int:
     """Ends a process, its group and all that it left; says how many had outlived their work.
 
-    That is over when the process has ended, or where its caller says so. `before` are our
-    descendants of before it began, which are none of its. An engine of containers `tidies_up` after
-    its end: what does that is neither counted nor cut off.
+    The work is over when the process has ended, or where its caller says so. `before` are the
+    descendants that we had before it began: they are left alone. An engine of containers
+    `tidies_up` after its end: that is awaited, and not counted.
     """
 
     def left() -> set[int]:

@@ -1,14 +1,15 @@
 """A session's folder: what was measured, and where the session stands.
 
 Each pair is a line for each side in `measurements.jsonl`, also a void one and one that was measured
-again; all are written anew each time, because launches could write there, too. `session.json` holds
-the plan and the looks. A session that was interrupted goes on by them.
+again. The file is written anew after each pair, because launches may write there, too.
+`session.json` holds the plan and the looks. A session that was interrupted goes on by them.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +31,14 @@ from ci_score.measure.session.settled import Settled
 MEASUREMENTS, SESSION = "measurements.jsonl", "session.json"
 PROFILES, TRACES = "profiles", "traces"
 SCHEMA = 3
+# What tells plans apart, in a person's words; the keys of the others say it themselves.
+PROGRAMS = {
+    "programs head": "head's code",
+    "programs base": "base's code",
+    "programs files": "a file that both sides read",
+}
+COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
+MOST_CHANGES, LONGEST_CHANGE = 3, 100
 
 
 class _Saved(BaseModel):
@@ -65,7 +74,7 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
         raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
     if lines.exists() and not session_file.exists():
         raise WrongUseError(f"{lines} is there and of no session; give another --out")
-    if fresh:
+    if fresh or (not more_pairs and _gives_way(out, plan)):
         _clear(out)
     if session_file.exists():
         session = _continued(out, plan)
@@ -78,18 +87,24 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
     return Session(plan)
 
 
-def holds_one_side(out: Path) -> bool:
-    """Whether the folder has launches of one side alone, which the next ones replace."""
+def _gives_way(out: Path, plan: Plan) -> bool:
+    """Whether the folder's session is not worth going on with, so that nobody has to say --fresh.
+
+    It has few launches of one side alone, or it was to be another one and has measured nothing.
+    """
     try:
-        return bool(_saved(out / SESSION).plan.get("alone"))
+        before = _saved(out / SESSION).plan
     except BadInputError:
         return False
+    if before.get("alone"):
+        return True
+    is_another = bool(_changed(before, _with_seed_of(before, plan).fixed()))
+    return is_another and not (out / MEASUREMENTS).exists()
 
 
 def _continued(out: Path, plan: Plan) -> Session:
     saved = _saved(out / SESSION)
-    if plan.seed is None:
-        plan = replace(plan, seed=saved.plan.get("seed"))
+    plan = _with_seed_of(saved.plan, plan)
     changed = _changed(saved.plan, plan.fixed())
     if changed:
         raise WrongUseError(
@@ -115,6 +130,11 @@ def _continued(out: Path, plan: Plan) -> Session:
     if saved.ending in (*FINISHED, Ending.DISTURBED):
         session.stop(saved.ending, saved.stopped)
     return session
+
+
+def _with_seed_of(before: Mapping[str, Any], plan: Plan) -> Plan:
+    """A session goes on with its own coins, unless a person asks for others."""
+    return plan if plan.seed is not None else replace(plan, seed=before.get("seed"))
 
 
 def _extend(session: Session, more: int) -> None:
@@ -185,7 +205,20 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """What differs between two plans; empty where nothing does."""
     there, here = dict(_rows(before)), dict(_rows(now))
     keys = sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
-    return "; ".join(f"{key}: {there.get(key)} then, {here.get(key)} now" for key in keys)
+    # What a person has changed last is most often the code.
+    keys.sort(key=lambda key: key not in PROGRAMS)
+    rows = [
+        f"{PROGRAMS.get(key, key)}: {_short(there.get(key))} then, {_short(here.get(key))} now"
+        for key in keys[:MOST_CHANGES]
+    ]
+    more = [f"{len(keys) - MOST_CHANGES} more"] if len(keys) > MOST_CHANGES else []
+    return "; ".join([*rows, *more])
+
+
+def _short(value: object) -> str:
+    """With commits as git abbreviates them, and what was changed since beside them."""
+    text = COMMIT.sub(lambda found: found[0][:12], "none" if value is None else str(value))
+    return text if len(text) <= LONGEST_CHANGE else f"{text[: LONGEST_CHANGE - 1]}…"
 
 
 def _rows(plan: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

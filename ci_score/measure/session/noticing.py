@@ -11,18 +11,18 @@ from ci_score.measure.launch.launching import Done
 from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import THROTTLED, Session
 from ci_score.measure.sides.leftovers import files_in_words
+from ci_score.model.lists import plural
 
-# The same first loss, but for the order in which a device adds.
+# Losses this near are the same: a device may add in another order.
 SAME_LOSS = 1e-3
-# By luck each of so many launches hardly begins where the one before it has ended.
+# So many launches that each begin where the last one ended are hardly chance.
 LAUNCHES_IN_A_ROW = 4
 
 
 def notes_on(done: Done, session: Session) -> Iterator[tuple[str, str]]:
     """What is worth a note: a name for it, and its words."""
     if count := done.outlived_by:
-        many = f"{count} process{'es' if count > 1 else ''}"
-        yield "outlived", f"{many} outlived the launch, and had to be ended"
+        yield "outlived", f"{plural(count, 'process')} outlived the launch, and had to be ended"
     if THROTTLED in done.launch.disturbances:
         how = done.launch.disturbances[THROTTLED]
         yield "throttled", f"throttled ({how}); it counts as it is"
@@ -39,7 +39,7 @@ def notes_on(done: Done, session: Session) -> Iterator[tuple[str, str]]:
 
 
 def resumes(session: Session) -> str:
-    """Why the launches of a side are no repetitions of each other; empty where they are.
+    """Why each launch of a side seems to go on where the last one ended; empty if none does.
 
     A script that resumes begins each launch with the loss at which the one before it has ended.
     Other seeds alone make other losses, too, but not in that order.

@@ -47,7 +47,7 @@ class Profiler:
         return folder.is_dir() and any(folder.iterdir())
 
     def run(self, side: Side) -> None:
-        """Leaves a profile of the side in the session's folder, or says why there is none."""
+        """Leaves a profile of the side in the session's folder, or says why it cannot."""
         folder = self.orders.out / PROFILES / side
         # What an earlier sitting left would be merged with it.
         remove(folder)

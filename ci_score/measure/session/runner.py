@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -119,18 +119,18 @@ class Runner:
             return
         session.pairs.append(pair)
         self._longest_pair = max(self._longest_pair, before - self.seconds_left())
-        self._note(head, base)
+        for done in (head, base):
+            session.notes += [f"{done.order.name}: {words}" for words in self.new_notes(done)]
         self.audience.ends(session, _in_words(pair))
         if words := resumes(session):
             session.stop(Ending.BROKEN, words)
 
-    def _note(self, *pair: Done) -> None:
-        """What is worth knowing of launches that count; of each side once."""
-        for done in pair:
-            for what, words in notes_on(done, self.session):
-                if (done.order.side, what) not in self._noted:
-                    self._noted.add((done.order.side, what))
-                    self.session.notes.append(f"{done.order.name}: {words}")
+    def new_notes(self, done: Done) -> Iterator[str]:
+        """What is worth knowing of a launch that counts; of each side once."""
+        for what, words in notes_on(done, self.session):
+            if (done.order.side, what) not in self._noted:
+                self._noted.add((done.order.side, what))
+                yield words
 
     def _was_cut_off(self) -> bool:
         """Whether a failure is nobody's fault: somebody, or the end of the time, ended the launch.

@@ -37,7 +37,7 @@ class Plan:
     sides of a `planted` session are one program, made slower on purpose: it tells about the machine
     alone. `repeats_shared` says that pairs which others disturbed are measured again. `steps` are
     timed in a launch, after those of the warm-up, which is chosen from `settle_steps`. Where head
-    is measured `alone` there are no pairs, and nothing is looked for.
+    is measured `alone` there are no pairs and no looks.
     """
 
     command: tuple[str, ...]
@@ -115,9 +115,8 @@ class Session:
     """What was measured so far.
 
     `settled` is what each side's untimed launch told, `alone` are launches without a counterpart.
-    `pairs` are those that count, void ones too;
-    `disturbed` those that were measured again. It ends after `goal` pairs at the latest. A session
-    to which pairs were added looks only then.
+    `pairs` are those that count, void ones too; `disturbed` are those that were measured again. It
+    ends after `goal` pairs at the latest. A session to which pairs were added looks only then.
     """
 
     plan: Plan

@@ -17,6 +17,7 @@ from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.session.settled import Settled, duration_in_words
 from ci_score.measure.sides.leftovers import files_in_words, snapshot
+from ci_score.model.lists import plural
 
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
 LAST_STEPS = 10
@@ -75,7 +76,7 @@ class Settler:
             self.session.stop(Ending.UNSETTLED, f"{done.words}{_program(done.order)}")
 
     def _refuse_two_ways(self) -> None:
-        """Numbers that a script tells are no counterpart of those that the hook counts."""
+        """Times that a script tells cannot be compared with those that the hook takes."""
         session = self.session
         own = [side for side, one in session.settled.items() if not one.by_hook]
         if own and len(own) < len(session.settled):
@@ -83,7 +84,7 @@ class Settler:
             session.stop(
                 Ending.UNSETTLED,
                 f"{own[0]}'s script tells its own steps and the other side's does not, so their"
-                " times are not of one kind; let both do so, or neither",
+                " times cannot be compared; let both do so, or neither",
             )
             save(session, self.out)
 
@@ -123,7 +124,7 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     """What is going to happen, and how long that takes."""
     plan = session.plan
     if all(one.by_hook for one in session.settled.values()):
-        warmup = _many(session.warmup, "warm-up step")
+        warmup = plural(session.warmup, "warm-up step")
         yield f"{warmup}{_why(session)}, then {plan.steps} timed"
     for side, one in session.settled.items():
         is_told = side == "head" and "base" in session.settled and orders.are_alike
@@ -137,11 +138,7 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     count, total = len(seconds) * left, sum(seconds) * left
     most = "" if session.plan.alone else "up to "
     each = duration_in_words(statistics.fmean(seconds))
-    yield f"{most}{_many(count, 'launch', 'es')} of about {each}: {duration_in_words(total)}"
-
-
-def _many(count: int, what: str, ending: str = "s") -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}{ending}"
+    yield f"{most}{plural(count, 'launch')} of about {each}: {duration_in_words(total)}"
 
 
 def _why(session: Session) -> str:

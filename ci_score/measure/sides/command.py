@@ -39,7 +39,7 @@ class Command:
 
     @property
     def digest(self) -> str:
-        """Tells what both sides share apart: measurements of two benchmarks are no pair."""
+        """Changes with the files that both sides share: another benchmark is another session."""
         found = sha256()
         for path in self.files:
             if path.suffix in READ and path.stat().st_size <= LARGEST_READ:
@@ -78,7 +78,7 @@ def command_of(words: Sequence[str], sides: Mapping[str, Path], here: Path) -> C
 
 
 def _shared(word: str, sides: Mapping[str, Path], here: Path, *, is_program: bool) -> Path | None:
-    """The file outside of all sides that a word names; None where it is none, or a side's own."""
+    """The file outside of all sides that a word names, if it names one."""
     if not word or (is_program and "/" not in word) or len(word) > 4096:
         return None
     having = [side for side, folder in sides.items() if _is_file(folder / word)]
@@ -120,7 +120,7 @@ def _refuse_missing(words: Sequence[str], sides: Mapping[str, Path]) -> None:
         if not word.startswith("-") and word.endswith(SCRIPTS):
             for side, folder in sides.items():
                 if OUT not in word and not _is_file(folder / word):
-                    raise WrongUseError(f"there is no {word}, neither here nor in {side}: {folder}")
+                    raise WrongUseError(f"there is no {word} here or in {side}: {folder}")
             return
 
 
@@ -142,7 +142,7 @@ def _program(word: str, side: str, spec: SideSpec, path: str | None) -> None:
 def _refuse_a_chance_python(
     word: str, sides: Mapping[str, SideSpec], ambient: Mapping[str, str]
 ) -> None:
-    """One side with a `.venv`, and one that takes what happens to be on PATH, are no pair."""
+    """Where one side has a `.venv`, the other must not take what happens to be on PATH."""
     found = {
         side: which(word, path=spec.shell(ambient).get("PATH"))
         for side, spec in sides.items()
@@ -160,11 +160,11 @@ def _refuse_a_chance_python(
 def _not_found(word: str, side: str, spec: SideSpec, path: str | None) -> str:
     runner = "bash" if word.endswith(".sh") else "python"
     if word.endswith(SCRIPTS) and (_is_file(spec.folder / word) or _is_file(Path(word))):
-        return f'{word} is no program that can be started; did you mean "{runner} {word}"?'
+        return f'{word} cannot be started as a program; did you mean "{runner} {word}"?'
     if " " in word:
         return f"{side}: there is no program {word!r}; leave its quotes out: -- {word}"
     if "/" in word:
-        return f"there is no program {word}, neither here nor in {side}: {spec.folder}"
+        return f"there is no program {word} here or in {side}: {spec.folder}"
     # As many systems have it, which keep the shorter name for environments.
     has_other = word == "python" and which("python3", path=path) is not None
     other = " Or did you mean python3?" if has_other else ""

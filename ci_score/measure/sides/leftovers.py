@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci_score.measure.sides.spec import VENV
+from ci_score.model.lists import some_of
 
 # What every run of Python changes, and what nobody trains from.
 SKIPPED = frozenset({".git", VENV, "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
@@ -61,9 +62,7 @@ def snapshot(
 
 def files_in_words(files: Sequence[str]) -> str:
     """Some of the files, and how many more there are."""
-    named = ", ".join(files[:NAMED_FILES])
-    more = len(files) - NAMED_FILES
-    return f"{named} and {more} more" if more > 0 else named
+    return some_of(files, NAMED_FILES)
 
 
 class Untouched:
