@@ -116,6 +116,8 @@ def test_words__a_script_that_is_nowhere_is_refused(sides: dict[str, Path]) -> N
     assert refused("python tain.py", sides) == (
         f"there is no tain.py here or in base: {sides['base']}"
     )
+    alone = {"head": sides["head"]}
+    assert refused("python tain.py", alone) == f"there is no tain.py in {sides['head']}"
     for text in ("python -m train", "python -c pass.py", "bash -c a.sh", "python {out}/gen.py"):
         assert command(text, sides).words == tuple(text.split())
 

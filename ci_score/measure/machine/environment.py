@@ -34,6 +34,7 @@ from ci_score.measure.machine.accelerators import (
 from ci_score.measure.machine.load import Load, load_by_others
 from ci_score.measure.machine.processes import carries
 from ci_score.measure.recorder import VERSIONED
+from ci_score.model.lists import plural
 
 FILE = "environment.json"
 SCHEMA = 1
@@ -135,7 +136,7 @@ def _throttled(samples: Sequence[Reading]) -> dict[str, str]:
 
 def _shared(strangers: set[int], load: str) -> dict[str, str]:
     count = len(strangers)
-    others = f"{count} other process{'es' if count > 1 else ''} on the accelerator"
+    others = f"{plural(count, 'other process')} on the accelerator"
     words = "; ".join(filter(None, (others if count else "", load)))
     return {"shared": words} if words else {}
 

@@ -138,7 +138,8 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
     count, total = len(seconds) * left, sum(seconds) * left
     most = "" if session.plan.alone else "up to "
     each = duration_in_words(statistics.fmean(seconds))
-    yield f"{most}{plural(count, 'launch')} of about {each}: {duration_in_words(total)}"
+    in_all = f": {duration_in_words(total)}" if count > 1 else ""
+    yield f"{most}{plural(count, 'launch')} of about {each}{in_all}"
 
 
 def _why(session: Session) -> str:

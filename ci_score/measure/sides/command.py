@@ -120,7 +120,8 @@ def _refuse_missing(words: Sequence[str], sides: Mapping[str, Path]) -> None:
         if not word.startswith("-") and word.endswith(SCRIPTS):
             for side, folder in sides.items():
                 if OUT not in word and not _is_file(folder / word):
-                    raise WrongUseError(f"there is no {word} here or in {side}: {folder}")
+                    place = f"here or in {side}: {folder}" if len(sides) > 1 else f"in {folder}"
+                    raise WrongUseError(f"there is no {word} {place}")
             return
 
 
