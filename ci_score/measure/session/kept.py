@@ -74,7 +74,7 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
         raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
     if lines.exists() and not session_file.exists():
         raise WrongUseError(f"{lines} is there and of no session; give another --out")
-    if fresh or (not more_pairs and _holds_one_side(session_file)):
+    if fresh or (not more_pairs and _gives_way(out, plan)):
         _clear(out)
     if session_file.exists():
         session = _continued(out, plan)
@@ -87,18 +87,24 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
     return Session(plan)
 
 
-def _holds_one_side(session_file: Path) -> bool:
-    """Whether the folder has launches of one side alone: few, and so not worth going on with."""
+def _gives_way(out: Path, plan: Plan) -> bool:
+    """Whether the folder's session is not worth going on with, so that nobody has to say --fresh.
+
+    It has few launches of one side alone, or it was to be another one and has measured nothing.
+    """
     try:
-        return bool(_saved(session_file).plan.get("alone"))
+        before = _saved(out / SESSION).plan
     except BadInputError:
         return False
+    if before.get("alone"):
+        return True
+    is_another = bool(_changed(before, _with_seed_of(before, plan).fixed()))
+    return is_another and not (out / MEASUREMENTS).exists()
 
 
 def _continued(out: Path, plan: Plan) -> Session:
     saved = _saved(out / SESSION)
-    if plan.seed is None:
-        plan = replace(plan, seed=saved.plan.get("seed"))
+    plan = _with_seed_of(saved.plan, plan)
     changed = _changed(saved.plan, plan.fixed())
     if changed:
         raise WrongUseError(
@@ -124,6 +130,11 @@ def _continued(out: Path, plan: Plan) -> Session:
     if saved.ending in (*FINISHED, Ending.DISTURBED):
         session.stop(saved.ending, saved.stopped)
     return session
+
+
+def _with_seed_of(before: Mapping[str, Any], plan: Plan) -> Plan:
+    """A session goes on with its own coins, unless a person asks for others."""
+    return plan if plan.seed is not None else replace(plan, seed=before.get("seed"))
 
 
 def _extend(session: Session, more: int) -> None:
