@@ -121,6 +121,18 @@ def test_base__of_the_same_code_is_told(
     assert ("base and head are the same code (commit " in capsys.readouterr().err) is are_alike
 
 
+def test_session__that_has_measured_nothing_gives_way(repository: Repository, capsys: Out) -> None:
+    """Whoever has mistyped the command just types it again; pairs that are there are kept."""
+    assert execute([*arguments("--limit", "0.1"), "--tpyo", "{out}"]) == 0
+    assert execute([*arguments("--limit", "0.1"), "--typo", "{out}"]) == 2
+    shutil.rmtree("perf")
+    options = ["ab", "--base", "main", "--head", ".", "--no-profile", "--link", "data"]
+    assert execute([*options, "--", sys.executable, "-c", "1 / 0"]) == 3
+    assert "another plan" in capsys.readouterr().err
+    assert execute(arguments("--limit", "0.1")) == 0
+    assert "another plan" not in capsys.readouterr().err
+
+
 def test_session__of_other_code_is_refused_in_few_words(
     repository: Repository, capsys: Out
 ) -> None:

@@ -171,6 +171,7 @@ def test_checkout__a_name_that_is_nothing_gets_advice(
     )
     repository.git("update-ref", "refs/remotes/origin/release", "main")
     assert refused(repository, "release").endswith("did you mean origin/release?")
+    assert refused(repository, "origin/main").endswith("did you mean main?")
     assert refused(repository, "f" * 40).endswith("fetch it first, or give a folder")
     assert "there is no such" in refused(repository, "--help")
     shallow = tmp_path / "shallow"

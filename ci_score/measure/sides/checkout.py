@@ -84,7 +84,8 @@ class Repository:
         refs = self.says("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes",
                          "refs/tags").splitlines()  # fmt: skip
         remote = [ref for ref in refs if ref.endswith(f"/{name}")]
-        close = remote or get_close_matches(name, refs, 1)
+        local = [ref for ref in refs if name.endswith(f"/{ref}")]
+        close = remote or local or get_close_matches(name, refs, 1)
         if close:
             return f"did you mean {close[0]}?"
         if self.says("rev-parse", "--is-shallow-repository") == "true":
