@@ -23,6 +23,8 @@ from ci_score.model.sums import plain_sum
 _BETWEEN_PARTS = (BETWEEN, BETWEEN_LOADING, COMMUNICATION)
 # What does the work of an operator that is gone: as often at least, and of so many kinds.
 MORE_OFTEN, LEAST_INSTEAD = 1.5, 2
+# What the one that is gone took of all operators, at least.
+LEAST_SHARE_GONE = 0.01
 NAMED, NAMED_INSTEAD, WORTH_A_NAME = 3, 6, 0.1
 # All operators slower alike: by how much at least, how alike, and what share of their time.
 ALIKE_FROM, ALIKE_WITHIN, ALIKE_SHARE = 0.02, 0.3, 0.8
@@ -202,10 +204,14 @@ def _replacement(scene: Scene) -> _Replacement | None:
         and _do_its_work(change.base_count or 0.0, change.head_count or 0.0, fewer)
     ]
     more.sort(key=lambda change: (-change.delta_ms, change.name))
+    base_ms = base[lost].ms - _calls(head, lost).ms
+    # A view that takes hardly any time did none of their work.
+    if base_ms < LEAST_SHARE_GONE * plain_sum(base[name].ms for name in sorted(base)):
+        return None
     return _Replacement(
         gone=lost,
         names=tuple(change.name for change in more[:NAMED_INSTEAD]) or tuple(instead[:NAMED]),
-        base_ms=base[lost].ms - _calls(head, lost).ms,
+        base_ms=base_ms,
         head_ms=plain_sum(head[name].ms - _calls(base, name).ms for name in instead),
         operators=plain_sum(
             _calls(head, name).operators - _calls(base, name).operators for name in (*instead, lost)

@@ -152,6 +152,18 @@ def test_replaced__needs_several_that_run_as_often() -> None:
     assert cause_words(found) == "'clone' is new, 4 calls and 3.60 ms a step (+3.60 ms)"
 
 
+def test_replaced__is_nothing_that_took_hardly_any_time() -> None:
+    """Where a view became a loop, the loop is the reason."""
+    base, head = usual(), usual()
+    base.before_layer = [Call("aten::chunk", 2.0)]
+    head.before_layer = [Call("aten::slice", 40.0), Call("aten::clone", 40.0)] * 8
+    found = explained(measured(head), measured(base))
+    assert "do its work" not in cause_words(found) + of_counts(found)
+    assert of_counts(found) == (
+        "'clone' is new, 32 calls a step and 'slice' is new, 32 calls a step"
+    )
+
+
 def test_call__that_is_made_more_often_says_how_often() -> None:
     """Before and now."""
     base, head = usual(), usual()
