@@ -32,10 +32,11 @@ from ci_score.measure.launch.orders import Order, Orders
 from ci_score.measure.recorder import PLANTED_VARIABLE
 from ci_score.measure.session.kept import opened
 from ci_score.measure.session.runner import Runner
-from ci_score.measure.session.schedule import Answer, Side
+from ci_score.measure.session.schedule import Answer
 from ci_score.measure.session.session import Plan
 from ci_score.measure.sides.command import Command
 from ci_score.measure.sides.spec import SideSpec
+from ci_score.model.values import Side
 
 FALSE_FAIL = 0.005
 # What the real sessions ask: is it slower by more than this?

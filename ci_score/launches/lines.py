@@ -18,9 +18,17 @@ from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason, Why
 from ci_score.model.record import MOST_LAUNCHES, OF_WHICH_ONE_SHARED, LaunchNumbers
-from ci_score.model.values import CaseName, Count, Lax, Milliseconds, NotNegative, ShortText, Value
+from ci_score.model.values import (
+    CaseName,
+    Count,
+    Lax,
+    Milliseconds,
+    NotNegative,
+    ShortText,
+    Side,
+    Value,
+)
 
-Side = Literal["head", "base"]
 SIDES: tuple[Side, ...] = ("head", "base")
 MOST_LINES = 100_000
 # By luck the first step of each of three launches is among its slowest tenth once in 1,000 times.

@@ -18,7 +18,6 @@ from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.session.kept import opened
 from ci_score.measure.session.runner import Audience, Runner
-from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import STEPS, Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.session.settling import Settler
@@ -26,6 +25,7 @@ from ci_score.measure.sides.command import command_of
 from ci_score.measure.sides.leftovers import Untouched
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
+from ci_score.model.values import Side
 
 SECONDS_A_MINUTE = 60.0
 

@@ -14,11 +14,12 @@ from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
-from ci_score.measure.session.schedule import SIDES, Side
+from ci_score.measure.session.schedule import SIDES
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.sides.differences import Facts, differences
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec, launcher_in_words
+from ci_score.model.values import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,9 +24,9 @@ from ci_score.measure.machine.accelerators import POWER_CAP
 from ci_score.measure.machine.environment import git_state
 from ci_score.measure.recorder import PLANTED_VARIABLE
 from ci_score.measure.session.runner import Audience
-from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import Pair, Session
 from ci_score.measure.sides.preparing import Sides
+from ci_score.model.values import Side
 
 SCHEMA = 1
 FILE = "qualification.json"

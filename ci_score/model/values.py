@@ -6,7 +6,7 @@ default, and an unknown field is ignored.
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
@@ -19,6 +19,7 @@ DeviceCount = Annotated[int, Field(ge=1, le=10**6)]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 # It is sorted as text and part of a file's name, so it may have only this one form.
 Timestamp = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")]
+Side = Literal["head", "base"]
 CaseName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@._+-]{1,64}$")]
 
 # JSON has lists and texts where Python code has tuples and enums. A lax field takes either; the

@@ -183,7 +183,7 @@ def test_session__says_what_a_launch_leaves_in_its_sides_folder(here: Path, caps
     write_script(here / "base", before="open('last.pt', 'w').close()")
     assert measure("--launches", "1") == 0
     said = capsys.readouterr().err
-    assert "a launch of the head leaves last.pt in its folder; if a later one takes it up" in said
+    assert "a launch leaves last.pt in its folder; if a later one takes it up" in said
 
 
 RESUMES = """
@@ -385,7 +385,7 @@ def test_profile__of_too_few_steps_explains_nothing(here: Path, capsys: Out) -> 
     leaves = "if MODE == 'profiled' and step == 2: raise SystemExit(4)"
     write_script(here / "base", before=found, inside=leaves)
     assert measure("--profile", "--launches", "1") == 0
-    assert "no profile of the head: it ended after" in capsys.readouterr().err
+    assert "no profile: it ended after" in capsys.readouterr().err
     assert not (here / "one" / "profiles" / "head").exists()
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ci_score.measure.recorder import FOLDERS_VARIABLE, PATH_VARIABLE
-from ci_score.measure.session.schedule import Side
 from ci_score.measure.sides.command import Command
 from ci_score.measure.sides.spec import HOOK_VARIABLE, LAUNCH_VARIABLE, SideSpec, Start
+from ci_score.model.values import Side
 
 # Alone in its folder, which leads PYTHONPATH.
 HOOK = Path(__file__).parents[1] / "hook"

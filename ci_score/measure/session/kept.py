@@ -24,9 +24,10 @@ from ci_score.judge import MOST_PAIRS
 from ci_score.launches import read_launches
 from ci_score.measure.launch.launching import line_of
 from ci_score.measure.launch.orders import LAUNCHES, LOGS
-from ci_score.measure.session.schedule import Look, Side, goal_with
+from ci_score.measure.session.schedule import Look, goal_with
 from ci_score.measure.session.session import FINISHED, Ending, Pair, Plan, Session
 from ci_score.measure.session.settled import Settled
+from ci_score.model.values import Side
 
 MEASUREMENTS, SESSION = "measurements.jsonl", "session.json"
 PROFILES, TRACES = "profiles", "traces"

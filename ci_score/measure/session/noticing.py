@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from ci_score.launches import Launch
 from ci_score.measure.launch.launching import Done
-from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import THROTTLED, Session
 from ci_score.measure.sides.leftovers import files_in_words
 from ci_score.model.lists import plural
+from ci_score.model.values import Side
 
 # Losses this near are the same: a device may add in another order.
 SAME_LOSS = 1e-3
@@ -49,9 +49,10 @@ def resumes(session: Session) -> str:
             own = [(before.first_loss, before.final_loss), *_losses(session, side)]
             if _goes_on(own[:LAUNCHES_IN_A_ROW]):
                 return (
-                    f"each launch of the {side} begins with the loss at which the one before it"
-                    f" has ended: it seems to resume from {files_in_words(before.files)}; write to"
-                    " {out}, which is fresh for each launch"
+                    f"each launch{session.of_side(side)} begins with the loss at which the one"
+                    " before it has ended: it seems to resume from"
+                    f" {files_in_words(before.files)}; write to {{out}}, which is fresh for each"
+                    " launch"
                 )
     return ""
 

@@ -14,8 +14,8 @@ from ci_score.measure.launch.launching import clear_room, launch, run_once, tail
 from ci_score.measure.launch.orders import PROFILED_STEPS, Orders, Task
 from ci_score.measure.session.kept import PROFILES, TRACES
 from ci_score.measure.session.runner import Audience
-from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import Session
+from ci_score.model.values import Side
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
 PROFILE, TRACE = "profile.json", "trace.json"
@@ -52,11 +52,11 @@ class Profiler:
         # What an earlier sitting left would be merged with it.
         remove(folder)
         folder.mkdir(parents=True)
-        self.audience.does(f"the profiled launch of the {side}")
+        self.audience.does(f"the profiled launch{self.session.of_side(side)}")
         of_side = self._by_hook if self.session.settled[side].by_hook else self._by_script
         problem = of_side(side, folder)
         if problem and not self.stopped():
-            self.audience.says(f"no profile of the {side}: {problem}")
+            self.audience.says(f"no profile{self.session.of_side(side)}: {problem}")
         if problem:
             # Half a trace explains nothing.
             remove(folder)
@@ -85,7 +85,8 @@ class Profiler:
             return done.problem
         if done.told is not None and done.told.profiler_found:
             self.audience.says(
-                f"the {side}'s script has a profiler of its own, which did nothing here"
+                f"the script{self.session.of_side(side)} has a profiler of its own, which did"
+                " nothing here"
             )
         return self._kept(side, trace)
 

@@ -12,8 +12,9 @@ from ci_score.measure.launch.launching import Done, tail_of
 from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.noticing import notes_on, resumes
-from ci_score.measure.session.schedule import Look, Side, order_of
+from ci_score.measure.session.schedule import Look, order_of
 from ci_score.measure.session.session import Ending, Pair, Session, share_in_words
+from ci_score.model.values import Side
 
 # A side that fails this often in a row is broken, and not unlucky.
 MOST_FAILURES_IN_A_ROW = 2

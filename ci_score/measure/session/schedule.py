@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
-Side = Literal["head", "base"]
+from ci_score.model.values import Side
+
 SIDES: tuple[Side, Side] = ("base", "head")
 # The judge spends what is left of the chance of a false failure at each so many pairs.
 ADDED_AT_ONCE = 4

@@ -13,8 +13,9 @@ from typing import Any
 from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
 from ci_score.launches import Launch
 from ci_score.measure.launch.hooked import COUNTED
-from ci_score.measure.session.schedule import ANSWERS, SIDES, Answer, Look, Side
+from ci_score.measure.session.schedule import ANSWERS, SIDES, Answer, Look
 from ci_score.measure.session.settled import Settled, warmup_of
+from ci_score.model.values import Side
 
 SHARED, THROTTLED = "shared", "throttled"
 # Of the planned pairs, one in so many may be measured again.
@@ -147,6 +148,10 @@ class Session:
     def never_ran(self) -> bool:
         """Whether a side does not run as it was asked to: what stopped the session says it all."""
         return self.ending is Ending.UNSETTLED
+
+    def of_side(self, side: Side) -> str:
+        """Whose something is; a session of one side alone need not say it."""
+        return "" if self.plan.alone else f" of the {side}"
 
     def stop(self, ending: Ending, words: str) -> None:
         """It ends here."""

@@ -13,11 +13,11 @@ from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.runner import Audience
-from ci_score.measure.session.schedule import Side
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.session.settled import Settled, duration_in_words
 from ci_score.measure.sides.leftovers import files_in_words, snapshot
 from ci_score.model.lists import plural
+from ci_score.model.values import Side
 
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
 LAST_STEPS = 10
@@ -55,7 +55,7 @@ class Settler:
         if "base" in session.settled and self.orders.are_alike:
             session.settled[side] = session.settled["base"]
             return
-        self.audience.does(f"the untimed launch of the {side}")
+        self.audience.does(f"the untimed launch{self.session.of_side(side)}")
         folder = self.orders.sides[side].folder
         before = snapshot(folder, [self.out])
         task = Task("settle", session.plan.settle_steps)
@@ -130,8 +130,8 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
         is_told = side == "head" and "base" in session.settled and orders.are_alike
         if one.files and not is_told:
             yield (
-                f"a launch of the {side} leaves {files_in_words(one.files)} in its folder; if a"
-                " later one takes it up, write to {out}, which is fresh for each launch"
+                f"a launch{session.of_side(side)} leaves {files_in_words(one.files)} in its folder;"
+                " if a later one takes it up, write to {out}, which is fresh for each launch"
             )
     seconds = [one.seconds_for(session.warmup + plan.steps) for one in session.settled.values()]
     left = session.goal - len(session.pairs)
