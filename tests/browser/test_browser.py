@@ -243,7 +243,7 @@ def test_page__prints(browser: Browser) -> None:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
             "rgb(255, 255, 255)"
         )
-        assert page.get_by_text("git worktree add").is_visible()
+        assert page.get_by_text("ci-score ab --base").first.is_visible()
         assert not page.locator(".search").first.is_visible()
         page.set_viewport_size({"width": 700, "height": 1000})
         assert checks.overflow(page) <= 0
