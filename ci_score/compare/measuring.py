@@ -38,6 +38,9 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
     profile = case.profile
     card = training_scorecard(profile, workload)
     card = card.but(noted=_noted(card, case))
+    if profile.profiled_step_ms is not None:
+        # What a profile covers is a share of the profiled step, and not of the one that is judged.
+        card = card.but(wall_coverage=0.0)
     # Counts are of the whole step, so the times beside them must be too.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
     ops = of_layers or profile.ops
@@ -135,8 +138,6 @@ def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, Baseli
     if read.base is None:
         return case, None
     base = _measured_or_problem(read.base, workload)
-    # What a profile covers is a share of the profiled step, and not of the one that is judged.
-    base = base.but(scorecard=base.scorecard.but(wall_coverage=0.0))
     used = BaselineUsed(source=OWN_BASE, of_session=True)
     both = case.but(launches=(*case.launches, *base.launches))
     return both, BaselineFound(base, used)

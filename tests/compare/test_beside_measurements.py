@@ -135,7 +135,7 @@ def test_coverage__of_a_session_is_not_judged() -> None:
     )
     case, found = with_its_base(head, GRADED)
     assert found is not None
-    assert (case.scorecard.wall_coverage, found.case.scorecard.wall_coverage) == (0.5, 0.0)
+    assert (case.scorecard.wall_coverage, found.case.scorecard.wall_coverage) == (0.0, 0.0)
 
 
 def test_rest__that_is_an_error_of_rounding_gets_no_line() -> None:
