@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_score.measure.bench import Bench, Request
-from ci_score.measure.machine.environment import git_state, write_environment
+from ci_score.measure.machine.environment import git_state, tree_of, write_environment
 from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.profiling import Profiler, Reader
@@ -57,7 +57,9 @@ class Comparison:
         # A session that went on with other programs would mix them.
         programs = {side: " + ".join(state.values()) for side, state in git.items() if state}
         bench, request = self._bench, self._request
-        if git["base"] == git["head"] != {} and bench.are_set_alike:
+        trees = {tree_of(spec.folder) for spec in bench.sides.by_name.values()}
+        # Two folders of one commit may differ.
+        if git["base"] == git["head"] != {} and len(trees) == 1 and bench.are_set_alike:
             audience.says(
                 f"base and head are the same code (commit {git['head']['commit'][:12]}), so only"
                 " chance tells them apart"

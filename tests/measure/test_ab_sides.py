@@ -121,6 +121,21 @@ def test_base__of_the_same_code_is_told(
     assert ("base and head are the same code (commit " in capsys.readouterr().err) is are_alike
 
 
+def test_base__that_is_another_folder_of_the_same_commit_is_other_code(
+    repository: Repository, capsys: Out
+) -> None:
+    """As the two sides of an example."""
+    for side in ("one", "other"):
+        folder = repository.folder / side
+        folder.mkdir()
+        (folder / "train.py").write_text(f"# {side}\n", encoding="utf-8")
+    repository.git("add", "one", "other")
+    repository.git("commit", "--quiet", "--message", "Two folders")
+    words = ["ab", "--base", "one", "--head", "other", "--launcher", "false"]
+    assert execute([*words, "--", "python", "train.py"]) == 3
+    assert "are the same code" not in capsys.readouterr().err
+
+
 def test_session__that_has_measured_nothing_gives_way(repository: Repository, capsys: Out) -> None:
     """Whoever has mistyped the command just types it again; pairs that are there are kept."""
     assert execute([*arguments("--limit", "0.1"), "--tpyo", "{out}"]) == 0

@@ -246,3 +246,11 @@ def git_state(folder: Path) -> dict[str, str]:
     if not changed:
         return {"commit": commit}
     return {"commit": commit, "changed": sha256(changed.encode()).hexdigest()[:16]}
+
+
+def tree_of(folder: Path) -> str:
+    """The mark of a folder's files in its commit, where git knows it."""
+    try:
+        return asked(["git", "-C", str(folder), "rev-parse", "HEAD:./"]).strip()
+    except (OSError, HangsError):
+        return ""
