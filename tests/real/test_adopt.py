@@ -111,7 +111,7 @@ def test_page__gives_a_verdict_with_a_reason(tmp_path: Path, environment: dict[s
                 again = block.text.splitlines()[-1].replace(" -- ", " --fresh -- ")
                 done = run(again, folder, environment)
         if BUSY in done.stderr:
-            pytest.fail("others keep this machine busy: nothing can be proven on it now")
+            pytest.skip("others keep this machine busy: nothing can be proven on it now")
         assert done.returncode == block.exit_code, f"{block.text}\n{done.stdout}\n{done.stderr}"
         printed[block.text] = done.stdout + done.stderr
     (verdict,) = [
