@@ -20,6 +20,7 @@ from ci_score.errors import WrongUseError
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
 from ci_score.measure import ADDED_AT_ONCE, Session, share_in_words
 from ci_score.model.lists import listed, plural
+from ci_score.model.profile import Profile
 from ci_score.model.record import DEFAULT_CASE, case_name
 from ci_score.traces import ProfileSource, normalised, read_profile
 
@@ -178,10 +179,10 @@ class WithCommand(click.Command):
                 yield f"{one.opts[0]} {EXAMPLES.get(one.opts[0], '…')}"
 
 
-def profile_in(trace: Path) -> tuple[str, int, str]:
-    """What a profiler's trace says in kilobytes, of how many steps, and why it is unusable."""
+def profile_in(trace: Path) -> tuple[Profile, str]:
+    """What a profiler's trace says, and that in kilobytes."""
     profile = read_profile(ProfileSource(trace.name, path=trace))
-    return normalised(profile), profile.steps, profile.unusable or ""
+    return profile, normalised(profile)
 
 
 @contextmanager

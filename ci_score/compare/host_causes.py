@@ -170,9 +170,10 @@ def replaced(scene: Scene) -> Cause | None:
 
 @dataclass(frozen=True, slots=True)
 class _Replacement:
-    """A call that is gone, the ops that do its work, the time of both, and how many more run."""
+    """A call that is gone, the calls and ops that do its work, the time, and how many more run."""
 
     gone: str
+    instead: tuple[str, ...]
     names: tuple[str, ...]
     base_ms: float
     head_ms: float
@@ -210,6 +211,7 @@ def _replacement(scene: Scene) -> _Replacement | None:
         return None
     return _Replacement(
         gone=lost,
+        instead=tuple(instead),
         names=tuple(change.name for change in more[:NAMED_INSTEAD]) or tuple(instead[:NAMED]),
         base_ms=base_ms,
         head_ms=plain_sum(head[name].ms - _calls(base, name).ms for name in instead),
@@ -254,6 +256,10 @@ def one_call(scene: Scene) -> Cause | None:
     names = sorted(base.keys() | head.keys())
     most = max(names, key=lambda name: _calls(head, name).ms - _calls(base, name).ms, default=None)
     if most is None:
+        return None
+    # New calls that do the work of one that is gone are not slower by all of their time.
+    found = _replacement(scene)
+    if found is not None and most in found.instead:
         return None
     was, now = _calls(base, most), _calls(head, most)
     reason = Why.ONE_CALL(

@@ -22,6 +22,9 @@ from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
 # A launch this much slower than the others of its side is in a mode of its own.
 FAR_SLOWER = 1.2
 LEAST_FOR_A_MODE, LEAST_OF_A_MODE = 6, 2
+# What the program calls is the same however busy the machine was, as these causes are; so much more
+# of it is worth a word beside a slowdown that the profile's times do not explain.
+_EXACT, _WORTH_A_WORD = (Why.REPLACED, Why.MORE_CALLS), 0.01
 
 
 def verdict_of(
@@ -99,11 +102,21 @@ def as_far_as_proven(found: Explanation | None, changes: Sequence[Change]) -> Ex
         has_cause = _explains_gain(found, changes)
     else:
         has_cause = worst is not None and is_told and _explains_time(found, worst)
-    has_counts = worst is not None and is_told and any(map(_has_more, changes))
+    has_counts = is_told and any(map(_has_more, changes))
+    if worst is not None and is_told and (found.is_vague or not has_cause):
+        has_counts = has_counts or _calls_more(found, worst, changes)
     return found.but(
         cause=found.cause if has_cause else None,
         counts_cause=found.counts_cause if has_counts else None,
     )
+
+
+def _calls_more(found: Explanation, worst: Change, changes: Sequence[Change]) -> bool:
+    """Whether the program does more than before, which may be why it is slower."""
+    if found.counts_cause is None or found.counts_cause.code not in _EXACT:
+        return False
+    more = any(one.metric in COUNTS and (one.delta or 0.0) >= _WORTH_A_WORD for one in changes)
+    return more and worst.metric in (STEP_TIME, THROUGHPUT)
 
 
 def _explains_gain(found: Explanation, changes: Sequence[Change]) -> bool:

@@ -114,6 +114,9 @@ class Comparison:
             # A session that was whole before this call has its profiles already.
             if not stopped() and (bench.has_launched or not profiler.has(side)):
                 profiler.run(side)
+        if session.seen().is_other:
+            # Only what is proven gets a reason.
+            profiler.run_again()
         # The last launch was head's, which may have written over what came before it.
         profiler.restore()
         save(session, bench.out)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ci_score.model.profile import OpOrigin, OpWork
-from ci_score.model.reasons import Reason
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.sums import plain_sum
 from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
 
@@ -163,6 +163,11 @@ class Explanation(Value):
     cause: Reason | None = None
     explained_ms: float = 0.0
     counts_cause: Reason | None = None
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the cause names a part of the step alone, which nobody can change as such."""
+        return self.cause is not None and self.cause.code in (Why.PHASE_GREW, Why.TWO_PARTS)
 
     @property
     def delta_ms(self) -> float:

@@ -111,11 +111,17 @@ def _cause(case: Judged, worst: Change) -> str:
     explanation = case.explanation
     if explanation is None:
         return ""
-    words = cause_words(explanation) if worst.metric in (STEP_TIME, THROUGHPUT) else ""
-    if words:
-        return f"under the profiler {words}" if explanation.under_profiler else words
-    # A count needs no profiler's time: where that has no cause, more launches may be one.
-    return sentence(explanation.counts_cause) if explanation.counts_cause else ""
+    is_of_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    words = cause_words(explanation) if is_of_time else ""
+    if words and explanation.under_profiler:
+        words = f"under the profiler {words}"
+    counts = sentence(explanation.counts_cause) if explanation.counts_cause else ""
+    if is_of_time and not words and counts and explanation.under_profiler:
+        return f"the profiles do not show where, but {counts}"
+    if words and not explanation.is_vague:
+        return words
+    # A count needs no profiler's time: where that has no clear cause, more launches may be one.
+    return "; ".join(filter(None, (words, counts)))
 
 
 def cause_words(explanation: Explanation) -> str:

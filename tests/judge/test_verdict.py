@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from benchmarks.hosts import HOST_KINDS, Model, host_trace
+from ci_score.compare import Workload, measured_case
 from ci_score.judge import exit_code
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import Timeline
 from ci_score.model.gate import FailOn, Gate, OnInconclusive
 from ci_score.model.reasons import Why, quoted
-from ci_score.model.record import Judged, Record
+from ci_score.model.record import Judged, Measured, Record
 from ci_score.model.scorecard import Scorecard, Severity
-from ci_score.model.stages import BaselineMissing
+from ci_score.model.stages import BaselineMissing, CaseInput
 from ci_score.model.verdict import HARMLESS, JudgedBy, Outcome, Unjudged, Verdict, unjudged
 from ci_score.report.headlines import headline
 from ci_score.report.sentences import sentence, sentences
+from ci_score.traces import ProfileSource, read_profile
 from tests.builders import case, found, on, record, scorecard
 from tests.builders.verdicts import change_lines, judged_case, policy
 from tests.builders.verdicts import verdict_on as verdict
@@ -124,6 +129,33 @@ def test_judge__says_what_a_faster_step_gained_by() -> None:
     )
     assert judged_head.verdict
     assert judged_head.verdict.outcome is Outcome.PASS
+
+
+def profiled(model: Model, step_ms: float) -> Measured:
+    """A side with a measured time, and beside it the profile of a step on a CPU."""
+    trace = ProfileSource("trace.json", data=host_trace(model, random.Random(5)))  # noqa: S311
+    of_profile = measured_case(CaseInput("training", read_profile(trace)), Workload())
+    environment = of_profile.environment.but(timing="unprofiled")
+    return of_profile.but(scorecard=scorecard(step_ms), environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("host, attention by hand", " is gone; bmm, softmax and masked_fill do its work"),
+        (
+            "host, items in a loop",
+            "the profiles do not show where, but 'item' is new, 1,000 calls a step",
+        ),
+        ("host, slow Python", "150 ms a step) (one run per side, could be noise)"),
+    ],
+)
+def test_judge__a_profile_that_others_slowed_leaves_what_is_counted(kind: str, said: str) -> None:
+    """Its times do not explain the slowdown; what the program calls is the same all the same."""
+    disturbed, _ = HOST_KINDS["host, machine slower"](30_000.0)
+    planted, _ = HOST_KINDS[kind](10_000.0)
+    one = judged_case(profiled(planted, 150.0), found(profiled(disturbed, 100.0)))
+    assert headline(one).endswith(said)
 
 
 def test_judge__gives_no_cause_for_a_gain_within_the_noise() -> None:

@@ -379,6 +379,31 @@ def test_profile__keeps_the_trace_where_that_is_wanted(here: Path) -> None:
     assert execute(["run", "--measurements", "one"]) == 0
 
 
+SLOW_ONCE = """
+import json, pathlib, time
+MODE = json.loads(os.environ["CI_SCORE_HOOK"])["mode"]
+MARK = pathlib.Path("MARK")
+IS_SLOW = MODE == "profiled" and not MARK.exists()
+if IS_SLOW:
+    MARK.touch()
+"""
+
+
+def test_profile__that_was_disturbed_is_made_again(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that took far longer than the timed ones, and not the other side's: faster is kept."""
+    monkeypatch.setenv("STANDIN_TORCH_DEVICE", "cuda")
+    slow_once = SLOW_ONCE.replace('MARK")', f'{here / "was slow"}")')
+    write_script(here / "base", 2.0, before=slow_once, inside="IS_SLOW and time.sleep(0.3)")
+    assert ab("--looks", "6") == 0
+    assert (
+        "the profiled launch of the base was disturbed: its step took 3" in capsys.readouterr().err
+    )
+    profile = json.loads((here / "perf" / "profiles" / "base" / "profile.json").read_bytes())
+    assert profile["avg_step_ms"] < 300
+
+
 def test_profile__of_too_few_steps_explains_nothing(here: Path, capsys: Out) -> None:
     """A script that ends within the three steps: said, and the measurements stand."""
     found = "import json\nMODE = json.loads(os.environ['CI_SCORE_HOOK'])['mode']"

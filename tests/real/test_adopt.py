@@ -118,8 +118,9 @@ def test_page__gives_a_verdict_with_a_reason(tmp_path: Path, environment: dict[s
         text for block, text in printed.items() if block.endswith("--measurements perf\n")
     ]
     headline = verdict.splitlines()[0]
-    assert headline.startswith("Fail: ")
-    assert "scaled_dot_product_attention" in headline
+    everything = "\n".join(printed.values())
+    assert headline.startswith("Fail: "), everything
+    assert "scaled_dot_product_attention" in headline, everything
     assert "launch 2: " in next(text for block, text in printed.items() if "perf-once" in block)
     assert (folder / ".github" / "workflows" / "performance.yml").exists()
     checkouts = subprocess.check_output(["git", "worktree", "list"], cwd=folder, text=True)

@@ -110,6 +110,11 @@ class Seen:
         """Whether it proves nothing either way."""
         return self.answer is Answer.UNCLEAR
 
+    @property
+    def is_other(self) -> bool:
+        """Whether head is surely slower, or surely faster."""
+        return self.low > 0 or self.high < 0
+
 
 @dataclass(slots=True)
 class Session:
