@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,22 +64,24 @@ class Profiler:
             side = self._disturbed()
             if side is None or self.stopped():
                 return
-            before = self._kept.pop(side)
             self.audience.says(
                 f"the profiled launch of the {side} was disturbed: its step took"
-                f" {_step_ms(before):.4g} ms under the profiler, and"
+                f" {self._step_ms(side):.4g} ms under the profiler, and"
                 f" {self.session.usual_ms(side):.4g} ms without; it is profiled again"
             )
             self.run(side)
-            self._kept[side] = min(before, self._kept.get(side, before), key=_step_ms)
 
     def _disturbed(self) -> Side | None:
         """Whose profiled steps took too long, beside the timed ones and the other side's."""
         if len(self._kept) < len(SIDES):
             return None
-        costs = {side: _step_ms(self._kept[side]) / self.session.usual_ms(side) for side in SIDES}
+        costs = {side: self._step_ms(side) / self.session.usual_ms(side) for side in SIDES}
         cost, side = max((cost, side) for side, cost in costs.items())
         return side if cost > UNLIKE * min(costs.values()) else None
+
+    def _step_ms(self, side: Side) -> float:
+        """How long a step of the kept profile took; infinite where there is none."""
+        return self._kept[side][0].own_step_ms if side in self._kept else math.inf
 
     def run(self, side: Side) -> None:
         """Leaves a profile of the side in the session's folder, or says why it cannot."""
@@ -89,7 +92,7 @@ class Profiler:
         self.audience.does(f"the profiled launch{self.session.of_side(side)}")
         of_side = self._by_hook if self.session.settled[side].by_hook else self._by_script
         problem = of_side(side, folder)
-        if problem and not self.stopped():
+        if problem and not self.stopped() and side not in self._kept:
             self.audience.says(f"no profile{self.session.of_side(side)}: {problem}")
         if problem:
             # Half a trace explains nothing.
@@ -125,28 +128,31 @@ class Profiler:
         return self._keep(side, trace)
 
     def _keep(self, side: Side, trace: Path) -> str:
-        """The trace as a profile of some kilobytes; the trace itself only where that is wanted."""
+        """The trace as a profile of some kilobytes; the trace itself only where that is wanted.
+
+        Nothing is kept of a trace that is slower than one before it.
+        """
+        is_slower = False
         if trace.is_symlink() or not trace.is_file():
             return "the profiler left no trace"
         try:
             profile, text = self.read(trace)
+            is_slower = profile.own_step_ms > self._step_ms(side)
         except BadInputError as error:
             return f"its trace cannot be read ({error})"
         finally:
-            if self.keep_trace:
+            if self.keep_trace and not is_slower:
                 _pack(trace, self.orders.out / TRACES / f"{side}.json.gz")
             trace.unlink()
         if profile.unusable:
             return f"its trace cannot be used ({profile.unusable})"
         if profile.steps != PROFILED_STEPS:
             return f"its trace has {profile.steps} whole steps instead of {PROFILED_STEPS}"
+        if is_slower:
+            return ""
         self._kept[side] = profile, text
         write_atomically(trace.with_name(PROFILE), text)
         return ""
-
-
-def _step_ms(kept: tuple[Profile, str]) -> float:
-    return kept[0].own_step_ms
 
 
 def _pack(trace: Path, place: Path) -> None:
