@@ -121,16 +121,18 @@ def test_base__of_the_same_code_is_told(
     assert ("base and head are the same code (commit " in capsys.readouterr().err) is are_alike
 
 
+@pytest.mark.parametrize("are_tracked", [True, False])
 def test_base__that_is_another_folder_of_the_same_commit_is_other_code(
-    repository: Repository, capsys: Out
+    repository: Repository, capsys: Out, are_tracked: bool
 ) -> None:
-    """As the two sides of an example."""
+    """As the two sides of an example, or of somebody's experiment that git ignores."""
     for side in ("one", "other"):
         folder = repository.folder / side
         folder.mkdir()
         (folder / "train.py").write_text(f"# {side}\n", encoding="utf-8")
-    repository.git("add", "one", "other")
-    repository.git("commit", "--quiet", "--message", "Two folders")
+    if are_tracked:
+        repository.git("add", "one", "other")
+        repository.git("commit", "--quiet", "--message", "Two folders")
     words = ["ab", "--base", "one", "--head", "other", "--launcher", "false"]
     assert execute([*words, "--", "python", "train.py"]) == 3
     assert "are the same code" not in capsys.readouterr().err

@@ -237,7 +237,12 @@ def _text(path: str) -> str:
 
 
 def git_state(folder: Path) -> dict[str, str]:
-    """The commit of a folder's work tree and a mark of what was changed since, where git knows."""
+    """The commit of a folder's work tree and a mark of what was changed since, where git knows.
+
+    Nothing where a folder that git ignores lies in somebody's work tree.
+    """
+    if not tree_of(folder):
+        return {}
     try:
         commit = asked(["git", "-C", str(folder), "rev-parse", "HEAD"]).strip()
         changed = asked(["git", "-C", str(folder), "diff", "HEAD", "--", "."])
