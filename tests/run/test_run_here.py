@@ -421,7 +421,20 @@ def test_measurements__that_are_missing_are_not_replaced_by_a_profile(
     assert execute(["run", "--measurements", "m.jsonl"]) == 3
     reason = left(here).cases[0].unmeasured
     assert reason is not None
-    assert sentence(reason) == "its measurements hold no step"
+    why = "its measurements hold no step"
+    if content is None:
+        why = "no measurements were found at m.jsonl: name the folder that `ci-score ab`"
+    assert sentence(reason).startswith(why)
+
+
+def test_measurements__that_are_missing_are_what_is_said_to_be_missing(
+    here: Path, capsys: Out
+) -> None:
+    """The folder of profiles, which nobody has named, is not a part of the sentence."""
+    assert execute(["run", "--measurements", "nofile"]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no measurements were found at nofile: name the folder that `ci-score ab` or" in said
+    assert "profiles" not in said
 
 
 def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> None:
@@ -429,10 +442,10 @@ def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> No
     write(here / "m.jsonl", launches({"step_ms": [100.0]}))
     where = "training=m.jsonl\nllama=gone.jsonl"
     assert execute(["run", "--profiles", "none", "--measurements", where]) == 3
-    assert {found.name: found.has_a_time for found in left(here).cases} == {
-        "llama": False,
-        "training": True,
-    }
+    llama, training = left(here).cases
+    assert (llama.name, training.name, training.has_a_time) == ("llama", "training", True)
+    assert llama.unmeasured is not None
+    assert "no measurements were found at gone.jsonl:" in sentence(llama.unmeasured)
 
 
 def test_timing__under_a_profiler_is_not_compared_with_unprofiled(here: Path) -> None:
