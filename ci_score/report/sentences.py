@@ -130,7 +130,7 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    return f"no launch of the {side} was sound: Launch {launch} of the {side} is void ({why})"
+    return f"no launch of the {side} was sound: Launch {launch + 1} of the {side} is void ({why})"
 
 
 # What must be the same for a comparison, as the object of "says".
