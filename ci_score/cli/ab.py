@@ -32,7 +32,6 @@ from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
 from ci_score.judge.policy import LARGEST_POLICY, CaseRules, Policy, read_policy, rules_of
 from ci_score.measure import Comparison, ComparisonRequest
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT
 from ci_score.run import INPUTS
 
 POLICY = Path(INPUTS["config"].default)
@@ -186,27 +185,34 @@ def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, 
     asked["steps"] = asked["steps"] or measure.timed_steps
     limit = asked.pop("limit")
     if limit is None:
-        limits = limits_of(rules.of_case)
+        limits = limits_of(rules.of_case, has_tokens=asked["tokens_per_step"] is not None)
+        with_tokens = limits_of(rules.of_case, has_tokens=True)
     else:
-        limits, source = Limits(limit, limit, limit), "--limit"
-    looks = planned_looks(limits.as_written, asked.pop("looks"), asked["false_fail"], measure.tests)
+        limits = with_tokens = Limits(limit, limit, limit)
+        source = "--limit"
+    tightest = min(limits.as_written, with_tokens.as_written)
+    looks = planned_looks(tightest, asked.pop("looks"), asked["false_fail"], measure.tests)
     request = ComparisonRequest(
         **asked,
         looks=looks,
         tests=measure.tests,
         limit=limits.fail,
         warn=limits.warn,
+        with_tokens=(with_tokens.fail, with_tokens.warn),
         repeats_shared="shared" in rules.of_case.environment.reject,
     )
-    return request, plan_in_words(looks, limits.fail, source)
+    return request, plan_in_words(looks, limits.fail, with_tokens.fail, source)
 
 
-def limits_of(rules: CaseRules) -> Limits:
-    """The smallest limit on times that fails."""
+def limits_of(rules: CaseRules, *, has_tokens: bool) -> Limits:
+    """The smallest limit on times that fails, by the rules that `run` judges the launches with.
+
+    Without tokens there is no throughput, and the step time stands in for it.
+    """
     gates = [
         (gate.metric.limit_score(gate.fail), gate.metric.limit_score(gate.warn), gate.fail)
-        for name in (THROUGHPUT, STEP_TIME)
-        if (gate := rules.gate(name)) is not None and gate.gate and gate.fail is not None
+        for gate in rules.of_time(compared=has_tokens, inferred=not has_tokens).values()
+        if gate.gate and gate.fail is not None
     ]
     if not gates:
         raise WrongUseError(

@@ -250,12 +250,14 @@ def interval_in_words(seen: float, low: float, high: float) -> str:
     return f"{words} ({share_in_words(low)} to {share_in_words(high)})"
 
 
-def plan_in_words(looks: Looks, limit: float, source: str) -> str:
+def plan_in_words(looks: Looks, limit: float, with_tokens: float, source: str) -> str:
     """What a session is going to do, before it begins."""
     when = plural(len(looks), "look")[2:]
+    words, other = share_in_words(limit), share_in_words(with_tokens)
+    beside = f" ({other} if the script tells its tokens)" if other != words else ""
     return (
         f"up to {looks[-1]} pairs, {when} after {listed([str(look) for look in looks])}; limit"
-        f" {share_in_words(limit)} a step, from {source}"
+        f" {words} a step{beside}, from {source}"
     )
 
 
@@ -288,7 +290,7 @@ def _found(session: Session) -> Iterator[str]:
         return
     sure = ", with 95 % confidence" if seen.low > -1.0 else ""
     yield f"head's step takes {interval_in_words(seen.slower, seen.low, seen.high)}{sure}"
-    limit = f"(the limit is {share_in_words(session.plan.limit)})"
+    limit = f"(the limit is {share_in_words(session.limit)})"
     if math.isfinite(seen.high) and not session.void:
         yield f"anything above {share_in_words(seen.high)} is ruled out (95 %) {limit}"
     if seen.is_unclear and len(session.pairs) >= LEAST_PAIRS:

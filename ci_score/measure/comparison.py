@@ -27,8 +27,9 @@ class ComparisonRequest(Request):
     """What a person asks of a comparison.
 
     `limit` is the slowdown that fails, and `warn` the one that warns, as a share of the time of a
-    step. `tests` share `false_fail`. A `qualification` that is named counts alone; else the one in
-    the folder, or this machine's.
+    step; `with_tokens` are both of them for launches that tell their tokens. `tests` share
+    `false_fail`. A `qualification` that is named counts alone; else the one in the folder, or this
+    machine's.
     """
 
     looks: tuple[int, ...]
@@ -36,6 +37,7 @@ class ComparisonRequest(Request):
     tests: int
     limit: float
     warn: float
+    with_tokens: tuple[float, float]
     repeats_shared: bool
     more_pairs: int = 0
     qualification: Path | None = None
@@ -71,6 +73,7 @@ class Comparison:
             tests=request.tests,
             limit=request.limit,
             warn=request.warn,
+            with_tokens=request.with_tokens,
             repeats_shared=request.repeats_shared,
         )
         session = bench.run(plan, bench.out, audience, stopped, more_pairs=request.more_pairs)
