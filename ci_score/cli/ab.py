@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,11 @@ from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
 from ci_score.judge.policy import LARGEST_POLICY, CaseRules, Policy, read_policy, rules_of
 from ci_score.measure import Comparison, ComparisonRequest
+from ci_score.model.environment import AskedOption
 from ci_score.run import INPUTS
 
 POLICY = Path(INPUTS["config"].default)
+NUMBERS = ("limit", "looks", "false_fail", "steps", "warmup_steps", "tokens_per_step")
 ONLY_TRACKED = (
     "base is a fresh checkout, and has only what git tracks: if it misses data of your folder, give"
     " --link data, and if it must be built, --setup"
@@ -116,10 +119,11 @@ def command(base: Path | str, head: Path, config: Path | None, **options: Any) -
       ci-score run --measurements perf
     """
     request_of_sides = sides_of(options, base, head)
+    asked = (*request_of_sides.asked, *_numbers(options))
     with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
         case = options["case"]
         rules = _rules_in(config, case) if config else _rules_of_base(sides.base.folder, case)
-        request, words = _planned(options, rules)
+        request, words = _planned({**options, "asked": asked}, rules)
         comparison = Comparison(request, sides, os.environ)
         say(words)
         with ProgressLine() as line:
@@ -174,6 +178,14 @@ def _rules_of_base(base: Path, case: str) -> Rules:
     except (BadInputError, WrongUseError) as error:
         # Else nobody could measure the change that repairs it.
         return Rules(built_in, f"the built-in rules (the base's policy cannot be used: {error})")
+
+
+def _numbers(options: dict[str, Any]) -> Iterator[AskedOption]:
+    """The numbers that a person gave, which the policy would else say."""
+    for name in NUMBERS:
+        if (value := options[name]) is not None:
+            text = ",".join(map(str, value)) if name == "looks" else f"{value:.15g}"
+            yield AskedOption(option=f"--{name.replace('_', '-')}", value=text)
 
 
 def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, str]:

@@ -19,6 +19,7 @@ from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.sides.differences import Facts, differences
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec, launcher_in_words
+from ci_score.model.environment import AskedOption
 from ci_score.model.values import Side
 
 
@@ -28,8 +29,8 @@ class ComparisonRequest(Request):
 
     `limit` is the slowdown that fails, and `warn` the one that warns, as a share of the time of a
     step; `with_tokens` are both of them for launches that tell their tokens. `tests` share
-    `false_fail`. A `qualification` that is named counts alone; else the one in the folder, or this
-    machine's.
+    `false_fail`, and `asked` are the options that a report repeats. A `qualification` that is named
+    counts alone; else the one in the folder, or this machine's.
     """
 
     looks: tuple[int, ...]
@@ -39,6 +40,7 @@ class ComparisonRequest(Request):
     warn: float
     with_tokens: tuple[float, float]
     repeats_shared: bool
+    asked: tuple[AskedOption, ...] = ()
     more_pairs: int = 0
     qualification: Path | None = None
 
@@ -93,11 +95,13 @@ class Comparison:
             _facts(session, "base", sides.base, node), _facts(session, "head", sides.head, node)
         )
         launcher, ranks = launcher_in_words(sides.head.launcher), session.settled["head"].world_size
+        asked = [one.model_dump(exclude_none=True) for one in self._request.asked]
         return {
             "node": node,
             **({"launcher": launcher} if launcher else {}),
             **({"world_size": ranks} if ranks > 1 else {}),
             **({"differs": rows} if rows else {}),
+            **({"asked": asked} if asked else {}),
         }
 
     def profile(
