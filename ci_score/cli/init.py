@@ -28,6 +28,12 @@ GIT_SECONDS = 10
 # What the sample workflow has in the places that depend on the repository.
 BRANCH, COMMAND = "main", "python train.py"
 SETUP = "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
+STEP = "      - name: Measure head against base\n"
+WITHOUT_SETUP = f"""\
+      # {MARK}: nothing here says what the training needs (no requirements.txt, no pyproject.toml).
+      # Where the machine's own Python lacks it, `ab` wants one more line:
+      # --setup "python3 -m venv .venv && .venv/bin/python -m pip install torch"
+"""
 # Lines of the starting policy, and what becomes of them beside this workflow.
 POLICY_LINES = {
     '#enforce = "shadow"': f'#enforce = "shadow" # {MARK}: without the first # it blocks nobody',
@@ -89,11 +95,14 @@ def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the workflow needs to know; None where it was not found."""
+    """What the workflow needs to know; None where it was not found.
+
+    As it comes, the workflow is the sample.
+    """
 
     branch: str | None = BRANCH
     training: tuple[str, ...] | None = None
-    setup: str | None = None
+    setup: str | None = SETUP
 
 
 def _what_was_found(found: Repository, branch: str | None, words: tuple[str, ...]) -> list[str]:
@@ -180,7 +189,10 @@ def workflow_of(plan: Plan) -> str:
         text = text.replace(f"refs/heads/{BRANCH}'", f"refs/heads/{plan.branch}'")
     if plan.training:
         text = text.replace(f"-- {COMMAND}\n", f"-- {shlex.join(plan.training)}\n")
-    return text.replace(SETUP, plan.setup or SETUP)
+    if plan.setup is None:
+        text = text.replace(f'          --setup "{SETUP}"\n', "")
+        return text.replace(STEP, f"{WITHOUT_SETUP}{STEP}")
+    return text.replace(SETUP, plan.setup)
 
 
 def policy_text() -> str:

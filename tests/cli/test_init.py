@@ -74,6 +74,18 @@ def test_init__its_workflow_has_the_branch_and_the_commands() -> None:
     assert step.endswith("-- torchrun --nproc-per-node 2 'my train.py' --to '{out}'")
 
 
+def test_init__proposes_no_file_that_is_not_there(repository: Path, capsys: Out) -> None:
+    """Where nothing says what the training needs, a person has to, and the workflow is valid."""
+    (repository / "requirements.txt").unlink()
+    assert execute(["init", "--no-measure"]) == 0
+    assert f"environment of a side: not known; see {MARK}" in capsys.readouterr().err
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert f"{MARK}: nothing here says what the training needs" in text
+    step = measuring_step(text)
+    assert "--setup" not in step
+    assert step.endswith("--max-minutes 60 -- python train.py")
+
+
 def test_init__its_policy_is_valid() -> None:
     """The written policy has the training rules, and demands pairs."""
     text = policy_text()
