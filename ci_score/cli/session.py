@@ -145,6 +145,8 @@ EXAMPLES = {"--base": "main", "--head": "."}
 class WithCommand(click.Command):
     """A command whose own options end at `--`; behind it stands the user's command."""
 
+    is_needed = True
+
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """As it is written."""
         return ["[OPTIONS]", "-- COMMAND…"]
@@ -166,7 +168,7 @@ class WithCommand(click.Command):
         words = ctx.params.pop("words", ())
         if words and not has_dashes:
             raise WrongUseError(f"write -- before your command, as {example}")
-        if not words and not ctx.resilient_parsing:
+        if not words and self.is_needed and not ctx.resilient_parsing:
             raise WrongUseError(f"give the command that trains after --, as {example}")
         ctx.params["command"] = tuple(words)
         return left
@@ -176,6 +178,16 @@ class WithCommand(click.Command):
         for one in self.params:
             if one.required and isinstance(one, click.Option):
                 yield f"{one.opts[0]} {EXAMPLES.get(one.opts[0], '…')}"
+
+
+class WithOptionalCommand(WithCommand):
+    """The same, where the user's command may be left out."""
+
+    is_needed = False
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """As it is written."""
+        return ["[OPTIONS]", "[-- COMMAND…]"]
 
 
 def profile_in(trace: Path) -> tuple[str, int, str]:

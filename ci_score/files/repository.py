@@ -16,6 +16,8 @@ from pathlib import Path, PurePosixPath
 
 MOST_ENTRIES, MOST_SCRIPTS, DEEPEST = 5000, 500, 4
 LARGEST_FILE = 256 * 1024
+NOTEBOOK = ".ipynb"
+MAIN = "__main__.py"
 # Folders with nobody's training script in them.
 _SKIPPED = frozenset({"node_modules", "site-packages", "build", "dist", "test", "tests", "docs"})
 _LISTS = (
@@ -80,33 +82,39 @@ class Script:
     has_ranks: bool
     module: str | None
 
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How it is started."""
+        target = ("-m", self.module) if self.module else (self.path,)
+        if self.has_ranks:
+            return ("torchrun", "--standalone", "--nproc-per-node", "2", *target)
+        return ("python", *target)
+
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What was found; `scripts` are the likeliest first, `is_whole` says that all was looked at."""
+    """What was found; `scripts` are the likeliest first, `is_whole` says that all was looked at.
+
+    Of `notebooks` there are only names that can be printed.
+    """
 
     frameworks: tuple[str, ...]
     scripts: tuple[Script, ...]
+    notebooks: tuple[str, ...]
     install: str | None
     is_whole: bool
 
     @property
     def command(self) -> tuple[str, ...] | None:
         """How the likeliest script is started."""
-        if not self.scripts:
-            return None
-        script = self.scripts[0]
-        target = ("-m", script.module) if script.module else (script.path,)
-        if script.has_ranks:
-            return ("torchrun", "--standalone", "--nproc-per-node", "2", *target)
-        return ("python", *target)
+        return self.scripts[0].command if self.scripts else None
 
 
 def look_at(folder: Path) -> Repository:
     """Reads a repository: its lists of requirements, and its Python files."""
-    files, is_whole = _python_files(folder)
+    files, is_whole = _files(folder)
     scripts = sorted(
-        filter(None, (_script(folder, path) for path in files)),
+        filter(None, (_script(folder, path) for path in files if path.suffix == ".py")),
         key=lambda script: (-script.points, script.path.count("/"), script.path),
     )
     near = [folder, *(folder / parent for parent in _parents(scripts[0].path if scripts else ""))]
@@ -117,7 +125,9 @@ def look_at(folder: Path) -> Repository:
         for row in FRAMEWORKS
         if row.name in imported or re.search(rf"(?<![\w.-]){row.package}(?![\w-])", needed)
     )
-    return Repository(frameworks, tuple(scripts), _install(folder, near), is_whole)
+    names = (path.relative_to(folder).as_posix() for path in files if path.suffix == NOTEBOOK)
+    notebooks = tuple(name for name in names if _PLAIN.fullmatch(name))
+    return Repository(frameworks, tuple(scripts), notebooks, _install(folder, near), is_whole)
 
 
 # --- what it needs --------------------------------------------------------------------------------
@@ -164,15 +174,15 @@ def _pip_of(place: Path) -> tuple[str, str] | None:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _python_files(folder: Path) -> tuple[list[Path], bool]:
-    """The Python files, the nearest first, and whether these are all."""
+def _files(folder: Path) -> tuple[list[Path], bool]:
+    """The Python files and notebooks, the nearest first, and whether these are all."""
     found: list[Path] = []
     waiting, seen = deque([(folder, 0)]), 0
     while waiting:
         here, depth = waiting.popleft()
         for entry in _entries(here, MOST_ENTRIES - seen):
             seen += 1
-            if entry.is_file(follow_symlinks=False) and entry.name.endswith(".py"):
+            if entry.is_file(follow_symlinks=False) and entry.name.endswith((".py", NOTEBOOK)):
                 found.append(Path(entry.path))
             elif entry.is_dir(follow_symlinks=False) and _is_theirs(entry) and depth < DEEPEST:
                 waiting.append((Path(entry.path), depth + 1))
@@ -218,7 +228,7 @@ def _script(folder: Path, path: Path) -> Script | None:
         if re.search(rf"^[ \t]*(?:import|from)[ \t]+{row.module}\b", text, re.MULTILINE)
     )
     is_named_so = bool(_NAMED_SO.search(path.stem))
-    is_program = bool(_IS_PROGRAM.search(text))
+    is_program = bool(_IS_PROGRAM.search(text)) or path.name == MAIN
     trains = bool(_TRAINS.search(text))
     is_test = path.name.startswith(("test_", "conftest"))
     if not frameworks or is_test or not _PLAIN.fullmatch(name) or name.startswith("-"):
@@ -239,5 +249,7 @@ def _module(folder: Path, path: Path, text: str) -> str | None:
     if len(parts) < 2:
         return None
     own = rf"^[ \t]*(?:from|import)[ \t]+{re.escape(parts[0])}[. \t]"
+    if parts[-1] == Path(MAIN).stem:  # a package is started by its own name
+        return ".".join(parts[:-1])
     imports_own = _RELATIVE_IMPORT.search(text) or re.search(own, text, re.MULTILINE)
     return ".".join(parts) if imports_own else None

@@ -122,6 +122,12 @@ def test_look__starts_a_module_of_a_package_by_its_name(tmp_path: Path) -> None:
     assert look_at(tmp_path).command == ("python", "src/llm/train.py")
 
 
+def test_look__starts_a_package_by_its_name(tmp_path: Path) -> None:
+    """Its __main__.py is a program without saying so."""
+    write(tmp_path / "llm" / "__main__.py", "import torch\nloss.backward()\n")
+    assert look_at(tmp_path).command == ("python", "-m", "llm")
+
+
 def test_look__starts_ranks_with_torchrun(tmp_path: Path) -> None:
     """A script that joins a process group is started by torchrun."""
     write(tmp_path / "train.py", f"{LOOP}torch.distributed.init_process_group('nccl')\n")
