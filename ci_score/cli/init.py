@@ -152,6 +152,12 @@ def _refuse_below_the_top() -> None:
         raise WrongUseError("git is not on PATH, and a workflow belongs into a git repository")
     # Within a bare repository, or in the folder .git, there are no files to look at.
     prefix = _git("rev-parse", "--show-prefix")
+    top = _git("-c", "safe.directory=*", "rev-parse", "--show-toplevel")
+    if prefix is None and top:
+        raise WrongUseError(
+            "the repository is another user's, which git does not trust; if you do, run:"
+            f" git config --global --add safe.directory {shlex.quote(top)}"
+        )
     if prefix is None or _git("rev-parse", "--is-inside-work-tree") != "true":
         raise WrongUseError(
             "this folder is not a git repository; run `git init` first, or go to your clone"

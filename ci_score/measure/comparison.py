@@ -63,10 +63,13 @@ class Comparison:
         bench, request = self._bench, self._request
         trees = {tree_of(spec.folder) for spec in bench.sides.by_name.values()}
         # Two folders of one commit may differ.
-        if git["base"] == git["head"] != {} and len(trees) == 1 and bench.are_set_alike:
+        is_one_commit = git["base"] == git["head"] != {} and len(trees) == 1
+        is_one_folder = bench.sides.base.folder == bench.sides.head.folder
+        if bench.are_set_alike and (is_one_folder or is_one_commit):
+            commit = git["head"].get("commit", "")[:12]
+            which = "in one folder" if is_one_folder else f"commit {commit}"
             audience.says(
-                f"base and head are the same code (commit {git['head']['commit'][:12]}), so only"
-                " chance tells them apart"
+                f"base and head are the same code ({which}), so only chance tells them apart"
             )
         plan = bench.plan(
             programs,

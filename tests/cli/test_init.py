@@ -202,6 +202,15 @@ def test_init__wants_files_beside_the_repository(
     assert "not a git repository" in capsys.readouterr().err
 
 
+def test_init__says_that_git_does_not_trust_the_folder(
+    repository: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container the checkout is often another user's."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert execute(["init", "--no-measure"]) == 2
+    assert f"--add safe.directory {repository}" in capsys.readouterr().err
+
+
 def test_init__names_the_other_scripts(repository: Path, capsys: Out) -> None:
     """With the words that take another one."""
     write(repository / "src" / "finetune.py", LOOP)

@@ -755,6 +755,29 @@ def test_options__a_policy_without_a_limit_on_times_cannot_stop_a_session(
     assert "fails on neither throughput nor step time" in capsys.readouterr().err
 
 
+def test_out__is_no_folder_of_a_side(here: Path, capsys: Out) -> None:
+    """A session clears its logs and profiles there, which may be the side's own."""
+    (here / "head" / "logs").mkdir()
+    assert ab("--out", "head", "--fresh") == 2
+    assert "--out head is head's folder itself; give one of its own" in capsys.readouterr().err
+    assert (here / "head" / "logs").is_dir()
+
+
+def test_out__keeps_what_is_of_no_session(here: Path) -> None:
+    """`--fresh` clears a session, and nothing of somebody else."""
+    (here / "perf" / "profiles").mkdir(parents=True)
+    (here / "perf" / "profiles" / "mine.json").touch()
+    assert ab("--fresh", "--looks", "6") == 0
+    assert (here / "perf" / "profiles" / "mine.json").exists()
+
+
+def test_sides__in_one_folder_are_said_to_be_the_same(here: Path, capsys: Out) -> None:
+    """Git knows nothing of it, and it is the same code all the same."""
+    command = ["ab", "--base", "base", "--head", "./base", "--no-profile", "--looks", "6"]
+    assert execute([*command, "--", sys.executable, "bench.py"]) == 0
+    assert "base and head are the same code (in one folder), so" in capsys.readouterr().err
+
+
 # --- interrupted, and going on ------------------------------------------------------------------
 
 
