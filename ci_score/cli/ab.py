@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,11 @@ from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
 from ci_score.judge.policy import LARGEST_POLICY, CaseRules, Policy, read_policy, rules_of
 from ci_score.measure import Comparison, ComparisonRequest
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT
+from ci_score.model.environment import AskedOption
 from ci_score.run import INPUTS
 
 POLICY = Path(INPUTS["config"].default)
+NUMBERS = ("limit", "looks", "false_fail", "steps", "warmup_steps", "tokens_per_step")
 ONLY_TRACKED = (
     "base is a fresh checkout, and has only what git tracks: if it misses data of your folder, give"
     " --link data, and if it must be built, --setup"
@@ -117,10 +119,11 @@ def command(base: Path | str, head: Path, config: Path | None, **options: Any) -
       ci-score run --measurements perf
     """
     request_of_sides = sides_of(options, base, head)
+    asked = (*request_of_sides.asked, *_numbers(options))
     with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
         case = options["case"]
         rules = _rules_in(config, case) if config else _rules_of_base(sides.base.folder, case)
-        request, words = _planned(options, rules)
+        request, words = _planned({**options, "asked": asked}, rules)
         comparison = Comparison(request, sides, os.environ)
         say(words)
         with ProgressLine() as line:
@@ -177,6 +180,14 @@ def _rules_of_base(base: Path, case: str) -> Rules:
         return Rules(built_in, f"the built-in rules (the base's policy cannot be used: {error})")
 
 
+def _numbers(options: dict[str, Any]) -> Iterator[AskedOption]:
+    """The numbers that a person gave, which the policy would else say."""
+    for name in NUMBERS:
+        if (value := options[name]) is not None:
+            text = ",".join(map(str, value)) if name == "looks" else f"{value:.15g}"
+            yield AskedOption(option=f"--{name.replace('_', '-')}", value=text)
+
+
 def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, str]:
     """What is asked of the session, by option or by policy, and its plan in one line."""
     measure, asked, source = rules.of_case.measure, dict(options), rules.source
@@ -186,27 +197,34 @@ def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, 
     asked["steps"] = asked["steps"] or measure.timed_steps
     limit = asked.pop("limit")
     if limit is None:
-        limits = limits_of(rules.of_case)
+        limits = limits_of(rules.of_case, has_tokens=asked["tokens_per_step"] is not None)
+        with_tokens = limits_of(rules.of_case, has_tokens=True)
     else:
-        limits, source = Limits(limit, limit, limit), "--limit"
-    looks = planned_looks(limits.as_written, asked.pop("looks"), asked["false_fail"], measure.tests)
+        limits = with_tokens = Limits(limit, limit, limit)
+        source = "--limit"
+    tightest = min(limits.as_written, with_tokens.as_written)
+    looks = planned_looks(tightest, asked.pop("looks"), asked["false_fail"], measure.tests)
     request = ComparisonRequest(
         **asked,
         looks=looks,
         tests=measure.tests,
         limit=limits.fail,
         warn=limits.warn,
+        with_tokens=(with_tokens.fail, with_tokens.warn),
         repeats_shared="shared" in rules.of_case.environment.reject,
     )
-    return request, plan_in_words(looks, limits.fail, source)
+    return request, plan_in_words(looks, limits.fail, with_tokens.fail, source)
 
 
-def limits_of(rules: CaseRules) -> Limits:
-    """The smallest limit on times that fails."""
+def limits_of(rules: CaseRules, *, has_tokens: bool) -> Limits:
+    """The smallest limit on times that fails, by the rules that `run` judges the launches with.
+
+    Without tokens there is no throughput, and the step time stands in for it.
+    """
     gates = [
         (gate.metric.limit_score(gate.fail), gate.metric.limit_score(gate.warn), gate.fail)
-        for name in (THROUGHPUT, STEP_TIME)
-        if (gate := rules.gate(name)) is not None and gate.gate and gate.fail is not None
+        for gate in rules.of_time(compared=has_tokens, inferred=not has_tokens).values()
+        if gate.gate and gate.fail is not None
     ]
     if not gates:
         raise WrongUseError(

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from shutil import which
 
 import click
 
@@ -16,10 +17,11 @@ from ci_score.cli import execute
 from ci_score.cli.console import say
 from ci_score.cli.machine import Machine
 from ci_score.cli.policy import DEFAULT_FILE, starter
+from ci_score.cli.session import WithOptionalCommand
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import write_atomically
 from ci_score.files.repository import Repository, look_at
-from ci_score.model.lists import listed, plural
+from ci_score.model.lists import listed, plural, some_of
 
 WORKFLOW = Path(".github/workflows/performance.yml")
 POLICY = Path(DEFAULT_FILE)
@@ -28,6 +30,12 @@ GIT_SECONDS = 10
 # What the sample workflow has in the places that depend on the repository.
 BRANCH, COMMAND = "main", "python train.py"
 SETUP = "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
+STEP = "      - name: Measure head against base\n"
+WITHOUT_SETUP = f"""\
+      # {MARK}: nothing here says what the training needs (no requirements.txt, no pyproject.toml).
+      # Where the machine's own Python lacks it, `ab` wants one more line:
+      # --setup "python3 -m venv .venv && .venv/bin/python -m pip install torch"
+"""
 # Lines of the starting policy, and what becomes of them beside this workflow.
 POLICY_LINES = {
     '#enforce = "shadow"': f'#enforce = "shadow" # {MARK}: without the first # it blocks nobody',
@@ -41,12 +49,12 @@ LAUNCHES_OF_AB, LAUNCHES_OF_MEASURE = 2 * (1 + 12 + 1), 1 + 2
 MEASURED = "perf-once"
 
 
-@click.command("init")
+@click.command("init", cls=WithOptionalCommand)
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @click.option("--no-measure", is_flag=True, help="Only write the files.")
-@click.argument("words", metavar="[-- COMMAND…]", nargs=-1, type=click.UNPROCESSED)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj
-def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, ...]) -> int:
+def command(machine: Machine, /, force: bool, no_measure: bool, **given: tuple[str, ...]) -> int:
     """Write a workflow and a policy for the repository in the current folder, and measure it once.
 
     It looks for the framework, the training script and the default branch in the text of the files,
@@ -59,6 +67,7 @@ def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, .
       ci-score init -- torchrun --nproc-per-node 2 train.py --config small.yaml
       ci-score init --no-measure --force
     """
+    words = given["command"]
     _refuse_unwritable(words)
     _refuse_below_the_top()
     found, branch = look_at(Path()), _default_branch()
@@ -89,11 +98,14 @@ def command(machine: Machine, force: bool, no_measure: bool, words: tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the workflow needs to know; None where it was not found."""
+    """What the workflow needs to know; None where it was not found.
+
+    As it comes, the workflow is the sample.
+    """
 
     branch: str | None = BRANCH
     training: tuple[str, ...] | None = None
-    setup: str | None = None
+    setup: str | None = SETUP
 
 
 def _what_was_found(found: Repository, branch: str | None, words: tuple[str, ...]) -> list[str]:
@@ -101,14 +113,23 @@ def _what_was_found(found: Repository, branch: str | None, words: tuple[str, ...
     if words:
         lines.append(f"training command: {shlex.join(words)}")
     elif found.command:
-        others = len(found.scripts) - 1
-        beside = f" ({plural(others, 'other script')} could be meant)" if others else ""
-        lines.append(f"training command: {shlex.join(found.command)}{beside}")
+        lines.append(f"training command: {shlex.join(found.command)}")
+        others = found.scripts[1:]
+        if others:
+            lines.append(
+                f"other scripts that may train: {some_of([one.path for one in others], 3)}; to take"
+                f" the first of them: ci-score init --force -- {shlex.join(others[0].command)}"
+            )
     else:
         lines.append(
             "training command: no script that trains was found; give the command after `--`, or"
             f" write it into {WORKFLOW}"
         )
+        if found.notebooks:
+            lines.append(
+                f"{some_of(found.notebooks, 3)}: what trains in a notebook can be measured as a"
+                f" script; to make one: jupyter nbconvert --to script {found.notebooks[0]}"
+            )
     lines.append(f"environment of a side: {found.install or f'not known; see {MARK}'}")
     lines.append(f"default branch: {branch or f'not known; see {MARK}'}")
     if not found.is_whole:
@@ -127,8 +148,17 @@ def _refuse_unwritable(words: tuple[str, ...]) -> None:
 
 def _refuse_below_the_top() -> None:
     """GitHub reads workflows only from the top folder."""
+    if which("git") is None:
+        raise WrongUseError("git is not on PATH, and a workflow belongs into a git repository")
+    # Within a bare repository, or in the folder .git, there are no files to look at.
     prefix = _git("rev-parse", "--show-prefix")
-    if prefix is None:
+    top = _git("-c", "safe.directory=*", "rev-parse", "--show-toplevel")
+    if prefix is None and top:
+        raise WrongUseError(
+            "the repository is another user's, which git does not trust; if you do, run:"
+            f" git config --global --add safe.directory {shlex.quote(top)}"
+        )
+    if prefix is None or _git("rev-parse", "--is-inside-work-tree") != "true":
         raise WrongUseError(
             "this folder is not a git repository; run `git init` first, or go to your clone"
         )
@@ -144,7 +174,9 @@ def _default_branch() -> str | None:
     remote = _git("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
     name = (remote or "").removeprefix("origin/")
     if not name:
-        heads = (_git("for-each-ref", "--format=%(refname:short)", "refs/heads") or "").split()
+        places = ("refs/heads", "refs/remotes/origin")
+        refs = (_git("for-each-ref", "--format=%(refname)", *places) or "").split()
+        heads = [ref.removeprefix(f"{place}/") for place in places for ref in refs]
         # A repository without a commit has no branch yet, but a name for it.
         heads += [_git("symbolic-ref", "--quiet", "--short", "HEAD") or ""]
         name = next((name for name in ("main", "master") if name in heads), "")
@@ -180,7 +212,10 @@ def workflow_of(plan: Plan) -> str:
         text = text.replace(f"refs/heads/{BRANCH}'", f"refs/heads/{plan.branch}'")
     if plan.training:
         text = text.replace(f"-- {COMMAND}\n", f"-- {shlex.join(plan.training)}\n")
-    return text.replace(SETUP, plan.setup or SETUP)
+    if plan.setup is None:
+        text = text.replace(f'          --setup "{SETUP}"\n', "")
+        return text.replace(STEP, f"{WITHOUT_SETUP}{STEP}")
+    return text.replace(SETUP, plan.setup)
 
 
 def policy_text() -> str:
@@ -217,8 +252,9 @@ def _measured(machine: Machine, training: tuple[str, ...]) -> int:
         return code
     launch = (time.monotonic() - begin) / LAUNCHES_OF_MEASURE
     minutes = max(1, round(LAUNCHES_OF_AB * launch / 60))
+    seconds = f"about {launch:.0f} s" if launch >= 1 else "less than a second"
     say(
-        f"here a launch took about {launch:.0f} s, so a pull request would measure for up to"
+        f"here a launch took {seconds}, so a pull request would measure for up to"
         f" {plural(minutes, 'minute')} on a machine like this one"
     )
     return 0

@@ -146,6 +146,8 @@ EXAMPLES = {"--base": "main", "--head": "."}
 class WithCommand(click.Command):
     """A command whose own options end at `--`; behind it stands the user's command."""
 
+    is_needed = True
+
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """As it is written."""
         return ["[OPTIONS]", "-- COMMAND…"]
@@ -167,7 +169,7 @@ class WithCommand(click.Command):
         words = ctx.params.pop("words", ())
         if words and not has_dashes:
             raise WrongUseError(f"write -- before your command, as {example}")
-        if not words and not ctx.resilient_parsing:
+        if not words and self.is_needed and not ctx.resilient_parsing:
             raise WrongUseError(f"give the command that trains after --, as {example}")
         ctx.params["command"] = tuple(words)
         return left
@@ -177,6 +179,16 @@ class WithCommand(click.Command):
         for one in self.params:
             if one.required and isinstance(one, click.Option):
                 yield f"{one.opts[0]} {EXAMPLES.get(one.opts[0], '…')}"
+
+
+class WithOptionalCommand(WithCommand):
+    """The same, where the user's command may be left out."""
+
+    is_needed = False
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """As it is written."""
+        return ["[OPTIONS]", "[-- COMMAND…]"]
 
 
 def profile_in(trace: Path) -> tuple[Profile, str]:
@@ -251,12 +263,14 @@ def interval_in_words(seen: float, low: float, high: float) -> str:
     return f"{words} ({share_in_words(low)} to {share_in_words(high)})"
 
 
-def plan_in_words(looks: Looks, limit: float, source: str) -> str:
+def plan_in_words(looks: Looks, limit: float, with_tokens: float, source: str) -> str:
     """What a session is going to do, before it begins."""
     when = plural(len(looks), "look")[2:]
+    words, other = share_in_words(limit), share_in_words(with_tokens)
+    beside = f" ({other} if the script tells its tokens)" if other != words else ""
     return (
         f"up to {looks[-1]} pairs, {when} after {listed([str(look) for look in looks])}; limit"
-        f" {share_in_words(limit)} a step, from {source}"
+        f" {words} a step{beside}, from {source}"
     )
 
 
@@ -289,7 +303,7 @@ def _found(session: Session) -> Iterator[str]:
         return
     sure = ", with 95 % confidence" if seen.low > -1.0 else ""
     yield f"head's step takes {interval_in_words(seen.slower, seen.low, seen.high)}{sure}"
-    limit = f"(the limit is {share_in_words(session.plan.limit)})"
+    limit = f"(the limit is {share_in_words(session.limit)})"
     if math.isfinite(seen.high) and not session.void:
         yield f"anything above {share_in_words(seen.high)} is ruled out (95 %) {limit}"
     if seen.is_unclear and len(session.pairs) >= LEAST_PAIRS:

@@ -9,16 +9,40 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 MOST_ENTRIES, MOST_SCRIPTS, DEEPEST = 5000, 500, 4
 LARGEST_FILE = 256 * 1024
+NOTEBOOK = ".ipynb"
+MAIN = "__main__.py"
 # Folders with nobody's training script in them.
 _SKIPPED = frozenset({"node_modules", "site-packages", "build", "dist", "test", "tests", "docs"})
-_LISTS = ("requirements.txt", "pyproject.toml", "setup.cfg", "setup.py", "environment.yml")
+_LISTS = (
+    "requirements.txt",
+    "pyproject.toml",
+    "setup.cfg",
+    "setup.py",
+    "environment.yml",
+    "environment.yaml",
+    "Pipfile",
+)
+_PIP = "python3 -m venv .venv && .venv/bin/python -m pip install"
+_IS_PACKAGE = re.compile(r"^\[(?:project|build-system)\]", re.MULTILINE)
+# What makes `.venv` in the folder where it runs, by the tool's own file.
+_LOCKS = {
+    "uv.lock": "uv sync --frozen",
+    "poetry.lock": "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install --no-interaction",
+    "pdm.lock": "pdm install --frozen-lockfile",
+    "Pipfile.lock": "PIPENV_VENV_IN_PROJECT=1 pipenv sync",
+}
+_BESIDE_PIP = {
+    "Pipfile": "PIPENV_VENV_IN_PROJECT=1 pipenv install",
+    "environment.yml": "conda env create --prefix .venv --file environment.yml",
+    "environment.yaml": "conda env create --prefix .venv --file environment.yaml",
+}
 # A path that a shell, YAML and GitHub's expressions all take as plain text.
 _PLAIN = re.compile(r"[\w.@+/-]+", re.ASCII)
 
@@ -58,70 +82,107 @@ class Script:
     has_ranks: bool
     module: str | None
 
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How it is started."""
+        target = ("-m", self.module) if self.module else (self.path,)
+        if self.has_ranks:
+            return ("torchrun", "--standalone", "--nproc-per-node", "2", *target)
+        return ("python", *target)
+
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What was found; `scripts` are the likeliest first, `is_whole` says that all was looked at."""
+    """What was found; `scripts` are the likeliest first, `is_whole` says that all was looked at.
+
+    Of `notebooks` there are only names that can be printed.
+    """
 
     frameworks: tuple[str, ...]
     scripts: tuple[Script, ...]
+    notebooks: tuple[str, ...]
     install: str | None
     is_whole: bool
 
     @property
     def command(self) -> tuple[str, ...] | None:
         """How the likeliest script is started."""
-        if not self.scripts:
-            return None
-        script = self.scripts[0]
-        target = ("-m", script.module) if script.module else (script.path,)
-        if script.has_ranks:
-            return ("torchrun", "--standalone", "--nproc-per-node", "2", *target)
-        return ("python", *target)
+        return self.scripts[0].command if self.scripts else None
 
 
 def look_at(folder: Path) -> Repository:
     """Reads a repository: its lists of requirements, and its Python files."""
-    files, is_whole = _python_files(folder)
+    files, is_whole = _files(folder)
     scripts = sorted(
-        filter(None, (_script(folder, path) for path in files)),
+        filter(None, (_script(folder, path) for path in files if path.suffix == ".py")),
         key=lambda script: (-script.points, script.path.count("/"), script.path),
     )
-    needed = "\n".join(_text(folder / name) for name in _LISTS)
+    near = [folder, *(folder / parent for parent in _parents(scripts[0].path if scripts else ""))]
+    needed = "\n".join(_text(place / name) for place in near for name in _LISTS)
     imported = {name for script in scripts for name in script.frameworks}
     frameworks = tuple(
         row.name
         for row in FRAMEWORKS
         if row.name in imported or re.search(rf"(?<![\w.-]){row.package}(?![\w-])", needed)
     )
-    return Repository(frameworks, tuple(scripts), _install(folder), is_whole)
+    names = (path.relative_to(folder).as_posix() for path in files if path.suffix == NOTEBOOK)
+    notebooks = tuple(name for name in names if _PLAIN.fullmatch(name))
+    return Repository(frameworks, tuple(scripts), notebooks, _install(folder, near), is_whole)
 
 
-def _install(folder: Path) -> str | None:
-    """The command that makes an environment of a side's own; None where nothing says how."""
-    fresh = "python3 -m venv .venv && .venv/bin/python -m pip install"
-    if (folder / "uv.lock").is_file():
-        return "uv sync --frozen"
-    if (folder / "requirements.txt").is_file():
-        return f"{fresh} -r requirements.txt"
-    table = re.compile(r"^\[(?:project|build-system)\]", re.MULTILINE)
-    if table.search(_text(folder / "pyproject.toml")) or (folder / "setup.py").is_file():
-        return f"{fresh} -e ."
+# --- what it needs --------------------------------------------------------------------------------
+
+
+def _parents(script: str) -> list[str]:
+    """The folders between the top and a script, the nearest to it last."""
+    return [str(parent) for parent in reversed(PurePosixPath(script).parents[:-1])]
+
+
+def _install(folder: Path, near: Sequence[Path]) -> str | None:
+    """The command that makes a side's own .venv; None where nothing says how.
+
+    A lock at the top says most; then come the lists, the nearest to the script first.
+    """
+    for name, command in _LOCKS.items():
+        if (folder / name).is_file():
+            return command
+    for place in reversed(near):
+        found = _pip_of(place)
+        if found is not None:
+            option, name = found
+            return f"{_PIP} {option}{(place / name).relative_to(folder).as_posix()}"
+    for name, command in _BESIDE_PIP.items():
+        if (folder / name).is_file():
+            return command
+    return None
+
+
+def _pip_of(place: Path) -> tuple[str, str] | None:
+    """What pip is to install in a folder: the option, and the path after it."""
+    lists = sorted(place.glob("requirements*.txt")) or sorted(place.glob("requirements/*.txt"))
+    names = [path.relative_to(place).as_posix() for path in lists if path.is_file()]
+    if "requirements.txt" in names:
+        return "-r ", "requirements.txt"
+    # Of several nobody knows which.
+    if len(names) == 1 and _PLAIN.fullmatch(names[0]):
+        return "-r ", names[0]
+    if _IS_PACKAGE.search(_text(place / "pyproject.toml")) or (place / "setup.py").is_file():
+        return "-e ", ""
     return None
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _python_files(folder: Path) -> tuple[list[Path], bool]:
-    """The Python files, the nearest first, and whether these are all."""
+def _files(folder: Path) -> tuple[list[Path], bool]:
+    """The Python files and notebooks, the nearest first, and whether these are all."""
     found: list[Path] = []
     waiting, seen = deque([(folder, 0)]), 0
     while waiting:
         here, depth = waiting.popleft()
         for entry in _entries(here, MOST_ENTRIES - seen):
             seen += 1
-            if entry.is_file(follow_symlinks=False) and entry.name.endswith(".py"):
+            if entry.is_file(follow_symlinks=False) and entry.name.endswith((".py", NOTEBOOK)):
                 found.append(Path(entry.path))
             elif entry.is_dir(follow_symlinks=False) and _is_theirs(entry) and depth < DEEPEST:
                 waiting.append((Path(entry.path), depth + 1))
@@ -167,7 +228,7 @@ def _script(folder: Path, path: Path) -> Script | None:
         if re.search(rf"^[ \t]*(?:import|from)[ \t]+{row.module}\b", text, re.MULTILINE)
     )
     is_named_so = bool(_NAMED_SO.search(path.stem))
-    is_program = bool(_IS_PROGRAM.search(text))
+    is_program = bool(_IS_PROGRAM.search(text)) or path.name == MAIN
     trains = bool(_TRAINS.search(text))
     is_test = path.name.startswith(("test_", "conftest"))
     if not frameworks or is_test or not _PLAIN.fullmatch(name) or name.startswith("-"):
@@ -188,5 +249,7 @@ def _module(folder: Path, path: Path, text: str) -> str | None:
     if len(parts) < 2:
         return None
     own = rf"^[ \t]*(?:from|import)[ \t]+{re.escape(parts[0])}[. \t]"
+    if parts[-1] == Path(MAIN).stem:  # a package is started by its own name
+        return ".".join(parts[:-1])
     imports_own = _RELATIVE_IMPORT.search(text) or re.search(own, text, re.MULTILINE)
     return ".".join(parts) if imports_own else None

@@ -36,28 +36,14 @@ def findings_of(trial: Trial) -> list[Finding]:
 
 
 def gate_rules(trial: Trial) -> dict[str, GateRule]:
-    """The rule of each metric.
-
-    Where throughput is gated and cannot be compared, as of a script that tells no tokens, or where
-    its tokens are only inferred, the step time stands in for it: they are one fact. Only a limit of
-    its own that fails goes before that.
-    """
+    """The rule of each metric, as it holds for what was measured."""
     rules = {rule.metric.name: rule for rule in trial.rules.gates}
     if HOST_OPS in rules and not rules[HOST_OPS].named and _has_another_torch(trial):
         # Another torch divides the same work into other operators: that is shown, and no more.
         rules[HOST_OPS] = replace(rules[HOST_OPS], gate=False)
-    throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
-    if throughput is None or step_time is None:
-        return rules
     compared = {change.metric for change in trial.changes if change.delta is not None}
-    can_fail = step_time.gate and step_time.fail is not None
     inferred = _has_inferred_tokens(trial)
-    if throughput.gate and (inferred or THROUGHPUT not in compared) and not can_fail:
-        warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
-        rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
-    if inferred:
-        rules[THROUGHPUT] = replace(throughput, gate=False)
-    return rules
+    return rules | trial.rules.of_time(compared=THROUGHPUT in compared, inferred=inferred)
 
 
 def _has_another_torch(trial: Trial) -> bool:

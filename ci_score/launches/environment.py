@@ -15,7 +15,9 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import parse, validate
 from ci_score.model.environment import (
     MATCHING,
+    MOST_ASKED,
     MOST_DIFFERING,
+    AskedOption,
     Disturbance,
     Environment,
     SideDifference,
@@ -60,6 +62,7 @@ class _EnvironmentFile(Value):
     cpu: _Cpu = _Cpu()
     git: _Git = _Git()
     differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
+    asked: Annotated[tuple[AskedOption, ...], Lax, Field(max_length=MOST_ASKED)] = ()
 
     def environment(self) -> Environment:
         """What comparisons need; the commit is left out, because the run knows its own."""
@@ -81,6 +84,7 @@ class _EnvironmentFile(Value):
             gate_at=self.gate_at,
             not_qualified=self.not_qualified,
             differs=self.differs,
+            asked=self.asked,
         )
 
 
@@ -106,6 +110,7 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
     disturbances: dict[str, str] = {}
     # Several files of one session say the same.
     differs = tuple(dict.fromkeys(row for _, each in named for row in each.differs))
+    asked = tuple(dict.fromkeys(row for _, each in named for row in each.asked))
     for _, each in named:
         versions = each.versions | versions
         disturbances = each.disturbances | disturbances
@@ -125,6 +130,7 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
     known |= {
         "gate_at": max(limits, default=None) if words is None else None,
         "differs": differs[:MOST_DIFFERING],
+        "asked": asked[:MOST_ASKED],
     }
     return Environment.model_validate(
         {**known, "versions": versions, "disturbances": disturbances, "not_qualified": words}

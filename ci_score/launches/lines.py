@@ -225,7 +225,8 @@ def _odd_launches(launches: Iterable[Launch]) -> Iterator[Note]:
     odd = [(launch, code, words, fate) for launch in launches
            for code, words, fate in _what_happened(launch)]  # fmt: skip
     for launch, code, words, fate in odd[:NAMED_VOID]:
-        name = f"Launch {launch.launch} of the {launch.side}"
+        # As `ab` counts them on the terminal.
+        name = f"Launch {launch.launch + 1} of the {launch.side}"
         yield Note(code=code, words=f"{name} {fate} ({words}).")
     if len(odd) > NAMED_VOID:
         more = f"{len(odd) - NAMED_VOID} more launches are void or were disturbed."

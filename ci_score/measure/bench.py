@@ -12,6 +12,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+from ci_score.errors import WrongUseError
 from ci_score.measure.launch.launching import Done, launch
 from ci_score.measure.launch.orders import LOGS, Order, Orders
 from ci_score.measure.machine.accelerators import find_probe
@@ -56,6 +57,12 @@ class Bench:
         self.request, self.environment, self.sides = request, environment, sides
         self.out = request.out.resolve()
         folders = {side: spec.folder for side, spec in sides.by_name.items()}
+        if owner := next((side for side, folder in folders.items() if folder == self.out), None):
+            # What a session writes and clears there would be the side's own logs or profiles.
+            raise WrongUseError(
+                f"--out {request.out} is {owner}'s folder itself; give one of its own, as"
+                " --out perf"
+            )
         self.command = command_of(request.command, folders, Path.cwd())
         if sides.setup is None:
             self.command.refuse_unless_startable(sides.by_name, environment)

@@ -19,6 +19,7 @@ from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.sides.differences import Facts, differences
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec, launcher_in_words
+from ci_score.model.environment import AskedOption
 from ci_score.model.values import Side
 
 
@@ -27,8 +28,9 @@ class ComparisonRequest(Request):
     """What a person asks of a comparison.
 
     `limit` is the slowdown that fails, and `warn` the one that warns, as a share of the time of a
-    step. `tests` share `false_fail`. A `qualification` that is named counts alone; else the one in
-    the folder, or this machine's.
+    step; `with_tokens` are both of them for launches that tell their tokens. `tests` share
+    `false_fail`, and `asked` are the options that a report repeats. A `qualification` that is named
+    counts alone; else the one in the folder, or this machine's.
     """
 
     looks: tuple[int, ...]
@@ -36,7 +38,9 @@ class ComparisonRequest(Request):
     tests: int
     limit: float
     warn: float
+    with_tokens: tuple[float, float]
     repeats_shared: bool
+    asked: tuple[AskedOption, ...] = ()
     more_pairs: int = 0
     qualification: Path | None = None
 
@@ -59,10 +63,13 @@ class Comparison:
         bench, request = self._bench, self._request
         trees = {tree_of(spec.folder) for spec in bench.sides.by_name.values()}
         # Two folders of one commit may differ.
-        if git["base"] == git["head"] != {} and len(trees) == 1 and bench.are_set_alike:
+        is_one_commit = git["base"] == git["head"] != {} and len(trees) == 1
+        is_one_folder = bench.sides.base.folder == bench.sides.head.folder
+        if bench.are_set_alike and (is_one_folder or is_one_commit):
+            commit = git["head"].get("commit", "")[:12]
+            which = "in one folder" if is_one_folder else f"commit {commit}"
             audience.says(
-                f"base and head are the same code (commit {git['head']['commit'][:12]}), so only"
-                " chance tells them apart"
+                f"base and head are the same code ({which}), so only chance tells them apart"
             )
         plan = bench.plan(
             programs,
@@ -71,6 +78,7 @@ class Comparison:
             tests=request.tests,
             limit=request.limit,
             warn=request.warn,
+            with_tokens=request.with_tokens,
             repeats_shared=request.repeats_shared,
         )
         session = bench.run(plan, bench.out, audience, stopped, more_pairs=request.more_pairs)
@@ -90,11 +98,13 @@ class Comparison:
             _facts(session, "base", sides.base, node), _facts(session, "head", sides.head, node)
         )
         launcher, ranks = launcher_in_words(sides.head.launcher), session.settled["head"].world_size
+        asked = [one.model_dump(exclude_none=True) for one in self._request.asked]
         return {
             "node": node,
             **({"launcher": launcher} if launcher else {}),
             **({"world_size": ranks} if ranks > 1 else {}),
             **({"differs": rows} if rows else {}),
+            **({"asked": asked} if asked else {}),
         }
 
     def profile(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.values import DeviceCount, Lax, ShortText, Value
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
-MOST_DIFFERING = 64
+MOST_DIFFERING, MOST_ASKED = 64, 32
 # How it was timed. A profiler makes steps longer, a trainer counts evaluation: times of two sources
 # are times of different things.
 Timing = Literal["under a profiler", "unprofiled", "by the trainer's log", "by the runtime itself"]
@@ -28,6 +28,13 @@ class SideDifference(Value):
     head: ShortText | None = None
 
 
+class AskedOption(Value):
+    """An option that `ci-score ab` was given. No value: a flag, or one that is not told."""
+
+    option: Annotated[ShortText, StringConstraints(pattern=r"^--[a-z][a-z-]*$")]
+    value: ShortText | None = None
+
+
 class Environment(Value):
     """Where and how something was measured.
 
@@ -35,7 +42,8 @@ class Environment(Value):
     matches anything. `versions` only inform, because a change may be about a version itself.
     `disturbances` make a measurement worthless: what happened -> a description. `gate_at` is the
     smallest limit that the machine is qualified for; `not_qualified` says why it is not qualified
-    for any. `differs` is what a session found to differ between its two sides.
+    for any. `differs` is what a session found to differ between its two sides, and `asked` which
+    options say what those sides are.
     """
 
     accelerator: str | None = None
@@ -47,6 +55,7 @@ class Environment(Value):
     gate_at: Annotated[float, Field(gt=0, lt=1)] | None = None
     not_qualified: ShortText | None = None
     differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
+    asked: Annotated[tuple[AskedOption, ...], Lax, Field(max_length=MOST_ASKED)] = ()
 
     def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> Reason | None:
         """The first key that differs, with both values; None where the two can be compared."""

@@ -68,6 +68,7 @@ class Why(StrEnum):
     EMPTY_BY_ITS_RUN = "empty_by_its_run"
     JOB_ENDED = "job_ended", "job result"
     NOTHING_FOUND = "nothing_found", "where"
+    NO_MEASUREMENTS = "no_measurements", "where"
 
     # What was measured cannot be judged.
     DISTURBED = "disturbed", "event words"

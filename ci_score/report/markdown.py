@@ -19,6 +19,7 @@ from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import headline, worst_first
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import common_places, delta_at, delta_milliseconds, milliseconds
+from ci_score.report.reproducing import ab_command
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32
@@ -123,6 +124,7 @@ def _template(name: str) -> Template:
     environment.globals.update(
         words=words,
         rows=rows,
+        ab_command=ab_command,
         headline=headline,
         time_change=time_change,
         common_places=common_places,

@@ -130,7 +130,7 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    return f"no launch of the {side} was sound: Launch {launch} of the {side} is void ({why})"
+    return f"no launch of the {side} was sound: Launch {launch + 1} of the {side} is void ({why})"
 
 
 # What must be the same for a comparison, as the object of "says".
@@ -271,6 +271,10 @@ SENTENCES: dict[Why, Row] = {
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: "the job {job} ended with {result}",
     Why.NOTHING_FOUND: "nothing was found at {where}",
+    Why.NO_MEASUREMENTS: (
+        "no measurements were found at {where}: name the folder that `ci-score ab` or `ci-score"
+        " measure` wrote (its --out), or a file of such lines"
+    ),
     # What was measured cannot be judged.
     Why.DISTURBED: "the measurement was disturbed ({event}: {words})",
     Why.BASE_DISTURBED: "its baseline's measurement was disturbed ({event}: {words})",

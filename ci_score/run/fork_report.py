@@ -85,6 +85,7 @@ def _bare_environment(environment: Environment) -> Environment:
         gate_at=None,
         not_qualified=None,
         differs=(),
+        asked=(),
     )
 
 

@@ -38,19 +38,23 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bo
         return Job((), unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
+    by_default = "profiles" not in settings.inputs and not settings.profile_artifact
     called = partial(with_step_name, step_name=settings.step_name)
     cases = read_cases(
         called(profiled.files),
         called(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
         called(find_files(settings.parity, workspace)),
-        frozenset(source.name for source in asked if source.name),
-        by_default="profiles" not in settings.inputs and not settings.profile_artifact,
+        asked,
+        by_default=by_default,
     )
     problem = profiled.problem
     if not cases and problem is None:
-        looked = [source.pattern for source in (*settings.profiles, *asked)]
-        where = settings.profile_artifact or ", ".join(looked) or "no profiles"
-        problem = unjudged(Unjudged.NOTHING_MEASURED, Why.NOTHING_FOUND(where=where))
+        why = Why.NO_MEASUREMENTS if asked and by_default else Why.NOTHING_FOUND
+        # What nobody has named is not what is missing.
+        sources = asked if asked and by_default else (*settings.profiles, *asked)
+        looked = ", ".join(source.pattern for source in sources)
+        where = settings.profile_artifact or looked or "no profiles"
+        problem = unjudged(Unjudged.NOTHING_MEASURED, why(where=where))
     return Job(cases, settings.workload, unjudged=problem)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -28,7 +28,7 @@ from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
-from ci_score.run.case_files import CaseFile, CaseFiles, has_no_name
+from ci_score.run.case_files import CaseFile, CaseFiles, CaseSource, has_no_name
 from ci_score.traces import (
     ProfileSource,
     can_lie_beside,
@@ -44,7 +44,7 @@ def read_cases(
     profiles: CaseFiles,
     measurements: CaseFiles | None,
     partners: CaseFiles,
-    named: frozenset[str] = frozenset(),
+    asked: Sequence[CaseSource] = (),
     *,
     by_default: bool = False,
 ) -> tuple[CaseInput, ...]:
@@ -52,8 +52,10 @@ def read_cases(
 
     `measurements` is None if the inputs name none. If they do, a case without measurements counts
     as not measured: the times of its profile are longer, and comparing them would be a false alarm.
-    Profiles that were found `by_default` do not replace those that a session took itself.
+    Profiles that were found `by_default` do not replace those that a session took itself. `asked`
+    is where the inputs look for measurements.
     """
+    named = frozenset(source.name for source in asked if source.name)
     launches = _launches(measurements or {}, named)
     if by_default:
         profiles = _without_leftovers(profiles, launches)
@@ -68,7 +70,7 @@ def read_cases(
         _case(
             name,
             profiles.get(name, []),
-            launches.get(name, _Launches()) if measurements is not None else None,
+            None if measurements is None else _found_of(name, launches, asked, measurements),
             partners.get(name),
         )
         for name in names
@@ -120,13 +122,17 @@ def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
 
 @dataclass(slots=True)
 class _Launches:
-    """What was measured of a case, and what could not be read."""
+    """What was measured of a case, and what could not be read.
+
+    `looked_at` says where the inputs look for it, if there is no file.
+    """
 
     launches: list[Launch] = field(default_factory=list)
     problem: str | None = None
     files: list[CaseFile] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     repeated: int = 0
+    looked_at: str = ""
 
     def add(self, launch: Launch) -> None:
         """One more launch; a line that was read before, as in a copied file, is no other launch.
@@ -144,6 +150,17 @@ class _Launches:
     def digest(self) -> str:
         """Identifies the measurement, because judging the same one again adds no evidence."""
         return _digest(b"".join(each.model_dump_json().encode() for each in self.launches))
+
+
+def _found_of(
+    name: str, launches: Mapping[str, _Launches], asked: Sequence[CaseSource], files: CaseFiles
+) -> _Launches:
+    """What was measured of a case; where there is no file, with the places that were named."""
+    found = launches.get(name, _Launches())
+    own = [source.pattern for source in asked if source.name == name]
+    if files.get(name) if own else any(files.values()):
+        return found
+    return replace(found, looked_at=some_of(own or [source.pattern for source in asked]))
 
 
 def _case(
@@ -230,7 +247,8 @@ def _timed(
     problem = quoted(wrong) if wrong else None
     crashed = without_a_time(measured.launches)
     if head is None:
-        problem = problem or Why.NO_STEPS()
+        nothing = Why.NO_MEASUREMENTS(where=measured.looked_at) if measured.looked_at else None
+        problem = problem or nothing or Why.NO_STEPS()
     base_profile, wrong_base = _profile_or_problem(base_files)
     sidecar = profiled.sidecar
     profile = head.applied_to(profiled.profile) if head else profiled.profile

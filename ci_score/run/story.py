@@ -385,7 +385,7 @@ def _history(
             step_time_ms=case.scorecard.step_time_ms,
             throughput_tok_s=case.scorecard.throughput_tok_s,
             metrics=_gated(case, policy),
-            environment=case.environment.but(versions={}, differs=()),
+            environment=case.environment.but(versions={}, differs=(), asked=()),
             tokens_per_step=case.tokens_per_step,
             outcome=case.verdict.outcome if case.verdict else None,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,18 @@ def test_init__its_workflow_has_the_branch_and_the_commands() -> None:
     assert step.endswith("-- torchrun --nproc-per-node 2 'my train.py' --to '{out}'")
 
 
+def test_init__proposes_no_file_that_is_not_there(repository: Path, capsys: Out) -> None:
+    """Where nothing says what the training needs, a person has to, and the workflow is valid."""
+    (repository / "requirements.txt").unlink()
+    assert execute(["init", "--no-measure"]) == 0
+    assert f"environment of a side: not known; see {MARK}" in capsys.readouterr().err
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert f"{MARK}: nothing here says what the training needs" in text
+    step = measuring_step(text)
+    assert "--setup" not in step
+    assert step.endswith("--max-minutes 60 -- python train.py")
+
+
 def test_init__its_policy_is_valid() -> None:
     """The written policy has the training rules, and demands pairs."""
     text = policy_text()
@@ -120,6 +134,19 @@ def test_init__refuses_a_command_that_a_workflow_cannot_hold(
     assert not WORKFLOW.exists()
 
 
+def test_init__measures_once(
+    repository: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says how long that takes; a moment is no 0 s."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(repository / "state"))
+    monkeypatch.delenv("CI_SCORE_MEASUREMENTS", raising=False)
+    told = "print('{\"step_ms\": 2}')\n" * 3
+    write(repository / "train.py", told)
+    assert execute(["init", "--", sys.executable, "train.py"]) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"here a launch took (about [1-9]\d* s|less than a second), so a pull", said)
+
+
 def test_init__says_that_it_found_no_script(repository: Path, capsys: Out) -> None:
     """Without a training script the files are written, and nothing is measured."""
     (repository / "train.py").unlink()
@@ -148,6 +175,70 @@ def test_init__wants_a_repository(
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert execute(["init", "--no-measure"]) == 2
     assert "not a git repository; run `git init` first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("python", "train.py"), "write -- before your command, as ci-score init -- python"),
+        (("torchrun", "--nproc", "2"), "Your own command goes behind --, as ci-score init -- py"),
+    ],
+)
+def test_init__says_where_the_command_goes(
+    words: tuple[str, ...], hint: str, repository: Path, capsys: Out
+) -> None:
+    """The dashes are easily forgotten, and the command's options would be taken for ours."""
+    assert execute(["init", "--no-measure", *words]) == 2
+    assert hint in capsys.readouterr().err
+    assert not WORKFLOW.exists()
+
+
+def test_init__wants_files_beside_the_repository(
+    repository: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bare repository has none, and neither has the folder .git."""
+    monkeypatch.chdir(repository / ".git")
+    assert execute(["init", "--no-measure"]) == 2
+    assert "not a git repository" in capsys.readouterr().err
+
+
+def test_init__says_that_git_does_not_trust_the_folder(
+    repository: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container the checkout is often another user's."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert execute(["init", "--no-measure"]) == 2
+    assert f"--add safe.directory {repository}" in capsys.readouterr().err
+
+
+def test_init__names_the_other_scripts(repository: Path, capsys: Out) -> None:
+    """With the words that take another one."""
+    write(repository / "src" / "finetune.py", LOOP)
+    write(repository / "pretrain.py", LOOP)
+    assert execute(["init", "--no-measure"]) == 0
+    assert (
+        "other scripts that may train: pretrain.py, src/finetune.py; to take the first of them:"
+        " ci-score init --force -- python pretrain.py\n"
+    ) in capsys.readouterr().err
+
+
+def test_init__says_what_to_do_with_a_notebook(repository: Path, capsys: Out) -> None:
+    """It is no script, and can become one."""
+    (repository / "train.py").rename(repository / "train.ipynb")
+    assert execute(["init"]) == 0
+    said = capsys.readouterr().err
+    assert "to make one: jupyter nbconvert --to script train.ipynb\n" in said
+
+
+def test_init__knows_the_branches_of_the_remote(repository: Path, capsys: Out) -> None:
+    """A checkout of a job has no branch of its own; feature/master is not master."""
+    git("-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "x")
+    git("checkout", "--quiet", "--detach")
+    git("branch", "--quiet", "--delete", "--force", "main")
+    git("update-ref", "refs/remotes/origin/feature/main", "HEAD")
+    git("update-ref", "refs/remotes/origin/master", "HEAD")
+    assert execute(["init", "--no-measure"]) == 0
+    assert "default branch: master\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -66,13 +66,33 @@ def test_look__knows_the_framework_of_a_list_of_requirements(
         ({"pyproject.toml": "[project]\nname = 'x'\n"}, "-e ."),
         ({"pyproject.toml": "[tool.ruff]\n"}, None),
         ({"uv.lock": "", "pyproject.toml": "[project]"}, "uv sync --frozen"),
+        ({"setup.py": "setup()"}, "-e ."),
+        (
+            {"poetry.lock": "", "pyproject.toml": "[build-system]"},
+            "poetry install --no-interaction",
+        ),
+        ({"pdm.lock": "", "requirements.txt": ""}, "pdm install --frozen-lockfile"),
+        ({"Pipfile": "", "Pipfile.lock": ""}, "pipenv sync"),
+        ({"Pipfile": ""}, "pipenv install"),
+        ({"environment.yml": ""}, "conda env create --prefix .venv --file environment.yml"),
+        ({"environment.yaml": "", "requirements.txt": ""}, "-r requirements.txt"),
+        ({"requirements-gpu.txt": ""}, "-r requirements-gpu.txt"),
+        ({"requirements/train.txt": ""}, "-r requirements/train.txt"),
+        ({"requirements-gpu.txt": "", "requirements-cpu.txt": ""}, None),
+        ({"requirements ${{ x }}.txt": ""}, None),
+        (
+            {"a/train.py": LOOP, "a/requirements.txt": "", "requirements.txt": ""},
+            "-r a/requirements.txt",
+        ),
+        ({"a/b/train.py": LOOP, "a/setup.py": ""}, "-e a"),
+        ({"a/train.py": LOOP, "b/requirements.txt": ""}, None),
         ({}, None),
     ],
 )
 def test_look__knows_how_an_environment_is_made(
     files: dict[str, str], install: str | None, tmp_path: Path
 ) -> None:
-    """A lock, a list of requirements or a package says how; else nobody knows."""
+    """A lock, or the list of requirements or package that is nearest to the script, says how."""
     for name, text in files.items():
         write(tmp_path / name, text)
     found = look_at(tmp_path).install
@@ -100,6 +120,12 @@ def test_look__starts_a_module_of_a_package_by_its_name(tmp_path: Path) -> None:
         assert look_at(tmp_path).command == ("python", "-m", "llm.train")
     write(tmp_path / "src" / "llm" / "train.py", f"import llm_data.model\n{LOOP}")
     assert look_at(tmp_path).command == ("python", "src/llm/train.py")
+
+
+def test_look__starts_a_package_by_its_name(tmp_path: Path) -> None:
+    """Its __main__.py is a program without saying so."""
+    write(tmp_path / "llm" / "__main__.py", "import torch\nloss.backward()\n")
+    assert look_at(tmp_path).command == ("python", "-m", "llm")
 
 
 def test_look__starts_ranks_with_torchrun(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ VOID: dict[str, dict[str, Any]] = {
 def pairs(
     count: int = 6, head_ms: float = 100.0, void: Mapping[str, dict[str, Any]] | None = None
 ) -> bytes:
-    """So many pairs; `h2` and `b0` are what the head's launch 2 and the base's launch 0 are."""
+    """So many pairs; `h2` and `b0` are what the third launch of head and the first of base are."""
     return lines(
         *(
             {
@@ -56,7 +56,7 @@ def test_slow_launches__do_not_void_themselves(tmp_path: Path) -> None:
     void = {f"h{number}": VOID["throttled"] for number in range(12)}
     record, verdict = judged(pairs(12, 130.0, void), tmp_path)
     assert verdict.outcome is Outcome.FAIL
-    words = "Launch 0 of the head ran with lower clocks, and counts as it is (SW power cap)."
+    words = "Launch 1 of the head ran with lower clocks, and counts as it is (SW power cap)."
     assert words in record.cases[0].scorecard.notes
 
 
@@ -65,7 +65,7 @@ def test_void__a_base_that_never_ran_blocks(tmp_path: Path) -> None:
     void = {"b0": VOID["crashed"], "b1": VOID["crashed"], "b2": {"failed": "x", "step_ms": []}}
     record, verdict = judged(pairs(3, void=void), tmp_path)
     assert verdict.unjudged is Unjudged.CRASHED_RUN
-    assert "no launch of the base was sound: Launch 0 of the base is void" in headline(
+    assert "no launch of the base was sound: Launch 1 of the base is void" in headline(
         record.cases[0]
     )
 
@@ -76,7 +76,7 @@ def test_void__steps_of_0_are_no_time() -> None:
     case = read(pairs(void={**void, "h2": {"step_ms": [0.0, 0.0, 0.0]}}))
     assert [one.launch for one in case.launches if one.void] == [2]
     (note,) = case.notes
-    assert "Launch 2 of the head is void (nan: its steps take 0 ms" in note.words
+    assert "Launch 3 of the head is void (nan: its steps take 0 ms" in note.words
 
 
 def test_void__many_are_said_in_few_words() -> None:
@@ -172,7 +172,7 @@ def test_void__stays_in_its_pair_without_numbers(kind: str, side: str) -> None:
     assert (void.side, void.launch, void.values) == (side, 2, {})
     assert case.problem is None
     (note,) = case.notes
-    assert note.words.startswith(f"Launch 2 of the {side} is void ({kind}: ")
+    assert note.words.startswith(f"Launch 3 of the {side} is void ({kind}: ")
 
 
 def test_void__what_is_slower_fails_beside_it(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_void__what_is_slower_fails_beside_it(tmp_path: Path) -> None:
     assert verdict.outcome is Outcome.FAIL
     (samples,) = {change.samples for change in record.cases[0].changes if change.samples}
     assert samples == 11
-    assert any("Launch 2 of the head" in note for note in record.cases[0].scorecard.notes)
+    assert any("Launch 3 of the head" in note for note in record.cases[0].scorecard.notes)
 
 
 def test_shared__a_pair_of_eight_is_left_out(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_shared__a_pair_of_eight_is_left_out(tmp_path: Path) -> None:
     assert verdict.outcome is Outcome.PASS
     assert record.cases[0].scorecard.step_time_ms < 110.0
     notes = record.cases[0].scorecard.notes
-    assert any("Launch 2 of the head was disturbed by others" in note for note in notes)
+    assert any("Launch 3 of the head was disturbed by others" in note for note in notes)
     _, verdict = judged(pairs(12, void={**one, "h3": one["h2"]}), tmp_path)
     assert verdict.unjudged is Unjudged.INVALID_MEASUREMENT
 

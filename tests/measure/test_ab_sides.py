@@ -74,6 +74,11 @@ def test_base__of_a_branch_is_measured_with_its_own_code_and_heads_data(
     assert nothing_is_left(repository)
     states = json.loads(Path("perf/environment.json").read_bytes())
     assert states["base_git"]["commit"] == repository.git("rev-parse", "main")
+    assert states["asked"] == [
+        {"option": "--link", "value": "data"},
+        {"option": "--setup"},
+        {"option": "--looks", "value": "8"},
+    ]
 
 
 @pytest.mark.parametrize(

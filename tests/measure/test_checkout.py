@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -165,7 +166,7 @@ def refused(repository: Repository, name: str, head: Path | None = None) -> str:
 def test_checkout__a_name_that_is_nothing_gets_advice(
     repository: Repository, tmp_path: Path
 ) -> None:
-    """A typo, a branch that only the remote has, a shallow clone, a folder without git."""
+    """A typo, a branch that only the remote has, a folder without git."""
     assert refused(repository, "man") == (
         "--base man: there is no such folder, commit or branch here; did you mean main?"
     )
@@ -174,13 +175,64 @@ def test_checkout__a_name_that_is_nothing_gets_advice(
     assert refused(repository, "origin/main").endswith("did you mean main?")
     assert refused(repository, "f" * 40).endswith("fetch it first, or give a folder")
     assert "there is no such" in refused(repository, "--help")
-    shallow = tmp_path / "shallow"
-    repository.git("clone", "--quiet", "--depth", "1", f"file://{repository.folder}", str(shallow))
-    assert "this clone is shallow" in refused(repository, "a" * 40, head=shallow)
     (tmp_path / "plain").mkdir()
     # The tests themselves may run within a repository.
     repository.environment["GIT_CEILING_DIRECTORIES"] = str(tmp_path)
     assert "is not in a git repository" in refused(repository, "main", head=tmp_path / "plain")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("origin/main", "git fetch --depth 1 origin +refs/heads/main:refs/remotes/origin/main (in"),
+        ("main", "origin/main and give --base origin/main (in actions/checkout: `fetch-depth: 0`)"),
+        ("a" * 40, f"git fetch --depth 1 origin {'a' * 40} (in actions"),
+        ("HEAD^1", "git fetch --unshallow (in actions"),
+        ("origin/x y", "git fetch --depth 1 origin '+refs/heads/x y:refs/remotes/origin/x y' (in"),
+        ("origin/chang", "did you mean origin/change?"),
+    ],
+)  # fmt: skip
+def test_checkout__a_shallow_clone_is_told_how_to_fetch_its_base(
+    name: str, command: str, repository: Repository, tmp_path: Path
+) -> None:
+    """Another branch of the remote is not what was meant."""
+    shallow = tmp_path / "shallow"
+    repository.git("clone", "--quiet", "--depth", "1", f"file://{repository.folder}", str(shallow))
+    words = refused(repository, name, head=shallow)
+    assert command in words
+    assert ("this clone is shallow; run: " in words) is ("mean" not in command)
+
+
+def test_checkout__the_command_that_fetches_a_base_does(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """Also in a clone that follows another branch only."""
+    clone = tmp_path / "clone"
+    source = f"file://{repository.folder}"
+    repository.git("clone", "--quiet", "--single-branch", "--branch", "change", source, str(clone))
+    words = refused(repository, "origin/main", head=clone)
+    _, _, command = words.partition("if the remote has it, run: ")
+    subprocess.run(shlex.split(command), cwd=clone, env=repository.environment, check=True)
+    with checked_out("origin/main", clone, repository.environment, no_words) as folder:
+        assert (folder / "train.py").read_text("utf-8") == "first"
+
+
+def test_checkout__git_that_trusts_nobody_is_told_apart_from_no_git(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """In a container the checkout is often another user's."""
+    repository.environment["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+    words = refused(repository, "main")
+    assert words.endswith(f"git config --global --add safe.directory {repository.folder}")
+
+
+def test_checkout__of_a_repository_without_a_commit_says_so(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """HEAD is a name of nothing there."""
+    empty = tmp_path / "empty"
+    repository.git("init", "--quiet", str(empty))
+    assert refused(repository, "HEAD", head=empty).endswith("the repository has no commit yet")
 
 
 def test_checkout__without_git_or_a_cache_says_what_to_do(

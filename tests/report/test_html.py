@@ -183,6 +183,12 @@ def test_interval__right_is_worse() -> None:
     assert float(drawn.at.rstrip("%")) > places[-1]
 
 
+def test_pairs__are_counted_from_1() -> None:
+    """As the terminal counts them that measured."""
+    (found,) = filter(None, map(figures.launch_pairs, slow_pull_request().cases))
+    assert [pair.number for pair in found.pairs] == [*range(1, 13)]
+
+
 def test_waterfall__bars_meet_and_end_at_this_change() -> None:
     """Each bar begins where the one before ended, so the eye can add them up."""
     found = demo().cases[0].explanation

@@ -44,7 +44,7 @@ def test_run__a_disturbance_may_be_as_long_as_it_may(here: Path, capsys: Out) ->
     rows = ({"launch": number, "disturbances": {"shared": "x" * 200}} for number in range(3))
     measured(here, "m.jsonl", *rows)
     assert execute(["run", "--measurements", "m.jsonl"]) == EXIT_UNJUDGED
-    assert "Launch 0 of the head was disturbed by others (xxx" in capsys.readouterr().out
+    assert "Launch 1 of the head was disturbed by others (xxx" in capsys.readouterr().out
 
 
 def test_run__names_the_places_where_nothing_was_found(here: Path, capsys: Out) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.files.strict_json import dump
 from ci_score.model.conversation import Nobody
-from ci_score.model.environment import Environment, SideDifference
+from ci_score.model.environment import AskedOption, Environment, SideDifference
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -152,6 +152,7 @@ FULL = Judged(
         gate_at=0.08,
         not_qualified=f"{WORDS} not qualified",
         differs=(SideDifference(kind="package", name=f"{WORDS} other", base=WORDS, head=WORDS),),
+        asked=(AskedOption(option="--link", value=WORDS),),
     ),
     unmeasured=Why.NO_SOUND_LAUNCH(
         side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
@@ -406,7 +407,7 @@ def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
         if not (WORDS in text or NAME in text) and not path.startswith(CLAIMED)
     ]
     codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
-    codes |= {"environment.differs.kind"}
+    codes |= {"environment.differs.kind", "environment.asked.option"}
     assert set(rest) == ONE_OF_A_FEW | codes
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,69 @@ def test_run__what_differs_is_a_stranger_s_text(here: Path, capsys: Out) -> None
     markdown = (here / "ci-score" / "report.md").read_text("utf-8")
     for harmful in ("<b>", "@x", "[a](", " #1"):
         assert harmful not in markdown
+
+
+def asking(here: Path, *asked: dict[str, Any]) -> tuple[str, str]:
+    """Both reports of a session that says what it was asked."""
+    pairs = [
+        {"side": side, "launch": number, "step_ms": [ms]}
+        for number in range(8)
+        for side, ms in (("base", 100.0), ("head", 150.0))
+    ]
+    write(here / "perf/measurements.jsonl", launches(*pairs))
+    write(here / "perf/environment.json", dump({"schema": 1, "asked": list(asked)}))
+    assert execute(["run", "--measurements", "perf"]) == 1
+    folder = here / "ci-score"
+    return (folder / "report.md").read_text("utf-8"), (folder / "report.html").read_text("utf-8")
+
+
+def test_run__repeats_what_the_session_was_asked(here: Path) -> None:
+    """The command to reproduce has the options, and says what has to be filled in."""
+    options = [
+        ("--link", "my data"),
+        ("--setup", None),
+        ("--head-env", "NCCL_ALGO=Ring"),
+        ("--base-env", "HF_TOKEN"),
+        ("--keep-trackers", None),
+        ("--tokens-per-step", "4096"),
+    ]
+    markdown, page = asking(here, *({"option": name, "value": text} if text else {"option": name}
+                                    for name, text in options))  # fmt: skip
+    line = (
+        " --head . --case training --link 'my data' --setup <its setup> --head-env NCCL_ALGO=Ring"
+        " --base-env HF_TOKEN=<its value> --keep-trackers --tokens-per-step 4096"
+        " -- <your training command>\n"
+    )
+    assert line in markdown
+    assert "Fill in what stands in `<…>`" in markdown
+    assert line in html.unescape(page)
+    assert all(not point.environment.asked for point in left(here).history)
+
+
+def test_run__what_was_asked_is_a_stranger_s_text(here: Path) -> None:
+    """It stays one word of one line, and is no markup and no command to a runner."""
+    evil = "x'; rm -rf ~ #\n```\n::error::<b>##[error]"
+    markdown, page = asking(here, {"option": "--link", "value": evil})
+    (line,) = [line for line in markdown.splitlines() if "--link" in line]
+    assert shlex.split(line.partition(" -- ")[0])[-1] == "x'; rm -rf ~ # ``` ::error::<b># #[error]"
+    assert "<b>#" not in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ([{"option": "; rm -rf ~"}], "asked[0].option"),
+        ([{"option": "--link\n"}], "asked[0].option"),
+        ([{"option": "--link", "value": "x" * 201}], "asked[0].value"),
+        ([{"value": "x"}], "asked[0].option"),
+        ([{"option": "--link"}] * 33, "asked"),
+    ],
+)
+def test_run__what_was_asked_is_read_strictly(asked: Any, field: str) -> None:
+    """The file is a stranger's, and has a limit."""
+    data = dump({"schema": 1, "asked": asked}).encode()
+    with pytest.raises(BadInputError, match=re.escape(f"environment.json: {field}: found")):
+        read_environment(data, "environment.json")
 
 
 @pytest.mark.parametrize(
@@ -421,7 +486,20 @@ def test_measurements__that_are_missing_are_not_replaced_by_a_profile(
     assert execute(["run", "--measurements", "m.jsonl"]) == 3
     reason = left(here).cases[0].unmeasured
     assert reason is not None
-    assert sentence(reason) == "its measurements hold no step"
+    why = "its measurements hold no step"
+    if content is None:
+        why = "no measurements were found at m.jsonl: name the folder that `ci-score ab`"
+    assert sentence(reason).startswith(why)
+
+
+def test_measurements__that_are_missing_are_what_is_said_to_be_missing(
+    here: Path, capsys: Out
+) -> None:
+    """The folder of profiles, which nobody has named, is not a part of the sentence."""
+    assert execute(["run", "--measurements", "nofile"]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no measurements were found at nofile: name the folder that `ci-score ab` or" in said
+    assert "profiles" not in said
 
 
 def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> None:
@@ -429,10 +507,10 @@ def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> No
     write(here / "m.jsonl", launches({"step_ms": [100.0]}))
     where = "training=m.jsonl\nllama=gone.jsonl"
     assert execute(["run", "--profiles", "none", "--measurements", where]) == 3
-    assert {found.name: found.has_a_time for found in left(here).cases} == {
-        "llama": False,
-        "training": True,
-    }
+    llama, training = left(here).cases
+    assert (llama.name, training.name, training.has_a_time) == ("llama", "training", True)
+    assert llama.unmeasured is not None
+    assert "no measurements were found at gone.jsonl:" in sentence(llama.unmeasured)
 
 
 def test_timing__under_a_profiler_is_not_compared_with_unprofiled(here: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ci_score.errors import WrongUseError
@@ -15,7 +15,16 @@ from ci_score.judge.policy.tables import (
     Policy,
     Rules,
 )
-from ci_score.model.metrics import METRICS, Kind, Limits, Metric, find_metric, user_metric
+from ci_score.model.metrics import (
+    METRICS,
+    STEP_TIME,
+    THROUGHPUT,
+    Kind,
+    Limits,
+    Metric,
+    find_metric,
+    user_metric,
+)
 from ci_score.model.trained_model import Model, Table
 
 T = TypeVar("T", bound=Table)
@@ -74,6 +83,25 @@ class CaseRules:
     def gate(self, metric: str) -> GateRule | None:
         """The rule of that metric, where it has one."""
         return next((rule for rule in self.gates if rule.metric.name == metric), None)
+
+    def of_time(self, *, compared: bool, inferred: bool) -> dict[str, GateRule]:
+        """The rules of throughput and step time, as they hold for what was measured.
+
+        Where throughput is gated and cannot be `compared`, as of a script that tells no tokens, or
+        where its tokens are only `inferred`, the step time stands in for it: they are one fact.
+        Only a limit of its own that fails goes before that.
+        """
+        rules = {name: rule for name in (THROUGHPUT, STEP_TIME) if (rule := self.gate(name))}
+        throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
+        if throughput is None or step_time is None:
+            return rules
+        can_fail = step_time.gate and step_time.fail is not None
+        if throughput.gate and (inferred or not compared) and not can_fail:
+            warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
+            rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
+        if inferred:
+            rules[THROUGHPUT] = replace(throughput, gate=False)
+        return rules
 
 
 def rules_of(policy: Policy, case: str) -> CaseRules:

@@ -75,7 +75,8 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
         raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
     if lines.exists() and not session_file.exists():
         raise WrongUseError(f"{lines} is there and of no session; give another --out")
-    if fresh or (not more_pairs and _gives_way(out, plan)):
+    # Without a session in it, logs or profiles in the folder are somebody else's.
+    if session_file.exists() and (fresh or (not more_pairs and _gives_way(out, plan))):
         _clear(out)
     if session_file.exists():
         session = _continued(out, plan)

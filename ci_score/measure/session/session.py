@@ -33,7 +33,8 @@ Pair = tuple[Launch, Launch]
 class Plan:
     """What a session was asked to do; a session goes on only by the same plan.
 
-    `limit` and `warn` are shares of the time of a step. `seed` throws the coins; None is a fresh
+    `limit` and `warn` are shares of the time of a step; `with_tokens` are both of them where the
+    launches tell their tokens. `seed` throws the coins; None is a fresh
     one for each session. `programs` tells the code of each side apart, as far as it is known. The
     sides of a `planted` session are one program, made slower on purpose: it tells about the machine
     alone. `repeats_shared` says that pairs which others disturbed are measured again. `steps` are
@@ -50,6 +51,7 @@ class Plan:
     timeout: float
     sides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     warn: float | None = None
+    with_tokens: tuple[float, float] | None = None
     tests: int = 1
     repeats_shared: bool = True
     warmup_steps: int | None = None
@@ -193,13 +195,27 @@ class Session:
             if count < pairs <= self.goal
         )
 
+    @property
+    def limit(self) -> float:
+        """The slowdown that fails, as a share of the time of a step."""
+        return self._limits[0]
+
+    @property
+    def _limits(self) -> tuple[float, float | None]:
+        """Which slowdown fails and which one warns, of what the launches measured."""
+        plan = self.plan
+        if plan.with_tokens is not None and self._tells_tokens:
+            return plan.with_tokens
+        return plan.limit, plan.warn
+
     def _rules(self) -> dict[str, Any]:
         plan = self.plan
+        limit, warn = self._limits
         per = self._tokens_or_one()
         ticks = (one.resolution_ms / per(one) for one in self._sound())
         return {
-            "limit": plan.limit,
-            "warn": plan.warn,
+            "limit": limit,
+            "warn": warn,
             "false_fail": plan.false_fail,
             "looks": plan.looks,
             "tests": plan.tests,
@@ -217,8 +233,13 @@ class Session:
 
     def _tokens_or_one(self) -> Callable[[Launch], float]:
         """What the times are divided by: tokens, where all sound launches tell theirs."""
-        tells_tokens = all(one.tokens_per_step for one in self._sound())
+        tells_tokens = self._tells_tokens
         return lambda one: (one.tokens_per_step or 1.0) if tells_tokens else 1.0
+
+    @property
+    def _tells_tokens(self) -> bool:
+        sound = self._sound()
+        return bool(sound) and all(one.tokens_per_step for one in sound)
 
     def _sound(self) -> list[Launch]:
         return [one for pair in self.pairs for one in pair if not one.failed]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +21,8 @@ GIT_SECONDS = 900.0
 # Where git is called from a hook of its own, these name another repository or index.
 GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 LONGEST_WORDS = 300
+# Of a commit, and of anything that is no expression such as HEAD~2.
+COMMIT, NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), re.compile(r"[\w./-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +74,68 @@ class Repository:
     def commit_of(self, name: str) -> str:
         """The commit that a person means by a text, or an error that teaches."""
         if not self.says("rev-parse", "--show-toplevel"):
-            raise WrongUseError(
-                f"--base {name}: there is no such folder, and {self.folder} is not in a git"
-                " repository that could have such a commit or branch"
-            )
+            raise WrongUseError(f"--base {name}: there is no such folder, and {self._unusable()}")
         commit = self.says("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         if commit and not name.startswith("-"):
             return commit
         raise WrongUseError(f"--base {name}: there is no such folder, commit or branch here; "
                             + self._advice(name))  # fmt: skip
 
+    def _unusable(self) -> str:
+        """Why git knows of no repository here."""
+        top = self.says("-c", "safe.directory=*", "rev-parse", "--show-toplevel")
+        if not top:
+            return (
+                f"{self.folder} is not in a git repository that could have such a commit or branch"
+            )
+        return (
+            f"the repository in {top} is another user's, which git does not trust; if you do, run:"
+            f" git config --global --add safe.directory {shlex.quote(top)}"
+        )
+
     def _advice(self, name: str) -> str:
+        if not self.says("rev-parse", "--verify", "--quiet", "HEAD"):
+            return "the repository has no commit yet"
         refs = self.says("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes",
                          "refs/tags").splitlines()  # fmt: skip
-        remote = [ref for ref in refs if ref.endswith(f"/{name}")]
+        remotes = self.says("remote").splitlines()
+        remote, slash, branch = name.partition("/")
+        of_remote = [ref for ref in refs if ref.endswith(f"/{name}")]
         local = [ref for ref in refs if name.endswith(f"/{ref}")]
-        close = remote or local or get_close_matches(name, refs, 1)
+        if slash and remote in remotes:
+            # The part that is alike in all its branches makes none of them alike.
+            own = [ref.removeprefix(f"{remote}/") for ref in refs if ref.startswith(f"{remote}/")]
+            close = [f"{remote}/{ref}" for ref in get_close_matches(branch, own, 1)] or local
+        else:
+            close = of_remote or local or get_close_matches(name, refs, 1)
         if close:
             return f"did you mean {close[0]}?"
-        if self.says("rev-parse", "--is-shallow-repository") == "true":
-            return "this clone is shallow: fetch the commit (actions/checkout: `fetch-depth: 0`)"
-        return "fetch it first, or give a folder"
+        return self._how_to_fetch(name, remotes)
+
+    def _how_to_fetch(self, name: str, remotes: Sequence[str]) -> str:
+        """The command that brings a commit or branch which only a remote has."""
+        remote, slash, branch = name.partition("/")
+        shallow = self.says("rev-parse", "--is-shallow-repository") == "true"
+        if slash and remote in remotes:
+            how = _fetch(remote, branch, shallow)
+        elif not shallow or not remotes:
+            return "fetch it first, or give a folder"
+        elif not NAME.fullmatch(name):
+            how = "git fetch --unshallow"
+        elif COMMIT.fullmatch(name):
+            how = f"git fetch --depth 1 {remotes[0]} {name}"
+        else:
+            how = f"{_fetch(remotes[0], name, shallow)} and give --base {remotes[0]}/{name}"
+        if shallow:
+            return f"this clone is shallow; run: {how} (in actions/checkout: `fetch-depth: 0`)"
+        return f"if the remote has it, run: {how}"
+
+
+def _fetch(remote: str, branch: str, shallow: bool) -> str:
+    """The command that brings a remote's branch, also where a clone follows another one only."""
+    depth = "--depth 1 " if shallow else ""
+    place = shlex.quote(f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}")
+    return f"git fetch {depth}{shlex.quote(remote)} {place}"
 
 
 @contextmanager

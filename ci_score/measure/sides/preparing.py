@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.measure.sides.asked import asked_of
 from ci_score.measure.sides.checkout import checked_out, link
 from ci_score.measure.sides.command import shell_words
 from ci_score.measure.sides.leftovers import Untouched
 from ci_score.measure.sides.setup import refuse_the_others_code, set_up
 from ci_score.measure.sides.spec import SideSpec, container_words, is_container
+from ci_score.model.environment import AskedOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class SidesRequest:
     setup: str | None = None
     links: tuple[str, ...] = ()
     keep_trackers: bool = False
+
+    @property
+    def asked(self) -> tuple[AskedOption, ...]:
+        """The options as a report may repeat them."""
+        return asked_of(self)
 
     @contextmanager
     def ready(self, environment: Mapping[str, str], tell: Callable[[str], None]) -> Iterator[Sides]:

@@ -323,7 +323,7 @@ def layer_bars(card: Scorecard, word: str = "layer") -> Layers | None:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A launch of each side that belong together."""
+    """A launch of each side that belong together; their number counts from 1, as `ab` does."""
 
     number: int
     base: float
@@ -371,7 +371,7 @@ def launch_pairs(case: Judged) -> Pairs | None:
     if len(numbers) < 2:
         return None
     pairs = [
-        Pair(number, base, head, head / base - 1.0)
+        Pair(number + 1, base, head, head / base - 1.0)
         for number in numbers[:MOST_PAIRS]
         for base, head in ((sides["base"][number], sides["head"][number]),)
     ]

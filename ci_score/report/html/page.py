@@ -30,6 +30,7 @@ from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
+from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
 LONGEST_TEXT = 1000
@@ -260,6 +261,7 @@ def _page() -> Template:
     style, script = _asset("style.css"), _asset("script.js")
     environment.globals.update(
         words=words,
+        ab_command=ab_command,
         headline=headline,
         time_change=time_change,
         sentence=sentence,

@@ -1,0 +1,43 @@
+"""How a reader measures a case again: the command, as far as its session has told it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ci_score.files.visible import log_line
+from ci_score.model.environment import AskedOption
+from ci_score.model.record import Judged
+from ci_score.report.words import base_revision
+
+LONGEST = 200
+FLAGS = ("--keep-trackers",)
+VARIABLES = ("--base-env", "--head-env")
+# What a reader has to fill in, because a session does not tell it.
+TO_FILL_IN = {
+    "--setup": "<its setup>",
+    "--base-python": "<interpreter of base>",
+    "--head-python": "<interpreter of head>",
+}
+
+
+def ab_command(case: Judged) -> str:
+    """The line that measures both sides; what stands in `<…>` has to be filled in."""
+    own = case.environment.asked if case.baseline and case.baseline.of_session else ()
+    options = " ".join(["", *(word for row in own for word in _words(row))])
+    return (
+        f"ci-score ab --base {base_revision(case)} --head . --case {case.name}{options}"
+        " -- <your training command>"
+    )
+
+
+def _words(row: AskedOption) -> Iterator[str]:
+    """An option as a shell takes it: its value is a stranger's text."""
+    yield row.option
+    if row.value is None:
+        if row.option not in FLAGS:
+            yield TO_FILL_IN.get(row.option, "<its value>")
+        return
+    quoted = shlex.quote(log_line(row.value, LONGEST))
+    is_name = row.option in VARIABLES and "=" not in row.value
+    yield f"{quoted}=<its value>" if is_name else quoted
