@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +25,6 @@ MARKS_LIMIT = 4 << 20
 RECORD_LIMIT = 4 << 20
 ALL_RECORDS_LIMIT = 64 << 20
 MOST_RANKS = 4096
-GROUP = 5
-SETTLED = 0.10
 _RECORD = re.compile(r"rank-(\d{1,6})-(\d{1,10})\.json")
 
 _ShortText = Annotated[str, StringConstraints(max_length=200)]
@@ -365,21 +362,3 @@ def how_far(problem: HookProblem) -> str:
     if problem.data.get("torch"):
         return "after it had imported torch, before any step"
     return "before it imported torch"
-
-
-# --- the warm-up ----------------------------------------------------------------------------------
-
-
-def warm_up_of(step_ms: Sequence[float]) -> tuple[int, bool]:
-    """After how many steps the times have settled, and whether they have.
-
-    It is the first step after which the medians of two following groups of five differ by at most
-    10 %. `step_ms` begins with the second step: nobody knows when the first one began.
-    """
-    for warmup in range(1, len(step_ms) - 2 * GROUP + 2):
-        begin = warmup - 1
-        one = statistics.median(step_ms[begin : begin + GROUP])
-        other = statistics.median(step_ms[begin + GROUP : begin + 2 * GROUP])
-        if abs(one - other) <= SETTLED * min(one, other):
-            return warmup, True
-    return len(step_ms) + 1, False
