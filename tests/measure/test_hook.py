@@ -115,6 +115,18 @@ SETUPS = {
     "    loss().backward(); opt.step(); opt.step(); print('own')",
     "no backward at all": "opt = optim.AdamW(big)\nfor _ in range({count}): opt.step(); "
     "print('own')",
+    "gradients by hand": "opt = optim.SGD(big)\nfor step in range({count}):\n"
+    "    if step == 0: loss().backward()\n"
+    "    big[0].grad = torch.tensor(step); opt.step(); step and print('own')",
+    "gradients by hand, in place": "opt = optim.SGD(big); loss().backward()\n"
+    "grad = big[0].grad = torch.tensor(0.0)\nfor step in range({count}):\n"
+    "    grad._version = step; opt.step(); step and print('own')",
+    "an update without gradients": "class Forward(optim.SGD): pass\nopt = Forward(big)\n"
+    "loss().backward()\nfor step in range({count}): loss(); opt.step(); step and print('own')",
+    "groups that step in turn": "opt = optim.SGD(big)\nfor _ in range({count}):\n"
+    "    loss().backward()\n    for one in [*big, *small, torch.tensor(1.0, True)]:\n"
+    "        one.grad = torch.tensor(1.0)\n"
+    "        opt.param_groups[0]['params'] = [one]; opt.step()\n    print('own')",
     "grad": "opt = optim.AdamW(big)\nfor _ in range({count}):\n"
     "    torch.autograd.grad(loss(), big); opt.step(); opt.step(); print('own')",
     "several closures": "opt = optim.LBFGS(big)\ndef closure():\n    one = loss(); one.backward(); "
@@ -351,6 +363,19 @@ ENDINGS = {
     "os._exit before a step": (
         "import os, torch; os._exit(0)",
         DIED + "after it had imported torch, before any step",
+    ),
+    "the same gradients": (
+        body(
+            "opt = optim.SGD(big)\nbig[0].grad = loss()\nloss().backward()\n"
+            "for _ in range(50): opt.step()"
+        ),
+        "its optimizer steps again and again with the same gradients and no new backward pass",
+    ),
+    "the same gradients for ever": (
+        body(
+            "opt = optim.SGD(big)\nbig[0].grad = loss()\nloss().backward()\nwhile True: opt.step()"
+        ),
+        "its optimizer steps again and again with the same gradients and no new backward pass",
     ),
     "an error": (
         LOOP.replace("opt.zero_grad()", "assert step < 2"),

@@ -91,6 +91,8 @@ CASES = [
     Case("autograd_grad.py"),
     Case("functional_grad.py"),
     Case("no_gradients.py", owner="SGD"),
+    Case("zeroth_order.py", owner="SGD"),
+    Case("zeroth_order.py without", owner="WithoutGradients"),
 ]
 
 

@@ -27,11 +27,15 @@ FOLDERS_VARIABLE = "CI_SCORE_FOLDERS"
 PLANTED_VARIABLE = "CI_SCORE_PLANTED_SLOWDOWN"
 # A script that names it writes lines of its own.
 OWN_LINES = b"CI_SCORE_MEASUREMENTS"
+# A gradient that a call without a backward pass has found is marked by its version.
+SEEN = "_ci_score_seen"
 RECORDER = "ci_score.measure.recorder"
 # An optimizer is gone when others stepped for that many backward passes, and it for none.
 GONE_AFTER = 200
 # One that was named may begin late: others step before it.
 LATE_AFTER = 1000
+# So many calls with the same gradients have no more steps to tell.
+MOST_REPEATS = 1000
 MOST_OWNERS = 5
 GRACE_SECONDS = 5.0
 TRACE_SECONDS = 60.0
@@ -79,7 +83,7 @@ def short(value: object) -> str:
 class Known:
     """An optimizer that has stepped."""
 
-    __slots__ = ("backward", "name", "order", "parameters", "ref", "steps")
+    __slots__ = ("again", "backward", "name", "order", "parameters", "ref", "repeats", "steps")
 
     def __init__(self, optimizer: Any, order: int) -> None:
         import weakref
@@ -89,6 +93,8 @@ class Known:
         self.parameters = sum(map(elements_of, parameters_of(optimizer)))
         self.order = order
         self.backward = -1  # the last backward pass that it stepped for
+        self.again: Any = None  # whose gradient it found when it stepped for that one again
+        self.repeats = 0  # how often that gradient was the one of the call before
         self.steps = 0
 
     def shape(self) -> dict[str, Any]:
@@ -313,8 +319,11 @@ class Hook:
             known = self.known[id(optimizer)] = Known(optimizer, self.met)
             self.met += 1
         if self.backwards and known.backward == self.backwards:
-            return  # the same step: several groups, DeepSpeed
-        known.backward = self.backwards
+            if not self.has_other_gradients(known, optimizer):
+                return  # the same step: several groups, DeepSpeed
+        else:
+            known.backward = self.backwards
+            known.again, known.repeats = None, 0
         known.steps += 1
         if self.owns(known):
             self.owner_stepped(optimizer, scaler, now)
@@ -324,6 +333,30 @@ class Hook:
             is_late = self.named is not None and self.owner is None
             if self.without_owner >= (LATE_AFTER if is_late else GONE_AFTER):
                 self.owner_is_gone()
+
+    def has_other_gradients(self, known: Known, optimizer: Any) -> bool:
+        """Whether the script makes gradients without a backward pass, as those of zeroth order do.
+
+        Calls for one backward pass are one step, unless a call finds the same parameter as the one
+        before with another gradient, or no gradient at all; groups that step in turn have
+        parameters of their own.
+        """
+        if self.is_in_backward():
+            return False
+        with_gradient = (one for one in parameters_of(optimizer) if one.grad is not None)
+        parameter = next(with_gradient, None)
+        gradient = getattr(parameter, "grad", None)
+        version = str(quietly(getattr, gradient, "_version"))
+        is_seen = getattr(gradient, SEEN, None) == version
+        is_again = known.again == id(parameter)
+        known.again = id(parameter)
+        if gradient is not None:
+            setattr(gradient, SEEN, version)
+        if is_seen and is_again:
+            known.repeats += 1
+            if known.repeats >= MOST_REPEATS and known is self.owner:
+                self.end_with("same_gradients")
+        return is_again and not is_seen
 
     def owns(self, known: Known) -> bool:
         """Whether it ends steps: the one that was named, else the largest that has stepped."""
@@ -535,6 +568,7 @@ class Hook:
             asked=self.target,
             backwards=self.backwards,
             captured=self.captured,
+            repeats=getattr(self.owner, "repeats", 0),
             error=None if error is None else short(error.__name__),
         )
 

@@ -25,6 +25,8 @@ MARKS_LIMIT = 4 << 20
 RECORD_LIMIT = 4 << 20
 ALL_RECORDS_LIMIT = 64 << 20
 MOST_RANKS = 4096
+# An optimizer that was called as often with the same gradients has steps that nobody sees.
+LEAST_REPEATS = 10
 _RECORD = re.compile(r"rank-(\d{1,6})-(\d{1,10})\.json")
 
 _ShortText = Annotated[str, StringConstraints(max_length=200)]
@@ -291,8 +293,10 @@ def _of_a_trainer(
         return HookProblem("died", {**asked, "steps": reached[furthest], "torch": True})
     data = {**asked, "steps": _number(end.get("steps"))}
     failed = _failure([end])
-    return HookProblem("failed", {**data, "error": failed}) if failed else HookProblem(
-        "too_few_steps", data)  # fmt: skip
+    if failed:
+        return HookProblem("failed", {**data, "error": failed})
+    is_unseen = _number(end.get("repeats")) > max(data["steps"], LEAST_REPEATS)
+    return HookProblem("same_gradients" if is_unseen else "too_few_steps", data)
 
 
 def _failure(ends: Iterable[Mapping[str, Any]]) -> str:
@@ -326,6 +330,9 @@ _WORDS = {
     "(a second phase?): ask for fewer steps with {option}",
     "rebuilt": "it builds its optimizer ({other}) anew while it trains, so no optimizer takes "
     "{asked} steps: ask for fewer steps with {option}, or put a Recorder into the script",
+    "same_gradients": "its optimizer steps again and again with the same gradients and no new "
+    "backward pass, so one step cannot be told from the next (a backward pass in a CUDA graph?): "
+    "put a Recorder into the script",
     "two_jobs": "two jobs step in this command: measure one of them",
     "ranks_missing": "only {have} of {size} ranks took all their steps: every rank must train "
     "for as many steps as are asked for",
