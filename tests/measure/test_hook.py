@@ -255,6 +255,28 @@ def test_hook__an_optimizer_that_is_built_anew_again_and_again(tmp_path: Path) -
     assert words(done).startswith("it builds its optimizer (AdamW) anew while it trains")
 
 
+INNER = """
+outer = optim.Adam(big)
+for _ in range(100):
+    inner = optim.SGD([torch.tensor(0.0, True, size=100)])
+    for _ in range(5):
+        loss().backward()
+        inner.step()
+    big[0].grad = torch.tensor(1.0)
+    outer.step()
+    print("own")
+"""
+
+
+def test_hook__an_optimizer_that_is_built_anew_within_each_step(tmp_path: Path) -> None:
+    """The one that goes on is the owner: the others were its inner loop."""
+    settled = measured(run(body(INNER), tmp_path / "settle", Asked("settle", 20)))
+    assert (settled.owner.class_, settled.owner.order) == ("Adam", 1)
+    owner = settled.owner.model_dump(by_alias=True)
+    done = run(body(INNER), tmp_path / "timed", Asked(owner=owner))
+    assert (measured(done).steps, done.text.count("own")) == (8, 7)
+
+
 # --- the device -----------------------------------------------------------------------------------
 
 

@@ -94,6 +94,10 @@ CASES = [
     Case("no_gradients.py", owner="SGD"),
     Case("zeroth_order.py", owner="SGD"),
     Case("zeroth_order.py without", owner="WithoutGradients"),
+    Case("reptile.py", owner="Adam", order=1),
+    Case("wrapped_optimizer.py"),
+    Case("compiled_autograd.py"),
+    Case("torchrun zero_redundancy.py", ranks=2, owner="ZeroRedundancyOptimizer", order=1),
 ]
 
 

@@ -449,8 +449,13 @@ class Hook:
         """Others go on: where no owner was named one of them takes its place, else it is over."""
         old = self.owner
         since = old.backward if old is not None else -1
-        others = [one for one in self.known.values() if one is not old and one.backward > since]
-        heir = max(others, key=lambda one: (one.parameters, one.backward))
+        others = [
+            one
+            for one in self.known.values()
+            if one is not old and one.backward > since and one.ref() is not None
+        ]
+        # Of those as large the one with most steps: others may be built anew in each of its own.
+        heir = max(others, key=lambda one: (one.parameters, one.steps, one.backward))
         self.owners_gone += 1
         is_alike = old is not None and (old.name, old.parameters) == (heir.name, heir.parameters)
         is_over = self.named is not None or self.owners_gone > MOST_OWNERS

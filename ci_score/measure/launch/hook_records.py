@@ -314,7 +314,7 @@ def _text(value: object) -> str:
 
 _WORDS = {
     "not_loaded": "the start-up hook was not loaded, so nobody counted its steps: `python -I`, "
-    "`-E` and a command that sets PYTHONPATH itself hide the hook. Leave these out, add to "
+    "`-E`, `-S` and a command that sets PYTHONPATH itself hide the hook. Leave these out, add to "
     "PYTHONPATH instead of replacing it, or put a Recorder into the script",
     "no_torch": "it imports no torch, and it wrote no measurement line: steps are counted at "
     "torch's optimizers. Put a Recorder into the script (`from ci_score.measure import Recorder`)",
