@@ -223,14 +223,13 @@ class Hook:
         self.local = threading.local()
         self.known: dict[int, Known] = {}
         self.met = 0
-        self.owner: Any = None
         self.owners_gone = 0
         self.others_at = 0
-        self.without_owner = 0
         self.backwards = 0
         self.captured = 0
         self.off = False
         self.is_passive = False
+        self.main_names_us: bool | None = None
         self.ended = False
         self.is_due = False
         self.has_claim = False
@@ -238,10 +237,12 @@ class Hook:
         self.profiled = 0
         self.profiler_found = False
         self.losses = Losses()
-        self.restart()
+        self.begin_with(None)
 
-    def restart(self) -> None:
-        """Counts anew: the steps so far were of another owner."""
+    def begin_with(self, owner: Any) -> None:
+        """Counts anew: the steps so far were of another owner, or no training."""
+        self.owner = owner
+        self.without_owner = 0
         self.steps = 0
         self.blind = 0  # steps before the first backward pass
         self.clock: Any = None
@@ -374,15 +375,14 @@ class Hook:
             same = self.owner is not None and self.owner.backward == self.backwards
             if same and self.losses.last is not None:
                 self.losses.pending = self.losses.last[0]
-            self.owner = known
-            self.restart()
+            self.begin_with(known)
         return is_owner
 
     def owner_stepped(self, optimizer: Any, scaler: Any, now: int) -> None:
         """The end of a step."""
         self.without_owner = 0
         if self.blind and self.backwards:
-            self.restart()  # steps without any gradient: a checkpoint was loaded
+            self.begin_with(self.owner)  # steps without any gradient: a checkpoint was loaded
         self.blind += not self.backwards
         if self.clock is None:
             if not self.may_begin():
@@ -420,10 +420,19 @@ class Hook:
 
     def must_be_passive(self) -> bool:
         """Whether the script writes lines of its own, which win; it then runs to its end."""
-        if measures_itself():
+        if self.is_measured_by_itself():
             self.is_passive = True
             self.mark("passive")
         return self.is_passive
+
+    def is_measured_by_itself(self) -> bool:
+        """By a Recorder, or by lines of its own."""
+        recorder = getattr(sys.modules.get(RECORDER), "Recorder", None)
+        if getattr(recorder, "is_in_use", False):
+            return True
+        if self.main_names_us is None:
+            self.main_names_us = names_us()
+        return self.main_names_us
 
     def slowed_down(self) -> int:
         """The end of a step that is made longer by the planted share."""
@@ -463,10 +472,8 @@ class Hook:
             name = old.name if old is not None else short(self.named["class"])
             code = "rebuilt" if is_alike else "owner_gone"
             self.end_with(code, steps=self.steps, owner=name, other=heir.name)
-        self.owner = heir
-        self.without_owner = 0
         self.losses.pending = []
-        self.restart()
+        self.begin_with(heir)
 
     # --- the profiler -------------------------------------------------------------------------
 
@@ -481,7 +488,7 @@ class Hook:
         else:
             self.profiled += 1
             if self.profiled < self.profile_steps:
-                REAL["step"](self.profiler)
+                self.profiler.step()
             else:
                 self.stop_profiler()
                 self.finish()
@@ -495,13 +502,13 @@ class Hook:
         self.profiler = profile(
             schedule=lambda _: ProfilerAction.RECORD, record_shapes=True, profile_memory=True
         )
-        REAL["start"](self.profiler)
+        self.profiler.start()
 
     def stop_profiler(self) -> None:
         """The trace is there whole or not at all."""
-        REAL["stop"](self.profiler)
+        self.profiler.stop()
         part = f"{self.trace}.part"
-        REAL["export_chrome_trace"](self.profiler, part)
+        self.profiler.export_chrome_trace(part)
         os.replace(part, str(self.trace))
 
     # --- the end ------------------------------------------------------------------------------
@@ -570,7 +577,6 @@ class Hook:
         self.mark(
             "exit",
             steps=self.steps,
-            asked=self.target,
             backwards=self.backwards,
             captured=self.captured,
             repeats=getattr(self.owner, "repeats", 0),
@@ -633,18 +639,10 @@ def rank_and_size() -> tuple[int, int]:
     return 0, 1
 
 
-MAIN_NAMES_US: list[bool] = []
-
-
-def measures_itself() -> bool:
-    """Whether the script writes lines of its own: by a Recorder, or by the name of their file."""
-    recorder = getattr(sys.modules.get(RECORDER), "Recorder", None)
-    if getattr(recorder, "is_in_use", False):
-        return True
-    if not MAIN_NAMES_US:
-        texts = [quietly(text_of_module, name) for name in ("__main__", "__mp_main__")]
-        MAIN_NAMES_US.append(any(text is not None and OWN_LINES in text for text in texts))
-    return MAIN_NAMES_US[0]
+def names_us() -> bool:
+    """Whether the command's own file names the file of measurement lines."""
+    texts = [quietly(text_of_module, name) for name in ("__main__", "__mp_main__")]
+    return any(text is not None and OWN_LINES in text for text in texts)
 
 
 def text_of_module(name: str) -> bytes:
@@ -741,7 +739,7 @@ def watch_optimizers(module: Any) -> None:
     """Optimizers that exist already, subclasses and those to come all call the global hook."""
     torch = sys.modules["torch"]
     version = short(getattr(torch, "__version__", ""))
-    HOOK.mark("optimizers", torch=version)
+    HOOK.mark("optimizers")
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
         HOOK.mark("problem", code="old_torch", error=version)
@@ -873,15 +871,6 @@ def skip_frames() -> None:
         codes += [one for one in code.co_consts if isinstance(one, type(CODE))]
 
 
-# What of the script's own profiler does nothing in the profiled launch, and what it really does.
-EMPTY = (
-    *("__enter__", "__exit__", "start", "stop", "step", "key_averages", "events"),
-    *("export_chrome_trace", "export_stacks", "export_memory_timeline", "add_metadata"),
-    *("add_metadata_json", "preset_metadata_json", "toggle_collection_dynamic"),
-)
-REAL: dict[str, Any] = {}
-
-
 class Nothing:
     """What a profiler found that never ran."""
 
@@ -901,18 +890,18 @@ class Nothing:
 
 def empty_profilers(module: Any) -> None:
     """Only one profiler can run, and in the profiled launch it is ours."""
-    for name in EMPTY:
-        if hasattr(module.profile, name):
-            REAL[name] = getattr(module.profile, name)
-            setattr(module.profile, name, emptied(name))
+    for name in dir(module.profile):
+        method = getattr(module.profile, name)
+        if name in ("__enter__", "__exit__") or (name[0] != "_" and callable(method)):
+            setattr(module.profile, name, emptied(name, method))
 
 
-def emptied(name: str) -> Any:
+def emptied(name: str, method: Any) -> Any:
     """A method that works for our own profiler alone."""
 
     def empty(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self is HOOK.profiler or HOOK.off or measures_itself():
-            return REAL[name](self, *args, **kwargs)
+        if self is HOOK.profiler or HOOK.off or HOOK.is_measured_by_itself():
+            return method(self, *args, **kwargs)
         HOOK.profiler_found = True
         if name in ("key_averages", "events"):
             return Nothing()
