@@ -115,6 +115,18 @@ SETUPS = {
     "    loss().backward(); opt.step(); opt.step(); print('own')",
     "no backward at all": "opt = optim.AdamW(big)\nfor _ in range({count}): opt.step(); "
     "print('own')",
+    "gradients by hand": "opt = optim.SGD(big)\nfor step in range({count}):\n"
+    "    if step == 0: loss().backward()\n"
+    "    big[0].grad = torch.tensor(step); opt.step(); step and print('own')",
+    "gradients by hand, in place": "opt = optim.SGD(big); loss().backward()\n"
+    "grad = big[0].grad = torch.tensor(0.0)\nfor step in range({count}):\n"
+    "    grad._version = step; opt.step(); step and print('own')",
+    "an update without gradients": "class Forward(optim.SGD): pass\nopt = Forward(big)\n"
+    "loss().backward()\nfor step in range({count}): loss(); opt.step(); step and print('own')",
+    "groups that step in turn": "opt = optim.SGD(big)\nfor _ in range({count}):\n"
+    "    loss().backward()\n    for one in [*big, *small, torch.tensor(1.0, True)]:\n"
+    "        one.grad = torch.tensor(1.0)\n"
+    "        opt.param_groups[0]['params'] = [one]; opt.step()\n    print('own')",
     "grad": "opt = optim.AdamW(big)\nfor _ in range({count}):\n"
     "    torch.autograd.grad(loss(), big); opt.step(); opt.step(); print('own')",
     "several closures": "opt = optim.LBFGS(big)\ndef closure():\n    one = loss(); one.backward(); "
@@ -243,6 +255,28 @@ def test_hook__an_optimizer_that_is_built_anew_again_and_again(tmp_path: Path) -
     assert words(done).startswith("it builds its optimizer (AdamW) anew while it trains")
 
 
+INNER = """
+outer = optim.Adam(big)
+for _ in range(100):
+    inner = optim.SGD([torch.tensor(0.0, True, size=100)])
+    for _ in range(5):
+        loss().backward()
+        inner.step()
+    big[0].grad = torch.tensor(1.0)
+    outer.step()
+    print("own")
+"""
+
+
+def test_hook__an_optimizer_that_is_built_anew_within_each_step(tmp_path: Path) -> None:
+    """The one that goes on is the owner: the others were its inner loop."""
+    settled = measured(run(body(INNER), tmp_path / "settle", Asked("settle", 20)))
+    assert (settled.owner.class_, settled.owner.order) == ("Adam", 1)
+    owner = settled.owner.model_dump(by_alias=True)
+    done = run(body(INNER), tmp_path / "timed", Asked(owner=owner))
+    assert (measured(done).steps, done.text.count("own")) == (8, 7)
+
+
 # --- the device -----------------------------------------------------------------------------------
 
 
@@ -351,6 +385,19 @@ ENDINGS = {
     "os._exit before a step": (
         "import os, torch; os._exit(0)",
         DIED + "after it had imported torch, before any step",
+    ),
+    "the same gradients": (
+        body(
+            "opt = optim.SGD(big)\nbig[0].grad = loss()\nloss().backward()\n"
+            "for _ in range(50): opt.step()"
+        ),
+        "its optimizer steps again and again with the same gradients and no new backward pass",
+    ),
+    "the same gradients for ever": (
+        body(
+            "opt = optim.SGD(big)\nbig[0].grad = loss()\nloss().backward()\nwhile True: opt.step()"
+        ),
+        "its optimizer steps again and again with the same gradients and no new backward pass",
     ),
     "an error": (
         LOOP.replace("opt.zero_grad()", "assert step < 2"),

@@ -16,7 +16,6 @@ from ci_score.measure.launch.hook_records import (
     is_over,
     problem_in_words,
     read_folder,
-    warm_up_of,
 )
 from tests.builders import write
 
@@ -185,25 +184,3 @@ def test_records__every_problem_has_a_sentence(code: str) -> None:
     sentence = problem_in_words(HookProblem(code, data))
     assert sentence
     assert "{" not in sentence
-
-
-STEADY = [10.0] * 20
-
-
-@pytest.mark.parametrize(
-    ("step_ms", "expected"),
-    [
-        (STEADY, (1, True)),
-        ([90.0, 50.0, 30.0, 20.0, *STEADY], (3, True)),
-        ([*[40.0] * 5, *STEADY], (4, True)),
-        ([10.0 * 1.05**-step for step in range(49)], (50, False)),
-        ([10.0] * 9, (10, False)),
-        ([], (1, False)),
-    ],
-    ids=["at once", "after some", "after many", "never", "too short", "none"],
-)
-def test_warm_up__ends_when_two_groups_agree(
-    step_ms: list[float], expected: tuple[int, bool]
-) -> None:
-    """The medians of two following groups of five differ by at most a tenth."""
-    assert warm_up_of(step_ms) == expected

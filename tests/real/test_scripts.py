@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ci_score.measure.launch.hook_records import Recorded, problem_in_words
+from ci_score.traces import ProfileSource, read_profile
 from tests.builders.hooked import Asked, Hooked, launch
 
 PYTHON = Path(os.environ.get("CI_SCORE_FRAMEWORKS", ""))
@@ -91,6 +92,12 @@ CASES = [
     Case("autograd_grad.py"),
     Case("functional_grad.py"),
     Case("no_gradients.py", owner="SGD"),
+    Case("zeroth_order.py", owner="SGD"),
+    Case("zeroth_order.py without", owner="WithoutGradients"),
+    Case("reptile.py", owner="Adam", order=1),
+    Case("wrapped_optimizer.py"),
+    Case("compiled_autograd.py"),
+    Case("torchrun zero_redundancy.py", ranks=2, owner="ZeroRedundancyOptimizer", order=1),
 ]
 
 
@@ -259,6 +266,15 @@ def test_real__a_profiler_of_its_own_is_said(tmp_path: Path) -> None:
     for mode in ("timed", "profiled"):
         done = run(Case("own_profiler.py"), tmp_path / mode, Asked(mode))
         assert recorded(done).profiler_found
+
+
+def test_real__tokens_of_two_passes_over_one_batch_are_not_told(tmp_path: Path) -> None:
+    """They are one step, and its profile would count each token twice."""
+    done = run(Case("sharpness_aware.py"), tmp_path, Asked("profiled"))
+    assert len(done.own) == recorded(done).first.steps - 1
+    profile = read_profile(ProfileSource("trace.json", done.folder / "trace.json"))
+    assert profile.tokens_per_step is None
+    assert any("SAM" in note for note in profile.notes)
 
 
 def test_real__the_hook_stays_out_of_an_isolated_python(tmp_path: Path) -> None:

@@ -559,6 +559,34 @@ def test_tokens__of_another_model_and_of_an_evaluation_are_not_counted() -> None
     assert read(events).tokens_per_step == 4 * 128
 
 
+CLEARS, STEPS = "Optimizer.zero_grad#SAM.zero_grad", "Optimizer.step#SGD.step"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "tokens"),
+    [
+        ([(CLEARS, 1, 2), (STEPS, 40, 45)], 2 * 128),
+        ([(CLEARS, 1, 2), (CLEARS, 15, 16), (STEPS, 40, 45)], None),
+        ([(CLEARS, 1, 2), (STEPS, 14, 45), (CLEARS, 15, 16)], None),
+        ([(CLEARS, 1, 2), (STEPS, 14, 15), (CLEARS, 16, 17), (STEPS, 40, 45)], 2 * 128),
+        ([(CLEARS, 15, 16), (STEPS, 17, 18)], 2 * 128),
+        ([(STEPS, 40, 45), (CLEARS, 46, 47)], 2 * 128),
+    ],
+    ids=["micro-batches", "SAM", "within the step", "two steps", "cleared first", "cleared last"],
+)
+def test_tokens__of_passes_over_the_same_data_are_not_inferred(
+    ranges: list[tuple[str, int, int]], tokens: int | None
+) -> None:
+    """Gradients that are cleared between two lookups and not stepped for are not summed."""
+    events = [*three_steps()]
+    for at in range(1000, 1300, 100):
+        events += [embedding(500, 1, 128, at + place, Sequence_number=at) for place in (10, 20)]
+        events += [annotation(name, at + begin, end - begin) for name, begin, end in ranges]
+    profile = read(events)
+    assert profile.tokens_per_step == tokens
+    assert any("SAM, LBFGS" in note for note in profile.notes) is (tokens is None)
+
+
 DDP = "DistributedDataParallel.forward"
 
 

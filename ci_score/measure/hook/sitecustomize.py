@@ -27,11 +27,15 @@ FOLDERS_VARIABLE = "CI_SCORE_FOLDERS"
 PLANTED_VARIABLE = "CI_SCORE_PLANTED_SLOWDOWN"
 # A script that names it writes lines of its own.
 OWN_LINES = b"CI_SCORE_MEASUREMENTS"
+# A gradient that a call without a backward pass has found is marked by its version.
+SEEN = "_ci_score_seen"
 RECORDER = "ci_score.measure.recorder"
 # An optimizer is gone when others stepped for that many backward passes, and it for none.
 GONE_AFTER = 200
 # One that was named may begin late: others step before it.
 LATE_AFTER = 1000
+# So many calls with the same gradients have no more steps to tell.
+MOST_REPEATS = 1000
 MOST_OWNERS = 5
 GRACE_SECONDS = 5.0
 TRACE_SECONDS = 60.0
@@ -79,7 +83,7 @@ def short(value: object) -> str:
 class Known:
     """An optimizer that has stepped."""
 
-    __slots__ = ("backward", "name", "order", "parameters", "ref", "steps")
+    __slots__ = ("again", "backward", "name", "order", "parameters", "ref", "repeats", "steps")
 
     def __init__(self, optimizer: Any, order: int) -> None:
         import weakref
@@ -89,6 +93,8 @@ class Known:
         self.parameters = sum(map(elements_of, parameters_of(optimizer)))
         self.order = order
         self.backward = -1  # the last backward pass that it stepped for
+        self.again: Any = None  # whose gradient it found when it stepped for that one again
+        self.repeats = 0  # how often that gradient was the one of the call before
         self.steps = 0
 
     def shape(self) -> dict[str, Any]:
@@ -217,14 +223,13 @@ class Hook:
         self.local = threading.local()
         self.known: dict[int, Known] = {}
         self.met = 0
-        self.owner: Any = None
         self.owners_gone = 0
         self.others_at = 0
-        self.without_owner = 0
         self.backwards = 0
         self.captured = 0
         self.off = False
         self.is_passive = False
+        self.main_names_us: bool | None = None
         self.ended = False
         self.is_due = False
         self.has_claim = False
@@ -232,10 +237,12 @@ class Hook:
         self.profiled = 0
         self.profiler_found = False
         self.losses = Losses()
-        self.restart()
+        self.begin_with(None)
 
-    def restart(self) -> None:
-        """Counts anew: the steps so far were of another owner."""
+    def begin_with(self, owner: Any) -> None:
+        """Counts anew: the steps so far were of another owner, or no training."""
+        self.owner = owner
+        self.without_owner = 0
         self.steps = 0
         self.blind = 0  # steps before the first backward pass
         self.clock: Any = None
@@ -313,8 +320,11 @@ class Hook:
             known = self.known[id(optimizer)] = Known(optimizer, self.met)
             self.met += 1
         if self.backwards and known.backward == self.backwards:
-            return  # the same step: several groups, DeepSpeed
-        known.backward = self.backwards
+            if not self.has_other_gradients(known, optimizer):
+                return  # the same step: several groups, DeepSpeed
+        else:
+            known.backward = self.backwards
+            known.again, known.repeats = None, 0
         known.steps += 1
         if self.owns(known):
             self.owner_stepped(optimizer, scaler, now)
@@ -324,6 +334,30 @@ class Hook:
             is_late = self.named is not None and self.owner is None
             if self.without_owner >= (LATE_AFTER if is_late else GONE_AFTER):
                 self.owner_is_gone()
+
+    def has_other_gradients(self, known: Known, optimizer: Any) -> bool:
+        """Whether the script makes gradients without a backward pass, as those of zeroth order do.
+
+        Calls for one backward pass are one step, unless a call finds the same parameter as the one
+        before with another gradient, or no gradient at all; groups that step in turn have
+        parameters of their own.
+        """
+        if self.is_in_backward():
+            return False
+        with_gradient = (one for one in parameters_of(optimizer) if one.grad is not None)
+        parameter = next(with_gradient, None)
+        gradient = getattr(parameter, "grad", None)
+        version = str(quietly(getattr, gradient, "_version"))
+        is_seen = getattr(gradient, SEEN, None) == version
+        is_again = known.again == id(parameter)
+        known.again = id(parameter)
+        if gradient is not None:
+            setattr(gradient, SEEN, version)
+        if is_seen and is_again:
+            known.repeats += 1
+            if known.repeats >= MOST_REPEATS and known is self.owner:
+                self.end_with("same_gradients")
+        return is_again and not is_seen
 
     def owns(self, known: Known) -> bool:
         """Whether it ends steps: the one that was named, else the largest that has stepped."""
@@ -341,15 +375,14 @@ class Hook:
             same = self.owner is not None and self.owner.backward == self.backwards
             if same and self.losses.last is not None:
                 self.losses.pending = self.losses.last[0]
-            self.owner = known
-            self.restart()
+            self.begin_with(known)
         return is_owner
 
     def owner_stepped(self, optimizer: Any, scaler: Any, now: int) -> None:
         """The end of a step."""
         self.without_owner = 0
         if self.blind and self.backwards:
-            self.restart()  # steps without any gradient: a checkpoint was loaded
+            self.begin_with(self.owner)  # steps without any gradient: a checkpoint was loaded
         self.blind += not self.backwards
         if self.clock is None:
             if not self.may_begin():
@@ -387,10 +420,19 @@ class Hook:
 
     def must_be_passive(self) -> bool:
         """Whether the script writes lines of its own, which win; it then runs to its end."""
-        if measures_itself():
+        if self.is_measured_by_itself():
             self.is_passive = True
             self.mark("passive")
         return self.is_passive
+
+    def is_measured_by_itself(self) -> bool:
+        """By a Recorder, or by lines of its own."""
+        recorder = getattr(sys.modules.get(RECORDER), "Recorder", None)
+        if getattr(recorder, "is_in_use", False):
+            return True
+        if self.main_names_us is None:
+            self.main_names_us = names_us()
+        return self.main_names_us
 
     def slowed_down(self) -> int:
         """The end of a step that is made longer by the planted share."""
@@ -416,8 +458,13 @@ class Hook:
         """Others go on: where no owner was named one of them takes its place, else it is over."""
         old = self.owner
         since = old.backward if old is not None else -1
-        others = [one for one in self.known.values() if one is not old and one.backward > since]
-        heir = max(others, key=lambda one: (one.parameters, one.backward))
+        others = [
+            one
+            for one in self.known.values()
+            if one is not old and one.backward > since and one.ref() is not None
+        ]
+        # Of those as large the one with most steps: others may be built anew in each of its own.
+        heir = max(others, key=lambda one: (one.parameters, one.steps, one.backward))
         self.owners_gone += 1
         is_alike = old is not None and (old.name, old.parameters) == (heir.name, heir.parameters)
         is_over = self.named is not None or self.owners_gone > MOST_OWNERS
@@ -425,10 +472,8 @@ class Hook:
             name = old.name if old is not None else short(self.named["class"])
             code = "rebuilt" if is_alike else "owner_gone"
             self.end_with(code, steps=self.steps, owner=name, other=heir.name)
-        self.owner = heir
-        self.without_owner = 0
         self.losses.pending = []
-        self.restart()
+        self.begin_with(heir)
 
     # --- the profiler -------------------------------------------------------------------------
 
@@ -443,7 +488,7 @@ class Hook:
         else:
             self.profiled += 1
             if self.profiled < self.profile_steps:
-                REAL["step"](self.profiler)
+                self.profiler.step()
             else:
                 self.stop_profiler()
                 self.finish()
@@ -457,13 +502,13 @@ class Hook:
         self.profiler = profile(
             schedule=lambda _: ProfilerAction.RECORD, record_shapes=True, profile_memory=True
         )
-        REAL["start"](self.profiler)
+        self.profiler.start()
 
     def stop_profiler(self) -> None:
         """The trace is there whole or not at all."""
-        REAL["stop"](self.profiler)
+        self.profiler.stop()
         part = f"{self.trace}.part"
-        REAL["export_chrome_trace"](self.profiler, part)
+        self.profiler.export_chrome_trace(part)
         os.replace(part, str(self.trace))
 
     # --- the end ------------------------------------------------------------------------------
@@ -532,9 +577,9 @@ class Hook:
         self.mark(
             "exit",
             steps=self.steps,
-            asked=self.target,
             backwards=self.backwards,
             captured=self.captured,
+            repeats=getattr(self.owner, "repeats", 0),
             error=None if error is None else short(error.__name__),
         )
 
@@ -594,18 +639,10 @@ def rank_and_size() -> tuple[int, int]:
     return 0, 1
 
 
-MAIN_NAMES_US: list[bool] = []
-
-
-def measures_itself() -> bool:
-    """Whether the script writes lines of its own: by a Recorder, or by the name of their file."""
-    recorder = getattr(sys.modules.get(RECORDER), "Recorder", None)
-    if getattr(recorder, "is_in_use", False):
-        return True
-    if not MAIN_NAMES_US:
-        texts = [quietly(text_of_module, name) for name in ("__main__", "__mp_main__")]
-        MAIN_NAMES_US.append(any(text is not None and OWN_LINES in text for text in texts))
-    return MAIN_NAMES_US[0]
+def names_us() -> bool:
+    """Whether the command's own file names the file of measurement lines."""
+    texts = [quietly(text_of_module, name) for name in ("__main__", "__mp_main__")]
+    return any(text is not None and OWN_LINES in text for text in texts)
 
 
 def text_of_module(name: str) -> bytes:
@@ -702,7 +739,7 @@ def watch_optimizers(module: Any) -> None:
     """Optimizers that exist already, subclasses and those to come all call the global hook."""
     torch = sys.modules["torch"]
     version = short(getattr(torch, "__version__", ""))
-    HOOK.mark("optimizers", torch=version)
+    HOOK.mark("optimizers")
     register = getattr(module, "register_optimizer_step_post_hook", None)
     if register is None:
         HOOK.mark("problem", code="old_torch", error=version)
@@ -834,15 +871,6 @@ def skip_frames() -> None:
         codes += [one for one in code.co_consts if isinstance(one, type(CODE))]
 
 
-# What of the script's own profiler does nothing in the profiled launch, and what it really does.
-EMPTY = (
-    *("__enter__", "__exit__", "start", "stop", "step", "key_averages", "events"),
-    *("export_chrome_trace", "export_stacks", "export_memory_timeline", "add_metadata"),
-    *("add_metadata_json", "preset_metadata_json", "toggle_collection_dynamic"),
-)
-REAL: dict[str, Any] = {}
-
-
 class Nothing:
     """What a profiler found that never ran."""
 
@@ -862,18 +890,18 @@ class Nothing:
 
 def empty_profilers(module: Any) -> None:
     """Only one profiler can run, and in the profiled launch it is ours."""
-    for name in EMPTY:
-        if hasattr(module.profile, name):
-            REAL[name] = getattr(module.profile, name)
-            setattr(module.profile, name, emptied(name))
+    for name in dir(module.profile):
+        method = getattr(module.profile, name)
+        if name in ("__enter__", "__exit__") or (name[0] != "_" and callable(method)):
+            setattr(module.profile, name, emptied(name, method))
 
 
-def emptied(name: str) -> Any:
+def emptied(name: str, method: Any) -> Any:
     """A method that works for our own profiler alone."""
 
     def empty(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self is HOOK.profiler or HOOK.off or measures_itself():
-            return REAL[name](self, *args, **kwargs)
+        if self is HOOK.profiler or HOOK.off or HOOK.is_measured_by_itself():
+            return method(self, *args, **kwargs)
         HOOK.profiler_found = True
         if name in ("key_averages", "events"):
             return Nothing()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +25,8 @@ MARKS_LIMIT = 4 << 20
 RECORD_LIMIT = 4 << 20
 ALL_RECORDS_LIMIT = 64 << 20
 MOST_RANKS = 4096
-GROUP = 5
-SETTLED = 0.10
+# An optimizer that was called as often with the same gradients has steps that nobody sees.
+LEAST_REPEATS = 10
 _RECORD = re.compile(r"rank-(\d{1,6})-(\d{1,10})\.json")
 
 _ShortText = Annotated[str, StringConstraints(max_length=200)]
@@ -294,8 +293,10 @@ def _of_a_trainer(
         return HookProblem("died", {**asked, "steps": reached[furthest], "torch": True})
     data = {**asked, "steps": _number(end.get("steps"))}
     failed = _failure([end])
-    return HookProblem("failed", {**data, "error": failed}) if failed else HookProblem(
-        "too_few_steps", data)  # fmt: skip
+    if failed:
+        return HookProblem("failed", {**data, "error": failed})
+    is_unseen = _number(end.get("repeats")) > max(data["steps"], LEAST_REPEATS)
+    return HookProblem("same_gradients" if is_unseen else "too_few_steps", data)
 
 
 def _failure(ends: Iterable[Mapping[str, Any]]) -> str:
@@ -313,7 +314,7 @@ def _text(value: object) -> str:
 
 _WORDS = {
     "not_loaded": "the start-up hook was not loaded, so nobody counted its steps: `python -I`, "
-    "`-E` and a command that sets PYTHONPATH itself hide the hook. Leave these out, add to "
+    "`-E`, `-S` and a command that sets PYTHONPATH itself hide the hook. Leave these out, add to "
     "PYTHONPATH instead of replacing it, or put a Recorder into the script",
     "no_torch": "it imports no torch, and it wrote no measurement line: steps are counted at "
     "torch's optimizers. Put a Recorder into the script (`from ci_score.measure import Recorder`)",
@@ -329,6 +330,9 @@ _WORDS = {
     "(a second phase?): ask for fewer steps with {option}",
     "rebuilt": "it builds its optimizer ({other}) anew while it trains, so no optimizer takes "
     "{asked} steps: ask for fewer steps with {option}, or put a Recorder into the script",
+    "same_gradients": "its optimizer steps again and again with the same gradients and no new "
+    "backward pass, so one step cannot be told from the next (a backward pass in a CUDA graph?): "
+    "put a Recorder into the script",
     "two_jobs": "two jobs step in this command: measure one of them",
     "ranks_missing": "only {have} of {size} ranks took all their steps: every rank must train "
     "for as many steps as are asked for",
@@ -365,21 +369,3 @@ def how_far(problem: HookProblem) -> str:
     if problem.data.get("torch"):
         return "after it had imported torch, before any step"
     return "before it imported torch"
-
-
-# --- the warm-up ----------------------------------------------------------------------------------
-
-
-def warm_up_of(step_ms: Sequence[float]) -> tuple[int, bool]:
-    """After how many steps the times have settled, and whether they have.
-
-    It is the first step after which the medians of two following groups of five differ by at most
-    10 %. `step_ms` begins with the second step: nobody knows when the first one began.
-    """
-    for warmup in range(1, len(step_ms) - 2 * GROUP + 2):
-        begin = warmup - 1
-        one = statistics.median(step_ms[begin : begin + GROUP])
-        other = statistics.median(step_ms[begin + GROUP : begin + 2 * GROUP])
-        if abs(one - other) <= SETTLED * min(one, other):
-            return warmup, True
-    return len(step_ms) + 1, False

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-from ci_score.measure.launch.hook_records import warm_up_of
 from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import Order, Orders, Task
+from ci_score.measure.launch.warm_up import warm_up_of
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Ending, Session

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ci_score.traces.engine.capture import Capture
-from ci_score.traces.engine.host import Host
+from ci_score.traces.engine.host import EmbeddingCall, Host
 from ci_score.traces.engine.timeline import Interval, Windows
+
+# What torch calls the ranges of an optimizer's methods.
+CLEARS, STEPS = "Optimizer.zero_grad#", "Optimizer.step#"
 
 
 def add_tokens(
@@ -22,14 +25,21 @@ def add_tokens(
     host = capture.hosts.get(process)
     if host is None or capture.data_ranks is None:
         return
-    found, note = _token_fields(host, windows, *capture.data_ranks)
+    cleared = _times_of(capture, process, CLEARS)
+    stepped = _times_of(capture, process, STEPS)
+    found, note = _token_fields(host, windows, cleared, stepped, *capture.data_ranks)
     fields["sources"] |= found.pop("sources", {})
     fields |= found
     notes.append(note)
 
 
 def _token_fields(
-    host: Host, windows: Sequence[Interval], world: int, degree: int | None
+    host: Host,
+    windows: Sequence[Interval],
+    cleared: Sequence[int],
+    stepped: Sequence[int],
+    world: int,
+    degree: int | None,
 ) -> tuple[dict[str, Any], str]:
     """The tokens of a step with their source, and the note that goes with them.
 
@@ -47,7 +57,13 @@ def _token_fields(
     for call in calls:
         of_tables[call.vocabulary, call.width] += call.tokens
     # Positions are often looked up once for a whole batch; else they are as many as the tokens.
-    (largest, _), total = max(of_tables.items(), key=lambda one: (one[1], one[0]))
+    (largest, width), total = max(of_tables.items(), key=lambda one: (one[1], one[0]))
+    lookups = [call for call in calls if (call.vocabulary, call.width) == (largest, width)]
+    if _may_repeat(lookups, cleared, stepped, inside):
+        return {}, (
+            "no tokens a step: gradients were cleared between two lookups of one step, which may"
+            " have seen the same data (SAM, LBFGS)"
+        )
     own = total / len(windows)
     inferred = f"inferred from the shapes of aten::embedding, vocabulary {largest}"
     if degree is None:
@@ -61,3 +77,39 @@ def _token_fields(
         "sources": {"tokens_per_step": f"{inferred}, × {degree} data-parallel ranks"},
     }
     return fields, f"tokens per step are {inferred}"
+
+
+def _times_of(capture: Capture, process: int, prefix: str) -> list[int]:
+    """When the ranges ended whose names begin so."""
+    ranges = capture.ranges
+    names = {place for place, name in enumerate(ranges.names) if name.startswith(prefix)}
+    threads = ranges.threads(process).values() if names else ()
+    return [each.end for thread in threads for each in thread if each.name in names]
+
+
+def _may_repeat(
+    lookups: Sequence[EmbeddingCall],
+    cleared: Sequence[int],
+    stepped: Sequence[int],
+    inside: Windows,
+) -> bool:
+    """Whether a step looks up again after its first gradients were cleared without a step.
+
+    Micro-batches of other data leave the gradients, because those are summed.
+    """
+    events = sorted(
+        [
+            *((call.time, "looks up") for call in lookups),
+            *((time, "clears") for time in cleared),
+            *((time, "steps") for time in stepped),
+        ]
+    )
+    window, before = -1, "steps"
+    for time, what in events:
+        if (place := inside.at(time)) != window:
+            window, before = place, "steps"
+        if what == "looks up" and before == "clears":
+            return True
+        if what != "clears" or before == "looks up":
+            before = what
+    return False
