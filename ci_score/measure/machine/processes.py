@@ -63,7 +63,8 @@ def _living(pid: int) -> tuple[int, int] | None:
     """A process's parent and session; None if it has ended."""
     try:
         # The name, which comes before, may hold anything, brackets too.
-        state, parent, _, session = (PROCESSES / str(pid) / "stat").read_bytes().rpartition(b") ")[2].split()[:4]
+        told = (PROCESSES / str(pid) / "stat").read_bytes().rpartition(b") ")[2]
+        state, parent, _, session = told.split()[:4]
     except (OSError, ValueError):
         return None
     return None if state == b"Z" else (int(parent), int(session))
