@@ -71,6 +71,7 @@ def launch(
     *,
     cwd: Path | None = None,
     imports: Sequence[Path] = (),
+    hook: Path = HOOK,
     timeout: float = 120.0,
     **variables: str,
 ) -> Hooked:
@@ -80,7 +81,7 @@ def launch(
     log = folder / "log.txt"
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("CI_SCORE_")},
-        "PYTHONPATH": os.pathsep.join(map(str, [HOOK, *imports])),
+        "PYTHONPATH": os.pathsep.join(map(str, [hook, *imports])),
         "CI_SCORE_HOOK": asked.variable(records),
         "OMP_NUM_THREADS": "1",
         **variables,
@@ -101,7 +102,8 @@ def launch(
         if not over and is_over(records):
             over = True
             until = min(until, time.monotonic() + GRACE_SECONDS)
-        time.sleep(0.02)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
     by_force = process.poll() is None
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -549,7 +549,8 @@ class Hook:
             "first_loss": quietly(Losses.value, self.losses.first),
             "final_loss": quietly(Losses.value, self.losses.last),
             "peak_memory": quietly(self.clock.peak_memory),
-            "packages": quietly(packages) if rank == 0 else None,
+            # Reading them takes a while, and the untimed launch tells them for all.
+            "packages": quietly(packages) if rank == 0 and self.mode == "settle" else None,
             "other_side": quietly(code_of_the_other_side),
             "planted": self.planted or None,
         }
@@ -684,9 +685,9 @@ def packages() -> dict[str, str]:
 
     found: dict[str, str] = {}
     for distribution in metadata.distributions():
-        name = distribution.metadata["Name"]
-        if name and len(found) < MOST_PACKAGES:
-            found.setdefault(short(name), short(distribution.version))
+        told = distribution.metadata
+        if told["Name"] and len(found) < MOST_PACKAGES:
+            found.setdefault(short(told["Name"]), short(told["Version"]))
     return found
 
 

@@ -51,7 +51,7 @@ def descendants() -> frozenset[int]:
     A launch begins a session, and nobody can join ours from there. Who is in ours is no launch's:
     a driver's tool that we have asked, say.
     """
-    told = {int(entry.name): _living(entry) for entry in _entries() if entry.name.isdigit()}
+    told = {pid: _living(pid) for pid in _numbers()}
     found = {os.getpid()}
     while more := {pid for pid, one in told.items() if one and one[0] in found} - found:
         found |= more
@@ -59,27 +59,28 @@ def descendants() -> frozenset[int]:
     return frozenset(pid for pid in found if (one := told.get(pid)) and one[1] != own)
 
 
-def _living(entry: Path) -> tuple[int, int] | None:
+def _living(pid: int) -> tuple[int, int] | None:
     """A process's parent and session; None if it has ended."""
     try:
         # The name, which comes before, may hold anything, brackets too.
-        state, parent, _, session = (entry / "stat").read_bytes().rpartition(b") ")[2].split()[:4]
+        told = (PROCESSES / str(pid) / "stat").read_bytes().rpartition(b") ")[2]
+        state, parent, _, session = told.split()[:4]
     except (OSError, ValueError):
         return None
     return None if state == b"Z" else (int(parent), int(session))
 
 
-def _entries() -> list[Path]:
+def _numbers() -> list[int]:
     try:
-        return list(PROCESSES.iterdir())
+        return [int(entry.name) for entry in PROCESSES.iterdir() if entry.name.isdigit()]
     except OSError:
         return []
 
 
 def carriers(mark: str) -> list[int]:
     """The processes with the mark; one that has ended and waits for its parent has none."""
-    numbers = [int(entry.name) for entry in _entries() if entry.name.isdigit()]
-    return [pid for pid in numbers if pid != os.getpid() and carries(pid, mark)]
+    own = os.getpid()
+    return [pid for pid in _numbers() if pid != own and carries(pid, mark)]
 
 
 def end_all(
@@ -101,17 +102,17 @@ def end_all(
         return ({*carriers(mark), *descendants()} - before) - {process.pid}
 
     runs = process.poll() is None
-    if not runs:
-        # A helper that ends with its parent, as multiprocessing's tracker does, takes a moment.
-        _wait_until(lambda: not left(), GRACE_SECONDS if tidies_up else MOMENT_SECONDS)
-    outlived = left() if is_over or not runs else set()
-    adopted = set(outlived)
-    count = len(outlived) + (is_over and runs)
+    # A helper that ends with its parent, as multiprocessing's tracker does, takes a moment.
+    adopted = left() if runs else _that_stay(left, GRACE_SECONDS if tidies_up else MOMENT_SECONDS)
+    count = len(adopted) + runs if is_over or not runs else 0
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        adopted |= left()
         _signal_all(process, adopted, sign)
-        if _wait_until(lambda: process.poll() is not None and not left()):
+        if not runs and not adopted:
             break
+        still = _that_stay(lambda: left() | ({process.pid} if process.poll() is None else set()))
+        if not still:
+            break
+        adopted |= still - {process.pid}
     # A member of the group that hides its environment was asked, and is not waited for.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -129,10 +130,9 @@ def _signal_all(process: subprocess.Popen[bytes], left: set[int], sign: signal.S
             os.kill(pid, sign)
 
 
-def _wait_until(done: Callable[[], bool], seconds: float = GRACE_SECONDS) -> bool:
+def _that_stay(left: Callable[[], set[int]], seconds: float = GRACE_SECONDS) -> set[int]:
+    """What is left when nothing is, or when the time is up; each look reads all processes."""
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if done():
-            return True
+    while (found := left()) and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
-    return False
+    return found
