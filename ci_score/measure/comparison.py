@@ -19,7 +19,7 @@ from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.sides.differences import Facts, differences
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec, launcher_in_words
-from ci_score.model.environment import AskedOption
+from ci_score.model.environment import MOST_ASKED, AskedOption
 from ci_score.model.values import Side
 
 
@@ -87,7 +87,9 @@ class Comparison:
             gate = qualification_here(bench, machine, request.qualification)
             keys = {"head": "git", "base": "base_git"}
             states = {key: git[side] for side, key in keys.items() if git[side]}
-            self._found = {**machine, **states, **gate, **self._both(session)}
+            asked = [_base_asked(git["base"]), *request.asked][:MOST_ASKED]
+            rows = [one.model_dump(exclude_none=True) for one in asked]
+            self._found = {**machine, **states, **gate, **self._both(session), "asked": rows}
             write_environment(bench.out, self._found)
         return session
 
@@ -98,13 +100,11 @@ class Comparison:
             _facts(session, "base", sides.base, node), _facts(session, "head", sides.head, node)
         )
         launcher, ranks = launcher_in_words(sides.head.launcher), session.settled["head"].world_size
-        asked = [one.model_dump(exclude_none=True) for one in self._request.asked]
         return {
             "node": node,
             **({"launcher": launcher} if launcher else {}),
             **({"world_size": ranks} if ranks > 1 else {}),
             **({"differs": rows} if rows else {}),
-            **({"asked": asked} if asked else {}),
         }
 
     def profile(
@@ -135,6 +135,12 @@ class Comparison:
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
             audience.says("interrupted: what was measured is kept, the profiles are not whole")
+
+
+def _base_asked(git: Mapping[str, str]) -> AskedOption:
+    """Base by its commit, if that is all of it: what was changed since only this machine has."""
+    is_whole = "commit" in git and "changed" not in git
+    return AskedOption(option="--base", value=git["commit"][:12] if is_whole else None)
 
 
 def _facts(session: Session, side: Side, spec: SideSpec, node: str) -> Facts:

@@ -11,7 +11,7 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.values import DeviceCount, Lax, ShortText, Value
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
-MOST_DIFFERING, MOST_ASKED = 64, 32
+MOST_DIFFERING, MOST_ASKED = 64, 64
 # How it was timed. A profiler makes steps longer, a trainer counts evaluation: times of two sources
 # are times of different things.
 Timing = Literal["under a profiler", "unprofiled", "by the trainer's log", "by the runtime itself"]

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from ci_score.files.visible import log_line
 from ci_score.model.environment import AskedOption
 from ci_score.model.record import Judged
-from ci_score.report.words import base_revision
 
 LONGEST = 200
 FLAGS = ("--keep-trackers",)
 VARIABLES = ("--base-env", "--head-env")
 # What a reader has to fill in, because a session does not tell it.
+BASE = "--base"
 TO_FILL_IN = {
+    BASE: "<base>",
     "--setup": "<its setup>",
     "--base-python": "<interpreter of base>",
     "--head-python": "<interpreter of head>",
@@ -24,11 +25,16 @@ TO_FILL_IN = {
 def ab_command(case: Judged) -> str:
     """The line that measures both sides; what stands in `<…>` has to be filled in."""
     own = case.environment.asked if case.baseline and case.baseline.of_session else ()
-    options = " ".join(["", *(word for row in own for word in _words(row))])
-    return (
-        f"ci-score ab --base {base_revision(case)} --head . --case {case.name}{options}"
-        " -- <your training command>"
+    base = [row for row in own if row.option == BASE][:1]
+    commit = case.baseline.commit if case.baseline else None
+    base = base or [AskedOption(option=BASE, value=commit[:12] if commit else None)]
+    # None of them twice: whoever wrote the file may have named head and case, too.
+    rest = [row for row in own if row.option not in (BASE, "--head", "--case")]
+    first, options = (
+        " ".join(word for row in rows for word in _words(row)) for rows in (base, rest)
     )
+    words = [f"ci-score ab {first} --head . --case {case.name}", options]
+    return " ".join([*filter(None, words), "-- <your training command>"])
 
 
 def _words(row: AskedOption) -> Iterator[str]:

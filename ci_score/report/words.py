@@ -239,12 +239,6 @@ def to_try(case: Judged) -> list[str]:
     return sentences(case.advice) or ([of_reference] if of_reference else [])
 
 
-def base_revision(case: Judged) -> str:
-    """What to check out as the base."""
-    commit = case.baseline.commit if case.baseline else None
-    return commit[:12] if commit else "origin/main"
-
-
 def environment_lines(environment: Environment) -> list[str]:
     """The versions that it ran with."""
     return [f"{name}: {version}" for name, version in sorted(environment.versions.items())]

@@ -406,6 +406,13 @@ def test_more_pairs__without_a_session_teach(capsys: Out, options: list[str], wo
     assert words in capsys.readouterr().err
 
 
+def test_more_pairs__are_not_for_what_measures_one_side(here: Path, capsys: Out) -> None:
+    """It has no pairs to add to, which is said before all that its plan has otherwise."""
+    assert execute(["measure", "--dir", "head", "--", sys.executable, "../bench.py"]) == 0
+    assert ab("--more-pairs", "4") == 2
+    assert "perf has none to add to; measure one first" in capsys.readouterr().err
+
+
 def test_more_pairs__have_an_end(here: Path, capsys: Out) -> None:
     """A session has at most 64 pairs."""
     assert ab("--looks", "8") == 0

@@ -75,10 +75,20 @@ def test_base__of_a_branch_is_measured_with_its_own_code_and_heads_data(
     states = json.loads(Path("perf/environment.json").read_bytes())
     assert states["base_git"]["commit"] == repository.git("rev-parse", "main")
     assert states["asked"] == [
+        {"option": "--base", "value": repository.git("rev-parse", "main")[:12]},
         {"option": "--link", "value": "data"},
         {"option": "--setup"},
         {"option": "--looks", "value": "8"},
     ]
+
+
+def test_asked__of_very_many_options_can_be_read(repository: Repository) -> None:
+    """A file of ours that its reader refuses would cost the verdict."""
+    names = [f"--head-env=A_{number}=1" for number in range(80)]
+    assert execute(arguments(*names)) == 0
+    assert execute(["run", "--measurements", "perf"]) in (0, 1)
+    record = json.loads(Path("ci-score/ci-score.json").read_bytes())
+    assert len(record["cases"][0]["environment"]["asked"]) == 64
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -155,6 +156,26 @@ def test_program__that_is_mistyped_gets_advice(sides: dict[str, Path], tmp_path:
         )
     with pytest.raises(WrongUseError, match=r"no program python; .* did you mean python3\?"):
         startable("python train.py", sides, path)
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("--steps", "'--steps' is no program; behind -- comes yours, and ci-score's own options"),
+        ("--", "'--' is no program"),
+        ("", "'' is no program"),
+        ("SEED=1", "SEED=… is a variable and no program; write -- env before it"),
+        ("cd a && python b.py", "a line for a shell; write -- bash -c 'cd a && python b.py'"),
+        ("python b.py > log", "a line for a shell; write -- bash -c 'python b.py > log'"),
+    ],
+)
+def test_program__that_is_something_else_is_told_where_it_goes(
+    word: str, words: str, sides: dict[str, Path], tmp_path: Path
+) -> None:
+    """An option of ours, a variable, a line for a shell."""
+    command = Command((word, "python", "train.py"))
+    with pytest.raises(WrongUseError, match=re.escape(words)):
+        command.refuse_unless_startable({"head": SideSpec(sides["head"])}, {"PATH": str(tmp_path)})
 
 
 def test_program__of_a_container_is_the_images(sides: dict[str, Path], tmp_path: Path) -> None:

@@ -186,6 +186,17 @@ def test_run__repeats_what_the_session_was_asked(here: Path) -> None:
     assert all(not point.environment.asked for point in left(here).history)
 
 
+@pytest.mark.parametrize(
+    ("base", "words"), [({"value": "1f0c2a9be6d1"}, "1f0c2a9be6d1"), ({}, "<base>")]
+)
+def test_run__measures_again_with_the_session_s_own_base(
+    base: dict[str, str], words: str, here: Path
+) -> None:
+    """By its commit; one that only its machine had has to be filled in."""
+    markdown, _ = asking(here, {"option": "--base", **base})
+    assert f"\nci-score ab --base {words} --head . --case training -- <your" in markdown
+
+
 def test_run__what_was_asked_is_a_stranger_s_text(here: Path) -> None:
     """It stays one word of one line, and is no markup and no command to a runner."""
     evil = "x'; rm -rf ~ #\n```\n::error::<b>##[error]"
@@ -202,7 +213,7 @@ def test_run__what_was_asked_is_a_stranger_s_text(here: Path) -> None:
         ([{"option": "--link\n"}], "asked[0].option"),
         ([{"option": "--link", "value": "x" * 201}], "asked[0].value"),
         ([{"value": "x"}], "asked[0].option"),
-        ([{"option": "--link"}] * 33, "asked"),
+        ([{"option": "--link"}] * 65, "asked"),
     ],
 )
 def test_run__what_was_asked_is_read_strictly(asked: Any, field: str) -> None:

@@ -64,7 +64,7 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
     `more_pairs` are added to one that is finished.
     """
     session_file, lines = out / SESSION, out / MEASUREMENTS
-    if more_pairs and (fresh or not session_file.exists()):
+    if more_pairs and (fresh or not _has_pairs(session_file)):
         raise WrongUseError(
             f"--more-pairs adds to a finished session, and {out} has none to add to; measure one"
             " first, without --more-pairs and --fresh"
@@ -87,6 +87,11 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
         # Nobody can know it before, and so nobody can fit the work to it.
         plan = replace(plan, seed=random.SystemRandom().getrandbits(32))
     return Session(plan)
+
+
+def _has_pairs(session_file: Path) -> bool:
+    """Whether a comparison was begun there: what measures one side alone has no pairs."""
+    return session_file.exists() and not _saved(session_file).plan.get("alone")
 
 
 def _gives_way(out: Path, plan: Plan) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ci_score.measure.sides.command import shell_words
 from ci_score.measure.sides.spec import is_secret, launcher_in_words, shown
-from ci_score.model.environment import MOST_ASKED, AskedOption
+from ci_score.model.environment import AskedOption
 
 if TYPE_CHECKING:
     from ci_score.measure.sides.preparing import SidesRequest
@@ -21,7 +21,7 @@ def asked_of(request: SidesRequest) -> tuple[AskedOption, ...]:
 
     A setup may hold a secret in any form, and an interpreter lies where only this machine has it.
     """
-    return tuple(_options(request))[:MOST_ASKED]
+    return tuple(_options(request))
 
 
 def _options(request: SidesRequest) -> Iterator[AskedOption]:

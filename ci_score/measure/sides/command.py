@@ -6,6 +6,7 @@ ran for both would import that side's code, and compare it with itself.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ OUT = "{out}"
 SCRIPTS = (".py", ".sh")
 # What a program reads. Any other file may be one that an earlier run has written.
 READ = (*SCRIPTS, ".yaml", ".yml", ".toml", ".ini", ".cfg")
+# What a shell reads before a program's name, and what it makes of a line.
+ASSIGNMENT, SHELLS_OWN = re.compile(r"[A-Za-z_]\w*="), re.compile(r"[;&|<>]|^cd ")
 LARGEST_READ = 16 * 1024 * 1024
 # What comes with a Python, and runs another one only by mistake.
 OF_A_PYTHON = ("python", "torchrun", "accelerate", "deepspeed")
@@ -162,6 +165,18 @@ def _not_found(word: str, side: str, spec: SideSpec, path: str | None) -> str:
     runner = "bash" if word.endswith(".sh") else "python"
     if word.endswith(SCRIPTS) and (_is_file(spec.folder / word) or _is_file(Path(word))):
         return f'{word} cannot be started as a program; did you mean "{runner} {word}"?'
+    if not word or word.startswith("-"):
+        return (
+            f"{side}: {word!r} is no program; behind -- comes yours, and ci-score's own options"
+            " before it"
+        )
+    if ASSIGNMENT.match(word):
+        return (
+            f"{side}: {word.partition('=')[0]}=… is a variable and no program; write -- env before"
+            " it"
+        )
+    if SHELLS_OWN.search(word):
+        return f"{side}: {word!r} is a line for a shell; write -- bash -c {shlex.quote(word)}"
     if " " in word:
         return f"{side}: there is no program {word!r}; leave its quotes out: -- {word}"
     if "/" in word:
