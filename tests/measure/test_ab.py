@@ -22,7 +22,7 @@ from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import share_in_words
 from ci_score.measure.session.schedule import goal_with, order_of
-from tests.builders import PROJECT, until
+from tests.builders import PROJECT, lives, until
 
 Out = pytest.CaptureFixture[str]
 
@@ -87,13 +87,6 @@ def measured(here: Path) -> list[Launch]:
 def session(here: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((here / "perf" / "session.json").read_text("utf-8"))
     return found
-
-
-def lives(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
 
 
 # --- a session ----------------------------------------------------------------------------------
