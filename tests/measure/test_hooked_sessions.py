@@ -134,18 +134,19 @@ def test_session__that_is_whole_keeps_its_profiles(here: Path) -> None:
 
 def test_session__goes_on_without_settling_again(here: Path) -> None:
     """What the untimed launches told lives in session.json; a changed plan is refused."""
-    assert ab("--no-profile") == 0
+    few = ["--no-profile", "--looks", "6", "--limit", "4"]
+    assert ab(*few) == 0
     before = session()
     lines = (here / "perf" / "measurements.jsonl").read_bytes().splitlines(keepends=True)
-    (here / "perf" / "measurements.jsonl").write_bytes(b"".join(lines[:12]))
-    state = {**before, "ending": None, "stopped": "", "looks": [], "next_pair": 6}
+    (here / "perf" / "measurements.jsonl").write_bytes(b"".join(lines[:8]))
+    state = {**before, "ending": None, "stopped": "", "looks": [], "next_pair": 4}
     (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
     settled = here / "perf" / "logs" / "settle-base.log"
     settled.unlink()
-    assert ab("--no-profile") == 0
+    assert ab(*few) == 0
     assert not settled.exists()
     assert session()["settled"] == before["settled"]
-    assert ab("--no-profile", "--steps", "4") == 2
+    assert ab(*few, "--steps", "4") == 2
 
 
 def test_session__a_warm_up_that_is_given_wins(here: Path, capsys: Out) -> None:
@@ -230,7 +231,7 @@ def test_session__two_sides_must_be_timed_in_one_way(here: Path, capsys: Out) ->
         capsys.readouterr().err
     )
     write_script(here / "head", 2.0)
-    assert ab("--fresh", "--no-profile") == 0
+    assert ab("--fresh", "--no-profile", "--looks", "6", "--limit", "4") == 0
 
 
 def test_session__what_differs_beside_the_code_is_kept(here: Path) -> None:
