@@ -51,8 +51,6 @@ def write_side(folder: Path, ms: float, more: str = "") -> None:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with both sides, of which head is 10 % slower, and a script."""
-    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
