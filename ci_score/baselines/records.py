@@ -175,11 +175,15 @@ _SIZES = (
 
 def fitted(record: Record) -> str:
     """The record as it is written: readable while it fits into the limit, then on one line, cut."""
-    text = dump(record)
+    # Indented text is longer than this, and takes many times as long to write.
+    is_small = len(record.model_dump_json()) <= RECORD_LIMIT
+    text = dump(record) if is_small else ""
+    if is_small and len(text) <= RECORD_LIMIT:
+        return text
     for size in _SIZES:
+        text = _on_one_line(_cut(record, size))
         if len(text) <= RECORD_LIMIT:
             break
-        text = _on_one_line(_cut(record, size))
     return text
 
 

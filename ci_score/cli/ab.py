@@ -14,7 +14,6 @@ import click
 from ci_score.cli.console import say
 from ci_score.cli.session import (
     FILE,
-    FOLDER,
     ProgressLine,
     WithCommand,
     added_pairs_of,
@@ -22,12 +21,13 @@ from ci_score.cli.session import (
     place_in_words,
     plan_in_words,
     profile_in,
+    profile_options,
     say_lines,
     session_options,
     stopped_by_signals,
     words_of,
 )
-from ci_score.cli.sides import FolderOrCommit, sides_of, sides_options
+from ci_score.cli.sides import FOLDER, FolderOrCommit, sides_of, sides_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
@@ -88,13 +88,7 @@ ONLY_TRACKED = (
     type=FILE,
     help="The record of `ci-score qualify`.  [default: OUT/qualification.json, or this machine's]",
 )
-@click.option(
-    "--profile/--no-profile",
-    "profiled",
-    default=True,
-    help="Whether each side runs once more after the timing, under a profiler.  [default: it does]",
-)
-@click.option("--keep-trace", is_flag=True, help="Keep the profiler's traces, too: OUT/traces.")
+@profile_options(by_default=True)
 def command(base: Path | str, head: Path, config: Path | None, **options: Any) -> int:
     """Measure head against base in pairs of fresh processes, until the answer is clear.
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ci_score.cli.console import say
 from ci_score.cli.session import (
-    FOLDER,
     ProgressLine,
     WithCommand,
     place_in_words,
     profile_in,
+    profile_options,
     say_lines,
     session_options,
     stopped_by_signals,
@@ -27,9 +26,6 @@ MOST_LAUNCHES = 100
 
 
 @click.command("measure", cls=WithCommand)
-@click.option(
-    "--dir", "folder", type=FOLDER, default=".", show_default=True, help="The code to run."
-)
 @session_options("perf", with_seed=False)
 @click.option(
     "--launches",
@@ -40,14 +36,8 @@ MOST_LAUNCHES = 100
     help="How many launches are timed.",
 )
 @side_options
-@click.option(
-    "--profile",
-    "profiled",
-    is_flag=True,
-    help="Run it once more under torch's profiler, and keep what that says.",
-)
-@click.option("--keep-trace", is_flag=True, help="Keep the profiler's trace, too: OUT/traces.")
-def command(folder: Path, launches: int, **options: Any) -> int:
+@profile_options(by_default=False)
+def command(launches: int, **options: Any) -> int:
     """Measure a training script as it is: no comparison, no change to the script.
 
     Behind -- stands the command that trains, as you would type it. It runs once untimed, to see
@@ -61,7 +51,7 @@ def command(folder: Path, launches: int, **options: Any) -> int:
       ci-score measure --launches 5 --profile --case small -- torchrun --nproc-per-node 2 train.py
       ci-score run --measurements perf
     """
-    request_of_side = side_of(options, folder)
+    request_of_side = side_of(options)
     with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
         request = Request(**options)
         with ProgressLine() as line:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ci_score.cli.console import say
 from ci_score.cli.session import (
-    FOLDER,
     ProgressLine,
     WithCommand,
     interval_in_words,
@@ -27,13 +25,10 @@ from ci_score.model.lists import plural
 
 
 @click.command("qualify", cls=WithCommand)
-@click.option(
-    "--dir", "folder", type=FOLDER, default=".", show_default=True, help="The code to run."
-)
 @session_options("qualification")
 @side_options
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
-def command(folder: Path, as_json: bool, **request: Any) -> int:
+def command(as_json: bool, **request: Any) -> int:
     """Find out which limits this machine can gate, from an unchanged program and planted slowdowns.
 
     The same program runs against itself, and against itself with steps that really take 5 % and
@@ -47,7 +42,7 @@ def command(folder: Path, as_json: bool, **request: Any) -> int:
       ci-score qualify -- python train.py
       ci-score qualify --dir ../main --out machine --json -- python train.py
     """
-    request_of_side = side_of(request, folder)
+    request_of_side = side_of(request)
     with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
         qualifier = Qualifier(Request(**request), sides, os.environ)
         for planted in qualifier.shares:

@@ -29,7 +29,6 @@ Looks = tuple[int, ...]
 MOST_LOOKS = 15
 MOST_STEPS = 100_000
 F = TypeVar("F", bound=Callable[..., Any])
-FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -137,6 +136,23 @@ def session_options(out: str, *, with_seed: bool = True) -> Callable[[F], F]:
     )
     words = click.argument("words", nargs=-1, type=click.UNPROCESSED)
     return with_options(words, folder, *OPTIONS, *([SEED] if with_seed else []))
+
+
+def profile_options(*, by_default: bool) -> Callable[[F], F]:
+    """The options of a command that can profile what it has measured."""
+    usually = "it does" if by_default else "it does not"
+    return with_options(
+        click.option(
+            "--profile/--no-profile",
+            "profiled",
+            default=by_default,
+            help="Whether each side runs once more after the timing, under torch's profiler."
+            f"  [default: {usually}]",
+        ),
+        click.option(
+            "--keep-trace", is_flag=True, help="Keep the profiler's traces, too: OUT/traces."
+        ),
+    )
 
 
 # What stands behind an option that must be given.

@@ -14,6 +14,7 @@ from ci_score.cli.options import with_options
 from ci_score.measure import SidesRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
+FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -128,6 +129,9 @@ sides_options = with_options(
 )
 # For a command that launches one side.
 side_options = with_options(
+    click.option(
+        "--dir", "folder", type=FOLDER, default=".", show_default=True, help="The code to run."
+    ),
     _python_option("--python", "the command"),
     _variables_option("--env", "the command"),
     _launcher_option("--launcher", f"{LAUNCHER}."),
@@ -153,10 +157,10 @@ def sides_of(options: dict[str, Any], base: Path | str, head: Path) -> SidesRequ
     )
 
 
-def side_of(options: dict[str, Any], folder: Path) -> SidesRequest:
+def side_of(options: dict[str, Any]) -> SidesRequest:
     """The one side of a command from its options, which are taken out of them."""
     return SidesRequest(
-        head=folder,
+        head=options.pop("folder"),
         head_python=options.pop("python"),
         head_env=options.pop("env"),
         head_launcher=options.pop("launcher"),

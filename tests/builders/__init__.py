@@ -37,6 +37,14 @@ def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
 def phase(total_ms: float = 10.0, pct: float = 10.0) -> Phase:
     return Phase(total_ms=total_ms, pct=pct, avg_ms=total_ms)
 

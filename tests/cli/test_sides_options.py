@@ -27,7 +27,7 @@ def both(base: Path | str, **options: Any) -> None:
 @click.command()
 @side_options
 def alone(**options: Any) -> None:
-    ASKED[:] = [side_of(options, Path())]
+    ASKED[:] = [side_of(options)]
     assert options == {}
 
 

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import share_in_words
 from ci_score.measure.session.schedule import Answer, goal_with, order_of
-from tests.builders import PROJECT, until
+from tests.builders import PROJECT, lives, until
 
 Out = pytest.CaptureFixture[str]
 
@@ -52,8 +51,6 @@ def write_side(folder: Path, ms: float, more: str = "") -> None:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with both sides, of which head is 10 % slower, and a script."""
-    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
@@ -87,13 +84,6 @@ def measured(here: Path) -> list[Launch]:
 def session(here: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((here / "perf" / "session.json").read_text("utf-8"))
     return found
-
-
-def lives(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
 
 
 # --- a session ----------------------------------------------------------------------------------
@@ -208,11 +198,9 @@ def test_coin__of_each_pair_is_fair_and_its_own() -> None:
 
 def test_coin__is_thrown_by_the_seed(here: Path) -> None:
     """The same seed repeats a session; another one makes another order."""
-    orders = []
-    for seed in (3, 3, 4):
-        assert ab("--seed", str(seed), "--fresh") == 0
-        orders.append(first_sides(here))
-    assert orders[0] == orders[1] != orders[2]
+    assert ab("--seed", "3", "--looks", "6") == 0
+    orders = [[order_of(pair, seed)[0] for pair in range(6)] for seed in (3, 4)]
+    assert first_sides(here) == orders[0] != orders[1]
 
 
 def test_coin__is_fresh_where_nobody_gives_a_seed(here: Path) -> None:
@@ -275,9 +263,9 @@ def test_rules__are_those_that_run_judges_with(
 def test_rules__say_how_many_steps_are_timed(here: Path) -> None:
     """A session with fewer than its own policy wants would be measured in vain."""
     write_policy(here / "base", "[measure]\ntimed_steps = 7\nwarmup_steps = 1\n")
-    assert ab() == 0
+    assert ab("--limit", "0.5", "--looks", "6") == 0
     assert session(here)["plan"]["steps"] == 7
-    assert ab("--fresh", "--steps", "9") == 0
+    assert ab("--limit", "0.5", "--looks", "6", "--fresh", "--steps", "9") == 0
     assert session(here)["plan"]["steps"] == 9
 
 
@@ -535,38 +523,29 @@ def test_timing__the_options_fill_what_the_script_does_not_say(here: Path) -> No
 # --- trouble ------------------------------------------------------------------------------------
 
 
+RECORD = """
+def record(text):
+    with open(os.environ["CI_SCORE_MEASUREMENTS"], "w") as stream:
+        stream.write(text)
+"""
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
         ("print('no room'); raise SystemExit(3)", "it exited with 3\n  | no room"),
-        ("print('{\"step_ms\": 5}\\n{\"step_ms\": NaN}')", "step 2 is NaN; expected milliseconds"),
-        ("print('{\"step_ms\": null}')", "step 1 is null"),
-        ("record('{\"step_ms\": [1.0, -Infinity]}\\n')", "step 2 is -Infinity"),
-        ("record('{\"step_ms\": []}\\n'); print('no data')", "reported no steps\n  | no data"),
         ("record('{\"step_ms\": [0.0]}\\n')", "its steps took no time at all"),
-        ("print('{\"step_ms\": \"fast\"}')", "no number in step_ms"),
-        ("print('{\"step_ms\": -1}')", "step_ms"),
-        ("print('{\"step_ms\": 5, \"cut')", "expected JSON"),
-        ("print('warming up')", "it reported no steps\n  | warming up"),
         ("told(steps=2)", "2 timed steps of head, 6 of base"),
-        ("record('{\"step_ms\": [1.0')", "half a line"),
-        ("record('{\"step_ms\": [1.0]}\\n{\"step_ms\": [1.0]}\\n')", "2 lines"),
+        ("record('{\"step_ms\": []}\\n'); print('no data')", "reported no steps\n  | no data"),
+        ("print('warming up')", "it reported no steps\n  | warming up"),
         ("record('{\"step_ms\": [1.0], \"warmup_steps\": 1}\\n')", "declared as warm-up"),
-        ("record('{\"step_ms\": [1.0], \"failed\": \"its loss was NaN\"}\\n')", "its loss was NaN"),
-        ("record('[]\\n')", "a JSON object"),
-        ("import os; os.kill(os.getpid(), 9)", "it was ended by signal 9"),
-        ("import nothing_like_this", "ModuleNotFoundError"),
     ],
 )  # fmt: skip
 def test_trouble__of_one_side_is_said_with_its_log(
     here: Path, capsys: Out, fault: str, words: str
 ) -> None:
     """The side, the pair, the reason and the end of its log; what was measured is kept."""
-    more = f"""
-def record(text):
-    with open(os.environ["CI_SCORE_MEASUREMENTS"], "w") as stream:
-        stream.write(text)
-
+    more = f"""{RECORD}
 def train(told=train):
     if LAUNCH < 2:
         return told()
@@ -582,6 +561,35 @@ def train(told=train):
     void = [one for one in measured(here) if one.failed]
     assert [(one.side, one.launch) for one in void] == [("head", 2), ("head", 3)]
     assert len(measured(here)) == 8
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("print('{\"step_ms\": 5}\\n{\"step_ms\": NaN}')", "step 2 is NaN; expected milliseconds"),
+        ("print('{\"step_ms\": null}')", "step 1 is null"),
+        ("record('{\"step_ms\": [1.0, -Infinity]}\\n')", "step 2 is -Infinity"),
+        ("print('{\"step_ms\": \"fast\"}')", "no number in step_ms"),
+        ("print('{\"step_ms\": -1}')", "step_ms"),
+        ("print('{\"step_ms\": 5, \"cut')", "expected JSON"),
+        ("record('{\"step_ms\": [1.0')", "half a line"),
+        ("record('{\"step_ms\": [1.0]}\\n{\"step_ms\": [1.0]}\\n')", "2 lines"),
+        ("record('{\"step_ms\": [1.0], \"failed\": \"its loss was NaN\"}\\n')", "its loss was NaN"),
+        ("record('[]\\n')", "a JSON object"),
+        ("import os; os.kill(os.getpid(), 9)", "it was ended by signal 9"),
+        ("import nothing_like_this", "ModuleNotFoundError"),
+    ],
+)  # fmt: skip
+def test_trouble__of_what_a_script_tells_is_named(
+    here: Path, capsys: Out, fault: str, words: str
+) -> None:
+    """Already in the untimed launch, with the end of its log; nothing is timed."""
+    write_side(here / "head", 11.0, f"{RECORD}\ndef train():\n    {fault}")
+    assert measure() == 3
+    said = capsys.readouterr().err
+    assert said.startswith("head: ")
+    assert words in said
+    assert not (here / "perf" / "measurements.jsonl").exists()
 
 
 def test_trouble__a_base_that_does_not_build_ends_the_session(here: Path, capsys: Out) -> None:
@@ -859,41 +867,32 @@ def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
     assert len(measured(here)) == 12
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda here: (here / "bench.py").write_text(SCRIPT + "\n"), "both sides read: "),
-        (lambda _here: None, "case: other"),
-    ],
-    ids=["script", "case"],
-)
-def test_resumed__another_plan_is_refused(
-    here: Path, capsys: Out, change: Callable[[Path], object], words: str
-) -> None:
-    """Pairs of two programs or two cases would be mixed."""
+def test_resumed__another_plan_is_refused(here: Path, capsys: Out) -> None:
+    """Pairs of two programs or two cases would be mixed; --fresh begins anew."""
     assert ab("--case", "other", "--looks", "6") == 0
-    change(here)
-    case = "mine" if words.startswith("case") else "other"
-    assert ab("--case", case, "--looks", "6") == 2
-    said = capsys.readouterr().err
-    assert "holds a session of another plan" in said
-    assert words in said
-    assert ab("--case", case, "--looks", "6", "--fresh") == 0
+    script, words = SCRIPT, "case: other"
+    for case in ("mine", "other"):
+        (here / "bench.py").write_text(script, encoding="utf-8")
+        assert ab("--case", case, "--looks", "6") == 2
+        said = capsys.readouterr().err
+        assert "holds a session of another plan" in said
+        assert words in said
+        script, words = f"{SCRIPT}\n", "both sides read: "
+    assert ab("--case", "mine", "--looks", "6", "--fresh") == 0
 
 
-@pytest.mark.parametrize(
-    "change", [{"plan": []}, {"looks": [{}]}, {"next_pair": "x"}, {"goal": 65}]
-)
-def test_resumed__a_damaged_session_is_refused(
-    here: Path, capsys: Out, change: dict[str, Any]
-) -> None:
+def test_resumed__a_damaged_session_is_refused(here: Path, capsys: Out) -> None:
     """It is named, and what was measured is left alone."""
     assert ab("--looks", "6") == 0
-    before = (here / "perf" / "measurements.jsonl").read_bytes()
-    (here / "perf" / "session.json").write_text(json.dumps(session(here) | change), "utf-8")
-    assert ab("--looks", "6") == 2
-    assert "expected a session" in capsys.readouterr().err
-    assert (here / "perf" / "measurements.jsonl").read_bytes() == before
+    before, sound = (here / "perf" / "measurements.jsonl").read_bytes(), session(here)
+    changes: list[dict[str, Any]] = [
+        {"plan": []}, {"looks": [{}]}, {"next_pair": "x"}, {"goal": 65}
+    ]  # fmt: skip
+    for change in changes:
+        (here / "perf" / "session.json").write_text(json.dumps(sound | change), "utf-8")
+        assert ab("--looks", "6") == 2, change
+        assert "expected a session" in capsys.readouterr().err
+        assert (here / "perf" / "measurements.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["{}", "no JSON", "[1]", '{"schema": 1}'])

@@ -37,8 +37,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     monkeypatch.chdir(made.folder)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
-    for name in ("CI", "GITHUB_ACTIONS", "GITHUB_WORKSPACE", "CI_SCORE_MEASUREMENTS"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     made.git("checkout", "--quiet", "main")
     made.commit("train.py", TRAIN)

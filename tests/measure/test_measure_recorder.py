@@ -124,27 +124,26 @@ def test_recorder__a_warm_up_longer_than_the_run_leaves_nothing_to_judge() -> No
 
 
 class Cuda:
-    """A device that works on after the call returned, as torch tells of it."""
+    """A device that works on after the call returned, as torch tells of it; it has a clock."""
 
     def __init__(self) -> None:
         self.initialized = False
-        self.busy_until = 0.0
+        self.now = self.busy_until = 0
         self.waits = 0
 
     def is_initialized(self) -> bool:
         """Whether the script has used it."""
         return self.initialized
 
-    def launch(self, seconds: float) -> None:
+    def launch(self, milliseconds: int) -> None:
         """Returns at once."""
         self.initialized = True
-        self.busy_until = max(self.busy_until, time.perf_counter()) + seconds
+        self.busy_until = max(self.busy_until, self.now) + milliseconds
 
     def synchronize(self) -> None:
         """Waits until the device has nothing left to do."""
         self.waits += 1
-        while time.perf_counter() < self.busy_until:
-            pass
+        self.now = max(self.now, self.busy_until)
 
     def max_memory_allocated(self) -> int:
         """In bytes."""
@@ -160,6 +159,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     device: Cuda = torch.__dict__["cuda"]
+    monkeypatch.setattr(recorder, "perf_counter_ns", lambda: device.now * 1_000_000)
     return device
 
 
@@ -168,10 +168,10 @@ def test_recorder__waits_for_the_device(cuda: Cuda) -> None:
     with Recorder() as record:
         for _ in range(3):
             with record.step():
-                cuda.launch(0.01)
-            cuda.launch(0.03)
+                cuda.launch(10)
+            cuda.launch(30)
     launch = written()[0]
-    assert all(10.0 <= ms < 25.0 for ms in launch.step_ms)
+    assert launch.step_ms == (10.0, 10.0, 10.0)
     assert launch.peak_memory_gb == 3.0
     assert launch.versions["torch"] == "2.9.0+cu128"
     assert launch.versions["cuda"] == "12.8"

