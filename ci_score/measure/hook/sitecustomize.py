@@ -221,28 +221,28 @@ class Hook:
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.local = threading.local()
-        self.known: dict[int, Known] = {}
-        self.met = 0
+        self.known: dict[int, Known] = {}  # by id
+        self.met = 0  # how many optimizers have stepped
         self.owners_gone = 0
-        self.others_at = 0
-        self.backwards = 0
-        self.captured = 0
-        self.off = False
-        self.is_passive = False
-        self.main_names_us: bool | None = None
+        self.others_at = 0  # the last backward pass for which others than the owner stepped
+        self.backwards = 0  # how many outermost backward passes have begun
+        self.captured = 0  # steps within a CUDA graph's capture
+        self.off = False  # after a fault of ours
+        self.is_passive = False  # the script measures itself
+        self.main_names_us: bool | None = None  # not known yet
         self.ended = False
-        self.is_due = False
-        self.has_claim = False
+        self.is_due = False  # a step has ended in a thread of the engine's
+        self.has_claim = False  # on being the one process of its rank
         self.profiler: Any = None
         self.profiled = 0
-        self.profiler_found = False
+        self.profiler_found = False  # one of the script's own
         self.losses = Losses()
         self.begin_with(None)
 
     def begin_with(self, owner: Any) -> None:
         """Counts anew: the steps so far were of another owner, or no training."""
         self.owner = owner
-        self.without_owner = 0
+        self.without_owner = 0  # backward passes for which others stepped
         self.steps = 0
         self.blind = 0  # steps before the first backward pass
         self.clock: Any = None
