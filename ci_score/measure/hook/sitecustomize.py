@@ -83,7 +83,8 @@ def short(value: object) -> str:
 class Known:
     """An optimizer that has stepped."""
 
-    __slots__ = ("again", "backward", "name", "order", "parameters", "ref", "repeats", "steps")
+    __slots__ = ("again", "backward", "by_hand", "name", "order", "parameters", "ref", "repeats",
+                 "steps")  # fmt: skip
 
     def __init__(self, optimizer: Any, order: int) -> None:
         import weakref
@@ -94,6 +95,7 @@ class Known:
         self.order = order
         self.backward = -1  # the last backward pass that it stepped for
         self.again: Any = None  # whose gradient it found when it stepped for that one again
+        self.by_hand = False  # whether it has stepped with gradients of the script's own
         self.repeats = 0  # how often that gradient was the one of the call before
         self.steps = 0
 
@@ -324,7 +326,7 @@ class Hook:
                 return  # the same step: several groups, DeepSpeed
         else:
             known.backward = self.backwards
-            known.again, known.repeats = None, 0
+            known.again, known.repeats = known.again if known.by_hand else None, 0
         known.steps += 1
         if self.owns(known):
             self.owner_stepped(optimizer, scaler, now)
@@ -357,6 +359,7 @@ class Hook:
             known.repeats += 1
             if known.repeats >= MOST_REPEATS and known is self.owner:
                 self.end_with("same_gradients")
+        known.by_hand |= is_again and not is_seen
         return is_again and not is_seen
 
     def owns(self, known: Known) -> bool:
