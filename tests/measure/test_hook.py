@@ -128,6 +128,9 @@ SETUPS = {
     "gradients by hand": "opt = optim.SGD(big)\nfor step in range({count}):\n"
     "    if step == 0: loss().backward()\n"
     "    big[0].grad = torch.tensor(step); opt.step(); step and print('own')",
+    "gradients by hand, and now and then by backward": "opt = optim.SGD(big)\n"
+    "for step in range({count}):\n    if step % 4 == 0: loss().backward()\n"
+    "    big[0].grad = torch.tensor(step); opt.step(); step == 1 or print('own')",
     "gradients by hand, in place": "opt = optim.SGD(big); loss().backward()\n"
     "grad = big[0].grad = torch.tensor(0.0)\nfor step in range({count}):\n"
     "    grad._version = step; opt.step(); step and print('own')",

@@ -105,7 +105,7 @@ def test_session__counts_the_steps_of_an_unmodified_script(
     said = capsys.readouterr().err
     assert "it is clear: slower than the limit" in said
     assert "the times come from the optimizer's steps, which the start-up hook counts" in said
-    assert "\n1 warm-up step, then 3 timed\nup to 16 launches of about " in said
+    assert "\n2 warm-up steps, then 3 timed\nup to 16 launches of about " in said
     warmup = max(one["warmup"] for one in session()["settled"].values())
     for one in measured():
         assert (one.warmup_steps, len(one.timed_ms)) == (warmup - 1, 3)

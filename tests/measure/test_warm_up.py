@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci_score.measure.launch.warm_up import warm_up_of
+from ci_score.measure.launch.warm_up import LEAST, warm_up_of
 
 STEADY = [10.0] * 20
 LAUNCH = 49
@@ -21,7 +21,7 @@ def times(slow: dict[int, float], every: int = 0, longer: float = 0.0) -> list[f
 @pytest.mark.parametrize(
     ("step_ms", "expected"),
     [
-        (STEADY, (1, True)),
+        (STEADY, (LEAST, True)),
         ([19.0, 18.0, 16.0, 12.0, *STEADY], (3, True)),
         ([*[19.0] * 5, *STEADY], (4, True)),
         ([10.0 * 1.05**-step for step in range(49)], (50, False)),
@@ -62,16 +62,16 @@ def test_warm_up__what_recurs_is_work(every: int, is_after: bool) -> None:
     step_ms = times({}, every, 180.0)
     if is_after:  # its time belongs to the step that follows
         step_ms = [20.0, *step_ms[:-1]]
-    assert warm_up_of(step_ms) == (1, True)
+    assert warm_up_of(step_ms) == (LEAST, True)
 
 
 @pytest.mark.parametrize("step", [12, 25, 50])
 def test_warm_up__a_slow_step_later_on_is_work(step: int) -> None:
     """The start is over: a longer period begins so."""
-    assert warm_up_of(times({step: 400.0})) == (1, True)
+    assert warm_up_of(times({step: 400.0})) == (LEAST, True)
 
 
 @pytest.mark.parametrize("count", [10, 12, 14])
 def test_warm_up__few_steps_tell_nothing_of_a_period(count: int) -> None:
     """A slow step may be the first of those that come every four."""
-    assert warm_up_of(times({5: 400.0})[:count]) == (1, True)
+    assert warm_up_of(times({5: 400.0})[:count]) == (LEAST, True)

@@ -83,7 +83,8 @@ def short(value: object) -> str:
 class Known:
     """An optimizer that has stepped."""
 
-    __slots__ = ("again", "backward", "name", "order", "parameters", "ref", "repeats", "steps")
+    __slots__ = ("again", "backward", "by_hand", "name", "order", "parameters", "ref", "repeats",
+                 "steps")  # fmt: skip
 
     def __init__(self, optimizer: Any, order: int) -> None:
         import weakref
@@ -94,6 +95,7 @@ class Known:
         self.order = order
         self.backward = -1  # the last backward pass that it stepped for
         self.again: Any = None  # whose gradient it found when it stepped for that one again
+        self.by_hand = False  # whether it has stepped with gradients of the script's own
         self.repeats = 0  # how often that gradient was the one of the call before
         self.steps = 0
 
@@ -221,28 +223,28 @@ class Hook:
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.local = threading.local()
-        self.known: dict[int, Known] = {}
-        self.met = 0
+        self.known: dict[int, Known] = {}  # by id
+        self.met = 0  # how many optimizers have stepped
         self.owners_gone = 0
-        self.others_at = 0
-        self.backwards = 0
-        self.captured = 0
-        self.off = False
-        self.is_passive = False
-        self.main_names_us: bool | None = None
+        self.others_at = 0  # the last backward pass for which others than the owner stepped
+        self.backwards = 0  # how many outermost backward passes have begun
+        self.captured = 0  # steps within a CUDA graph's capture
+        self.off = False  # after a fault of ours
+        self.is_passive = False  # the script measures itself
+        self.main_names_us: bool | None = None  # not known yet
         self.ended = False
-        self.is_due = False
-        self.has_claim = False
+        self.is_due = False  # a step has ended in a thread of the engine's
+        self.has_claim = False  # on being the one process of its rank
         self.profiler: Any = None
         self.profiled = 0
-        self.profiler_found = False
+        self.profiler_found = False  # one of the script's own
         self.losses = Losses()
         self.begin_with(None)
 
     def begin_with(self, owner: Any) -> None:
         """Counts anew: the steps so far were of another owner, or no training."""
         self.owner = owner
-        self.without_owner = 0
+        self.without_owner = 0  # backward passes for which others stepped
         self.steps = 0
         self.blind = 0  # steps before the first backward pass
         self.clock: Any = None
@@ -324,7 +326,7 @@ class Hook:
                 return  # the same step: several groups, DeepSpeed
         else:
             known.backward = self.backwards
-            known.again, known.repeats = None, 0
+            known.again, known.repeats = known.again if known.by_hand else None, 0
         known.steps += 1
         if self.owns(known):
             self.owner_stepped(optimizer, scaler, now)
@@ -357,6 +359,7 @@ class Hook:
             known.repeats += 1
             if known.repeats >= MOST_REPEATS and known is self.owner:
                 self.end_with("same_gradients")
+        known.by_hand |= is_again and not is_seen
         return is_again and not is_seen
 
     def owns(self, known: Known) -> bool:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 GROUP = 5
 SETTLED = 0.10
+# In every other launch the second step waits for data-loader workers that start, so one launch
+# cannot tell whether the next one's will.
+LEAST = 2
 # A step is slow from so many times the median on.
 SLOW = 2.0
 # Of two slow steps each takes at most so many times as much longer as the other: they are alike.
@@ -25,7 +28,7 @@ def warm_up_of(step_ms: Sequence[float]) -> tuple[int, bool]:
         one = statistics.median(step_ms[begin : begin + GROUP])
         other = statistics.median(step_ms[begin + GROUP : begin + 2 * GROUP])
         if abs(one - other) <= SETTLED * min(one, other):
-            return warmup + _slow_start(step_ms, begin), True
+            return max(LEAST, warmup + _slow_start(step_ms, begin)), True
     return len(step_ms) + 1, False
 
 
