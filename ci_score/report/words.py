@@ -229,8 +229,17 @@ def if_unproven(case: Judged) -> str:
 def where_it_went(case: Judged, explanation: Explanation) -> str:
     """Above the parts of a step: what they sum to, who timed them, and whether it may be noise."""
     profiled = " (under the profiler)" if explanation.under_profiler else ""
+    if explanation.under_profiler and explanation.delta_ms <= 0 and _is_proven_slower(case):
+        # A disturbed launch, or a profiler that costs one side far more.
+        profiled = " (under the profiler; the measured step is slower, so trust only the counts)"
     delta = delta_milliseconds(explanation.delta_ms)
     return f"Where the {delta} went{profiled}{if_unproven(case)}"
+
+
+def _is_proven_slower(case: Judged) -> bool:
+    worse = (Outcome.FAIL, Outcome.WARN)
+    times = [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
+    return any(change.outcome in worse and change.is_proven for change in times)
 
 
 def to_try(case: Judged) -> list[str]:

@@ -15,6 +15,7 @@ from ci_score.compare import Workload, measured_case
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
 from ci_score.model.conversation import Comment, Comments
+from ci_score.model.explanation import Explanation
 from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged
@@ -25,6 +26,7 @@ from ci_score.report.headlines import headline, worst_first
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.numbers import delta_at
 from ci_score.report.terminal import parity_text, report_text
+from ci_score.report.words import where_it_went
 from tests.builders import case, found, on, profile, record, runtime, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.verdicts import judged_case
@@ -284,6 +286,15 @@ def test_report__names_an_op_with_where_it_comes_from(style: str) -> None:
     assert "Attention · aten::" in text
     assert "at::native" not in text
     assert "<img" not in text or style != "html"
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_report__warns_of_a_profile_that_contradicts_the_measurement(proven: bool) -> None:
+    """A profiled step that is no longer than the base's cannot say where a proven slowdown went."""
+    slow = failing("step_time_ms", 14.4, 23.8, 0.653, slower=proven)
+    steps = {"basis": "host", "under_profiler": True, "base_step_ms": 31.8, "head_step_ms": 27.8}
+    words = where_it_went(case(changes=[slow]), Explanation.model_validate({**steps, "parts": []}))
+    assert ("trust only the counts" in words) is proven
 
 
 @pytest.mark.parametrize("style", ["markdown", "html"])
