@@ -150,7 +150,7 @@ def _gained(change: OpChange) -> bool:
 
 def _types(scene: Scene, change: OpChange) -> tuple[str, str]:
     """The type of an op's numbers in the base and now."""
-    names = change.was or change.name, change.name
+    names = change.base_name, change.name
     details = (
         side.op_details.get(name)
         for side, name in zip((scene.base, scene.head), names, strict=True)

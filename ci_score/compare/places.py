@@ -104,7 +104,7 @@ def phase_times(scene: Scene, ops: Iterable[OpChange]) -> tuple[dict[str, float]
     """What these ops take of each phase, in the base and in the head."""
     times: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for change in ops:
-        names = (change.was or change.name, change.name)
+        names = (change.base_name, change.name)
         for side, name, of_side in zip((scene.base, scene.head), names, times, strict=True):
             detail = side.op_details.get(name)
             for phase, work in detail.phases.items() if detail else ():

@@ -139,6 +139,11 @@ class OpChange(Value):
         return self.head_ms - self.base_ms
 
     @property
+    def base_name(self) -> str:
+        """What the base calls it. A stranger's trace may have a name without a letter."""
+        return self.name if self.was is None else self.was
+
+    @property
     def count_delta(self) -> float:
         """How many more launches it has now; an unknown number counts as none."""
         return (self.head_count or 0.0) - (self.base_count or 0.0)

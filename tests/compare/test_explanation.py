@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ci_score.compare import Workload
@@ -233,6 +233,7 @@ COUNTED = st.tuples(st.just("gemm"), st.integers(1, 1000), st.floats(0.001, 1e5)
     head=st.dictionaries(st.text(max_size=4), COUNTED, max_size=8),
     base=st.dictionaries(st.text(max_size=4), COUNTED, max_size=8),
 )
+@example(head={"0": ("gemm", 1, 1.0)}, base={"": ("gemm", 1, 1.0)})
 def test_ops__launches_and_time_are_the_whole_change(
     head: dict[str, tuple[str, float, float]], base: dict[str, tuple[str, float, float]]
 ) -> None:
@@ -247,7 +248,7 @@ def test_ops__launches_and_time_are_the_whole_change(
         total = sum(op[2] for op in head.values()) - sum(op[2] for op in base.values())
         assert sum(each.delta_ms for each in found) == pytest.approx(total, abs=1e-3)
         assert {each.name for each in found if each.status != "gone"} == head.keys()
-        assert {each.was or each.name for each in found if each.status != "new"} == base.keys()
+        assert {each.base_name for each in found if each.status != "new"} == base.keys()
 
 
 def test_ops__another_tile_is_another_name_of_the_same() -> None:
