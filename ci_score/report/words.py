@@ -221,9 +221,12 @@ def is_slower(case: Judged) -> bool:
 def if_unproven(case: Judged) -> str:
     """Behind what differs most: whether that may be noise, even where a count fails."""
     unclear = case.verdict is not None and case.verdict.unjudged is Unjudged.UNCLEAR
-    times = [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
-    unclear |= any(change.outcome is Outcome.INCONCLUSIVE for change in times)
+    unclear |= any(change.outcome is Outcome.INCONCLUSIVE for change in _times(case))
     return " (not proven)" if unclear else ""
+
+
+def _times(case: Judged) -> list[Change]:
+    return [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
 
 
 def where_it_went(case: Judged, explanation: Explanation) -> str:
@@ -238,8 +241,7 @@ def where_it_went(case: Judged, explanation: Explanation) -> str:
 
 def _is_proven_slower(case: Judged) -> bool:
     worse = (Outcome.FAIL, Outcome.WARN)
-    times = [change for change in case.changes if change.metric in (STEP_TIME, THROUGHPUT)]
-    return any(change.outcome in worse and change.is_proven for change in times)
+    return any(change.outcome in worse and change.is_proven for change in _times(case))
 
 
 def to_try(case: Judged) -> list[str]:

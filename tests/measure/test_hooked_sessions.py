@@ -403,7 +403,8 @@ def test_profile__that_was_disturbed_is_made_again(
     write_script(here / "base", 2.0, before=slow_once, inside="IS_SLOW and time.sleep(0.3)")
     assert ab("--looks", "6") == 0
     assert (
-        "the profiled launch of the base was disturbed: its step took 3" in capsys.readouterr().err
+        "the profiled launch of the base seems disturbed: its step took 3"
+        in capsys.readouterr().err
     )
     profile = json.loads((here / "perf" / "profiles" / "base" / "profile.json").read_bytes())
     assert profile["avg_step_ms"] < 300

@@ -166,10 +166,10 @@ def test_plant__has_its_verdict_and_its_reason(
     (headline,) = re.findall(r"^(?:Pass|Warning|Fail|Inconclusive): .*$", printed, re.MULTILINE)
     with capsys.disabled():
         print(f"\n{plant}: {headline}")  # noqa: T201 - what a first user reads
-    busy, has_reason = is_busy(tmp_path / "perf"), re.search(words, headline)
-    is_unclear = code == NOT_JUDGED and (busy or "pairs cannot tell" in headline)
-    # The one profiled launch of a busy machine may blame something else; the verdict still holds.
-    if is_unclear or (busy and code == expected and not has_reason):
+    busy = is_busy(tmp_path / "perf")
+    # A busy machine may leave a slowdown without a reason, and never with a wrong one.
+    has_no_reason = headline.endswith(" a step)") and busy
+    if (code == NOT_JUDGED and (busy or "pairs cannot tell" in headline)) or has_no_reason:
         pytest.skip(f"the machine is too busy: {headline}")
-    assert has_reason, printed
+    assert re.search(words, headline), printed
     assert code == expected, printed

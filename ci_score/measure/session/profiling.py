@@ -22,11 +22,9 @@ from ci_score.model.values import Side
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
 PROFILE, TRACE = "profile.json", "trace.json"
-# A profiler costs the two sides alike. Where one side's profiled steps took so many times more of
-# its timed ones than the other's did, somebody disturbed them, and they are profiled again.
+# A profiler usually costs the two sides alike. Where one side's profiled steps took so many times
+# more of its timed ones than the other's did, somebody may have disturbed them.
 UNLIKE, MOST_AGAIN = 1.15, 2
-
-
 # A trace -> what it says, as the text that is kept, too.
 Reader = Callable[[Path], tuple[Profile, str]]
 
@@ -59,13 +57,13 @@ class Profiler:
         return folder.is_dir() and any(folder.iterdir())
 
     def run_again(self) -> None:
-        """Profiles a side again that somebody disturbed, and keeps the faster of its profiles."""
+        """Profiles a side again that seems disturbed, and keeps the faster of its profiles."""
         for _ in range(MOST_AGAIN):
             side = self._disturbed()
             if side is None or self.stopped():
                 return
             self.audience.says(
-                f"the profiled launch of the {side} was disturbed: its step took"
+                f"the profiled launch of the {side} seems disturbed: its step took"
                 f" {self._step_ms(side):.4g} ms under the profiler, and"
                 f" {self.session.usual_ms(side):.4g} ms without; it is profiled again"
             )
@@ -132,9 +130,9 @@ class Profiler:
 
         Nothing is kept of a trace that is slower than one before it.
         """
-        is_slower = False
         if trace.is_symlink() or not trace.is_file():
             return "the profiler left no trace"
+        is_slower = False
         try:
             profile, text = self.read(trace)
             is_slower = profile.own_step_ms > self._step_ms(side)

@@ -34,12 +34,12 @@ class Plan:
     """What a session was asked to do; a session goes on only by the same plan.
 
     `limit` and `warn` are shares of the time of a step; `with_tokens` are both of them where the
-    launches tell their tokens. `seed` throws the coins; None is a fresh
-    one for each session. `programs` tells the code of each side apart, as far as it is known. The
-    sides of a `planted` session are one program, made slower on purpose: it tells about the machine
-    alone. `repeats_shared` says that pairs which others disturbed are measured again. `steps` are
-    timed in a launch, after those of the warm-up, which is chosen from `settle_steps`. Where head
-    is measured `alone` there are no pairs and no looks.
+    launches tell their tokens. `seed` throws the coins; None is a fresh one for each session.
+    `programs` tells the code of each side apart, as far as it is known. The sides of a `planted`
+    session are one program, made slower on purpose: it tells about the machine alone.
+    `repeats_shared` says that pairs which others disturbed are measured again. `steps` are timed in
+    a launch, after those of the warm-up, which is chosen from `settle_steps`. Where head is
+    measured `alone` there are no pairs and no looks.
     """
 
     command: tuple[str, ...]
