@@ -32,6 +32,7 @@ COMMANDS = (
     "init",
     "ab",
     "measure",
+    "base",
     "env",
     "qualify",
     "suspect",
