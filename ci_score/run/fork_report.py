@@ -22,7 +22,7 @@ from ci_score.model.stages import BaselineFound, Compared
 from ci_score.reference import grade_of
 from ci_score.run.story import Job, judged_record
 
-_DEFAULTS = Job(cases=())
+_DEFAULTS, _NOT_KNOWN = Job(cases=()), Environment()
 AS_ITS_RUN_SAYS, UNKNOWN = "as its run says", "unknown"
 # No policy rejects another event, and a name of its own would be the author's words.
 _EVENTS = frozenset(get_args(Disturbance))
@@ -47,7 +47,7 @@ def _environment_of(case: Measured, baselines: BaselineStore) -> Environment:
     """Where the branch has measured the case: what it calls so may be called so."""
     anywhere = case.environment.but(accelerator=None, precision=None)
     found = baselines.find(case.name, anywhere)
-    return found.case.environment if isinstance(found, BaselineFound) else Environment()
+    return found.case.environment if isinstance(found, BaselineFound) else _NOT_KNOWN
 
 
 def _compared(case: Measured, baselines: BaselineStore, names: Iterable[str]) -> Compared:
@@ -63,7 +63,7 @@ def _without_causes(case: Judged) -> Judged:
     return case.but(explanation=case.explanation.but(cause=None, counts_cause=None))
 
 
-def only_numbers(case: Measured, known: Environment) -> Measured:
+def only_numbers(case: Measured, known: Environment = _NOT_KNOWN) -> Measured:
     """The case without any words that its author could have written.
 
     It keeps everything that was measured and replaces only the fields that are named here, so that

@@ -385,13 +385,13 @@ def test_only_numbers__keeps_every_number() -> None:
         for path, own in numbers(measured)
         if path not in NOT_MEASURED and not path.startswith(CLAIMED)
     ]
-    assert numbers(only_numbers(FULL, Environment())) == wanted
+    assert numbers(only_numbers(FULL)) == wanted
     assert {path for path, _ in numbers(measured)} >= NOT_MEASURED
 
 
 def test_only_numbers__keeps_no_words() -> None:
     """Of all texts only names stay, and one word of a few."""
-    left = texts(only_numbers(FULL, Environment()))
+    left = texts(only_numbers(FULL))
     assert [(path, text) for path, text in left if WORDS in text] == []
     assert {path for path, _ in left} == NAMES | ONE_OF_A_FEW | OURS
     assert {path for path, text in left if NAME in text} == NAMES
@@ -439,7 +439,7 @@ def test_judged_anew__an_accelerator_is_called_as_everybody_calls_it(
 
 def test_only_numbers__has_no_verdict() -> None:
     """What a stranger has judged is not asked for."""
-    assert type(only_numbers(FULL, Environment())) is Measured
+    assert type(only_numbers(FULL)) is Measured
 
 
 def test_judged_anew__compares_a_metric_of_a_table_of_cases(tmp_path: Path) -> None:

@@ -811,8 +811,8 @@ def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -
 
 def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) -> None:
     """A merge of the head onto an older commit would bring back the policy of that time."""
-    lax = scene.policy('schema = 1\n[metrics.throughput_tok_s]\nwarn = 0.5\nfail = 0.6\n[metrics.step_time_ms]\nwarn = 0.5\nfail = 0.6\n')
-    scene.policy('schema = 1\n')
+    lax = scene.policy("schema = 1\n[metrics.throughput_tok_s]\nwarn = 0.5\nfail = 0.6\n")
+    scene.policy("schema = 1\n")
     scene.leave_record(tip(scene), FAST, path=".github/workflows/ci-score.yml")
     pull, event = forked_run(scene, {})
     fork = scene.state.repository_named("stranger/model")
