@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -79,6 +81,7 @@ class Api:
     session: requests.Session = field(default_factory=_session)
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.time
+    longest_answer: float = LONGEST_ANSWER
     requests_made: int = 0
     waited: float = 0.0
 
@@ -201,7 +204,37 @@ class Api:
         parameters: Mapping[str, str | int] | None,
         body: Json,
     ) -> Answer:
-        """One exchange, bounded in time and size; foreign exceptions end here, without text."""
+        """One exchange, bounded in time from the first connection to the last byte.
+
+        Timeouts of a socket are between two bytes, and a header that drips is waited for inside of
+        the library. So it waits in a thread of its own, which is left alone when its time is up.
+        """
+        answer: Future[Answer] = Future()
+
+        def exchange() -> None:
+            try:
+                answer.set_result(
+                    self._exchanged(method, address, headers, limit, parameters, body)
+                )
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                answer.set_exception(error)
+
+        threading.Thread(target=exchange, daemon=True).start()
+        try:
+            return answer.result(self.longest_answer)
+        except TimeoutError:
+            raise GitHubDownError("an answer takes too long", maybe_done=True) from None
+
+    def _exchanged(
+        self,
+        method: str,
+        address: str,
+        headers: Mapping[str, str],
+        limit: int,
+        parameters: Mapping[str, str | int] | None,
+        body: Json,
+    ) -> Answer:
+        """One exchange, bounded in size; foreign exceptions end here, without text."""
         import requests
         import urllib3
 
@@ -218,25 +251,11 @@ class Api:
                 # requests would read credentials for any host from a .netrc.
                 auth=_no_other_credentials,
             ) as response:
-                data = self._body(response, limit)
-                return Answer(response.status_code, response.headers, data)
+                return Answer(response.status_code, response.headers, _body(response, limit))
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise GitHubDownError(
                 f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
             ) from None
-
-    def _body(self, response: requests.Response, limit: int) -> bytes:
-        deadline = self.now() + LONGEST_ANSWER
-        chunks, size = [], 0
-        # read1 returns what has come: a full chunk of a body that drips would be waited for hours.
-        while chunk := response.raw.read1(_CHUNK, decode_content=True):
-            size += len(chunk)
-            if size > limit:
-                raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")
-            if self.now() > deadline:
-                raise GitHubDownError("an answer takes too long", maybe_done=True)
-            chunks.append(chunk)
-        return b"".join(chunks)
 
     # --- patience -------------------------------------------------------------------------------
 
@@ -264,6 +283,20 @@ class Api:
         if answer.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
             return max(float(reset) - self.now(), 1.0)
         return 60.0
+
+
+def _body(response: requests.Response, limit: int) -> bytes:
+    deadline = time.monotonic() + LONGEST_ANSWER
+    chunks, size = [], 0
+    # read1 returns what has come: a full chunk of a body that drips would be waited for hours.
+    while chunk := response.raw.read1(_CHUNK, decode_content=True):
+        size += len(chunk)
+        if size > limit:
+            raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")
+        if time.monotonic() > deadline:
+            raise GitHubDownError("an answer takes too long", maybe_done=True)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 @contextmanager

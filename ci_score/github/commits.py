@@ -22,14 +22,12 @@ MOST_PAGES = 20
 class BaseLine:
     """The base that a run has tested, and the commits before it along first parents.
 
-    Nothing is asked for before it is needed, and nothing twice. `claimed_merge` is the test merge
-    that the record of another run names.
+    Nothing is asked for before it is needed, and nothing twice.
     """
 
     api: Api
     event: Event
     head_is_checked_out: bool = False
-    claimed_merge: str | None = None
     _parents: dict[str, list[str]] = field(default_factory=dict)
     _pages: int = 0
     _base: str | None = None
@@ -117,18 +115,14 @@ class BaseLine:
     def _base_of_merge(self, pull: PullRequest) -> str | None:
         """The first parent of the test merge, because `pull_request.base.sha` goes stale.
 
-        None where the head itself was tested. A merge that another run claims may be a stranger's,
-        of anything: its first parent must be a commit of the base branch.
+        None where the head itself was tested. For another run it is the pull request's own test
+        merge: one that its record names may be the author's, onto a commit with a weaker policy.
         """
-        of_another = self.event.kind is Kind.POSTING
-        merge = self.claimed_merge if of_another else self.event.sha
+        merge = pull.merge_sha if self.event.kind is Kind.POSTING else self.event.sha
         if merge is None or self.head_is_checked_out:
             return None
         parents = self._parents_if_known(merge)
-        if len(parents) != 2 or parents[1] != pull.head_sha:
-            return None
-        is_ours = not of_another or self._is_ancestor(parents[0], pull.base_ref)
-        return parents[0] if is_ours else None
+        return parents[0] if len(parents) == 2 and parents[1] == pull.head_sha else None
 
     def _parents_if_known(self, sha: str) -> list[str]:
         try:
@@ -172,6 +166,7 @@ def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[
                 base_ref=str(pull["base"]["ref"]),
                 from_fork=producer.from_fork,
                 head=head_of(pull),
+                merge_sha=pull.get("merge_commit_sha"),
             )
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
             if pull["head"]["sha"] == producer.head_sha

@@ -41,13 +41,17 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """The pull request that a report belongs to; `head` is None where only its number is known."""
+    """The pull request that a report belongs to; `head` is None where only its number is known.
+
+    `merge_sha` is the test merge that GitHub names, where the run's own commit does not tell it.
+    """
 
     number: int
     head_sha: str
     base_ref: str
     from_fork: bool
     head: Head | None = None
+    merge_sha: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
 def _post(context: Run, record: Record) -> str:
     """Judges the record anew, and writes the comment of the pull request that it is of."""
     event, conversation = context.event, context.conversation or Nobody()
-    line = commits.BaseLine(context.api, event, claimed_merge=record.commit)
+    line = commits.BaseLine(context.api, event)
     rules = rules_in_job(context.settings, line)
     gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
     job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)
