@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
 
-COMMITS_A_PAGE = 100
 MOST_PAGES = 20
 
 
@@ -69,7 +69,7 @@ class BaseLine:
             self._pages += 1
             path = f"/repos/{self.event.repository}/commits"
             with as_expected():
-                for commit in self.api.get(path, sha=sha, per_page=COMMITS_A_PAGE):
+                for commit in self.api.get(path, sha=sha, **self.api.page_size):
                     parents = [str(parent["sha"]) for parent in commit["parents"]]
                     self._parents[str(commit["sha"])] = parents
         if sha not in self._parents:
@@ -95,6 +95,8 @@ class BaseLine:
             return self._base_of_push()
         if event.pull is None:
             return self._first_parent()
+        if event.merge_base and event.sha == event.pull.head_sha:
+            return event.merge_base
         return self._base_of_merge(event.pull) or self._merge_base(
             event.pull.base_ref, event.pull.head_sha
         )
@@ -140,6 +142,8 @@ class BaseLine:
 
     def _merge_base(self, base: str, head: str) -> str:
         """Where head left base."""
+        if self.api.is_gitea:
+            return gitea.merge_base(self.api, self.event.repository, base, head)
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
