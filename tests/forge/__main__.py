@@ -27,8 +27,12 @@ CHANGED = (
      "--looks {looks} --no-profile"),
     ("-- python train.py", "-- python3 train.py"),
 )  # fmt: skip
-# The kit's copies of actions have tags, but not the commits of GitHub's.
-TAGS = (re.compile(r"(uses: actions/checkout)@[0-9a-f]{40} # v6\S*"), r"\1@v6")
+# Lines with `uses:` that name what this server has otherwise: its copies of actions have tags, but not
+# the commits of GitHub's, and our image is none of a registry.
+USES = (
+    (re.compile(r"(uses: actions/checkout)@[0-9a-f]{40} # v[67]\S*"), r"\1@v6"),
+    (re.compile(r"uses: docker://ghcr\.io/ci-score/ci-score:v0"), "uses: docker://localhost/{image}"),
+)
 
 
 @dataclass
@@ -81,7 +85,7 @@ class Team:
         self.clone.begin(branch)
         self.clone.commit({"README.md": "a model"}, "before anything is measured")
         self.files = {
-            WORKFLOW: workflow(looks),
+            WORKFLOW: workflow(story.image, looks),
             "train.py": (HERE / "train.py").read_text(encoding="utf-8"),
         }
 
@@ -105,15 +109,15 @@ class Team:
         return run
 
 
-def workflow(looks: str) -> str:
+def workflow(image: str, looks: str) -> str:
     """The example with the lines changed that a user changes."""
     text = (PROJECT / "examples" / "gitea.yml").read_text(encoding="utf-8")
     for old, new in CHANGED:
         assert text.count(old) == 1, old
         text = text.replace(old, new.format(looks=looks))
-    pattern, tag = TAGS
-    text, replaced = pattern.subn(tag, text)
-    assert replaced, pattern.pattern
+    for pattern, other in USES:
+        text, replaced = pattern.subn(other.format(image=image), text)
+        assert replaced, pattern.pattern
     return text
 
 
