@@ -19,7 +19,7 @@ from ci_score.model.record import Judged, Measured, Record
 from ci_score.model.scorecard import Scorecard
 from ci_score.model.stages import BaselineFound, Compared
 from ci_score.reference import grade_of
-from ci_score.run.story import Job, judged_record
+from ci_score.run.story import Job, judged_record, missing_base
 
 _DEFAULTS = Job(cases=())
 AS_ITS_RUN_SAYS = "as its run says"
@@ -43,6 +43,8 @@ def judged_anew(
 
 def _compared(case: Measured, baselines: BaselineStore, names: Iterable[str]) -> Compared:
     found = baselines.find(case.name, case.environment)
+    if without_base := missing_base(case, found, baselines):
+        return compared(case, without_base, names)
     recorded = found.case if isinstance(found, BaselineFound) else None
     return compared(case, base_of_launches(case) or found, names, recorded)
 
@@ -86,6 +88,7 @@ def _bare_environment(environment: Environment) -> Environment:
         not_qualified=None,
         differs=(),
         asked=(),
+        alone=environment.alone.but(words=None) if environment.alone else None,
     )
 
 
