@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -25,6 +26,9 @@ LONGEST_INPUT = 200
 _RESULTS = ("failure", "", "cancelled", "skipped", "success")
 LONGEST_RESULT = 40
 _PR_NUMBER = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]+")
+# Others are called so: `ci-score-pr`, `ci-score-report-1.html`.
+_TAKEN = re.compile(r"pr|report|.*-pr|.*\.html")
 
 
 class CommentWhen(StrEnum):
@@ -74,6 +78,11 @@ class Settings:
     output_dir: Path
     token: SecretStr | None
 
+    @classmethod
+    def of(cls, values: Mapping[str, str], workspace: Path) -> Settings:
+        """The settings in the inputs; WrongUseError where one is wrong."""
+        return settings_of(values, workspace)
+
 
 def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
     """The settings in the inputs; every input is a text, as in a workflow."""
@@ -83,7 +92,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         default = "" if name == TOKEN else INPUTS[name].default
         return (values.get(name) or default).strip()
 
-    parity = parse_sources(value("parity"), "parity")
+    parity, title = parse_sources(value("parity"), "parity"), plain(value("title"), 64)
     for source in parity:
         if source.name is None:
             raise WrongUseError(
@@ -105,7 +114,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         ),
         producer=_producer(value("producer"), value("not-needed")),
         pr_number=_pr_number(value("pr-number")),
-        baseline_artifact=value("baseline-artifact"),
+        baseline_artifact=value("baseline-artifact") or _artifact_of(title),
         baseline_branch=value("baseline-branch"),
         baseline_workflow=value("baseline-workflow"),
         baseline=workspace / value("baseline") if value("baseline") else None,
@@ -115,12 +124,24 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         comment=CommentWhen(_choice("comment", value("comment"))),
         check_run=_choice("check-run", value("check-run")) == "true",
         issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
-        title=plain(value("title"), 64),
+        title=title,
         config=value("config"),
         inputs=_unlike_default(value),
         output_dir=_output_dir(value("output-dir"), workspace),
         token=_token(value("github-token")),
     )
+
+
+def file_name(title: str) -> str:
+    """The title as a part of a file's name; two titles never have the same one."""
+    if _FILE_NAME.fullmatch(title) and not _TAKEN.fullmatch(title):
+        return title
+    alike = re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.")
+    return f"{alike}~{sha256(title.encode()).hexdigest()[:8]}"
+
+
+def _artifact_of(title: str) -> str:
+    return f"ci-score-{file_name(title)}" if title else "ci-score"
 
 
 def _token(text: str) -> SecretStr | None:
