@@ -145,6 +145,19 @@ def test_post__comment_when(scene: Scene, when: str, written: int) -> None:
     assert len(scene.comments(pull)) == written
 
 
+def test_post__a_cancelled_measurement_leaves_the_comment_alone(scene: Scene) -> None:
+    """What an earlier run found still holds; the record and the summary tell of this one."""
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    on_pull_request(scene, pull)
+    before = scene.comments(pull)
+    event = events.pull_request(scene.github, pull)
+    assert judge(scene, event, producer="measure=cancelled").code == 3
+    assert post(scene, event, page_of(scene)).code == 0
+    assert scene.comments(pull) == before
+    assert record_in(scene).page == page_of(scene)
+
+
 def test_post__a_push_has_no_comment(scene: Scene) -> None:
     """The page's address is kept all the same."""
     event = events.push(scene.github, scene.repository)
