@@ -67,6 +67,8 @@ class Why(StrEnum):
     NO_SOUND_LAUNCH = "no_sound_launch", "side launch events words"
     EMPTY_BY_ITS_RUN = "empty_by_its_run"
     JOB_ENDED = "job_ended", "job result"
+    RESULT_UNKNOWN = "result_unknown", "result"
+    NOT_NEEDED = "not_needed", "words"
     NOTHING_FOUND = "nothing_found", "where"
     NO_MEASUREMENTS = "no_measurements", "where"
 
