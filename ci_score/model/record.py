@@ -27,6 +27,7 @@ from ci_score.model.values import (
     Lax,
     Milliseconds,
     NotNegative,
+    PageAddress,
     Sha,
     ShortText,
     Timestamp,
@@ -273,6 +274,8 @@ class Record(Value):
     run: RunIdentity | None = None
     # The id of the job that judged, as its workflow names it.
     job: ShortText | None = None
+    # Where its page was uploaded to.
+    page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
     inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
     rules: Literal["reference", "training"] = "reference"

@@ -492,6 +492,11 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
     Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
+    Why.PAGE_IS_AT: "The whole report as a page: {page}",
+    Why.PAGE_NOT_LINKED: "The page is not linked: its address is not one of this server.",
+    Why.RECORD_OF_ANOTHER_RUN: (
+        "The comment was not posted: the record is of another run, or of another attempt."
+    ),
     Why.CHECK_NOT_CREATED: "The check run was not created: {words}",
     Why.ISSUE_NOT_WRITTEN: "The issue on lasting changes was not written: {words}",
     Why.MAY_NOT_WRITE_ISSUES: (

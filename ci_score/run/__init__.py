@@ -1,6 +1,7 @@
 """The story of a run: settings → case files → reading → story → publishing.
 
 `run_as_asked` is the whole job: the Action for its event, or the same on a machine without GitHub.
+`post_report` writes the comment of a run in a job that has judged already.
 `suspicious_run` judges one run alone, and `exit_code_of` says whether it looks wrong. All of them
 call `run`, which takes everything that it works with as an argument.
 """
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from ci_score.run.job import job_of_files as job_of_files
     from ci_score.run.local import run_as_asked as run_as_asked
     from ci_score.run.local import suspicious_run as suspicious_run
+    from ci_score.run.post import post_report as post_report
     from ci_score.run.reading import read_side as read_side
     from ci_score.run.settings import Settings as Settings
-    from ci_score.run.settings import settings_of as settings_of
     from ci_score.run.story import Job as Job
     from ci_score.run.story import run as run
     from ci_score.run.triage import exit_code_of as exit_code_of
@@ -32,8 +33,9 @@ else:
         inputs=("INPUTS",),
         job=("job_of_files",),
         local=("run_as_asked", "suspicious_run"),
+        post=("post_report",),
         reading=("read_side",),
-        settings=("Settings", "settings_of"),
+        settings=("Settings",),
         story=("Job", "run"),
         triage=("exit_code_of",),
     )

@@ -78,7 +78,11 @@ _INPUTS: tuple[Input, ...] = (
         "The measuring job and its result, `measure=success`, from the `needs` context: if it"
         " failed or was skipped, nothing was measured.",
     ),
-    Input("baseline-artifact", "Name of the artifact that holds baseline records.", "ci-score"),
+    Input(
+        "baseline-artifact",
+        "Name of the artifact that holds baseline records; default: `ci-score`, and with a title"
+        " `ci-score-TITLE`.",
+    ),
     Input("baseline-branch", "Branch whose records are baselines; default: the default branch."),
     Input("baseline-workflow", "Workflow file that leaves the records; default: this workflow's."),
     Input("baseline", "A local record or folder of records to compare with, instead of GitHub."),
@@ -154,7 +158,19 @@ OUTPUTS: tuple[Output, ...] = (
     Output("comment-url", "Address of the comment, empty if none was written."),
     Output("record", "The record, relative to the workspace."),
     Output("report", "The report in markdown, relative to the workspace."),
-    Output("report-html", "The report for a browser, one file, relative to the workspace."),
+    Output(
+        "page",
+        "The report for a browser, one file with a name of its own for the upload, relative to the"
+        " workspace.",
+    ),
+    Output(
+        "record-artifact",
+        "What to call the artifact with the record: as `baseline-artifact` says, and with `-pr`"
+        " behind it where the run is not one of the default branch.",
+    ),
+    Output(
+        "exit-code", "The exit code, also where ci-score broke; a runner can lose a container's."
+    ),
 )
 
 TOKEN = "github-token"

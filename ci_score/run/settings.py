@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -21,6 +22,9 @@ from ci_score.run.inputs import INPUTS, TOKEN, Input
 from ci_score.traces import step_pattern
 
 LONGEST_INPUT = 200
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]+")
+# Others are called so: `ci-score-pr`, `ci-score-report-1.html`.
+_TAKEN = re.compile(r"pr|report|.*-pr|.*\.html")
 PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
 
 
@@ -74,6 +78,11 @@ class Settings:
     output_dir: Path
     token: SecretStr | None
 
+    @classmethod
+    def of(cls, values: Mapping[str, str], workspace: Path) -> Settings:
+        """The settings in the inputs; WrongUseError where one is wrong."""
+        return settings_of(values, workspace)
+
 
 def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
     """The settings in the inputs; every input is a text, as in a workflow."""
@@ -83,7 +92,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         default = "" if name == TOKEN else INPUTS[name].default
         return (values.get(name) or default).strip()
 
-    parity = parse_sources(value("parity"), "parity")
+    parity, title = parse_sources(value("parity"), "parity"), plain(value("title"), 64)
     for source in parity:
         if source.name is None:
             raise WrongUseError(
@@ -104,7 +113,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
             bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
         ),
         producer=_producer(value("producer")),
-        baseline_artifact=value("baseline-artifact"),
+        baseline_artifact=value("baseline-artifact") or _artifact_of(title),
         baseline_branch=value("baseline-branch"),
         baseline_workflow=value("baseline-workflow"),
         baseline=workspace / value("baseline") if value("baseline") else None,
@@ -114,12 +123,24 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         comment=CommentWhen(_choice("comment", value("comment"))),
         check_run=_choice("check-run", value("check-run")) == "true",
         issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
-        title=plain(value("title"), 64),
+        title=title,
         config=value("config"),
         inputs=_unlike_default(value),
         output_dir=_output_dir(value("output-dir"), workspace),
         token=_token(value("github-token")),
     )
+
+
+def file_name(title: str) -> str:
+    """The title as a part of a file's name; two titles never have the same one."""
+    if _FILE_NAME.fullmatch(title) and not _TAKEN.fullmatch(title):
+        return title
+    alike = re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.")
+    return f"{alike}~{sha256(title.encode()).hexdigest()[:8]}"
+
+
+def _artifact_of(title: str) -> str:
+    return f"ci-score-{file_name(title)}" if title else "ci-score"
 
 
 def _token(text: str) -> SecretStr | None:
