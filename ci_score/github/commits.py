@@ -40,6 +40,18 @@ class BaseLine:
             self._base = self._found_base()
         return self._base
 
+    def measured_base(self) -> str | None:
+        """The commit that a session is to measure against; None before the first commit.
+
+        It is the base, except on a push to another branch: the measurement is of what was pushed,
+        but the rules come from where that branch began. A branch must not loosen its own gate.
+        """
+        if self.event.name == "push":
+            return self._base_of_push()
+        base = self.base()
+        # The newest commit of the default branch itself, as in a release, has left it nowhere.
+        return self._first_parent() if base == self.event.sha else base
+
     def walk(self) -> Iterator[str]:
         """The base and its ancestors along first parents."""
         sha = self.base()
@@ -81,11 +93,26 @@ class BaseLine:
             return event.merge_base
         if event.kind is Kind.OTHER_BRANCH and event.tracked_branch:
             return self._merge_base(event.tracked_branch, event.sha)
+        if event.name == "push":
+            return self._base_of_push()
         if event.pull is None:
-            return next(iter(self.parents_of(event.sha)), None)
+            return self._first_parent()
         return self._base_of_merge(event.pull) or self._merge_base(
             event.pull.base_ref, event.pull.head_sha
         )
+
+    def _base_of_push(self) -> str | None:
+        """Where the branch stood before the push, unless that was forced or made the branch.
+
+        The page with the head's parents lists most often that commit, too: all on it are ancestors.
+        """
+        first, before, head = self._first_parent(), self.event.before, self.event.sha
+        if before is None or before in (first, head):
+            return first
+        return before if before in self._parents or self._is_ancestor(before, head) else first
+
+    def _first_parent(self) -> str | None:
+        return next(iter(self.parents_of(self.event.sha)), None)
 
     def _base_of_merge(self, pull: PullRequest) -> str | None:
         """The first parent of the test merge, because `pull_request.base.sha` goes stale.
@@ -100,7 +127,8 @@ class BaseLine:
         parents = self._parents_if_known(merge)
         if len(parents) != 2 or parents[1] != pull.head_sha:
             return None
-        return parents[0] if not of_another or self._is_on(pull.base_ref, parents[0]) else None
+        is_ours = not of_another or self._is_ancestor(parents[0], pull.base_ref)
+        return parents[0] if is_ours else None
 
     def _parents_if_known(self, sha: str) -> list[str]:
         try:
@@ -110,11 +138,11 @@ class BaseLine:
         except GitHubError:
             return []
 
-    def _is_on(self, branch: str, sha: str) -> bool:
+    def _is_ancestor(self, sha: str, of: str) -> bool:
         try:
-            return self._merge_base(branch, sha) == sha
+            return self._merge_base(of, sha) == sha
         except NotThereError:
-            return False  # they have no commit in common
+            return False  # it is gone, or they have no commit in common
 
     def _merge_base(self, base: str, head: str) -> str:
         """Where head left base."""

@@ -16,6 +16,7 @@ TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
 LONGEST_JOB = 100
 _QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/(.+)/pr-([1-9][0-9]{0,9})-[0-9a-f]{40}")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_ZEROS = re.compile(r"0+")
 _WORKFLOW_PATH = re.compile(r"(?:[^/@]+/[^/@]+/)?(\.[^/@]+/workflows/[^@]+)(?:@.*)?")
 
 
@@ -65,7 +66,7 @@ class ProducerRun:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One run of the Action."""
+    """One run of the Action; `before` is where the branch stood before a push."""
 
     kind: Kind
     name: str
@@ -79,6 +80,7 @@ class Event:
     job: str | None = None
     pull: PullRequest | None = None
     merge_base: str | None = None
+    before: str | None = None
     producer: ProducerRun | None = None
 
     @property
@@ -141,6 +143,7 @@ def _event(
         job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
         pull=pull,
         merge_base=_sha(group["base_sha"], "merge_group.base_sha") if group else None,
+        before=_before(payload) if name == "push" else None,
         producer=_producer(payload) if name == "workflow_run" else None,
     )
 
@@ -199,6 +202,13 @@ def head_of(pull: Any) -> Head:
         branch=str(head["ref"]),
         repository_id=None if repository is None else int(repository["id"]),
     )
+
+
+def _before(payload: Mapping[str, Any]) -> str | None:
+    """The commit before a push; a new branch has zeros there."""
+    before = payload.get("before")
+    is_commit = isinstance(before, str) and _SHA.fullmatch(before) and not _ZEROS.fullmatch(before)
+    return str(before) if is_commit else None
 
 
 def _queued_pull_request(group: Any) -> PullRequest | None:
