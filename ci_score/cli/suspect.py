@@ -14,7 +14,7 @@ from ci_score.run import suspicious_run
 
 
 @click.command("suspect")
-@input_options
+@input_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the record instead of the report.")
 @click.pass_obj
 def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:

@@ -67,6 +67,8 @@ class Why(StrEnum):
     NO_SOUND_LAUNCH = "no_sound_launch", "side launch events words"
     EMPTY_BY_ITS_RUN = "empty_by_its_run"
     JOB_ENDED = "job_ended", "job result"
+    RESULT_UNKNOWN = "result_unknown", "result"
+    NOT_NEEDED = "not_needed", "words"
     NOTHING_FOUND = "nothing_found", "where"
     NO_MEASUREMENTS = "no_measurements", "where"
 
@@ -206,6 +208,9 @@ class Why(StrEnum):
     MAY_NOT_COMMENT = "may_not_comment", "words"
     TOO_MANY_COMMENTS = "too_many_comments", "most"
     NEWER_COMMENT = "newer_comment"
+    PAGE_IS_AT = "page_is_at", "page"
+    PAGE_NOT_LINKED = "page_not_linked"
+    RECORD_OF_ANOTHER_RUN = "record_of_another_run"
     CHECK_NOT_CREATED = "check_not_created", "words"
     ISSUE_NOT_WRITTEN = "issue_not_written", "words"
     MAY_NOT_WRITE_ISSUES = "may_not_write_issues", "words"

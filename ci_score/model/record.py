@@ -27,12 +27,13 @@ from ci_score.model.values import (
     Lax,
     Milliseconds,
     NotNegative,
+    PageAddress,
     Sha,
     ShortText,
     Timestamp,
     Value,
 )
-from ci_score.model.verdict import Acceptance, Change, Outcome, Verdict
+from ci_score.model.verdict import Acceptance, Change, Outcome, Unjudged, Verdict
 
 DEFAULT_CASE = "training"
 RECORD_FILE = "ci-score.json"
@@ -273,6 +274,8 @@ class Record(Value):
     run: RunIdentity | None = None
     # The id of the job that judged, as its workflow names it.
     job: ShortText | None = None
+    # Where its page was uploaded to.
+    page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
     inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
     rules: Literal["reference", "training"] = "reference"
@@ -301,6 +304,11 @@ class Record(Value):
     def case(self, name: str) -> Judged | None:
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether its measurement was cancelled, so that it tells nothing."""
+        return self.unjudged is not None and self.unjudged.unjudged is Unjudged.CANCELLED
 
     @property
     def verdicts(self) -> list[Verdict]:

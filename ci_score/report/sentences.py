@@ -40,6 +40,10 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
     Unjudged.ENVIRONMENT_CHANGED: "the environment of a known case changed",
     Unjudged.NOTHING_MEASURED: "nothing measured",
+    Unjudged.NOT_NEEDED: "no measurement needed",
+    Unjudged.CANCELLED: "measurement cancelled",
+    Unjudged.SKIPPED: "measurement skipped",
+    Unjudged.UNKNOWN_RESULT: "the measuring job's result is not known",
     Unjudged.CRASHED_RUN: "crashed run",
     Unjudged.REQUIRED_CASE_MISSING: "a required case missing",
     Unjudged.KNOWN_CASE_MISSING: "a known case missing",
@@ -272,6 +276,12 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: "the job {job} ended with {result}",
+    Why.RESULT_UNKNOWN: lambda result: (
+        f"the gate does not know how the measuring job ended ({result or 'no result was given'}):"
+        " name that job in `needs`, and add the line"
+        " `producer: measure=${{ needs.measure.result }}`, in which `measure` is its id"
+    ),
+    Why.NOT_NEEDED: "nothing had to be measured: {words}",
     Why.NOTHING_FOUND: "nothing was found at {where}",
     Why.NO_MEASUREMENTS: (
         "no measurements were found at {where}: name the folder that `ci-score ab` or `ci-score"
@@ -498,6 +508,11 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
     Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
+    Why.PAGE_IS_AT: "The whole report as a page: {page}",
+    Why.PAGE_NOT_LINKED: "The page is not linked: it has no https address on this server.",
+    Why.RECORD_OF_ANOTHER_RUN: (
+        "The comment was not posted: the record is of another run, or of another attempt."
+    ),
     Why.CHECK_NOT_CREATED: "The check run was not created: {words}",
     Why.ISSUE_NOT_WRITTEN: "The issue on lasting changes was not written: {words}",
     Why.MAY_NOT_WRITE_ISSUES: (

@@ -1,8 +1,10 @@
 """The story of a run: settings → case files → reading → story → publishing.
 
 `run_as_asked` is the whole job: the Action for its event, or the same on a machine without GitHub.
-`suspicious_run` judges one run alone, and says whether it looks wrong. Both call `run`, which takes
-everything that it works with as an argument. `measured_base` says what a job measures against.
+`post_report` writes the comment of a run in a job that has judged already.
+`suspicious_run` judges one run alone, and says whether it looks wrong. All of them call `run`,
+which takes everything that it works with as an argument. `measured_base` says what a job measures
+against.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from ci_score.run.job import job_of_files as job_of_files
     from ci_score.run.local import run_as_asked as run_as_asked
     from ci_score.run.local import suspicious_run as suspicious_run
+    from ci_score.run.post import post_report as post_report
     from ci_score.run.reading import read_side as read_side
     from ci_score.run.settings import Settings as Settings
-    from ci_score.run.settings import settings_of as settings_of
     from ci_score.run.story import Job as Job
     from ci_score.run.story import run as run
 else:
@@ -33,7 +35,8 @@ else:
         inputs=("INPUTS",),
         job=("job_of_files",),
         local=("run_as_asked", "suspicious_run"),
+        post=("post_report",),
         reading=("read_side",),
-        settings=("Settings", "settings_of"),
+        settings=("Settings",),
         story=("Job", "run"),
     )

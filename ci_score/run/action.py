@@ -90,8 +90,7 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
 
     In place of one that does not count, the reason.
     """
-    api, event, name = context.api, context.event, context.settings.baseline_artifact
-    name = name if event.kind is Kind.TRACKED_BRANCH else f"{name}-pr"
+    api, event, name = context.api, context.event, context.record_artifact
     try:
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
@@ -178,7 +177,7 @@ def _post_for(context: Run, producer: ProducerRun) -> int:
 
 
 def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
-    event, name = context.event, f"{context.settings.baseline_artifact}-pr"
+    event, name = context.event, context.record_artifact
     if producer.event != "pull_request":
         yield f"nothing to post: the run was set off by {producer.event}"
         return
@@ -188,6 +187,9 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
         return
     source = f"the record of run {producer.run.number}"
     record = read_record(data, source)
+    if record.was_cancelled:
+        yield "nothing to post: the measurement was cancelled"
+        return
     pulls = commits.pulls_of_producer(context.api, event.repository, producer)
     if not pulls:
         yield "nothing to post: no open pull request has its head"

@@ -11,10 +11,10 @@ from typing import Any
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse
-from ci_score.github import Api, Event, PullConversation, read_event
+from ci_score.github import Api, Event, Kind, PullConversation, read_event
 from ci_score.model.gate import Gate
 from ci_score.model.record import Record
-from ci_score.run.settings import Settings
+from ci_score.run.settings import Settings, file_name
 
 LARGEST_EVENT = 32 * 1024 * 1024
 
@@ -62,6 +62,18 @@ class Run:
         # A run in the merge queue has a pull request too; its comments may accept a regression.
         talk = PullConversation(api, event.repository, pull.number, pull.head) if pull else None
         return cls(settings, world, event, api, talk)
+
+    @property
+    def record_artifact(self) -> str:
+        """What the artifact with this run's record is called: the branch's have a name alone."""
+        name = self.settings.baseline_artifact
+        return name if self.event.kind is Kind.TRACKED_BRANCH else f"{name}-pr"
+
+    @property
+    def page_file(self) -> str:
+        """The page's name, which is its artifact's where one file is uploaded as it is."""
+        title = self.settings.title
+        return f"ci-score-{file_name(title) if title else 'report'}-{self.event.run.attempt}.html"
 
     @property
     def gate(self) -> Gate:
