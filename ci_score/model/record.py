@@ -33,7 +33,7 @@ from ci_score.model.values import (
     Timestamp,
     Value,
 )
-from ci_score.model.verdict import Acceptance, Change, Outcome, Verdict
+from ci_score.model.verdict import Acceptance, Change, Outcome, Unjudged, Verdict
 
 DEFAULT_CASE = "training"
 RECORD_FILE = "ci-score.json"
@@ -304,6 +304,11 @@ class Record(Value):
     def case(self, name: str) -> Judged | None:
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether its measurement was cancelled, so that it tells nothing."""
+        return self.unjudged is not None and self.unjudged.unjudged is Unjudged.CANCELLED
 
     @property
     def verdicts(self) -> list[Verdict]:

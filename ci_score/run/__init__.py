@@ -1,9 +1,10 @@
 """The story of a run: settings → case files → reading → story → publishing.
 
 `run_as_asked` is the whole job: the Action for its event, or the same on a machine without GitHub.
-`post_report` writes the comment of a run in a job that has judged already. `suspicious_run` judges
-one run alone, and says whether it looks wrong. All of them call `run`, which takes everything that it
-works with as an argument. `measured_base` says what a job measures against.
+`post_report` writes the comment of a run in a job that has judged already.
+`suspicious_run` judges one run alone, and says whether it looks wrong. All of them call `run`,
+which takes everything that it works with as an argument. `measured_base` says what a job measures
+against.
 """
 
 from __future__ import annotations

@@ -190,6 +190,9 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
         return
     source = f"the record of run {producer.run.number}"
     record = read_record(data, source)
+    if record.was_cancelled:
+        yield "nothing to post: the measurement was cancelled"
+        return
     pulls = commits.pulls_of_producer(context.api, event.repository, producer)
     if not pulls:
         yield "nothing to post: no open pull request has its head"

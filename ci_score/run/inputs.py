@@ -75,8 +75,20 @@ _INPUTS: tuple[Input, ...] = (
     ),
     Input(
         "producer",
-        "The measuring job and its result, `measure=success`, from the `needs` context: if it"
-        " failed or was skipped, nothing was measured.",
+        "The measuring job and its result, `measure=success`, from the `needs` context; several"
+        " jobs are a line each, and the worst result counts: only `success` lets anything be"
+        " judged.",
+    ),
+    Input(
+        "not-needed",
+        "Why nothing had to be measured, such as `only documentation changed`, from a job that"
+        " succeeded: a skipped `producer` then passes, and the report says why.",
+    ),
+    Input(
+        "pr-number",
+        "The pull request that gets the comment, for `workflow_dispatch` and `push`; its head must"
+        " be the commit of this run. On another branch an open one of that commit is found"
+        " without it.",
     ),
     Input(
         "baseline-artifact",

@@ -94,6 +94,9 @@ def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comm
     settings, event = context.settings, context.event
     if context.conversation is None or settings.comment is CommentWhen.NEVER:
         return comment.Written()
+    if record.was_cancelled:
+        # What an earlier run found still holds, and the run that cancelled this one will say more.
+        return comment.Written()
     wanted = is_wanted(record, settings.comment)
     if not wanted:
         # A comment about a problem that is solved must be updated.

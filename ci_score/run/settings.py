@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -22,10 +22,13 @@ from ci_score.run.inputs import INPUTS, TOKEN, Input
 from ci_score.traces import step_pattern
 
 LONGEST_INPUT = 200
+# The results of a job, the worst first; one that nobody knows is worse than all but a failure.
+_RESULTS = ("failure", "", "cancelled", "skipped", "success")
+LONGEST_RESULT = 40
+_PR_NUMBER = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # Others are called so: `ci-score-pr`, `ci-score-report-1.html`.
 _TAKEN = re.compile(r"pr|report|.*-pr|.*\.html")
-PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
 
 
 class CommentWhen(StrEnum):
@@ -39,15 +42,11 @@ class CommentWhen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The job that measured, and how it ended."""
+    """The measuring job that ended worst, and how: what it left counts only after a success."""
 
     name: str
     result: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether it did not succeed; what it left then does not count as a measurement."""
-        return self.result != "success"
+    not_needed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,7 @@ class Settings:
     parity: tuple[CaseSource, ...]
     workload: Workload
     producer: Producer | None
+    pr_number: int | None
     baseline_artifact: str
     baseline_branch: str
     baseline_workflow: str
@@ -112,7 +112,8 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
             peak_bandwidth_gb_s=_number("peak-bandwidth-gb-s", value("peak-bandwidth-gb-s")),
             bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
         ),
-        producer=_producer(value("producer")),
+        producer=_producer(value("producer"), value("not-needed")),
+        pr_number=_pr_number(value("pr-number")),
         baseline_artifact=value("baseline-artifact") or _artifact_of(title),
         baseline_branch=value("baseline-branch"),
         baseline_workflow=value("baseline-workflow"),
@@ -172,18 +173,39 @@ def _choice(name: str, text: str) -> str:
     return chosen
 
 
-def _producer(text: str) -> Producer | None:
-    """`measure=success`, or only the result, without the job's name."""
+def _producer(text: str, not_needed: str) -> Producer | None:
+    """`measure=success`, or only the result, a line for each job; the worst one decides.
+
+    With `not-needed` a skipped job is left aside, as long as another one has measured.
+    """
+    if not text:
+        if not_needed:
+            raise WrongUseError(
+                "not-needed: it excuses a job that was skipped, so say how that ended:"
+                " `producer: measure=${{ needs.measure.result }}`"
+            )
+        return None
+    jobs = [_job(line) for line in text.splitlines() if line.strip()]
+    if not_needed:
+        jobs = [job for job in jobs if job.result != "skipped"] or jobs
+    worst = min(jobs, key=lambda job: _RESULTS.index(job.result if job.result in _RESULTS else ""))
+    return replace(worst, not_needed=plain(not_needed, LONGEST_INPUT))
+
+
+def _job(line: str) -> Producer:
+    name, _, result = line.rpartition("=")
+    shown = plain(result.strip().lower(), LONGEST_RESULT)
+    return Producer(plain(name.strip(), 64) or "the measuring job", shown)
+
+
+def _pr_number(text: str) -> int | None:
     if not text:
         return None
-    name, equals, result = text.rpartition("=")
-    result = result.strip().lower()
-    if result not in PRODUCER_RESULTS:
+    if not _PR_NUMBER.fullmatch(text):
         raise WrongUseError(
-            f"producer: {text[:80]!r} is not the result of a job"
-            f" ({', '.join(PRODUCER_RESULTS)}); write `measure=${{{{ needs.measure.result }}}}`"
+            f"pr-number: {text[:80]!r} is not the number of a pull request, such as 7"
         )
-    return Producer(plain(name.strip(), 64) if equals else "the measuring job", result)
+    return int(text)
 
 
 def _unlike_default(value: Callable[[str], str]) -> dict[str, str]:
@@ -191,7 +213,7 @@ def _unlike_default(value: Callable[[str], str]) -> dict[str, str]:
     return {
         row.name: plain(shown, LONGEST_INPUT)
         for row in INPUTS.values()
-        if row.name not in (TOKEN, "producer", "title")
+        if row.name not in (TOKEN, "producer", "not-needed", "pr-number", "title")
         and (shown := _shown(row, value(row.name))) != row.default
     }
 

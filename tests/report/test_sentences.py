@@ -126,6 +126,8 @@ def test_sentence__of_each_code(code: Why) -> None:
     words = said(code(**data_of(code)))
     assert words.strip() == words != ""
     assert NOT_SHOWN not in words
+    # The one expression of a workflow that a sentence shows.
+    words = words.replace("${{ needs.measure.result }}", "")
     assert not any(sign in words for sign in ("{", "}", "None", "()", "Why.", "code="))
 
 
