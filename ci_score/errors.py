@@ -9,6 +9,7 @@
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
+        ├── NoProvenanceError   it does not say what tells our artifacts from a stranger's
         └── GitHubDownError     limits, faults and broken answers, after bounded retries
 
 Only a regression beyond a failing limit exits with 1; an error never does.
@@ -98,6 +99,14 @@ class NoPermissionError(GitHubError):
 
 class NotThereError(GitHubError):
     """What was asked for does not exist, or no longer exists."""
+
+
+class NoProvenanceError(GitHubError):
+    """The server does not say whose an artifact is: which field its answer lacks."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+        super().__init__(f"the server does not say whose an artifact is: no {field}")
 
 
 class GitHubDownError(GitHubError):

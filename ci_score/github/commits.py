@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
 
-COMMITS_A_PAGE = 100
 MOST_PAGES = 20
 
 
@@ -22,14 +22,12 @@ MOST_PAGES = 20
 class BaseLine:
     """The base that a run has tested, and the commits before it along first parents.
 
-    Nothing is asked for before it is needed, and nothing twice. `claimed_merge` is the test merge
-    that the record of another run names.
+    Nothing is asked for before it is needed, and nothing twice.
     """
 
     api: Api
     event: Event
     head_is_checked_out: bool = False
-    claimed_merge: str | None = None
     _parents: dict[str, list[str]] = field(default_factory=dict)
     _pages: int = 0
     _base: str | None = None
@@ -71,7 +69,7 @@ class BaseLine:
             self._pages += 1
             path = f"/repos/{self.event.repository}/commits"
             with as_expected():
-                for commit in self.api.get(path, sha=sha, per_page=COMMITS_A_PAGE):
+                for commit in self.api.get(path, sha=sha, **self.api.page_size):
                     parents = [str(parent["sha"]) for parent in commit["parents"]]
                     self._parents[str(commit["sha"])] = parents
         if sha not in self._parents:
@@ -97,6 +95,8 @@ class BaseLine:
             return self._base_of_push()
         if event.pull is None:
             return self._first_parent()
+        if event.merge_base and event.sha == event.pull.head_sha:
+            return event.merge_base
         return self._base_of_merge(event.pull) or self._merge_base(
             event.pull.base_ref, event.pull.head_sha
         )
@@ -117,18 +117,14 @@ class BaseLine:
     def _base_of_merge(self, pull: PullRequest) -> str | None:
         """The first parent of the test merge, because `pull_request.base.sha` goes stale.
 
-        None where the head itself was tested. A merge that another run claims may be a stranger's,
-        of anything: its first parent must be a commit of the base branch.
+        None where the head itself was tested. For another run it is the pull request's own test
+        merge: one that its record names may be the author's, onto a commit with a weaker policy.
         """
-        of_another = self.event.kind is Kind.POSTING
-        merge = self.claimed_merge if of_another else self.event.sha
+        merge = pull.merge_sha if self.event.kind is Kind.POSTING else self.event.sha
         if merge is None or self.head_is_checked_out:
             return None
         parents = self._parents_if_known(merge)
-        if len(parents) != 2 or parents[1] != pull.head_sha:
-            return None
-        is_ours = not of_another or self._is_ancestor(parents[0], pull.base_ref)
-        return parents[0] if is_ours else None
+        return parents[0] if len(parents) == 2 and parents[1] == pull.head_sha else None
 
     def _parents_if_known(self, sha: str) -> list[str]:
         try:
@@ -146,6 +142,8 @@ class BaseLine:
 
     def _merge_base(self, base: str, head: str) -> str:
         """Where head left base."""
+        if self.api.is_gitea:
+            return gitea.merge_base(self.api, self.event.repository, base, head)
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
@@ -172,6 +170,7 @@ def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[
                 base_ref=str(pull["base"]["ref"]),
                 from_fork=producer.from_fork,
                 head=head_of(pull),
+                merge_sha=pull.get("merge_commit_sha"),
             )
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
             if pull["head"]["sha"] == producer.head_sha

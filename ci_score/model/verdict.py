@@ -51,6 +51,7 @@ class Unjudged(StrEnum):
     UNCLEAR = "unclear"
     TOO_NOISY = "too_noisy"
     NO_PERMISSION = "no_permission"
+    NO_PROVENANCE = "no_provenance"
     API_DOWN = "api_down"
     ALL_UNUSABLE = "all_unusable"
 

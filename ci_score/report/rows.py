@@ -309,6 +309,7 @@ _WOULD_TELL = {
     Unjudged.KNOWN_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
     " missing because <reason>`",
     Unjudged.NO_PERMISSION: "the right `actions: read` for the job",
+    Unjudged.NO_PROVENANCE: "head and the tested base measured side by side (`ci-score ab`)",
     Unjudged.API_DOWN: "a re-run, when GitHub answers again",
     Unjudged.ALL_UNUSABLE: "a run of the default branch leaves a new record",
 }

@@ -56,6 +56,7 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.UNCLEAR: "not clear",
     Unjudged.TOO_NOISY: "too noisy to see less",
     Unjudged.NO_PERMISSION: "no permission to read baselines",
+    Unjudged.NO_PROVENANCE: "the server does not say whose a record is",
     Unjudged.API_DOWN: "API down",
     Unjudged.ALL_UNUSABLE: "every candidate unusable",
 }
@@ -343,6 +344,9 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SUCH_CASE: "no record has a case {case!r}",
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
+    Why.NO_PROVENANCE: (
+        "the server lists artifacts without `{field}`, so a stranger's could look like the branch's"
+    ),
     Why.NO_RECORD_IN: "no record in {folder}",
     Why.NO_RECORD_LEFT: (
         "{workflow} has completed runs on {branch}, and none left an artifact {artifact}:"
@@ -532,6 +536,10 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_EARLIER_ATTEMPT: "it says that it is of attempt {there}, and this is attempt {here}",
     Why.NOT_OF_ITS_ATTEMPT: (
         "its artifact was uploaded at {uploaded}, and the job did not run in attempt {attempt} then"
+    ),
+    Why.ATTEMPTS_NOT_KEPT: (
+        "this server keeps no attempts: those before count where their measurements were uploaded"
+        " under names of their own"
     ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"

@@ -92,6 +92,9 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
     """
     api, event, name = context.api, context.event, context.record_artifact
     try:
+        if event.run.attempt > 1 and api.is_gitea:
+            yield Why.ATTEMPTS_NOT_KEPT()
+            return
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
             yield _of_earlier_attempt(context, upload)
@@ -211,7 +214,7 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
 def _post(context: Run, record: Record) -> str:
     """Judges the record anew, and writes the comment of the pull request that it is of."""
     event, conversation = context.event, context.conversation or Nobody()
-    line = commits.BaseLine(context.api, event, claimed_merge=record.commit)
+    line = commits.BaseLine(context.api, event)
     rules = rules_in_job(context.settings, line)
     gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
     job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)

@@ -813,6 +813,12 @@ def stranger_s_record(scene: Scene, step_ms: float) -> Record:
     return record_for("d" * 40, profile(step_ms, tokens_per_step=1000), run)
 
 
+def leave(scene: Scene, record: Record) -> None:
+    """The record in place of what the newest artifact holds."""
+    scene.state.artifacts[-1].content = zipped({"ci-score.json": dump(record).encode()})
+    scene.state.artifacts[-1].digest = None
+
+
 def said(words: str) -> dict[str, Any]:
     """A reason of somebody's own words, as a record holds it."""
     return quoted(words).model_dump(mode="json")
@@ -857,12 +863,10 @@ def test_workflow_run__of_an_unusable_record_posts_nothing(scene: Scene, content
 
 
 def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -> None:
-    """Not with what main has become since; the merge that the record names is checked."""
+    """Not with what main has become since: the pull request's test merge tells."""
     old = tip(scene)
     pull, event = forked_run(scene, {})
-    record = stranger_s_record(scene, 100.0).but(commit=pull.merge_commit_sha)
-    scene.state.artifacts[-1].content = zipped({"ci-score.json": dump(record).encode()})
-    scene.state.artifacts[-1].digest = None
+    leave(scene, stranger_s_record(scene, 100.0))
     for commit, speed in ((old, FAST), (scene.commits(1)[0], profile(50.0, tokens_per_step=1000))):
         made = scene.state.run(
             scene.repository, head_sha=commit.sha, path=".github/workflows/ci-score.yml"
@@ -871,6 +875,19 @@ def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -
         scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
     scene.act(event)
     assert "✅ The same time" in scene.comments(pull)[0]
+
+
+def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) -> None:
+    """A merge of the head onto an older commit would bring back the policy of that time."""
+    lax = scene.policy("schema = 1\n[metrics.throughput_tok_s]\nwarn = 0.5\nfail = 0.6\n")
+    scene.policy("schema = 1\n")
+    scene.leave_record(tip(scene), FAST, path=".github/workflows/ci-score.yml")
+    pull, event = forked_run(scene, {})
+    fork = scene.state.repository_named("stranger/model")
+    forged = scene.state.commit(fork, "merged", parents=[lax.sha, pull.head_sha])
+    leave(scene, stranger_s_record(scene, 130.0).but(commit=forged.sha))
+    scene.act(event)
+    assert "❌ 30.0 % slower" in scene.comments(pull)[0]
 
 
 def test_workflow_run__never_fails_on_a_stranger_s_numbers(scene: Scene) -> None:
