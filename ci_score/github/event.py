@@ -77,6 +77,7 @@ class Event:
     run: RunIdentity
     workflow: str
     job: str | None = None
+    branch: str = ""
     pull: PullRequest | None = None
     merge_base: str | None = None
     producer: ProducerRun | None = None
@@ -139,10 +140,16 @@ def _event(
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
         job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
+        branch=_branch(environment.get("GITHUB_REF", "")),
         pull=pull,
         merge_base=_sha(group["base_sha"], "merge_group.base_sha") if group else None,
         producer=_producer(payload) if name == "workflow_run" else None,
     )
+
+
+def _branch(ref: str) -> str:
+    """The branch of a ref; a tag has none."""
+    return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ""
 
 
 def workflow_path(reference: str) -> str:
