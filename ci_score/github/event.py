@@ -86,6 +86,7 @@ class Event:
     run: RunIdentity
     workflow: str
     job: str | None = None
+    branch: str = ""
     pull: PullRequest | None = None
     merge_base: str | None = None
     before: str | None = None
@@ -149,11 +150,17 @@ def _event(
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
         job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
+        branch=_branch(environment.get("GITHUB_REF", "")),
         pull=pull,
         merge_base=_told_base(payload),
         before=_before(payload) if name == "push" else None,
         producer=_producer(payload) if name == "workflow_run" else None,
     )
+
+
+def _branch(ref: str) -> str:
+    """The branch of a ref; a tag has none."""
+    return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ""
 
 
 def workflow_path(reference: str) -> str:

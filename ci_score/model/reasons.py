@@ -202,11 +202,14 @@ class Why(StrEnum):
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
     OTHERWISE_BEFORE = "otherwise_before", "case why"
+    ELSEWHERE_BEFORE = "elsewhere_before", "case changed"
 
     # What of a report could not be written.
     FILE_NOT_WRITTEN = "file_not_written", "file words"
     COMMENT_NOT_POSTED = "comment_not_posted", "words"
     MAY_NOT_COMMENT = "may_not_comment", "words"
+    PULL_OF_ANOTHER = "pull_of_another", "number head here"
+    PULL_NOT_READ = "pull_not_read", "words"
     TOO_MANY_COMMENTS = "too_many_comments", "most"
     NEWER_COMMENT = "newer_comment"
     PAGE_IS_AT = "page_is_at", "page"

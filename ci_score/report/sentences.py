@@ -510,6 +510,13 @@ SENTENCES: dict[Why, Row] = {
         "The comment was not posted: {words} Runs of forks and of Dependabot may only read: a"
         " workflow_run job can post for them."
     ),
+    Why.PULL_OF_ANOTHER: lambda number, head, here: (
+        f"No comment is written: the head of pull request {number} is {head}, and this run is of"
+        f" {here}."
+    ),
+    Why.PULL_NOT_READ: (
+        "No comment is written, because the pull request of this commit was not found: {words}"
+    ),
     Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
     Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
     Why.PAGE_IS_AT: "The whole report as a page: {page}",
@@ -554,6 +561,10 @@ SENTENCES: dict[Why, Row] = {
     Why.OTHERWISE_BEFORE: (
         "{case} was measured otherwise by an earlier attempt ({why}), which is not comparable with"
         " this one."
+    ),
+    Why.ELSEWHERE_BEFORE: lambda case, changed: (
+        f"{case}: an earlier attempt ran on another machine or with other versions"
+        f" ({some_of(changed)}); what both measured is judged together."
     ),
     # Why an acceptance does not count.
     Why.BY_NO_PERSON: "a bot or an app wrote it, and only people accept a regression",

@@ -37,6 +37,7 @@ def run_action(settings: Settings, world: World) -> int:
     context = Run.of(settings, world)
     if context.event.producer is not None:
         return _post_for(context, context.event.producer)
+    context = context.with_its_pull()
     job, baselines = _job_and_baselines(context)
     record = run(
         job,
@@ -80,7 +81,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
         gate=context.gate,
-        notices=(*rules.notices, *on_head_notices),
+        notices=(*context.notices, *rules.notices, *on_head_notices),
     )
     return job, _baselines(context, line)
 
@@ -140,6 +141,7 @@ def _profiles(context: Run) -> Profiles:
 
 def _case_of(name: str, pattern: str) -> str | None:
     """With the pattern `profile-*`, `profile-llama` is the case llama; a plain name gives none."""
+    pattern = pattern.removesuffix("~*")  # the attempts of one
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     return None if fixed == pattern else case_name(name.removeprefix(fixed))
 

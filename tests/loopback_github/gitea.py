@@ -80,7 +80,7 @@ class GiteaApi(Api):
             return {"total_commits": len(body["commits"]), "commits": body["commits"]}
         if path.endswith("/artifacts"):
             return {**body, "artifacts": [_artifact(row) for row in body["artifacts"]]}
-        if path.endswith("/issues"):
+        if path.endswith("/issues") and isinstance(body, list):
             body = [{"pull_request": None, **row} for row in body]
         rows = body if isinstance(body, list) else [body]
         for row in rows:
