@@ -1,4 +1,4 @@
-"""examples/gitea.yml and our action as this server can use them: other `uses:` lines, another command."""
+"""examples/gitea.yml and our action for this server: other `uses:` lines, another command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ SETUP = '--setup "python3 -m venv .venv && .venv/bin/python -m pip install -r re
 COMMAND = "-- python train.py"
 AB = 'ab --base "${BASE:+base}" --head head --or-alone --max-minutes 60'
 # Each leg is a case of its own; what `needs` says of a matrix is the worst of its legs.
-MATRIX = "    strategy: {{fail-fast: false, matrix: {{case: [{cases}]}}}}\n    timeout-minutes: 90\n"
+MATRIX = (
+    "    strategy: {{fail-fast: false, matrix: {{case: [{cases}]}}}}\n    timeout-minutes: 90\n"
+)
 
 
 def action(image: str) -> str:

@@ -1,4 +1,4 @@
-"""A training run for the story: its steps take as long as a file beside it says, and vary a little."""
+"""A training run for the story: its steps take about as long as a file beside it says."""
 
 import json
 import pathlib

@@ -110,7 +110,11 @@ class GiteaApi(Api):
             self._run(self._newest(body["id"]), body)
             for body in json.loads(reply.body)["workflow_runs"]
         ]
-        for name, wanted in (("event", "event"), ("branch", "head_branch"), ("head_sha", "head_sha")):
+        for name, wanted in (
+            ("event", "event"),
+            ("branch", "head_branch"),
+            ("head_sha", "head_sha"),
+        ):
             shown = [run for run in shown if query.get(name) in (None, run.get(wanted))]
         page = paginate(shown, _as_github(request), "")
         total = {"x-total-count": str(len(shown))}
@@ -118,7 +122,7 @@ class GiteaApi(Api):
 
 
 def on_gitea(event: Event, state: State) -> Event:
-    """The event as its runner hands it to a job: the head is tested, and the payload has the base."""
+    """The event as a job gets it: the head is what is tested, and the payload has the base."""
     environment = {
         name: value
         for name, value in event.environment.items()

@@ -43,7 +43,9 @@ def gitea(tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
-def on_pull_request(scene: Scene, pull: PullRequest, command: str = "run", **inputs: str) -> Outcome:
+def on_pull_request(
+    scene: Scene, pull: PullRequest, command: str = "run", **inputs: str
+) -> Outcome:
     """The Action on a pull request, whose head is what was tested."""
     event = events.pull_request(scene.github, pull, path=WORKFLOW)
     return scene.act(on_gitea(event, scene.state), command, **inputs)
@@ -64,7 +66,7 @@ def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scen
     assert case.baseline.commits_away == 0
     (comment,) = gitea.comments(pull)
     assert "❌ 30.0 % slower" in comment
-    # Its version, its own run, two policies, history, artifacts, run, zip, comments, who we are, write.
+    # Version, own run, two policies, history, listing, run, zip, comments, own name, write.
     assert len(gitea.asked()) <= 12
 
 
@@ -122,7 +124,7 @@ def test_record__missing_although_the_branch_has_run_blocks(gitea: Scene) -> Non
 
 
 def test_push__to_another_branch_is_compared_from_where_it_began(gitea: Scene) -> None:
-    """A comparison there names no merge base: it is the parent that the branch's commits have not."""
+    """A comparison there names no merge base: it is the one parent that is not the branch's."""
     gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
     base = tip(gitea)
     for _ in range(3):
