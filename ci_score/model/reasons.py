@@ -99,6 +99,8 @@ class Why(StrEnum):
     MISMATCH_IN = "mismatch_in", "record why"
     NOTHING_OF_CASE = "nothing_of_case", "record case"
     NO_SUCH_CASE = "no_such_case", "case"
+    HAS_NO_BASE = "has_no_base"
+    BASE_CANNOT_RUN = "base_cannot_run", "words"
     ALL_EXPIRED = "all_expired", "records"
     NO_RECORD_YET = "no_record_yet"
     NO_PROVENANCE = "no_provenance", "field"

@@ -43,6 +43,7 @@ class Unjudged(StrEnum):
     REQUIRED_CASE_MISSING = "required_case_missing"
     KNOWN_CASE_MISSING = "known_case_missing"
     INVALID_MEASUREMENT = "invalid_measurement"
+    MEASURED_ALONE = "measured_alone"
     OTHER_WORK = "other_work"
     NOT_AS_DESIGNED = "not_as_designed"
     NOT_ATTRIBUTABLE = "not_attributable"

@@ -293,6 +293,7 @@ _WOULD_TELL = {
     Unjudged.UNKNOWN_RESULT: "the result of the measuring job, in `producer`",
     Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
+    Unjudged.MEASURED_ALONE: "a base that can run the command: head is measured in turns with it",
     Unjudged.OTHER_WORK: "a run that does the same work",
     Unjudged.NOT_AS_DESIGNED: "a run that is measured as the policy demands (`ci-score ab` sees to"
     " pairs and their order)",

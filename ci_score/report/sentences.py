@@ -48,6 +48,7 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.REQUIRED_CASE_MISSING: "a required case missing",
     Unjudged.KNOWN_CASE_MISSING: "a known case missing",
     Unjudged.INVALID_MEASUREMENT: "a disturbed measurement",
+    Unjudged.MEASURED_ALONE: "measured without its base",
     Unjudged.OTHER_WORK: "not the same work",
     Unjudged.NOT_AS_DESIGNED: "not measured as the policy demands",
     Unjudged.NOT_ATTRIBUTABLE: "no record of the tested base",
@@ -64,6 +65,7 @@ _NO_BASELINE = {
     Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
     Unjudged.NO_RECORD: "there is no baseline, although the branch has had runs",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
+    Unjudged.MEASURED_ALONE: "head was measured alone, and the branch may know this case",
     Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
     Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
 }
@@ -341,6 +343,10 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.MISMATCH_IN: "{record}: {why}",
     Why.NOTHING_OF_CASE: "{record}: measured nothing of {case}",
+    Why.HAS_NO_BASE: "head was measured alone: there is no commit before it to measure against",
+    Why.BASE_CANNOT_RUN: lambda words: (
+        "head was measured alone: base cannot run the command" + (f" ({words})" if words else "")
+    ),
     Why.NO_SUCH_CASE: "no record has a case {case!r}",
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",

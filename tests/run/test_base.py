@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ Out = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def printed(capsys: Out) -> Iterator[Out]:
+def printed(capsys: Out) -> Out:
     """What the command printed."""
     capsys.readouterr()
     return capsys
