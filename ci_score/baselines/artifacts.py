@@ -7,7 +7,13 @@ from typing import Protocol
 
 from ci_score.baselines.records import read_record
 from ci_score.baselines.walk import Candidate, Missing, Walk
-from ci_score.errors import BadInputError, GitHubError, NoPermissionError, NoProvenanceError, NotThereError
+from ci_score.errors import (
+    BadInputError,
+    GitHubError,
+    NoPermissionError,
+    NoProvenanceError,
+    NotThereError,
+)
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.stages import OpenedUpload, Upload
 from ci_score.model.verdict import Unjudged

@@ -29,7 +29,7 @@ from ci_score.github.api import Api, as_expected, moment
 from ci_score.github.commits import BaseLine
 from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import RECORD_FILE, RunIdentity
+from ci_score.model.record import RECORD_FILE, RunIdentity, of_attempt
 from ci_score.model.stages import OpenedUpload, Upload
 
 LARGEST_ZIP = 64 * 1024 * 1024
@@ -268,7 +268,7 @@ def uploads_of_run(api: Api, repository: str, run_id: int, name: str) -> list[An
     """The artifacts of that name of a run, the newest first: one an attempt."""
     with as_expected():
         rows = [row for row in _artifacts_of(api, repository, run_id) if row["name"] == name]
-        return sorted(rows, key=lambda row: (row.get("created_at") or "", row["id"]), reverse=True)
+        return sorted(rows, key=_age, reverse=True)
 
 
 def not_of_attempt(
@@ -305,14 +305,21 @@ def record_in(api: Api, repository: str, artifact: Any) -> bytes:
 def profile_artifacts(
     api: Api, repository: str, run_id: int, pattern: str
 ) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """The files of each artifact of this run that the pattern fits, the newest of a name."""
+    """The files of each artifact of this run that the pattern fits, of each the newest attempt.
+
+    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age.
+    """
     newest: dict[str, Any] = {}
+
+    def place(row: Any) -> tuple[int, tuple[str, int]]:
+        return of_attempt(row["name"])[1], _age(row)
+
     with as_expected():
         for row in _artifacts_of(api, repository, run_id):
-            if fnmatch.fnmatchcase(row["name"], pattern):
-                other = newest.get(row["name"])
-                if other is None or row["id"] > other["id"]:
-                    newest[row["name"]] = row
+            name, _ = of_attempt(row["name"])
+            if any(fnmatch.fnmatchcase(one, pattern) for one in (name, row["name"])):
+                other = newest.setdefault(name, row)
+                newest[name] = max(other, row, key=place)
     if len(newest) > MOST_PROFILE_ARTIFACTS:
         raise GitHubError(
             f"{len(newest)} artifacts fit {pattern!r}, at most {MOST_PROFILE_ARTIFACTS} are read"
@@ -320,6 +327,11 @@ def profile_artifacts(
     for name, row in sorted(newest.items()):
         data = _zip(api, repository, row, PROFILE_LIMIT)
         yield name, list(read_members(data, name, PROFILE_LIMIT))
+
+
+def _age(artifact: Any) -> tuple[str, int]:
+    """What sorts artifacts by their time; ids are not in the order of the uploads."""
+    return str(artifact.get("created_at") or ""), int(artifact["id"])
 
 
 def check_digest(data: bytes, digest: str | None, source: str) -> None:

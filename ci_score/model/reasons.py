@@ -204,6 +204,7 @@ class Why(StrEnum):
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
     OTHERWISE_BEFORE = "otherwise_before", "case why"
+    ELSEWHERE_BEFORE = "elsewhere_before", "case changed"
 
     # What of a report could not be written.
     FILE_NOT_WRITTEN = "file_not_written", "file words"

@@ -560,6 +560,10 @@ SENTENCES: dict[Why, Row] = {
         "{case} was measured otherwise by an earlier attempt ({why}), which is not comparable with"
         " this one."
     ),
+    Why.ELSEWHERE_BEFORE: lambda case, changed: (
+        f"{case}: an earlier attempt ran on another machine or with other versions"
+        f" ({some_of(changed)}); what both measured is judged together."
+    ),
     # Why an acceptance does not count.
     Why.BY_NO_PERSON: "a bot or an app wrote it, and only people accept a regression",
     Why.EDITED: "the comment was edited, and GitHub does not say by whom; write a new one",

@@ -141,6 +141,7 @@ def _profiles(context: Run) -> Profiles:
 
 def _case_of(name: str, pattern: str) -> str | None:
     """With the pattern `profile-*`, `profile-llama` is the case llama; a plain name gives none."""
+    pattern = pattern.removesuffix("~*")  # the attempts of one
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     return None if fixed == pattern else case_name(name.removeprefix(fixed))
 

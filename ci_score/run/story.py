@@ -22,7 +22,14 @@ from ci_score.model.gate import Gate
 from ci_score.model.metrics import slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
-from ci_score.model.stages import Baseline, BaselineFound, BaselineMissing, CaseInput, Compared
+from ci_score.model.stages import (
+    Attempted,
+    Baseline,
+    BaselineFound,
+    BaselineMissing,
+    CaseInput,
+    Compared,
+)
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
 from ci_score.run.inputs import INPUTS
 
@@ -108,14 +115,18 @@ def _measured(
     job: Job, earlier: Iterable[Record | Reason]
 ) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
     """Each case, pooled with earlier attempts, and the base side of its own session."""
-    cases = [
-        with_its_base(read, job.workload.with_model(rules_of(job.in_force, read.name).model))
-        for read in job.cases
-    ]
-    measured = [case for case, _ in cases]
-    attempts = pooled(measured, job.run, job.commit, earlier, job.gate_job)
+    cases, here = [], []
+    for read in job.cases:
+        workload = job.workload.with_model(rules_of(job.in_force, read.name).model)
+        case, base = with_its_base(read, workload)
+        before = tuple(
+            Attempted(with_its_base(each, workload)[0], each.attempt) for each in read.before
+        )
+        cases.append((case, base))
+        here.append(Attempted(case, read.attempt, before))
+    attempts = pooled(here, job.run, job.commit, earlier, job.gate_job)
     pooled_cases = [
-        (case, base_of_launches(case) if base and case.earlier_measurements else base)
+        (case, base_of_launches(case, base) if case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
     ]
     return pooled_cases, list(attempts.notices)
