@@ -115,6 +115,7 @@ class Why(StrEnum):
     OWN_RECORD = "own_record", "record"
     NO_SUCH_RECORD = "no_such_record", "record"
     NOT_A_FILE = "not_a_file", "record"
+    LEAVES_WORKSPACE = "leaves_workspace", "record"
 
     # The two numbers of a metric cannot be compared.
     ONLY_IN_BASE = "only_in_base"

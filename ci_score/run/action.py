@@ -152,7 +152,7 @@ def _case_of(name: str, pattern: str) -> str | None:
 def _baselines(context: Run, line: commits.BaseLine) -> BaselineStore:
     settings, event = context.settings, context.event
     if settings.baseline is not None:
-        return FolderBaselines(settings.baseline, must_exist=True)
+        return FolderBaselines(settings.baseline, must_exist=True, within=settings.workspace)
     return ArtifactBaselines(
         tested_line=line.walk,
         store=artifacts.RecordArtifacts(

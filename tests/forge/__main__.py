@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.forge import stand_ins
 from tests.forge.example import action, workflow
 from tests.forge.server import STRANGER, Clone, Gitea, NotInTimeError, kept_awake
 
@@ -42,7 +43,7 @@ class Story:
         ours.commit({"action.yml": action(self.image)}, "as released")
         ours.push("main")
         ours.push("v0", "tags")
-        for part in (side_by_side, from_fork, on_master, alone):
+        for part in (like_real_ones, side_by_side, from_fork, on_master, alone):
             try:
                 part(self)
             except NotInTimeError as error:
@@ -120,6 +121,19 @@ class Team:
         status = self.gitea.status_of(there) if there else 0
         fits = len(texts) == 1 and says in texts[0] and status == 200
         self.story.hold(fits, what, f"{len(texts)} comments, page {there}: {status}")
+
+
+def like_real_ones(story: Story) -> None:
+    """What `.ci/act` has in place of GitHub's artifact actions does what they do."""
+    gitea, name = story.gitea, story.gitea.repository("team/stand-ins")
+    clone = Clone(story.folder / "stand-ins", gitea.address(name))
+    clone.begin("main")
+    sha = clone.commit(stand_ins.files(), "compared")
+    clone.push("main")
+    run = gitea.ended(name, sha, "push")
+    what = "the stand-ins leave the files that upload v6 and v7, download v7 and v8 leave"
+    log = gitea.log(name, run["id"])
+    story.hold(run["conclusion"] == "success", what, run["conclusion"], lambda: log)
 
 
 def side_by_side(story: Story) -> None:

@@ -309,7 +309,7 @@ def test_example__measures_the_base_that_ci_score_names(path: Path) -> None:
     assert base["with"]["ref"] == "${{ steps.base.outputs.base }}"
     assert base["if"] == "steps.base.outputs.base != ''"
     (timed,) = [step["run"] for step in job["steps"] if " ab " in step.get("run", "")]
-    assert " ab --base base --head head " in timed
+    assert ' ab --base "${BASE:+base}" --head head --or-alone ' in timed
 
 
 @pytest.mark.parametrize("path", BY_HAND, ids=lambda path: path.name)

@@ -694,6 +694,22 @@ def test_baseline__a_local_folder_replaces_github(scene: Scene) -> None:
     assert not [row for row in scene.asked() if "artifacts" in row]
 
 
+@pytest.mark.parametrize("link", ["main", "main/ci-score.json"])
+def test_baseline__a_link_out_of_the_workspace_is_not_followed(scene: Scene, link: str) -> None:
+    """The checkout is the change's own: it could name a record that is only on this machine."""
+    text = dump(record_for("a" * 40, FAST, scene.state.run(scene.repository)))
+    (scene.folder / "elsewhere").mkdir()
+    (scene.folder / "elsewhere" / "ci-score.json").write_text(text, encoding="utf-8")
+    (scene.workspace / link).parent.mkdir(parents=True)
+    target = scene.folder / "elsewhere" / ("ci-score.json" if "/" in link else "")
+    (scene.workspace / link).symlink_to(target)
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    done = on_pull_request(scene, pull, baseline="main")
+    assert done.code == 3
+    assert "a link that leaves the workspace" in done.summary
+
+
 # --- the other events ---------------------------------------------------------------------------
 
 
