@@ -1,4 +1,4 @@
-"""examples/gitea.yml on a real Gitea: `tests.forge TOOL JOB_IMAGE IMAGE WHEELS`.
+"""examples/gitea.yml on a real Gitea: `tests.forge TOOL JOB_IMAGE IMAGE WHEELS [PART…]`.
 
 What it finds is printed as `ok` or `WRONG`. The server, the repositories and the logs stay in a
 folder of the machine's for temporary files.
@@ -7,15 +7,16 @@ folder of the machine's for temporary files.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.forge import stand_ins
-from tests.forge.example import action, workflow
+from tests.forge.example import BEFORE, long_form, released, short_form
 from tests.forge.server import STRANGER, Clone, Gitea, NotInTimeError, kept_awake
 
 HERE = Path(__file__).parent
@@ -34,16 +35,16 @@ class Story:
     folder: Path
     wrong: list[str] = field(default_factory=list)
 
-    def tell(self) -> None:
-        """Three teams: head against base, a branch called master with a matrix, and single runs."""
+    def tell(self, chosen: Iterable[Callable[[Story], None]]) -> None:
+        """Our action as a release has it, and then each part."""
         self.gitea.user(STRANGER)
         ours = Clone(self.folder / "ci-score", self.gitea.address("ci-score/ci-score"))
         self.gitea.repository("ci-score/ci-score")
         ours.begin("main")
-        ours.commit({"action.yml": action(self.image)}, "as released")
+        ours.commit(released(self.image), "as released")
         ours.push("main")
         ours.push("v0", "tags")
-        for part in (like_real_ones, side_by_side, from_fork, on_master, alone):
+        for part in chosen:
             try:
                 part(self)
             except NotInTimeError as error:
@@ -112,6 +113,12 @@ class Team:
         self.story.hold(fits, what, told, lambda: self.gitea.log(self.name, run["id"]) + report)
         return run
 
+    def pairs(self, run: Any) -> int:
+        """How many pairs the report of a run rests on."""
+        report = self.gitea.artifacts(self.name, run["id"]).get("ci-score-pr", {})
+        found = re.search(rb"(\d+) pairs", report.get("report.md", b""))
+        return int(found[1]) if found else 0
+
     def commented(self, what: str, pull: Pull, says: str) -> None:
         """The pull request has one comment, which says so and leads to the page."""
         path = f"/repos/{self.name}/issues/{pull.number}/comments"
@@ -121,6 +128,37 @@ class Team:
         status = self.gitea.status_of(there) if there else 0
         fits = len(texts) == 1 and says in texts[0] and status == 200
         self.story.hold(fits, what, f"{len(texts)} comments, page {there}: {status}")
+
+
+def composites(story: Story) -> None:
+    """The README's workflow: three steps of ours, two jobs at a time."""
+    team = Team(story, "team/short", short_form(story.image))
+    sha = team.push({POLICY: FIVE_PERCENT}, "measured from now on")
+    team.judged("short: the branch leaves its record", sha, "push", 0, "pairs")
+    slow = team.pull("slow", {"step_ms": "108"})
+    same = team.pull("same", {"note": "nothing"})
+    team.judged("short: 8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8.0 % slower")
+    run = team.judged("short: unchanged passes beside it", same.sha, "pull_request", 0, "pairs")
+    pairs = team.pairs(run)
+    story.gitea.api("POST", f"/repos/{team.name}/actions/runs/{run['id']}/rerun")
+    again = ("short: attempt 2 adds its pairs", same.sha, "pull_request", 0, f"{2 * pairs} pairs")
+    team.judged(*again, after=run["completed_at"])
+    legs = Team(story, "team/legs", short_form(story.image, matrix=("small", "large")), "master")
+    sha = legs.push({}, "measured from now on")
+    legs.judged("short: a matrix on master", sha, "push", 0, "small", "large")
+    failed = legs.pull("failed", {"step_ms.large": "crash"})
+    legs.judged(
+        "short: a failed leg is no pass", failed.sha, "pull_request", 1, "ended with failure"
+    )
+    adopting(story, "short", short_form(story.image))
+
+
+def adopting(story: Story, form: str, text: str) -> None:
+    """The first commit of all has no base, and the case is a new one."""
+    team = Team(story, f"team/first-{form}", text)
+    team.clone.git("update-ref", "-d", "HEAD")
+    sha = team.push({}, "the first commit of all")
+    team.judged(f"{form}: without a base the case is new", sha, "push", 0, "new")
 
 
 def like_real_ones(story: Story) -> None:
@@ -138,7 +176,7 @@ def like_real_ones(story: Story) -> None:
 
 def side_by_side(story: Story) -> None:
     """The example as it stands: head and base in turns."""
-    team = Team(story, "team/model", workflow(story.image))
+    team = Team(story, "team/model", long_form(story.image))
     sha = team.push({}, "measured from now on")
     team.judged("the branch leaves its record", sha, "push", 0, "ci-score")
     slow = team.pull("slow", {"step_ms": "126"})
@@ -157,7 +195,7 @@ def side_by_side(story: Story) -> None:
 def from_fork(story: Story) -> None:
     """A stranger's branch is called like ours; somebody approves its run, and starts it again."""
     gitea = story.gitea
-    team = Team(story, "team/forked", workflow(story.image))
+    team = Team(story, "team/forked", long_form(story.image))
     team.push({}, "measured from now on")
     fork = f"{STRANGER}/forked"
     gitea.api("POST", f"/repos/{team.name}/forks", {}, STRANGER)
@@ -177,7 +215,7 @@ def from_fork(story: Story) -> None:
 
 def on_master(story: Story) -> None:
     """Another default branch, a limit of the team's own, a matrix, and no base."""
-    text = workflow(story.image, matrix=("small", "large"))
+    text = long_form(story.image, versions=BEFORE, matrix=("small", "large"))
     team = Team(story, "team/master", text, "master")
     sha = team.push({POLICY: FIVE_PERCENT}, "measured from now on")
     team.judged("a branch called master leaves its record", sha, "push", 0)
@@ -185,15 +223,12 @@ def on_master(story: Story) -> None:
     failed = team.pull("failed", {"step_ms.large": "crash"})
     team.judged("8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8.0 % slower")
     team.judged("a failed leg is no pass", failed.sha, "pull_request", 1, "ended with failure")
-    first = Team(story, "team/first", workflow(story.image))
-    first.clone.git("update-ref", "-d", "HEAD")
-    sha = first.push({}, "the first commit of all")
-    first.judged("without a base the case is a new one", sha, "push", 0, "new")
+    adopting(story, "long", long_form(story.image))
 
 
 def alone(story: Story) -> None:
     """Runs of one side, compared with the branch's records: those of others are not believed."""
-    team = Team(story, "team/alone", workflow(story.image, alone=True))
+    team = Team(story, "team/alone", long_form(story.image, alone=True))
     sha = team.push({}, "measured from now on")
     team.judged("a first run passes", sha, "push", 0, "first run")
     slow = team.pull("slow", {"step_ms": "126"})
@@ -205,13 +240,16 @@ def alone(story: Story) -> None:
         "26.0 % slower",
         "0 commits",
     )
-    forged = workflow(story.image, alone=True).replace(
+    forged = long_form(story.image, alone=True).replace(
         "name: ${{ steps.judge.outputs.record-artifact }}", "name: ci-score"
     )
     fake = team.pull("fake", {WORKFLOW: forged, "step_ms": "200"})
     team.judged("one that calls its record the branch's fails, too", fake.sha, "pull_request", 1)
     late = team.pull("late", {"step_ms": "126"})
     team.judged("and is no baseline", late.sha, "pull_request", 1, "26.0 % slower")
+
+
+PARTS = (like_real_ones, side_by_side, from_fork, on_master, alone, composites)
 
 
 def say(text: str) -> None:
@@ -221,7 +259,8 @@ def say(text: str) -> None:
 
 def main() -> None:
     """Tells the story and fails where it went otherwise."""
-    tool, job_image, image, wheels = sys.argv[1:]
+    tool, job_image, image, wheels, *names = sys.argv[1:]
+    chosen = [part for part in PARTS if not names or part.__name__ in names]
     folder = Path(tempfile.mkdtemp(prefix="ci-score-forge-"))
     say(f"in {folder}")
     os.environ |= {"PIP_FIND_LINKS": wheels, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -229,7 +268,7 @@ def main() -> None:
         gitea = Gitea.up(Path(tool), folder / "server", job_image)
         story = Story(gitea, image, folder)
         try:
-            story.tell()
+            story.tell(chosen)
         finally:
             gitea.down(Path(tool))
     sys.exit("\n".join(story.wrong) or 0)
