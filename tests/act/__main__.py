@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.act import composites
 from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event
 from tests.loopback_github.state import PullRequest
@@ -88,11 +89,15 @@ class Runner:
 
     def _local_actions(self, workflow: str) -> dict[str, Path]:
         """What a workflow uses, and what stands in for it; act itself does the checkout."""
-        text = (EXAMPLES / workflow).read_text(encoding="utf-8")
-        used = re.findall(r"uses: ((\S+/(\S+))@\S+)", text)
+        folder = self.folder / "repository" / ".github" / "workflows"
+        ours = self.folder / "ci-score"
+        texts = [
+            path.read_text("utf-8") for path in (folder / workflow, *ours.glob("*/action.yml"))
+        ]
+        used = set(re.findall(r"uses: (([\w-]+/([\w-]+))\S*(@\S+))", "".join(texts)))
         return {
-            full: self.folder / short if short == "ci-score" else HERE / short
-            for full, _, short in used
+            f"{repository}{version}": ours if short == "ci-score" else HERE / short
+            for _, repository, short, version in used
             if short != "checkout"
         }
 
@@ -189,6 +194,7 @@ def main() -> None:
         runner.prepare()
         story = Story(github, runner)
         story.tell()
+        composites.tell(story, runner)
         if contract.description_path() is not None:
             story.wrong += [str(row) for row in contract.violations(github.exchanges)]
         else:
