@@ -48,11 +48,20 @@ OF_WHICH_ONE_SHARED = 8
 MOST_INPUTS = 64
 # Of the history of each case.
 KEPT_POINTS = 200
+# GitHub lets a run be started fifty times.
+MOST_ATTEMPTS = 100
+_ATTEMPT = re.compile(r"(.+)~([1-9][0-9]{0,8})", re.ASCII | re.DOTALL)
 
 
 def case_name(text: str) -> str:
     """A case's name, made of a folder's or an artifact's; hyphens replace what is not allowed."""
     return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
+
+
+def of_attempt(name: str) -> tuple[str, int]:
+    """`llama~2` → llama and 2: which attempt of a run left it; 0 where that is not told."""
+    found = _ATTEMPT.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
 
 
 class RunIdentity(Value):
@@ -117,7 +126,9 @@ class Measured(Value):
     # Whether the two sides ran in turns, if their order is known.
     took_turns: bool | None = None
     measurement: ShortText | None = None
-    earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
+    earlier_measurements: Annotated[
+        tuple[ShortText, ...], Lax, Field(max_length=MOST_ATTEMPTS)
+    ] = ()
     tokens_per_step: NotNegative | None = None
     tokens_inferred: bool = False
     phases: dict[str, Milliseconds] = {}

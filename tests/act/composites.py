@@ -21,11 +21,8 @@ RELEASED = "docker://ghcr.io/ci-score/ci-score:v0"
 RUN = "        args: run\n"
 PYTHON = "        entrypoint: python3\n        args: >-\n          -c "
 # As podman behind Docker's API does it now and then: the runner hears of no failure.
-LOSES_ITS_CODE = (
-    RUN,
-    f"{PYTHON}'import subprocess, sys;"
-    ' subprocess.run([sys.executable, "-I", "-m", "ci_score", "run"])\'\n',
-)
+ALONE = 'import subprocess, sys; subprocess.run([sys.executable, *"-I -m ci_score run".split()])'
+LOSES_ITS_CODE = (RUN, f"{PYTHON}'{ALONE}'\n")
 BREAKS = (RUN, f"{PYTHON}'raise SystemExit'\n")
 WITHOUT_A_PRODUCER = ("producer: measure=${{ needs.measure.result }}", "fail-on: critical")
 WITHOUT_DOCKER = ("ci-score/gate@", "ci-score/linux@")
@@ -106,7 +103,7 @@ class Gate:
         """The pull request's one comment says that, and leads to the page of this run."""
         state = self.story.github.state
         texts = [row.body for row in state.comments if row.issue_number == pull.number]
-        page = f"/actions/runs/{event.run.id}/artifacts/ci-score-report-1.html)"
+        page = f"as a page]({event.environment['GITHUB_SERVER_URL']}/"
         fits = len(texts) == 1 and says in texts[0] and page in texts[0]
         self.story.hold(fits, what, f"{len(texts)} comments", event)
 

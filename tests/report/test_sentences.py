@@ -30,6 +30,7 @@ TEXTS = {
 }
 # fmt: on
 LISTS: Mapping[str, tuple[str | float, ...]] = {
+    "changed": ("torch 2.8 → 2.9",),
     "declared": (2, 3),
     "events": ("nan",),
     "grew_ms": (1.0, 2.0),
