@@ -37,12 +37,13 @@ class Listed:
 
 @dataclass(slots=True)
 class PullConversation:
-    """The comments of one pull request."""
+    """The comments of one pull request; the runs of the event `runs_of` date its commits."""
 
     api: Api
     repository: str
     number: int
     head: Head | None = None
+    runs_of: str = "pull_request"
     is_cut: bool = False
     _listed: list[Listed] | None = None
     _head_since: str = ""
@@ -110,7 +111,7 @@ class PullConversation:
         listing = self.api.get(
             f"/repos/{self.repository}/actions/runs",
             branch=head.branch,
-            event="pull_request",
+            event=self.runs_of,
             per_page=100,
         )
         runs = sorted(

@@ -86,6 +86,7 @@ class Event:
     run: RunIdentity
     workflow: str
     job: str | None = None
+    branch: str = ""
     pull: PullRequest | None = None
     merge_base: str | None = None
     before: str | None = None
@@ -149,6 +150,7 @@ def _event(
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
         job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
+        branch=_branch(environment.get("GITHUB_REF", "")),
         pull=pull,
         merge_base=_told_base(payload),
         before=_before(payload) if name == "push" else None,
@@ -156,8 +158,13 @@ def _event(
     )
 
 
+def _branch(ref: str) -> str:
+    """The branch of a ref; a tag has none."""
+    return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ""
+
+
 def workflow_path(reference: str) -> str:
-    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also from `x.yml@…`."""
+    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also of `x.yml`."""
     found = _WORKFLOW_PATH.fullmatch(reference)
     if found is not None:
         return found[1]

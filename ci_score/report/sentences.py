@@ -511,6 +511,13 @@ SENTENCES: dict[Why, Row] = {
         "The comment was not posted: {words} Runs of forks and of Dependabot may only read: a"
         " workflow_run job can post for them."
     ),
+    Why.PULL_OF_ANOTHER: lambda number, head, here: (
+        f"No comment is written: the head of pull request {number} is {head}, and this run is of"
+        f" {here}."
+    ),
+    Why.PULL_NOT_READ: (
+        "No comment is written, because the pull request of this commit was not found: {words}"
+    ),
     Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
     Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
     Why.PAGE_IS_AT: "The whole report as a page: {page}",
@@ -543,10 +550,6 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_EARLIER_ATTEMPT: "it says that it is of attempt {there}, and this is attempt {here}",
     Why.NOT_OF_ITS_ATTEMPT: (
         "its artifact was uploaded at {uploaded}, and the job did not run in attempt {attempt} then"
-    ),
-    Why.ATTEMPTS_NOT_KEPT: (
-        "this server keeps no attempts: those before count where their measurements were uploaded"
-        " under names of their own"
     ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"

@@ -37,6 +37,7 @@ def run_action(settings: Settings, world: World) -> int:
     context = Run.of(settings, world)
     if context.event.producer is not None:
         return _post_for(context, context.event.producer)
+    context = context.with_its_pull()
     job, baselines = _job_and_baselines(context)
     record = run(
         job,
@@ -80,7 +81,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
         gate=context.gate,
-        notices=(*rules.notices, *on_head_notices),
+        notices=(*context.notices, *rules.notices, *on_head_notices),
     )
     return job, _baselines(context, line)
 
@@ -93,8 +94,7 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
     api, event, name = context.api, context.event, context.record_artifact
     try:
         if event.run.attempt > 1 and api.is_gitea:
-            yield Why.ATTEMPTS_NOT_KEPT()
-            return
+            return  # it does not say which attempt has left an upload; the files say it by names
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
             yield _of_earlier_attempt(context, upload)

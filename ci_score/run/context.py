@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci_score.errors import WrongUseError
+from ci_score.errors import GitHubError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse
-from ci_score.github import Api, Event, Kind, PullConversation, artifacts, read_event
+from ci_score.github import Api, Event, Kind, PullConversation, artifacts, commits, read_event
 from ci_score.model.gate import Gate
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Record
 from ci_score.run.settings import Settings, file_name
 
@@ -50,6 +51,7 @@ class Run:
     event: Event
     api: Api
     conversation: PullConversation | None
+    notices: tuple[Reason, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings, world: World) -> Run:
@@ -63,6 +65,31 @@ class Run:
         # A run in the merge queue has a pull request too; its comments may accept a regression.
         talk = PullConversation(api, event.repository, pull.number, pull.head) if pull else None
         return cls(settings, world, event, api, talk)
+
+    def with_its_pull(self) -> Run:
+        """The run, which can talk in the pull request of its commit where the event names none."""
+        event, number = self.event, self.settings.pr_number
+        if self.conversation is not None or event.kind not in (
+            Kind.OTHER_BRANCH,
+            Kind.TRACKED_BRANCH,
+        ):
+            return self
+        try:
+            pull = (
+                commits.pull_of_number(self.api, event, number)
+                if number
+                else commits.pull_of_branch(self.api, event)
+            )
+        except (GitHubError, WrongUseError) as error:
+            pull = Why.PULL_NOT_READ(words=str(error))
+        if pull is None:
+            return self
+        if isinstance(pull, Reason):
+            return replace(self, notices=(*self.notices, pull))
+        talk = PullConversation(
+            self.api, event.repository, pull.number, pull.head, runs_of=event.name
+        )
+        return replace(self, conversation=talk)
 
     @property
     def record_artifact(self) -> str:

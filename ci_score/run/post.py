@@ -22,7 +22,7 @@ def post_report(settings: Settings, world: World, page: str) -> int:
     """Writes the comment, and the page's address into it and the record; never fails a check."""
     if not world.is_job:
         raise WrongUseError("post: it writes the comment of a GitHub Actions job, and this is none")
-    context = Run.of(settings, world)
+    context = Run.of(settings, world).with_its_pull()
     lines = []
     try:
         for line in _posted(context, page):
