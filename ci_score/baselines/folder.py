@@ -9,7 +9,7 @@ from typing import Any
 from ci_score.baselines.records import is_bare_scorecard, read_record
 from ci_score.baselines.walk import Candidate, Missing, Walk
 from ci_score.errors import BadInputError
-from ci_score.files.disk import LOCAL_RECORD_LIMIT, read_bytes, write_atomically
+from ci_score.files.disk import LOCAL_RECORD_LIMIT, leaves, read_bytes, write_atomically
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Unjudged
@@ -20,16 +20,22 @@ _RECORDS = ("*.json", "*.json.gz")
 class FolderBaselines(Walk):
     """The records of a folder and its subfolders, the newest first; or one file.
 
-    `asking` is the record to judge: it cannot be its own baseline.
+    `asking` is the record to judge: it cannot be its own baseline. No link leads out of `within`.
     """
 
     def __init__(
-        self, path: Path, asking: Record | None = None, *, must_exist: bool = False
+        self,
+        path: Path,
+        asking: Record | None = None,
+        *,
+        must_exist: bool = False,
+        within: Path | None = None,
     ) -> None:
         super().__init__()
         self._path = path
         self._asking = asking
         self._must_exist = must_exist
+        self._within = within
 
     @classmethod
     def of_records(cls, records: Iterable[tuple[str, Record]], asking: Record) -> FolderBaselines:
@@ -87,7 +93,7 @@ class FolderBaselines(Walk):
         )
 
     def _files(self) -> Iterable[Path]:
-        if not self._path.is_dir():
+        if not self._path.is_dir() or self._leaves(self._path):
             if self._must_exist and not self._path.exists():
                 self._skipped.append(Why.NO_SUCH_RECORD(record=self._path.name))
             return [self._path] if self._path.exists() else []
@@ -95,8 +101,11 @@ class FolderBaselines(Walk):
 
     def _read(self, file: Path) -> Record | None:
         source = _shown(str(file))
-        # A pipe in a folder would wait for ever, and a link may lead nowhere.
-        if self._path.is_dir() and not file.is_file():
+        if self._leaves(file):
+            self._skipped.append(Why.LEAVES_WORKSPACE(record=source))
+            return None
+        # A pipe would wait for ever, and a link may lead nowhere.
+        if not file.is_file():
             self._skipped.append(Why.NOT_A_FILE(record=source))
             return None
         try:
@@ -106,6 +115,9 @@ class FolderBaselines(Walk):
             return None
         is_own = self._asking is not None and _is_same_run(record, self._asking)
         return record if self._may_serve(source, record, is_own=is_own) else None
+
+    def _leaves(self, file: Path) -> bool:
+        return self._within is not None and leaves(file, self._within)
 
     def _may_serve(self, source: str, record: Record, *, is_own: bool) -> bool:
         if not record.cases:

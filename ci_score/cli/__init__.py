@@ -33,6 +33,7 @@ COMMANDS = (
     "init",
     "ab",
     "measure",
+    "base",
     "env",
     "qualify",
     "suspect",

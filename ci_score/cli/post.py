@@ -8,7 +8,7 @@ from ci_score.cli.machine import Machine
 from ci_score.cli.run import input_options, settings_here, world_of
 from ci_score.run import post_report
 
-INPUTS_HERE = ("comment", "title", "output-dir", "baseline-branch", "github-token")
+INPUTS_HERE = ("comment", "title", "output-dir", "baseline-branch", "pr-number", "github-token")
 
 
 @click.command("post")

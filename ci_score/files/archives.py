@@ -18,8 +18,7 @@ LARGEST_RATIO = 200
 ZIP_RATIO_COUNTS_FROM = 1024 * 1024
 GZIP_RATIO_COUNTS_FROM = 16 * 1024 * 1024
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_END, _END_64 = b"PK\x05\x06", b"PK\x06\x06"
-_ZIP_MAGIC, _GZIP_MAGIC = b"PK\x03\x04", b"\x1f\x8b"
+_ZIP_MAGIC, _END, _GZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b"
 
 
 def is_zip(data: bytes) -> bool:
@@ -87,26 +86,37 @@ def _bomb(source: str, kind: str) -> BadInputError:
     )
 
 
+class _Stream(BytesIO):
+    """The bytes of a zip, of which the directory is read only if it is small.
+
+    Python reads the whole directory before its members can be counted. An archive may claim its
+    size at several places, and so the read itself is refused.
+    """
+
+    is_opened = False
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > LARGEST_DIRECTORY and not self.is_opened:
+            raise _DirectoryError
+        return super().read(size)
+
+
+class _DirectoryError(Exception):
+    """Raised inside of zipfile, which does not know the source."""
+
+
 def _opened(data: bytes, source: str) -> zipfile.ZipFile:
-    if _directory_size(data) > LARGEST_DIRECTORY:
-        # Python reads the whole directory before its members can be counted.
-        raise BadInputError(source, found="a zip of too many files", expected="fewer files")
+    stream = _Stream(data)
     try:
-        return zipfile.ZipFile(BytesIO(data))
+        archive = zipfile.ZipFile(stream)
+    except _DirectoryError:
+        raise BadInputError(
+            source, found="a zip of too many files", expected="fewer files"
+        ) from None
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
         raise BadInputError(source, found="a damaged zip", expected="a whole zip") from None
-
-
-def _directory_size(data: bytes) -> int:
-    """The size of the directory that the archive claims at its end, in the old or 64-bit form."""
-    end = data.rfind(_END, max(len(data) - 66_000, 0))
-    if end < 0 or end + 16 > len(data):
-        return 0
-    size = int.from_bytes(data[end + 12 : end + 16], "little")
-    large = data.rfind(_END_64, max(end - 200, 0), end)
-    if large >= 0:
-        size = max(size & 0x7FFFFFFF, int.from_bytes(data[large + 40 : large + 48], "little"))
-    return size
+    stream.is_opened = True
+    return archive
 
 
 def _members(archive: zipfile.ZipFile, source: str) -> list[zipfile.ZipInfo]:

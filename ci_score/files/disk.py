@@ -50,6 +50,14 @@ def read_bytes(name: str, limit: int = PROFILE_LIMIT) -> bytes:
         ) from None
 
 
+def leaves(path: Path, folder: Path) -> bool:
+    """Whether a path that is named below the folder leads out of it, by a link of a stranger's."""
+    try:
+        return not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return True  # links in a circle lead nowhere
+
+
 def open_plain(path: Path) -> BinaryIO:
     """A plain file for reading, which a stranger's program may have replaced.
 

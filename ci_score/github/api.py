@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import requests
 
 API_VERSION = "2022-11-28"
+GITHUB_PAGE, GITEA_PAGE = 100, 50
 MOST_REQUESTS = 40
 MOST_TRIES = 4
 LONGEST_WAIT_IN_ALL = 90.0
@@ -79,8 +82,30 @@ class Api:
     session: requests.Session = field(default_factory=_session)
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.time
+    longest_answer: float = LONGEST_ANSWER
     requests_made: int = 0
     waited: float = 0.0
+    _is_gitea: bool | None = None
+
+    @property
+    def is_gitea(self) -> bool:
+        """Whether the server is a Gitea, as it says itself; only where its API lies may cost a request."""
+        if self._is_gitea is None:
+            lies_there = urlsplit(self.url).path.rstrip("/").endswith("/api/v1")
+            self._is_gitea = lies_there and self._has_a_version()
+        return self._is_gitea
+
+    def _has_a_version(self) -> bool:
+        try:
+            answer = self.get("/version")
+        except NotThereError:
+            return False
+        return isinstance(answer, dict) and isinstance(answer.get("version"), str)
+
+    @property
+    def page_size(self) -> dict[str, int]:
+        """As many rows a page as the server gives."""
+        return {"limit": GITEA_PAGE} if self.is_gitea else {"per_page": GITHUB_PAGE}
 
     def get(self, path: str, **parameters: str | int) -> Json:
         """One object or page."""
@@ -88,16 +113,25 @@ class Api:
 
     def pages(self, path: str, key: str | None = None, **parameters: str | int) -> Iterator[Json]:
         """The items of a list, page by page, as long as the caller wants more."""
-        page = 1
+        page, seen = 1, 0
         while True:
             answer = self._send(
-                "GET", path, parameters={**parameters, "per_page": 100, "page": page}
+                "GET", path, parameters={**parameters, **self.page_size, "page": page}
             )
             body = answer.json()
-            yield from body[key] if key else body
-            if 'rel="next"' not in answer.headers.get("link", ""):
+            rows = (body[key] if key else body) or []
+            yield from rows
+            seen += len(rows)
+            if not rows or not self._has_more(answer, body, seen):
                 return
             page += 1
+
+    def _has_more(self, answer: Answer, body: Json, seen: int) -> bool:
+        if not self.is_gitea:
+            return 'rel="next"' in answer.headers.get("link", "")
+        # Some of its lists know no pages and give all rows each time, so only the total can tell.
+        total = body.get("total_count", 0) if isinstance(body, dict) else 0
+        return seen < int(total or answer.headers.get("x-total-count") or 0)
 
     def write(self, method: str, path: str, body: Json) -> Json:
         """Creates or changes something."""
@@ -201,7 +235,37 @@ class Api:
         parameters: Mapping[str, str | int] | None,
         body: Json,
     ) -> Answer:
-        """One exchange, bounded in time and size; foreign exceptions end here, without text."""
+        """One exchange, bounded in time from the first connection to the last byte.
+
+        Timeouts of a socket are between two bytes, and a header that drips is waited for inside of
+        the library. So it waits in a thread of its own, which is left alone when its time is up.
+        """
+        answer: Future[Answer] = Future()
+
+        def exchange() -> None:
+            try:
+                answer.set_result(
+                    self._exchanged(method, address, headers, limit, parameters, body)
+                )
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                answer.set_exception(error)
+
+        threading.Thread(target=exchange, daemon=True).start()
+        try:
+            return answer.result(self.longest_answer)
+        except TimeoutError:
+            raise GitHubDownError("an answer takes too long", maybe_done=True) from None
+
+    def _exchanged(
+        self,
+        method: str,
+        address: str,
+        headers: Mapping[str, str],
+        limit: int,
+        parameters: Mapping[str, str | int] | None,
+        body: Json,
+    ) -> Answer:
+        """One exchange, bounded in size; foreign exceptions end here, without text."""
         import requests
         import urllib3
 
@@ -218,25 +282,11 @@ class Api:
                 # requests would read credentials for any host from a .netrc.
                 auth=_no_other_credentials,
             ) as response:
-                data = self._body(response, limit)
-                return Answer(response.status_code, response.headers, data)
+                return Answer(response.status_code, response.headers, _body(response, limit))
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise GitHubDownError(
                 f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
             ) from None
-
-    def _body(self, response: requests.Response, limit: int) -> bytes:
-        deadline = self.now() + LONGEST_ANSWER
-        chunks, size = [], 0
-        # read1 returns what has come: a full chunk of a body that drips would be waited for hours.
-        while chunk := response.raw.read1(_CHUNK, decode_content=True):
-            size += len(chunk)
-            if size > limit:
-                raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")
-            if self.now() > deadline:
-                raise GitHubDownError("an answer takes too long", maybe_done=True)
-            chunks.append(chunk)
-        return b"".join(chunks)
 
     # --- patience -------------------------------------------------------------------------------
 
@@ -264,6 +314,20 @@ class Api:
         if answer.headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
             return max(float(reset) - self.now(), 1.0)
         return 60.0
+
+
+def _body(response: requests.Response, limit: int) -> bytes:
+    deadline = time.monotonic() + LONGEST_ANSWER
+    chunks, size = [], 0
+    # read1 returns what has come: a full chunk of a body that drips would be waited for hours.
+    while chunk := response.raw.read1(_CHUNK, decode_content=True):
+        size += len(chunk)
+        if size > limit:
+            raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")
+        if time.monotonic() > deadline:
+            raise GitHubDownError("an answer takes too long", maybe_done=True)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 @contextmanager

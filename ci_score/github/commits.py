@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
 from ci_score.model.reasons import Reason, Why
 
-COMMITS_A_PAGE = 100
 MOST_PAGES = 20
 
 
@@ -23,14 +23,12 @@ MOST_PAGES = 20
 class BaseLine:
     """The base that a run has tested, and the commits before it along first parents.
 
-    Nothing is asked for before it is needed, and nothing twice. `claimed_merge` is the test merge
-    that the record of another run names.
+    Nothing is asked for before it is needed, and nothing twice.
     """
 
     api: Api
     event: Event
     head_is_checked_out: bool = False
-    claimed_merge: str | None = None
     _parents: dict[str, list[str]] = field(default_factory=dict)
     _pages: int = 0
     _base: str | None = None
@@ -40,6 +38,18 @@ class BaseLine:
         if self._base is None:
             self._base = self._found_base()
         return self._base
+
+    def measured_base(self) -> str | None:
+        """The commit that a session is to measure against; None before the first commit.
+
+        It is the base, except on a push to another branch: the measurement is of what was pushed,
+        but the rules come from where that branch began. A branch must not loosen its own gate.
+        """
+        if self.event.name == "push":
+            return self._base_of_push()
+        base = self.base()
+        # The newest commit of the default branch itself, as in a release, has left it nowhere.
+        return self._first_parent() if base == self.event.sha else base
 
     def walk(self) -> Iterator[str]:
         """The base and its ancestors along first parents."""
@@ -60,7 +70,7 @@ class BaseLine:
             self._pages += 1
             path = f"/repos/{self.event.repository}/commits"
             with as_expected():
-                for commit in self.api.get(path, sha=sha, per_page=COMMITS_A_PAGE):
+                for commit in self.api.get(path, sha=sha, **self.api.page_size):
                     parents = [str(parent["sha"]) for parent in commit["parents"]]
                     self._parents[str(commit["sha"])] = parents
         if sha not in self._parents:
@@ -82,26 +92,40 @@ class BaseLine:
             return event.merge_base
         if event.kind is Kind.OTHER_BRANCH and event.tracked_branch:
             return self._merge_base(event.tracked_branch, event.sha)
+        if event.name == "push":
+            return self._base_of_push()
         if event.pull is None:
-            return next(iter(self.parents_of(event.sha)), None)
+            return self._first_parent()
+        if event.merge_base and event.sha == event.pull.head_sha:
+            return event.merge_base
         return self._base_of_merge(event.pull) or self._merge_base(
             event.pull.base_ref, event.pull.head_sha
         )
 
+    def _base_of_push(self) -> str | None:
+        """Where the branch stood before the push, unless that was forced or made the branch.
+
+        The page with the head's parents lists most often that commit, too: all on it are ancestors.
+        """
+        first, before, head = self._first_parent(), self.event.before, self.event.sha
+        if before is None or before in (first, head):
+            return first
+        return before if before in self._parents or self._is_ancestor(before, head) else first
+
+    def _first_parent(self) -> str | None:
+        return next(iter(self.parents_of(self.event.sha)), None)
+
     def _base_of_merge(self, pull: PullRequest) -> str | None:
         """The first parent of the test merge, because `pull_request.base.sha` goes stale.
 
-        None where the head itself was tested. A merge that another run claims may be a stranger's,
-        of anything: its first parent must be a commit of the base branch.
+        None where the head itself was tested. For another run it is the pull request's own test
+        merge: one that its record names may be the author's, onto a commit with a weaker policy.
         """
-        of_another = self.event.kind is Kind.POSTING
-        merge = self.claimed_merge if of_another else self.event.sha
+        merge = pull.merge_sha if self.event.kind is Kind.POSTING else self.event.sha
         if merge is None or self.head_is_checked_out:
             return None
         parents = self._parents_if_known(merge)
-        if len(parents) != 2 or parents[1] != pull.head_sha:
-            return None
-        return parents[0] if not of_another or self._is_on(pull.base_ref, parents[0]) else None
+        return parents[0] if len(parents) == 2 and parents[1] == pull.head_sha else None
 
     def _parents_if_known(self, sha: str) -> list[str]:
         try:
@@ -111,14 +135,16 @@ class BaseLine:
         except GitHubError:
             return []
 
-    def _is_on(self, branch: str, sha: str) -> bool:
+    def _is_ancestor(self, sha: str, of: str) -> bool:
         try:
-            return self._merge_base(branch, sha) == sha
+            return self._merge_base(of, sha) == sha
         except NotThereError:
-            return False  # they have no commit in common
+            return False  # it is gone, or they have no commit in common
 
     def _merge_base(self, base: str, head: str) -> str:
         """Where head left base."""
+        if self.api.is_gitea:
+            return gitea.merge_base(self.api, self.event.repository, base, head)
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
@@ -178,6 +204,7 @@ def _open_pulls(
                 base_ref=str(pull["base"]["ref"]),
                 from_fork=from_fork,
                 head=head_of(pull),
+                merge_sha=pull.get("merge_commit_sha"),
             )
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
             if pull["head"]["sha"] == sha

@@ -23,7 +23,8 @@ MOST_COMMENTS = 2000
 READ_OF_A_COMMENT = 4096
 LONGEST_ERROR = 160
 _INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
-_WRITERS = frozenset({"admin", "write"})
+# Gitea has a word of its own for whom the repository belongs to.
+_WRITERS = frozenset({"owner", "admin", "write"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ _MEMORY_TOLERANCE = 0.10
 _LONGEST_NAME = 120
 _SIZE = re.compile(r"\b(\d+)\s*(?:gib|gb|g)\b")
 _WORD = re.compile(r"\w+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9 ._/()+-]+")
 
 
 def find_accelerator(name: str, memory_gb: float | None = None) -> Accelerator | None:
@@ -103,6 +104,18 @@ def find_accelerator(name: str, memory_gb: float | None = None) -> Accelerator |
 def find_preset(name: str) -> Preset | None:
     """The preset of exactly this name; "GB10" alone is the device, which has no bytes per token."""
     return next((preset for preset in presets() if preset.name == name), None)
+
+
+def says_only_a_name(name: str) -> bool:
+    """Whether the text is a driver's name of a row, with no other word and no odd character."""
+    if any(name.casefold() == row.name.casefold() for row in accelerators()):
+        return True
+    return _PLAIN_NAME.fullmatch(name) is not None and bool(_rows_called(name))
+
+
+def known_precisions() -> frozenset[str]:
+    """The dtypes that any row has a peak of."""
+    return frozenset(dtype for row in accelerators() for dtype in row.flops)
 
 
 def suggestions(name: str) -> list[str]:

@@ -99,8 +99,11 @@ class Why(StrEnum):
     MISMATCH_IN = "mismatch_in", "record why"
     NOTHING_OF_CASE = "nothing_of_case", "record case"
     NO_SUCH_CASE = "no_such_case", "case"
+    HAS_NO_BASE = "has_no_base"
+    BASE_CANNOT_RUN = "base_cannot_run", "words"
     ALL_EXPIRED = "all_expired", "records"
     NO_RECORD_YET = "no_record_yet"
+    NO_PROVENANCE = "no_provenance", "field"
     NO_RECORD_IN = "no_record_in", "folder"
     NO_RECORD_LEFT = "no_record_left", "branch workflow artifact"
     NONE_OF_THE_BRANCH = "none_of_the_branch", "branch artifact artifacts"
@@ -112,6 +115,7 @@ class Why(StrEnum):
     OWN_RECORD = "own_record", "record"
     NO_SUCH_RECORD = "no_such_record", "record"
     NOT_A_FILE = "not_a_file", "record"
+    LEAVES_WORKSPACE = "leaves_workspace", "record"
 
     # The two numbers of a metric cannot be compared.
     ONLY_IN_BASE = "only_in_base"
@@ -196,6 +200,7 @@ class Why(StrEnum):
     OF_ANOTHER = "of_another", "what here there"
     NO_EARLIER_ATTEMPT = "no_earlier_attempt", "there here"
     NOT_OF_ITS_ATTEMPT = "not_of_its_attempt", "attempt uploaded"
+    ATTEMPTS_NOT_KEPT = "attempts_not_kept"
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
     OTHERWISE_BEFORE = "otherwise_before", "case why"

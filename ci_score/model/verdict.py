@@ -43,6 +43,7 @@ class Unjudged(StrEnum):
     REQUIRED_CASE_MISSING = "required_case_missing"
     KNOWN_CASE_MISSING = "known_case_missing"
     INVALID_MEASUREMENT = "invalid_measurement"
+    MEASURED_ALONE = "measured_alone"
     OTHER_WORK = "other_work"
     NOT_AS_DESIGNED = "not_as_designed"
     NOT_ATTRIBUTABLE = "not_attributable"
@@ -51,6 +52,7 @@ class Unjudged(StrEnum):
     UNCLEAR = "unclear"
     TOO_NOISY = "too_noisy"
     NO_PERMISSION = "no_permission"
+    NO_PROVENANCE = "no_provenance"
     API_DOWN = "api_down"
     ALL_UNUSABLE = "all_unusable"
 

@@ -48,6 +48,7 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.REQUIRED_CASE_MISSING: "a required case missing",
     Unjudged.KNOWN_CASE_MISSING: "a known case missing",
     Unjudged.INVALID_MEASUREMENT: "a disturbed measurement",
+    Unjudged.MEASURED_ALONE: "measured without its base",
     Unjudged.OTHER_WORK: "not the same work",
     Unjudged.NOT_AS_DESIGNED: "not measured as the policy demands",
     Unjudged.NOT_ATTRIBUTABLE: "no record of the tested base",
@@ -56,6 +57,7 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.UNCLEAR: "not clear",
     Unjudged.TOO_NOISY: "too noisy to see less",
     Unjudged.NO_PERMISSION: "no permission to read baselines",
+    Unjudged.NO_PROVENANCE: "the server does not say whose a record is",
     Unjudged.API_DOWN: "API down",
     Unjudged.ALL_UNUSABLE: "every candidate unusable",
 }
@@ -63,6 +65,7 @@ _NO_BASELINE = {
     Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
     Unjudged.NO_RECORD: "there is no baseline, although the branch has had runs",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
+    Unjudged.MEASURED_ALONE: "head was measured alone, and the branch may know this case",
     Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
     Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
 }
@@ -340,9 +343,16 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.MISMATCH_IN: "{record}: {why}",
     Why.NOTHING_OF_CASE: "{record}: measured nothing of {case}",
+    Why.HAS_NO_BASE: "head was measured alone: there is no commit before it to measure against",
+    Why.BASE_CANNOT_RUN: lambda words: (
+        "head was measured alone: base cannot run the command" + (f" ({words})" if words else "")
+    ),
     Why.NO_SUCH_CASE: "no record has a case {case!r}",
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
+    Why.NO_PROVENANCE: (
+        "the server lists artifacts without `{field}`, so a stranger's could look like the branch's"
+    ),
     Why.NO_RECORD_IN: "no record in {folder}",
     Why.NO_RECORD_LEFT: (
         "{workflow} has completed runs on {branch}, and none left an artifact {artifact}:"
@@ -358,6 +368,7 @@ SENTENCES: dict[Why, Row] = {
     Why.OWN_RECORD: "{record}: it is the record that is being judged",
     Why.NO_SUCH_RECORD: "{record}: there is no such record or folder",
     Why.NOT_A_FILE: "{record}: not a regular file",
+    Why.LEAVES_WORKSPACE: "{record}: a link that leaves the workspace",
     # The two numbers of a metric cannot be compared.
     Why.ONLY_IN_BASE: "measured by the baseline alone",
     Why.ONLY_IN_HEAD: "measured here alone",
@@ -510,7 +521,7 @@ SENTENCES: dict[Why, Row] = {
     Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
     Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
     Why.PAGE_IS_AT: "The whole report as a page: {page}",
-    Why.PAGE_NOT_LINKED: "The page is not linked: its address is not one of this server.",
+    Why.PAGE_NOT_LINKED: "The page is not linked: it has no https address on this server.",
     Why.RECORD_OF_ANOTHER_RUN: (
         "The comment was not posted: the record is of another run, or of another attempt."
     ),
@@ -539,6 +550,10 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_EARLIER_ATTEMPT: "it says that it is of attempt {there}, and this is attempt {here}",
     Why.NOT_OF_ITS_ATTEMPT: (
         "its artifact was uploaded at {uploaded}, and the job did not run in attempt {attempt} then"
+    ),
+    Why.ATTEMPTS_NOT_KEPT: (
+        "this server keeps no attempts: those before count where their measurements were uploaded"
+        " under names of their own"
     ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"

@@ -255,11 +255,17 @@ def environment_lines(environment: Environment) -> list[str]:
     return [f"{name}: {version}" for name, version in sorted(environment.versions.items())]
 
 
+def parity_outcome(parity: Parity) -> str:
+    """Whether the runtimes are at par, without any word of theirs: HTML obeys one in a title."""
+    if not parity.judged:
+        return "not judged"
+    return "achieved" if parity.parity_achieved else "not achieved"
+
+
 def parity_words(parity: Parity) -> str:
     """Whether the runtimes are at par; neither yes nor no if too little was compared."""
-    if not parity.judged:
-        return f"not judged, {parity.unjudged_reason or 'no op in common'}"
-    return "achieved" if parity.parity_achieved else "not achieved"
+    why = "" if parity.judged else f", {parity.unjudged_reason or 'no op in common'}"
+    return parity_outcome(parity) + why
 
 
 def footnotes(shown: Iterable[str]) -> list[str]:

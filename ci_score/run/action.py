@@ -93,6 +93,9 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
     """
     api, event, name = context.api, context.event, context.record_artifact
     try:
+        if event.run.attempt > 1 and api.is_gitea:
+            yield Why.ATTEMPTS_NOT_KEPT()
+            return
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
             yield _of_earlier_attempt(context, upload)
@@ -150,7 +153,7 @@ def _case_of(name: str, pattern: str) -> str | None:
 def _baselines(context: Run, line: commits.BaseLine) -> BaselineStore:
     settings, event = context.settings, context.event
     if settings.baseline is not None:
-        return FolderBaselines(settings.baseline, must_exist=True)
+        return FolderBaselines(settings.baseline, must_exist=True, within=settings.workspace)
     return ArtifactBaselines(
         tested_line=line.walk,
         store=artifacts.RecordArtifacts(
@@ -213,7 +216,7 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
 def _post(context: Run, record: Record) -> str:
     """Judges the record anew, and writes the comment of the pull request that it is of."""
     event, conversation = context.event, context.conversation or Nobody()
-    line = commits.BaseLine(context.api, event, claimed_merge=record.commit)
+    line = commits.BaseLine(context.api, event)
     rules = rules_in_job(context.settings, line)
     gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
     job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)

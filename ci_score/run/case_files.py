@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.checkpoints import checkpoints_among, folders_of
+from ci_score.files.disk import leaves
 from ci_score.launches import ENVIRONMENT_FILE
 from ci_score.model.record import DEFAULT_CASE, MOST_CASES, case_name, of_attempt
 from ci_score.traces import ProfileSource
@@ -17,6 +19,8 @@ _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
 _GLOB = re.compile(r"[*?\[]")
 MOST_FILES = 1000
+# What a folder may hold that is looked through, of any kind.
+MOST_LOOKED_AT = 100_000
 # Where GitHub's runner puts the workspace of an action that is a container.
 IN_CONTAINER = Path("/github/workspace")
 # What `ci-score ab` keeps beside its measurements.
@@ -207,10 +211,17 @@ def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> 
     exact = workspace / pattern
     if exact.exists():
         return [exact]
+    begin = workspace.joinpath(*takewhile(_is_plain, PurePosixPath(pattern).parts))
+    if leaves(begin, workspace):
+        return [begin]
     try:
         return sorted(path for path in workspace.glob(pattern) if is_input(path.name))
     except (ValueError, NotImplementedError) as error:
         raise WrongUseError(f"{pattern}: this is not a pattern ({error})") from None
+
+
+def _is_plain(part: str) -> bool:
+    return _GLOB.search(part) is None
 
 
 def _outside_of(pattern: str, workspace: Path) -> Path | None:
@@ -241,11 +252,16 @@ def _outside(path: str, workspace: Path) -> WrongUseError:
 def _files_of(
     path: Path, name: str | None, workspace: Path, is_input: Callable[[str], bool]
 ) -> Iterator[tuple[str, CaseFile]]:
-    if not path.is_dir():
+    if not path.is_dir() or (path.is_relative_to(workspace) and leaves(path, workspace)):
         case, attempt = _case_of_folders(_attempt_folder(path.parent))
         yield name or case, _case_file(path, workspace, path.parent, attempt)
         return
-    found = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    below = list(islice(path.rglob("*"), MOST_LOOKED_AT + 1))
+    if len(below) > MOST_LOOKED_AT:
+        raise WrongUseError(
+            f"{path.name}: more than {MOST_LOOKED_AT} files lie below it; name a smaller folder"
+        )
+    found = [file for file in sorted(below) if file.is_file()]
     checkpoints = checkpoints_among(file.relative_to(path) for file in found)
     for file in found:
         folders = folders_of(file.relative_to(path), checkpoints)
@@ -293,7 +309,7 @@ def _file_in(workspace: Path, path: Path) -> CaseFile:
     name = str(shown).encode(errors="backslashreplace").decode()
 
     problem = ""
-    if is_inside and not path.resolve().is_relative_to(workspace.resolve()):
+    if is_inside and leaves(path, workspace):
         # A link in a stranger's artifact could point at a secret of the machine.
         problem = "a link that leaves the workspace"
     elif not path.is_file():

@@ -11,7 +11,7 @@ from typing import Any
 from ci_score.errors import GitHubError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse
-from ci_score.github import Api, Event, Kind, PullConversation, commits, read_event
+from ci_score.github import Api, Event, Kind, PullConversation, artifacts, commits, read_event
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Record
@@ -60,6 +60,7 @@ class Run:
         event = read_event(environment, _payload(environment), settings.baseline_branch)
         url = environment.get("GITHUB_API_URL") or "https://api.github.com"
         api = Api(url, settings.token, sleep=world.sleep)
+        event = artifacts.with_workflow(api, event)
         pull = event.pull
         # A run in the merge queue has a pull request too; its comments may accept a regression.
         talk = PullConversation(api, event.repository, pull.number, pull.head) if pull else None

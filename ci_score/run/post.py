@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -59,9 +58,8 @@ def _posted(context: Run, page: str) -> Iterator[str]:
 
 
 def _with_page(record: Record, page: str, server: str) -> Record:
-    """The record with the page's address, if that is one of our server."""
-    there, here = urlsplit(page), urlsplit(server)
-    if not page or (there.scheme, there.netloc) != (here.scheme, here.netloc):
+    """The record with the page's address, if that is a plain one of our server."""
+    if not page.startswith(f"{server.rstrip('/')}/"):
         return record
     try:
         return record.but(page=page)

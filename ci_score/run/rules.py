@@ -13,7 +13,7 @@ from typing import Any
 
 from ci_score.baselines import FolderBaselines
 from ci_score.errors import BadInputError, GitHubError, WrongUseError
-from ci_score.files.disk import read_bytes
+from ci_score.files.disk import leaves, read_bytes
 from ci_score.github import Kind, commits
 from ci_score.judge.policy import LARGEST_POLICY, Policy, PolicyFile, policy_of, read_policy
 from ci_score.model.reasons import Reason, Why
@@ -72,7 +72,7 @@ def _own(
     settings: Settings, line: commits.BaseLine, path: str, base: bytes | None
 ) -> Policy | None:
     """The change's own policy where it is another one: in its checkout, or at its commit."""
-    own = _in_workspace(settings)
+    own = _checked_out(settings, path)
     if own is None and not (settings.workspace / ".git").exists():
         try:
             own = line.file_at(line.event.sha, path, LARGEST_POLICY)
@@ -86,6 +86,15 @@ def _own(
 def _in_workspace(settings: Settings) -> bytes | None:
     path = settings.workspace / settings.config
     return read_bytes(str(path), LARGEST_POLICY) if path.is_file() else None
+
+
+def _checked_out(settings: Settings, path: str) -> bytes | None:
+    """The policy of the checkout, which is the pull request's: a link may lead to a secret."""
+    if leaves(settings.workspace / path, settings.workspace):
+        raise BadInputError(
+            path, found="a link that leaves the workspace", expected="a file of the workspace"
+        )
+    return _in_workspace(settings)
 
 
 def _in_repository(config: str) -> str:

@@ -72,7 +72,7 @@ class ProfilerJson:
         raw, decoder = self._events(msgspec.Raw), msgspec.json.Decoder(kind, strict=strict)
         events: list[T] = []
         for text in raw:
-            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 events.append(decoder.decode(text))
         if len(events) < len(raw):
             dropped = plural(len(raw) - len(events), "event")

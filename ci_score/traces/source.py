@@ -27,8 +27,9 @@ CHUNK_BYTES = 1024 * 1024
 UNPACKED_LIMIT = 8 * 1024**3
 # What may be read at once, for formats that cannot be read in pieces.
 WHOLE_LIMIT = 512 * 1024**2
-# A trace is some ten times as long as packed.
+# A trace is some ten times as long as packed, and rarely fifty times.
 _RATIO = 10
+LARGEST_RATIO, RATIO_COUNTS_FROM = 200, 64 * 1024**2
 
 
 class CutShortError(BadInputError):
@@ -95,8 +96,16 @@ class ProfileSource:
         """
         total = start
         with self._raw() as stream:
+            ordinary = max(LARGEST_RATIO * stream.seek(0, io.SEEK_END), RATIO_COUNTS_FROM)
+            stream.seek(0)
             for piece in self._pieces(stream, size, start):
                 total += len(piece)
+                if total > ordinary:
+                    raise BadInputError(
+                        self.name,
+                        found=f"a file that unpacks to over {LARGEST_RATIO} times its size",
+                        expected="an ordinary one, or its content unpacked",
+                    )
                 if total > self.unpacked_limit:
                     raise BadInputError(
                         self.name,

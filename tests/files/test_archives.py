@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.errors import BadInputError
-from ci_score.files.archives import MOST_MEMBERS, read_member, read_members
+from ci_score.files.archives import LARGEST_DIRECTORY, MOST_MEMBERS, read_member, read_members
 
 LIMIT = 1024 * 1024
 
@@ -63,6 +63,17 @@ def test_read_member__a_header_that_lies_about_the_size() -> None:
     small = (10).to_bytes(4, "little")
     with pytest.raises(BadInputError):
         read_member(bytes(data).replace(true_size, small), "ci-score.json", "upload", LIMIT)
+
+
+def test_read_member__a_large_directory_is_not_read() -> None:
+    """A record of its end that seems to begin inside another one hides no directory's size."""
+    name = b"n" * 60_000
+    entry = b"PK\x01\x02" + bytes(24) + len(name).to_bytes(2, "little") + bytes(16) + name
+    directory = entry * (LARGEST_DIRECTORY // len(entry) + 2)
+    size = len(directory).to_bytes(4, "little")
+    end = b"PK\x05\x06" + bytes(8) + size + b"PK\x05\x06" + bytes(2)
+    with pytest.raises(BadInputError, match="too many files"):
+        read_member(b"PK\x03\x04" + directory + end, "ci-score.json", "upload", LIMIT)
 
 
 def test_read_members__share_one_limit() -> None:

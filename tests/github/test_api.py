@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -252,28 +253,40 @@ def test_token__is_in_no_repr_and_no_error(api: Api, github: LoopbackGitHub) -> 
     assert error.value.__cause__ is None
 
 
-def test_answer__that_drips_is_given_up() -> None:
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-Long: ",
+        b"HTTP/1.1 ",
+    ],
+    ids=["body", "header", "status"],
+)
+def test_answer__that_drips_is_given_up(begin: bytes) -> None:
     """A byte every now and then keeps a connection alive for ever; the clock does not."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=drip, args=(server,), daemon=True).start()
-        clock = iter(range(0, 10_000, 10))
+        threading.Thread(target=drip, args=(server, begin), daemon=True).start()
         host, port = server.getsockname()
-        api = Api(f"http://{host}:{port}", None, sleep=lambda _: None, now=lambda: next(clock))
+        api = Api(f"http://{host}:{port}", None, sleep=lambda _: None, longest_answer=0.05)
         with pytest.raises(GitHubDownError, match="too long"):
             api.get("/")
 
 
-def drip(server: socket.socket) -> None:
-    """Answers each connection with a long body, a byte at a time."""
+def drip(server: socket.socket, begin: bytes) -> None:
+    """Answers each connection with something without an end, a byte at a time."""
     while True:
         try:
             connection, _ = server.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-                while True:
-                    connection.sendall(b"x")
-                    time.sleep(0.001)
+            threading.Thread(target=drip_into, args=(connection, begin), daemon=True).start()
         except OSError:
-            if server.fileno() == -1:
-                return
+            return
+
+
+def drip_into(connection: socket.socket, begin: bytes) -> None:
+    """Ends when its other side has closed, or after more than is waited for."""
+    with connection, suppress(OSError):
+        connection.recv(65536)
+        connection.sendall(begin)
+        for _ in range(2000):
+            connection.sendall(b"1")
+            time.sleep(0.001)

@@ -288,6 +288,17 @@ def test_report__names_an_op_with_where_it_comes_from(style: str) -> None:
     assert "<img" not in text or style != "html"
 
 
+def test_report__has_no_runtime_s_name_in_a_title_of_html() -> None:
+    """What stands between `<summary>` tags is HTML, where no escape of markdown counts."""
+    nameless = compute_parity(runtime("ours", gemm=1.0), runtime(HOSTILE))
+    assert "<img" in str(nameless.unjudged_reason)
+    text = report_markdown(record(case(parity=nameless)))
+    titles = [line for line in text.splitlines() if "<summary>" in line]
+    assert "<details><summary>Parity: not judged</summary>" in titles
+    assert not [title for title in titles if "img" in title]
+    assert "\\<img src=x\\>" in text
+
+
 @pytest.mark.parametrize("proven", [True, False])
 def test_report__warns_of_a_profile_that_contradicts_the_measurement(proven: bool) -> None:
     """A profiled step that is no longer than the base's cannot say where a proven slowdown went."""

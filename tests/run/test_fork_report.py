@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.files.strict_json import dump
 from ci_score.model.conversation import Nobody
-from ci_score.model.environment import AskedOption, Environment, SideDifference
+from ci_score.model.environment import Alone, AskedOption, Environment, SideDifference
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -134,7 +135,7 @@ CARD = Scorecard(
     ungraded_reason=f"{WORDS} ungraded",
     bottleneck_known=False,
     job_throughput_tok_s=206.0,
-    accelerator=f"{NAME} card",
+    accelerator=f"{WORDS} card",
     accelerator_count=8,
     mfu=0.35,
     mfu_basis=f"{WORDS} basis",
@@ -143,9 +144,9 @@ CARD = Scorecard(
 FULL = Judged(
     name=f"{NAME}-of-the-case",
     environment=Environment(
-        accelerator=f"{NAME} accelerator",
+        accelerator=f"{WORDS} accelerator",
         accelerator_count=9,
-        precision=f"{NAME} precision",
+        precision=f"{WORDS} precision",
         timing="unprofiled",
         versions={f"{WORDS} package": f"{WORDS} version"},
         disturbances={"throttled": f"{WORDS} throttled", f"{WORDS} event": f"{WORDS} of it"},
@@ -153,6 +154,7 @@ FULL = Judged(
         not_qualified=f"{WORDS} not qualified",
         differs=(SideDifference(kind="package", name=f"{WORDS} other", base=WORDS, head=WORDS),),
         asked=(AskedOption(option="--link", value=WORDS),),
+        alone=Alone(why="base_cannot_run", words=WORDS),
     ),
     unmeasured=Why.NO_SOUND_LAUNCH(
         side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
@@ -261,11 +263,8 @@ FULL = Judged(
 # Names, by where they stand; the keys of tables are among them.
 NAMES = {
     "name",
-    "environment.accelerator",
-    "environment.precision",
     "scorecard.per_layer_summary.top_op",
     "scorecard.hotspot_ops",
-    "scorecard.accelerator",
     "metrics{}",
     "launches.values{}",
     "phases{}",
@@ -285,6 +284,7 @@ NAMES = {
 }
 # What one of a few words says; none of them is the author's.
 ONE_OF_A_FEW = {
+    "environment.alone.why",
     "environment.timing",
     "environment.disturbances{}",
     "scorecard.grade",
@@ -297,10 +297,13 @@ ONE_OF_A_FEW = {
 }
 # What is said here in our own words, in place of the author's.
 OURS = {
+    "environment.accelerator",
+    "environment.precision",
     "environment.disturbances",
     "unmeasured.code",
     "scorecard.ungraded_reason",
     "scorecard.mfu_basis",
+    "scorecard.accelerator",
     "partner.runtime",
 }
 # Numbers that are not measured: our own verdicts and advice take their place, and whether a
@@ -409,6 +412,31 @@ def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
     codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
     codes |= {"environment.differs.kind", "environment.asked.option"}
     assert set(rest) == ONE_OF_A_FEW | codes
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"),
+        ("T4", "T4"),
+        ("Our own chip, rev. 2", "Our own chip, rev. 2"),
+        ("T4, which the maintainers approved. " * 50, "unknown"),
+        ("Tesla T4 ✅ [x](http://evil)", "unknown"),
+        ("Tesla T4 ✅", "unknown"),
+    ],
+)
+def test_judged_anew__an_accelerator_is_called_as_everybody_calls_it(
+    tmp_path: Path, said: str, shown: str
+) -> None:
+    """A driver's name, or the branch's own; a text of another kind is not shown."""
+    of_branch = case(environment=Environment(accelerator="Our own chip, rev. 2"))
+    (tmp_path / "r.json").write_text(dump(record(of_branch)), encoding="utf-8")
+    strange = record(case(environment=Environment(accelerator=said, precision=said[:100])))
+    store = FolderBaselines(tmp_path)
+    done = judged_anew(strange, store, Nobody(), "2026-01-02T03:04:05Z")
+    assert done.cases[0].environment.accelerator == shown
+    assert done.cases[0].environment.precision == "unknown"
+    assert shown == said or said[:30] not in done.model_dump_json()
 
 
 def test_only_numbers__has_no_verdict() -> None:

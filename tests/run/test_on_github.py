@@ -694,6 +694,22 @@ def test_baseline__a_local_folder_replaces_github(scene: Scene) -> None:
     assert not [row for row in scene.asked() if "artifacts" in row]
 
 
+@pytest.mark.parametrize("link", ["main", "main/ci-score.json"])
+def test_baseline__a_link_out_of_the_workspace_is_not_followed(scene: Scene, link: str) -> None:
+    """The checkout is the change's own: it could name a record that is only on this machine."""
+    text = dump(record_for("a" * 40, FAST, scene.state.run(scene.repository)))
+    (scene.folder / "elsewhere").mkdir()
+    (scene.folder / "elsewhere" / "ci-score.json").write_text(text, encoding="utf-8")
+    (scene.workspace / link).parent.mkdir(parents=True)
+    target = scene.folder / "elsewhere" / ("ci-score.json" if "/" in link else "")
+    (scene.workspace / link).symlink_to(target)
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    done = on_pull_request(scene, pull, baseline="main")
+    assert done.code == 3
+    assert "a link that leaves the workspace" in done.summary
+
+
 # --- the other events ---------------------------------------------------------------------------
 
 
@@ -813,6 +829,12 @@ def stranger_s_record(scene: Scene, step_ms: float) -> Record:
     return record_for("d" * 40, profile(step_ms, tokens_per_step=1000), run)
 
 
+def leave(scene: Scene, record: Record) -> None:
+    """The record in place of what the newest artifact holds."""
+    scene.state.artifacts[-1].content = zipped({"ci-score.json": dump(record).encode()})
+    scene.state.artifacts[-1].digest = None
+
+
 def said(words: str) -> dict[str, Any]:
     """A reason of somebody's own words, as a record holds it."""
     return quoted(words).model_dump(mode="json")
@@ -857,12 +879,10 @@ def test_workflow_run__of_an_unusable_record_posts_nothing(scene: Scene, content
 
 
 def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -> None:
-    """Not with what main has become since; the merge that the record names is checked."""
+    """Not with what main has become since: the pull request's test merge tells."""
     old = tip(scene)
     pull, event = forked_run(scene, {})
-    record = stranger_s_record(scene, 100.0).but(commit=pull.merge_commit_sha)
-    scene.state.artifacts[-1].content = zipped({"ci-score.json": dump(record).encode()})
-    scene.state.artifacts[-1].digest = None
+    leave(scene, stranger_s_record(scene, 100.0))
     for commit, speed in ((old, FAST), (scene.commits(1)[0], profile(50.0, tokens_per_step=1000))):
         made = scene.state.run(
             scene.repository, head_sha=commit.sha, path=".github/workflows/ci-score.yml"
@@ -871,6 +891,19 @@ def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -
         scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
     scene.act(event)
     assert "✅ The same time" in scene.comments(pull)[0]
+
+
+def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) -> None:
+    """A merge of the head onto an older commit would bring back the policy of that time."""
+    lax = scene.policy("schema = 1\n[metrics.throughput_tok_s]\nwarn = 0.5\nfail = 0.6\n")
+    scene.policy("schema = 1\n")
+    scene.leave_record(tip(scene), FAST, path=".github/workflows/ci-score.yml")
+    pull, event = forked_run(scene, {})
+    fork = scene.state.repository_named("stranger/model")
+    forged = scene.state.commit(fork, "merged", parents=[lax.sha, pull.head_sha])
+    leave(scene, stranger_s_record(scene, 130.0).but(commit=forged.sha))
+    scene.act(event)
+    assert "❌ 30.0 % slower" in scene.comments(pull)[0]
 
 
 def test_workflow_run__never_fails_on_a_stranger_s_numbers(scene: Scene) -> None:

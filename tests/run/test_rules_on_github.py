@@ -24,6 +24,8 @@ from tests.builders.scene import (
 from tests.loopback_github import FORK_PERMISSIONS, events, faults
 from tests.loopback_github.state import PullRequest
 
+Out = pytest.CaptureFixture[str]
+
 # What a change would bring along to get away with anything.
 LOOSE = (
     "schema = 1\n[metrics.throughput_tok_s]\ngate = false\n[metrics.step_time_ms]\ngate = false\n"
@@ -52,6 +54,20 @@ def loosened(scene: Scene, *, checked_out: bool = False, slow: bool = True) -> P
 def codes(scene: Scene) -> list[Why]:
     """What the report says over all cases."""
     return [notice.code for notice in record_in(scene).notices]
+
+
+def test_own__a_link_out_of_the_workspace_is_not_followed(scene: Scene, capsys: Out) -> None:
+    """The checkout is the change's, and an error about a secret would quote it."""
+    scene.leave_record(tip(scene), FAST)
+    secret = scene.folder / "secret.toml"
+    secret.write_text('token = "s3cret"\n', encoding="utf-8")
+    pull = loosened(scene, checked_out=True)
+    (scene.workspace / POLICY).unlink()
+    (scene.workspace / POLICY).symlink_to(secret)
+    assert on_pull_request(scene, pull).code == 2
+    said = capsys.readouterr().err
+    assert "a link that leaves the workspace" in said
+    assert "token" not in said
 
 
 # --- in force -----------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ci_score.model.record import Record
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import DETAILS, report_markdown
 from ci_score.report.sentences import sentence
+from ci_score.run import case_files
 from ci_score.run.case_files import CaseSource, files_of_artifact, find_files
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
@@ -421,6 +422,44 @@ def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsy
     (here / "profiles" / "p.json").symlink_to(outside)
     assert execute(["run"]) == 3
     assert "leaves the workspace" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", ["profiles", "profiles/", "profiles/*.json", "a/b/**/*.json"])
+def test_profiles__as_a_link_to_a_tree_are_not_looked_through(
+    here: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Out, named: str
+) -> None:
+    """No file of the tree is looked at, however large it is; it may hold anything."""
+    tree = tmp_path_factory.mktemp("tree")
+    for number in range(3):
+        write(tree / f"{number}.json", "{}")
+    (here / "a").mkdir()
+    for link in (here / "profiles", here / "a" / "b"):
+        link.symlink_to(tree, target_is_directory=True)
+    assert execute(["run", "--profiles", named]) == 3
+    said = capsys.readouterr().out
+    assert "leaves the workspace" in said
+    assert "0.json" not in said
+
+
+def test_profiles__a_folder_of_very_many_files_is_refused(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link may lead to a large tree of the workspace itself."""
+    monkeypatch.setattr(case_files, "MOST_LOOKED_AT", 3)
+    for number in range(5):
+        write(here / "profiles" / f"{number}.txt", "")
+    assert execute(["run"]) == 2
+    assert "name a smaller folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["main.json", "main/one.json"])
+def test_baseline__that_is_a_pipe_is_not_waited_for(here: Path, place: str, capsys: Out) -> None:
+    """Nobody may ever write into it."""
+    measure(here, 100.0)
+    (here / place).parent.mkdir(exist_ok=True)
+    os.mkfifo(here / place)
+    assert execute(["run", "--baseline", place.partition("/")[0]]) == 3
+    assert "not a regular file" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,60 @@ from ci_score.traces.engine import host_ranges, layers, repeats
 from ci_score.traces.engine import profile as engine
 from ci_score.traces.engine.categories import category_of, category_of_operator, memcpy_direction
 from ci_score.traces.engine.host_ranges import HostRanges
-from ci_score.traces.formats import kineto, megatron_golden, nsight, sqlite_file
+from ci_score.traces.engine.phase_names import phase_name
+from ci_score.traces.formats import kineto, megatron_golden, nsight, read_profile, sqlite_file
 from ci_score.traces.source import ProfileSource, step_pattern
-from tests.builders.traces.kineto import Json, kernel, module, source, step, text, work
+from tests.builders.traces.kineto import Json, kernel, module, op, source, step, text, work
 from tests.builders.traces.nsight import Export
 
 
 def read(events: list[Json], **metadata: object) -> Profile:
     return kineto.read(source(text(events, **metadata)))
+
+
+@pytest.mark.parametrize("key", ["Input Dims", "Call stack"])
+def test_arguments__nested_without_an_end_lose_only_their_event(key: str) -> None:
+    """A decoder that comes to its own end says so in another way than that it is no JSON."""
+    events = [step(number, 100 * number, 90) for number in range(3)]
+    events += [kernel(number, 100 * number + 10, 50) for number in range(3)]
+    nested = (
+        b'{"ph":"X","cat":"cpu_op","name":"odd","ts":1,"dur":1,"pid":1,"tid":1,"args":{"%b":%b}},'
+    )
+    deep = nested % (key.encode(), b"[" * 200_000 + b"]" * 200_000)
+    whole = text(events)
+    damaged = whole.replace(b"[", b"[" + deep, 1)
+    assert kineto.read(source(damaged)).steps == kineto.read(source(whole)).steps == 3
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b'{"schemaVersion":1,"deviceProperties":',
+        b'{"rocprofiler-sdk-tool":',
+        b'[{"ph":"M","name":"process_name","args":{"name":"Ascend Hardware"},"x":',
+        b'{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[{"x":',
+        b'{"steps":3,"avg_step_ms":1.0,"phases":',
+        b'{"_profiler":"ci-score","phases":',
+        b'{"log_history":',
+        b'{"canary":"x","metrics":',
+    ],
+)
+def test_json__that_no_reader_can_go_into_is_bad_input(begin: bytes) -> None:
+    """Then one case has a file that cannot be read, and the report is there."""
+    deep = begin + b"[" * 20_000 + b"]" * 20_000
+    for data in (deep, deep + b"}", deep + b"}]", deep + b"}]}"):
+        with suppress(BadInputError):
+            read_profile(source(data))
+
+
+@pytest.mark.parametrize(
+    "dims", [["x", 10**12], [[1], 10**12], [10**18] * 100_000, [3.5, 2], [[], 7]], ids=len
+)
+def test_embedding__of_dimensions_that_no_tensor_has(dims: list[object]) -> None:
+    """A text times a number would be a text of that length."""
+    lookup = op("aten::embedding", 20, 5) | {"args": {"Input Dims": [[50_000, 64], dims]}}
+    events = [*(step(number, 100 * number, 90) for number in range(3)), lookup]
+    assert kineto.read(source(text(events))).tokens_per_step is None
 
 
 def test_devices__are_those_of_one_machine() -> None:
@@ -150,6 +197,15 @@ def test_step_name__of_usual_forms_is_taken(expression: str, name: str) -> None:
     pattern = step_pattern(expression)
     assert pattern is not None
     assert pattern.search(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["#" * 300_000 + "x", "# a" + " #" * 150_000 + "x", "#" + " " * 300_000 + "x"]
+)
+def test_range_s_name__of_separators_is_gone_through_once(name: str) -> None:
+    """From each of a row of hashes the rest was looked through anew, which never ends here."""
+    assert host_ranges.stem_and_number(name)[1] < 0
+    assert phase_name(name).endswith("x")
 
 
 def test_step_name__is_searched_for_so_long_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

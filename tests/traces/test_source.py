@@ -95,6 +95,14 @@ def test_bomb__ends_at_the_limit(name: str) -> None:
         tracemalloc.stop()
 
 
+@EVERY_PACKER
+def test_bomb__is_known_by_its_ratio(name: str) -> None:
+    """Far below the limit, too: a stranger's kilobytes fill neither the memory nor the disk."""
+    part = PACKERS[name](bytes(16 * 1024**2))
+    with pytest.raises(BadInputError, match="200 times its size"), source(part * 8).on_disk():
+        pass
+
+
 def test_zstd__does_not_give_its_window_all_the_memory() -> None:
     """A frame says how much is to be kept: more than usual is refused, with the option."""
     assert source(long_zst(TEXT, 27)).whole() == TEXT

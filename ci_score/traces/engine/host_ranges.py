@@ -19,9 +19,10 @@ from ci_score.errors import BadInputError
 from ci_score.traces.engine.device_events import NONE
 
 # A number counts where something stands before it, or a word for a step: `layer1` is a name.
-# Possessive, because a name may be made to be searched for long.
+# Possessive, and a row of separators is tried from its beginning alone: a name may be made to be
+# searched for long.
 _NUMBER_AT_THE_END = re.compile(
-    r"(?:[\s_#:=-]++|(?<=step)|(?<=iteration)|(?<=iter)|(?<=batch))(\d++)(?:\s*+/\s*+\d++)?\s*+$",
+    r"(?:(?<![\s_#:=-])[\s_#:=-]++|(?<=step)|(?<=iteration)|(?<=iter)|(?<=batch))(\d++)(?:\s*+/\s*+\d++)?\s*+$",
     re.IGNORECASE,
 )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-# `## forward ##`, as `record_function` is often called.
-_MARKED = re.compile(r"^#+\s*(.*?)\s*#*$")
 # What PyTorch annotates by itself, by what everybody calls it.
 _PHASES_OF_PYTORCH = (
     ("optimizer", re.compile(r"Optimizer\.step#")),
@@ -27,6 +25,6 @@ def phase_name(name: str) -> str:
     for phase, pattern in _PHASES_OF_PYTORCH:
         if pattern.match(name):
             return phase
-    match = _MARKED.match(name)
-    bare = (match.group(1) if match else name) or name
+    # `## forward ##`, as `record_function` is often called.
+    bare = (name.strip("#").strip() if name.startswith("#") else name) or name
     return _GRAPH_HASH.sub(r"\1", bare)

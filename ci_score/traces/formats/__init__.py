@@ -185,7 +185,12 @@ def read_profile(source: ProfileSource) -> Profile:
         raise BadInputError(source.name, found=refusal.what, expected=refusal.instead)
     for row in FORMATS:
         if row.recognises(head):
-            profile = row.read(source)
+            try:
+                profile = row.read(source)
+            except RecursionError:
+                raise BadInputError(
+                    source.name, found="JSON nested too deeply", expected="at most 200 levels"
+                ) from None
             return profile.model_copy(update={"timed_by": row.timed_by or profile.timed_by})
     raise BadInputError(
         source.name,

@@ -67,6 +67,7 @@ OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|#
 _CALLS_TIMED = 16
 # So many processes are enough to refuse a file.
 _MOST_PROCESSES = 16
+_MOST_DIMENSIONS = 64
 
 # The types of inputs as they are written, the widest first.
 _NUMBERS = {
@@ -344,7 +345,7 @@ def _widest_type(types: bytes, dims: bytes) -> int:
     try:
         pairs = zip(_DIMS.decode(types), _DIMS.decode(dims), strict=False)
         known = {kind for kind, shape in pairs if shape and isinstance(kind, str)}
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return 0
     return next((TYPES.index(_NUMBERS[kind]) for kind in _NUMBERS if kind in known), 0)
 
@@ -390,11 +391,14 @@ def _add_embedding(trace: Trace, time: float, args: Args) -> None:
     try:
         shapes = _DIMS.decode(args.dims)
         (vocabulary, width), places = shapes[0], shapes[1]
-        tokens = math.prod(places)
-    except (msgspec.DecodeError, ValueError, TypeError, IndexError):
+        sizes = [vocabulary, width, *places]
+    except (msgspec.DecodeError, ValueError, TypeError, IndexError, RecursionError):
         return
-    is_lookup = places and all(isinstance(one, int) for one in (vocabulary, width, tokens))
-    if is_lookup and tokens > 0:
+    # Looked at before they are multiplied: a text times a number is a text of that length.
+    if not 2 < len(sizes) <= _MOST_DIMENSIONS or not all(type(one) is int for one in sizes):
+        return
+    tokens = math.prod(places)
+    if tokens > 0:
         [begin] = _whole([time], trace.base)
         trains = 0 <= args.sequence < _NO_SEQUENCE
         trace.host.embeddings.append(EmbeddingCall(begin, vocabulary, width, tokens, trains))

@@ -161,7 +161,7 @@ class EventReader:
         end = len(text.rstrip(_BLANKS_AND_COMMAS))
         try:
             return _BATCH.decode(b"".join((b"[", memoryview(text)[:end], b"]")))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._salvaged(text)
 
     @property
@@ -239,7 +239,7 @@ class EventReader:
         self._pending = text[begin:]
         try:
             return _BATCH.decode(b"".join((b"[", memoryview(text)[:end], b"]")))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._salvaged(text[:begin])
 
     def _salvaged(self, text: bytes, *, to_the_end: bool = False) -> list[Event]:
@@ -276,7 +276,7 @@ class EventReader:
             return 1, piece.decode("utf-8", "replace")
         try:
             events.append(_EVENT.decode(piece))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._take_joined(pieces, place, events)
         return 1, ""
 
@@ -326,7 +326,7 @@ class EventReader:
             if not changed and "\ufffd" not in raw:
                 events.append(_EVENT.decode(raw))
                 return
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass
         event = _event_of(value)
         if event is None:
