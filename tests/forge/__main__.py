@@ -97,7 +97,10 @@ class Team:
     def opened(self, sha: str, head: str, user: str = "owner") -> Pull:
         """A pull request whose branch was pushed already."""
         body = {"title": head, "head": head, "base": self.branch}
-        return Pull(self.gitea.api("POST", f"/repos/{self.name}/pulls", body, user)["number"], sha)
+        path = f"/repos/{self.name}/pulls"
+        # The server learns of a pushed branch a little after the push.
+        made = self.gitea.in_time(lambda: self.gitea.api("POST", path, body, user))
+        return Pull(made["number"], sha)
 
     def judged(
         self, what: str, sha: str, event: str, code: int, *says: str, after: str = ""

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.parse
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +111,15 @@ class Gitea:
         """Where git pushes to."""
         secret = urllib.parse.quote(self.token if user == OWNER else self.password)
         return f"{self.url.replace('://', f'://{user}:{secret}@')}/{repository}.git"
+
+    def in_time(self, ask: Callable[[], Json]) -> Json:
+        """The answer to a question that comes too early at first."""
+        for _ in range(20):
+            try:
+                return ask()
+            except requests.HTTPError:
+                time.sleep(0.5)
+        return ask()
 
     # --- runs -----------------------------------------------------------------------------------
 
