@@ -89,7 +89,10 @@ class Api:
 
     @property
     def is_gitea(self) -> bool:
-        """Whether the server is a Gitea, as it says itself; only where its API lies may cost a request."""
+        """Whether the server is a Gitea, as it says itself.
+
+        It is asked only where its API would lie: a run on GitHub has no request to spare.
+        """
         if self._is_gitea is None:
             lies_there = urlsplit(self.url).path.rstrip("/").endswith("/api/v1")
             self._is_gitea = lies_there and self._has_a_version()

@@ -164,7 +164,7 @@ def _branch(ref: str) -> str:
 
 
 def workflow_path(reference: str) -> str:
-    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also from `x.yml@…`."""
+    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also of `x.yml`."""
     found = _WORKFLOW_PATH.fullmatch(reference)
     if found is not None:
         return found[1]

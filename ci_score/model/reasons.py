@@ -200,7 +200,6 @@ class Why(StrEnum):
     OF_ANOTHER = "of_another", "what here there"
     NO_EARLIER_ATTEMPT = "no_earlier_attempt", "there here"
     NOT_OF_ITS_ATTEMPT = "not_of_its_attempt", "attempt uploaded"
-    ATTEMPTS_NOT_KEPT = "attempts_not_kept"
     MEASURED_AGAIN = "measured_again", "attempt cases"
     JUDGED_AGAIN = "judged_again", "attempt cases"
     OTHERWISE_BEFORE = "otherwise_before", "case why"

@@ -551,10 +551,6 @@ SENTENCES: dict[Why, Row] = {
     Why.NOT_OF_ITS_ATTEMPT: (
         "its artifact was uploaded at {uploaded}, and the job did not run in attempt {attempt} then"
     ),
-    Why.ATTEMPTS_NOT_KEPT: (
-        "this server keeps no attempts: those before count where their measurements were uploaded"
-        " under names of their own"
-    ),
     Why.MEASURED_AGAIN: lambda attempt, cases: (
         f"Attempt {attempt} measured anew ({some_of(cases)}): it is judged together"
         " with what the attempts before it measured, and replaces none of them."

@@ -1,25 +1,27 @@
-"""A real Gitea on this machine, asked as a user would: git, its API, and its pages where it has no API."""
+"""A real Gitea on this machine, used by git, its API, and its pages where it has no API."""
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import os
+import socket
 import subprocess
+import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
+import requests
+
 Json = Any
 OWNER, STRANGER = "owner", "stranger"
-PATIENCE = 300.0
+PATIENCE = 600.0
 _RUNNING = ("queued", "waiting", "running", "in_progress", "pending", "blocked", "requested")
 
 
@@ -39,7 +41,6 @@ class Gitea:
     @classmethod
     def up(cls, tool: Path, folder: Path, image: str) -> Gitea:
         """Starts it, with jobs of `ubuntu-latest` in containers of that image."""
-        # Our own proxy or index settings are no business of its jobs; what they need is handed on.
         done = subprocess.run(
             ["python3", str(tool), "up", str(folder), image],
             check=True,
@@ -55,38 +56,31 @@ class Gitea:
 
     def api(self, method: str, path: str, body: Json = None, user: str = OWNER) -> Json:
         """One answer of its API."""
-        data = self._bytes(method, f"{self.url}/api/v1{path}", body, user)
-        return json.loads(data or b"null")
+        answer = self._ask(method, f"/api/v1{path}", body, user)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
-    def status_of(self, path: str, user: str = OWNER) -> int:
-        """Only whether it has something."""
-        try:
-            self._bytes("GET", f"{self.url}{path}", None, user)
-        except urllib.error.HTTPError as error:
-            return error.code
-        return 200
+    def status_of(self, path: str) -> int:
+        """Only whether it has a page."""
+        return self._ask("GET", path).status_code
 
     def zip(self, repository: str, artifact: int) -> dict[str, bytes]:
         """The files of an artifact; one that is no zip is its only file."""
-        path = f"/repos/{repository}/actions/artifacts/{artifact}/zip"
-        data = self._bytes("GET", f"{self.url}/api/v1{path}", None, OWNER)
-        if not zipfile.is_zipfile(io.BytesIO(data)):
-            return {"": data}
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        answer = self._ask("GET", f"/api/v1/repos/{repository}/actions/artifacts/{artifact}/zip")
+        answer.raise_for_status()
+        if not zipfile.is_zipfile(io.BytesIO(answer.content)):
+            return {"": answer.content}
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
 
-    def _bytes(self, method: str, url: str, body: Json, user: str) -> bytes:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, method=method)
-        request.add_header("Content-Type", "application/json")
-        request.add_header("Authorization", self._authorization(user))
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return bytes(answer.read())
-
-    def _authorization(self, user: str) -> str:
-        if user == OWNER:
-            return f"token {self.token}"
-        return "Basic " + base64.b64encode(f"{user}:{self.password}".encode()).decode()
+    def _ask(
+        self, method: str, path: str, body: Json = None, user: str = OWNER
+    ) -> requests.Response:
+        mine = {"Authorization": f"token {self.token}"} if user == OWNER else None
+        login = None if user == OWNER else (user, self.password)
+        return requests.request(
+            method, self.url + path, json=body, headers=mine, auth=login, timeout=60
+        )
 
     # --- repositories ---------------------------------------------------------------------------
 
@@ -108,7 +102,7 @@ class Gitea:
         owner, short = name.split("/")
         try:
             self.api("GET", f"/orgs/{owner}")
-        except urllib.error.HTTPError:
+        except requests.HTTPError:
             self.api("POST", "/orgs", {"username": owner})
         self.api("POST", f"/orgs/{owner}/repos", {"name": short, "default_branch": branch})
         return name
@@ -132,9 +126,15 @@ class Gitea:
             for run in self.runs(repository):
                 if (run["head_sha"], run["event"]) != (sha, event) or run["status"] in _RUNNING:
                     continue
+                # Of a new pull request there may be two, and the later one ends the other.
+                if run.get("conclusion") == "cancelled":
+                    continue
                 # A run is called failed before its last job has begun.
                 jobs = self.jobs(repository, run["id"])
-                if all(job["status"] == "completed" for job in jobs) and str(run["completed_at"]) > after:
+                if (
+                    all(job["status"] == "completed" for job in jobs)
+                    and str(run["completed_at"]) > after
+                ):
                     return run
             time.sleep(0.5)
         raise NotInTimeError(f"no run of {event} at {sha[:12]} in {repository} has ended")
@@ -149,11 +149,8 @@ class Gitea:
         texts = []
         for job in self.jobs(repository, run):
             path = f"/api/v1/repos/{repository}/actions/jobs/{job['id']}/logs"
-            try:
-                data = self._bytes("GET", self.url + path, None, OWNER)
-            except urllib.error.HTTPError as error:
-                data = f"no log: {error.code}".encode()
-            texts.append(f"--- {job['name']}: {job.get('conclusion')}\n{data.decode(errors='replace')}")
+            texts.append(f"--- {job['name']}: {job.get('conclusion')}")
+            texts.append(self._ask("GET", path).text)
         return "\n".join(texts)
 
     def artifacts(self, repository: str, run: int) -> dict[str, dict[str, bytes]]:
@@ -162,17 +159,38 @@ class Gitea:
         rows = self.api("GET", path)["artifacts"] or []
         return {row["name"]: self.zip(repository, row["id"]) for row in rows}
 
-    def page(self, path: str, form: dict[str, str] | None = None) -> bytes:
-        """A page of the site for the owner, logged in; with a form it is sent."""
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        login = {"user_name": OWNER, "password": self.password}
-        for where, values in (("/user/login", login), (path, form)):
-            data = None if values is None else urllib.parse.urlencode(values).encode()
-            request = urllib.request.Request(self.url + where, data)
-            request.add_header("Origin", self.url)
-            with opener.open(request, timeout=60) as answer:
-                text = answer.read()
-        return bytes(text)
+    def approve(self, repository: str, sha: str) -> None:
+        """Lets the runs of a stranger's commit start; only a page of the site can."""
+        with requests.Session() as session:
+            login = {"user_name": OWNER, "password": self.password}
+            for path, form in (
+                ("/user/login", login),
+                (f"/{repository}/actions/approve-all-checks?commit_id={sha}", {}),
+            ):
+                session.post(
+                    self.url + path, form, headers={"Origin": self.url}, timeout=60
+                ).raise_for_status()
+
+
+@contextmanager
+def kept_awake(docker_host: str) -> Iterator[None]:
+    """Asks the containers' service now and then: it leaves when nobody does."""
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(3):
+            with socket.socket(socket.AF_UNIX) as service:
+                service.connect(docker_host.removeprefix("unix://"))
+                service.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                service.recv(4096)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        asking.join()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +233,6 @@ class Clone:
         self.git("commit", "--quiet", "--allow-empty", "--message", message)
         return self.git("rev-parse", "HEAD")
 
-    def push(self, branch: str) -> None:
-        """Pushes HEAD as that branch."""
-        self.git("push", "--quiet", "--force", self.address, f"HEAD:refs/heads/{branch}")
+    def push(self, name: str, kind: str = "heads") -> None:
+        """Pushes HEAD as the branch, or as one of the `tags`, of that name."""
+        self.git("push", "--quiet", "--force", self.address, f"HEAD:refs/{kind}/{name}")

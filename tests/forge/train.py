@@ -1,11 +1,13 @@
-"""A training run for the story: its steps take the time that the file beside it says, and vary a little."""
+"""A training run for the story: its steps take about as long as a file beside it says."""
 
 import json
 import pathlib
 import random
 import sys
 
-said = (pathlib.Path(__file__).parent / "step_ms").read_text(encoding="utf-8").strip()
+here = pathlib.Path(__file__).parent
+own = here / f"step_ms.{''.join(sys.argv[1:2])}"
+said = (own if own.exists() else here / "step_ms").read_text(encoding="utf-8").strip()
 if said == "crash":
     sys.exit("CUDA error: an illegal memory access was encountered")
 for _ in range(60):

@@ -40,8 +40,8 @@ Out = pytest.CaptureFixture[str]
 # --- a pull request -----------------------------------------------------------------------------
 
 
-def test_pull_request__passes_with_eight_requests(scene: Scene) -> None:
-    """Parents, two policies, artifacts, run, zip, comments, write: and the report is everywhere."""
+def test_pull_request__passes_with_nine_requests(scene: Scene) -> None:
+    """Parents, two policies, artifacts, run, zip, comments, write, and the comments since."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(FAST)
@@ -49,7 +49,7 @@ def test_pull_request__passes_with_eight_requests(scene: Scene) -> None:
     assert done.code == 0
     assert done.outputs["verdict"] == "pass"
     assert done.outputs["baseline-sha"] == tip(scene).sha
-    assert len(scene.asked()) == 8
+    assert len(scene.asked()) == 9
     (comment,) = scene.comments(pull)
     assert "✅ The same time" in comment
     assert "✅ The same time" in done.summary
