@@ -241,14 +241,17 @@ def test_producer__that_was_cancelled_leaves_the_comment_alone(
     assert record_in(scene).was_cancelled
 
 
-def test_producer__that_was_not_needed_passes_visibly(scene: Scene) -> None:
-    """Only a skipped job is excused, and in the report stands why."""
+def test_producer__that_was_not_needed_passes_visibly(scene: Scene, capsys: Out) -> None:
+    """Only a skipped job is excused, and the report and an annotation say why."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(SLOW)
     why = "only documentation | @all <b>changed"
     done = on_pull_request(scene, pull, producer="measure=skipped", not_needed=why)
     assert (done.code, done.outputs["verdict"]) == (0, "inconclusive")
+    printed = capsys.readouterr().out
+    assert "::notice title=ci-score::Not judged: nothing had to be measured" in printed
+    assert "::error" not in printed
     (comment,) = scene.comments(pull)
     assert "nothing had to be measured: only documentation" in comment
     assert "<b>" not in re.sub(r"`[^`]*`|\\<", "", comment)
