@@ -13,8 +13,11 @@ from collections.abc import Callable
 from jinja2 import Environment
 
 from benchmarks.measure import note, ratio, seconds, show
+from ci_score.baselines import fitted
 from ci_score.github.comment import LONGEST_COMMENT
-from ci_score.model.record import Record
+from ci_score.launches.lines import SIDES
+from ci_score.model.metrics import MEMORY, STEP_TIME
+from ci_score.model.record import MOST_CASES, LaunchNumbers, Record
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from tests.builders.showcase import large
@@ -71,6 +74,28 @@ def main(pairs: int) -> None:
     works = (comment, lambda: report_html(record), alone)
     times = [f"{seconds(work) * 1000:.0f} ms" for work in works]
     note([f"the comment takes {times[0]}, the HTML {times[1]}, the loops {times[2]}"])
+    show_largest()
+
+
+def show_largest() -> None:
+    """As many cases as a report may have, with forty launches each."""
+    values = {STEP_TIME: 300.1234567, MEMORY: 40.0, "final_loss": 2.1234567}
+    launches = tuple(
+        LaunchNumbers(side=side, launch=number, values=values, timed_steps=30)
+        for side in SIDES
+        for number in range(20)
+    )
+    some = large(MOST_CASES, runs=100)
+    record = some.but(cases=tuple(case.but(launches=launches) for case in some.cases))
+    note([f"{len(record.cases)} cases of {len(launches)} launches, {len(record.history)} points"])
+    works: dict[str, Callable[[], str]] = {
+        "record": lambda: fitted(record),
+        "comment": lambda: report_markdown(record, limit=LONGEST_COMMENT),
+        "HTML": lambda: report_html(record),
+    }
+    for name, work in works.items():
+        size = len(work().encode()) / 1e6
+        note([f"the {name} has {size:.2f} MB and takes {seconds(work):.1f} s"])
 
 
 if __name__ == "__main__":

@@ -85,12 +85,12 @@ def act(image: str, scene: Scene, pull: PullRequest, **inputs: str) -> Done:
 
 
 def passes(image: str, scene: Scene) -> None:
-    """Exit 0, eight requests, the comment, the outputs, and files that a checkout can remove."""
+    """Exit 0, nine requests, the comment, the outputs, and files that a checkout can remove."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     done = act(image, scene, pull)
     assert done.code == 0, done.printed
-    assert len(scene.asked()) == 8, scene.asked()
+    assert len(scene.asked()) == 9, scene.asked()
     assert "✅ The same time" in scene.comments(pull)[0]
     record = scene.workspace / done.output("record")
     assert record.stat().st_uid == record.parent.stat().st_uid == OWNER

@@ -27,6 +27,8 @@ JUDGED_POINTS = 140
 PROVING_POINTS = 83
 # Of each side: far more than a session measures.
 KEPT_LAUNCHES = 64
+# As many as sessions measure by default, and some more.
+LEAST_LAUNCHES = 24
 
 
 def read_record(data: bytes, source: str) -> Record:
@@ -169,7 +171,8 @@ _SIZES = (
     _Size(JUDGED_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
     _Size(PROVING_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
     _Size(30, layers=0, launches=KEPT_LAUNCHES, details=False),
-    _Size(0, layers=0, launches=KEPT_LAUNCHES, details=False),
+    _Size(30, layers=0, launches=LEAST_LAUNCHES, details=False),
+    _Size(0, layers=0, launches=LEAST_LAUNCHES, details=False),
 )
 
 
@@ -188,8 +191,12 @@ def fitted(record: Record) -> str:
 
 
 def _on_one_line(record: Record) -> str:
-    """The record in the least room: what is absent from a point of its history has no key."""
+    """The record in the least room: what is absent from a launch or a point has no key."""
     value = record.model_dump(mode="json")
+    for row, case in zip(value["cases"], record.cases, strict=True):
+        row["launches"] = [
+            launch.model_dump(mode="json", exclude_defaults=True) for launch in case.launches
+        ]
     value["history"] = [_without_gaps(point) for point in value["history"]]
     return dump(value, indent=None)
 

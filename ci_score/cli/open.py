@@ -74,19 +74,24 @@ def _labels(files: Sequence[Path]) -> list[str]:
 
 def serve(files: Sequence[Path], port: int, show: Callable[[str], object]) -> None:
     """Serves the files to Perfetto's page until each was fetched once."""
-    waiting = set(range(len(files)))
+    named = {str(number): file for number, file in enumerate(files)}
+    waiting, own_host = set(named), f"127.0.0.1:{port}"
     done = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         """Serves the named traces, and no other file."""
 
         def do_GET(self) -> None:
-            """One of the traces, or 404."""
+            """One of the traces, or 403 or 404."""
             number = self.path.strip("/").partition("/")[0]
-            if not number.isdigit() or int(number) >= len(files):
+            # A page of anybody's may have its own name point to this machine, and read the answer.
+            if self.headers.get_all("Host") != [own_host]:
+                self.send_error(403)
+                return
+            file = named.get(number)
+            if file is None:
                 self.send_error(404)
                 return
-            file = files[int(number)]
             self.send_response(200)
             self.send_header("Access-Control-Allow-Origin", PERFETTO)
             self.send_header("Cache-Control", "no-store")
@@ -94,7 +99,7 @@ def serve(files: Sequence[Path], port: int, show: Callable[[str], object]) -> No
             self.end_headers()
             with file.open("rb") as stream:
                 shutil.copyfileobj(stream, self.wfile, PIECE)
-            waiting.discard(int(number))
+            waiting.discard(number)
             if not waiting:
                 done.set()
 

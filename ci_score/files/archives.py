@@ -11,8 +11,9 @@ from pathlib import PurePosixPath
 
 from ci_score.errors import BadInputError
 
-MOST_MEMBERS = 2000
-LARGEST_DIRECTORY = 1024 * 1024
+# Of 256 cases forty each.
+MOST_MEMBERS = 10_000
+LARGEST_DIRECTORY = 2 * 1024 * 1024
 # Real traces shrink by 10 to 50 times. A small file may shrink by more and is not a bomb.
 LARGEST_RATIO = 200
 ZIP_RATIO_COUNTS_FROM = 1024 * 1024

@@ -322,7 +322,10 @@ def profile_artifacts(
                 newest[name] = max(other, row, key=place)
     if len(newest) > MOST_PROFILE_ARTIFACTS:
         raise GitHubError(
-            f"{len(newest)} artifacts fit {pattern!r}, at most {MOST_PROFILE_ARTIFACTS} are read"
+            f"{len(newest)} artifacts fit {pattern!r}, and at most {MOST_PROFILE_ARTIFACTS} are"
+            " read this way, because each costs a request: let the composite `gate` download them,"
+            " or a step before this one (actions/download-artifact with `pattern` and"
+            " `merge-multiple`), and name the folder in `profiles`"
         )
     for name, row in sorted(newest.items()):
         data = _zip(api, repository, row, PROFILE_LIMIT)

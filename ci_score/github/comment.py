@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
 from ci_score.github.api import Api, as_expected
-from ci_score.github.conversation import MOST_COMMENTS, PullConversation
+from ci_score.github.conversation import MOST_COMMENTS, Listed, PullConversation
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RunIdentity
 
@@ -88,7 +88,7 @@ def post(
     for attempt in range(1, _TRIES + 1):
         try:
             with as_expected():
-                marked = list(_marked(conversation, marker, anew=attempt > 1))
+                marked = list(_of_report(conversation.comments(anew=attempt > 1), marker))
                 return _post(conversation, marked, body, marker, only_update)
         except NoPermissionError as error:
             return Written(notice=Why.MAY_NOT_COMMENT(words=str(error)))
@@ -127,20 +127,32 @@ def _post(
     if conversation.is_cut:
         # It may be among those that were not read, and every run would add another one.
         return Written(notice=Why.TOO_MANY_COMMENTS(most=MOST_COMMENTS))
-    return _create(conversation, text, marked)
+    return _create(conversation, text, marker, marked)
 
 
-def _create(conversation: PullConversation, text: str, marked: list[_Found]) -> Written:
+def _create(
+    conversation: PullConversation, text: str, marker: Marker, marked: list[_Found]
+) -> Written:
+    """A new comment; of several that runs at once have created, the oldest stays."""
     api, repository, number = conversation.api, conversation.repository, conversation.number
     made = api.write("POST", f"/repos/{repository}/issues/{number}/comments", {"body": text})
     # An app's token cannot ask who it is; now it is known, and so is an older comment of its own.
-    author = str(made["user"]["login"])
-    older = next((row for row in marked if row.author == author), None)
-    if older is None:
-        return Written(url=str(made["html_url"]))
-    written = _update(api, repository, older, text)
-    api.delete(f"/repos/{repository}/issues/comments/{made['id']}")
-    return written
+    author, own = str(made["user"]["login"]), int(made["id"])
+    written = Written(url=str(made["html_url"]))
+    try:
+        with as_expected():
+            rows = conversation.comments_since(conversation.comments())
+            found = [*marked, *_of_report(rows, marker)]
+            others = {row.id: row for row in found if row.author == author and row.id != own}
+            if not others or min(others) > own:
+                return written  # the others remove theirs
+            kept = others[min(others)]
+            if not any(marker.is_older_than(row.marker) for row in others.values()):
+                written = _update(api, repository, kept, text)
+            api.delete(f"/repos/{repository}/issues/comments/{own}")
+            return Written(url=kept.url)
+    except GitHubError:
+        return written  # the report is written; a duplicate can wait for the next run
 
 
 def _update(api: Api, repository: str, comment: _Found, text: str) -> Written:
@@ -156,8 +168,8 @@ def _delete(api: Api, repository: str, comments: Iterable[_Found]) -> None:
             return  # the report is written; a duplicate can wait for the next run
 
 
-def _marked(conversation: PullConversation, marker: Marker, *, anew: bool) -> Iterable[_Found]:
-    for row in conversation.comments(anew=anew):
+def _of_report(rows: Iterable[Listed], marker: Marker) -> Iterable[_Found]:
+    for row in rows:
         found = read_marker(row.comment.body)
         if found is not None and found.report == marker.report:
             yield _Found(row.id, row.comment.url, row.comment.author, found)

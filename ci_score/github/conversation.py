@@ -58,6 +58,13 @@ class PullConversation:
             self._listed = rows[:MOST_COMMENTS]
         return self._listed
 
+    def comments_since(self, listed: list[Listed]) -> list[Listed]:
+        """Those that were written or changed since the newest of these was there."""
+        path = f"/repos/{self.repository}/issues/{self.number}/comments"
+        newest = max((row.comment.written_at for row in listed), default="")
+        pages = self.api.pages(path, since=newest) if newest else self.api.pages(path)
+        return [_listed(row) for row in islice(pages, MOST_COMMENTS)]
+
     def listen(self) -> Comments:
         """What everybody said; what cannot be read accepts nothing."""
         try:

@@ -374,16 +374,11 @@ def read_launches(data: bytes, source: str, *, planted: bool = False) -> list[La
     lines = data.split(b"\n")
     if lines[-1].strip() and not lines[-1].rstrip().endswith(b"}"):
         lines.pop()
-    launches = [
+    return [
         _launch(line, f"{source}:{number}", planted=planted)
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
-    if len(launches) > MOST_LAUNCHES:
-        raise BadInputError(
-            source, found=f"{len(launches)} launches", expected=f"at most {MOST_LAUNCHES}"
-        )
-    return launches
 
 
 def by_side(launches: Iterable[Launch]) -> dict[Side, SideLaunches]:

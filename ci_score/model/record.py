@@ -322,6 +322,11 @@ class Record(Value):
         return self.unjudged is not None and self.unjudged.unjudged is Unjudged.CANCELLED
 
     @property
+    def needs_nothing(self) -> bool:
+        """Whether nothing had to be measured."""
+        return self.unjudged is not None and self.unjudged.unjudged is Unjudged.NOT_NEEDED
+
+    @property
     def verdicts(self) -> list[Verdict]:
         """Every verdict of the report: those of its cases, and the report's own if there is one."""
         own = [self.unjudged] if self.unjudged else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ci_score.model.explanation import Contribution, Explanation, LayersAre, OpChange, Part
@@ -383,6 +383,22 @@ _COUNTED = {
     Outcome.WARN: ("warns", "warn"),
     Outcome.PASS: ("passes", "pass"),
 }
+
+
+def further_cases(
+    cases: Sequence[Judged], shown: Sequence[Judged], folded: Callable[[Judged], bool]
+) -> Iterator[tuple[str, list[str]]]:
+    """`3 more fail` and their names: those that need attention and stand neither here nor below."""
+    named = {case.name for case in shown}
+    for outcome, (one, several) in _COUNTED.items():
+        names = [
+            case.name
+            for case in cases
+            if case.verdict and case.verdict.outcome is outcome and outcome is not Outcome.PASS
+            if case.name not in named and not folded(case)
+        ]
+        if names:
+            yield f"{len(names)} more {several if len(names) > 1 else one}", names
 
 
 def counted_as(record: Record, outcome: Outcome) -> str:

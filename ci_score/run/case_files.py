@@ -18,7 +18,8 @@ from ci_score.traces import ProfileSource
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
 _NAMED = re.compile(r"(?P<name>[^=/*?\[\]]+)=(?P<pattern>.+)")
 _GLOB = re.compile(r"[*?\[]")
-MOST_FILES = 1000
+# Of 256 cases forty each, such as those of ranks.
+MOST_FILES = 10_000
 # What a folder may hold that is looked through, of any kind.
 MOST_LOOKED_AT = 100_000
 # Where GitHub's runner puts the workspace of an action that is a container.

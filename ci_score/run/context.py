@@ -94,8 +94,13 @@ class Run:
     @property
     def record_artifact(self) -> str:
         """What the artifact with this run's record is called: the branch's have a name alone."""
-        name = self.settings.baseline_artifact
-        return name if self.event.kind is Kind.TRACKED_BRANCH else f"{name}-pr"
+        is_tracked = self.event.kind is Kind.TRACKED_BRANCH
+        return self.settings.baseline_artifact if is_tracked else self.pull_artifact
+
+    @property
+    def pull_artifact(self) -> str:
+        """What the artifact of a record is called that is no baseline."""
+        return f"{self.settings.baseline_artifact}-pr"
 
     @property
     def page_file(self) -> str:

@@ -155,7 +155,10 @@ def outputs_of(record: Record, context: Run, comment_url: str) -> dict[str, str]
         "record": str(folder / RECORD_FILE),
         "report": str(folder / REPORT_FILE),
         "page": str(folder / context.page_file),
-        "record-artifact": context.record_artifact,
+        # Among the branch's baselines, records without a case would bury those with any.
+        "record-artifact": (
+            context.pull_artifact if record.needs_nothing else context.record_artifact
+        ),
     }
 
 
@@ -234,7 +237,7 @@ def _annotations(record: Record) -> list[tuple[str, str, str]]:
         if case.verdict and case.verdict.outcome is not Outcome.PASS
     ]
     if record.unjudged:
-        rows.insert(0, ("error", "ci-score", headline(record.unjudged)))
+        rows.insert(0, (_level(record.unjudged), "ci-score", headline(record.unjudged)))
     return rows
 
 

@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.act import composites
 from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event
 from tests.loopback_github.state import PullRequest
@@ -90,7 +91,8 @@ class Runner:
 
     def _local_actions(self, workflow: str) -> dict[str, Path]:
         """What a workflow and the gate use, and what stands in; act itself does the checkout."""
-        files = (EXAMPLES / workflow, PROJECT / "gate" / "action.yml")
+        workflows = self.folder / "repository" / ".github" / "workflows"
+        files = (workflows / workflow, PROJECT / "gate" / "action.yml")
         text = "".join(file.read_text(encoding="utf-8") for file in files)
         used = re.findall(r"uses: ([\w-]+)/([\w-]+)(?:/[\w-]+)*@(\S+)", text)
         return {
@@ -200,6 +202,7 @@ def main() -> None:
         runner.prepare()
         story = Story(github, runner)
         story.tell()
+        composites.tell(story, runner)
         if contract.description_path() is not None:
             story.wrong += [str(row) for row in contract.violations(github.exchanges)]
         else:

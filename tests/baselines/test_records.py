@@ -273,7 +273,7 @@ def test_fitted__the_oldest_points_lose_their_metrics_first() -> None:
 def test_fitted__thousands_of_launches() -> None:
     """Both sides of the first pairs stay, which are evidence; the rest is cut."""
     launches = tuple(
-        LaunchNumbers(side=side, launch=number, values={f"metric_{n}": 1.0 for n in range(12)})
+        LaunchNumbers(side=side, launch=number, values={f"metric_{n}": 1.0 for n in range(16)})
         for side in ("head", "base")
         for number in range(1000)
     )

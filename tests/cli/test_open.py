@@ -46,6 +46,10 @@ def test_open__serves_each_trace_once_and_ends(tmp_path: Path) -> None:
     first, second = map(address_in, shown)
     assert requests.get(first.replace("/0/base.json", "/etc/passwd"), timeout=10).status_code == 404
     assert requests.get(first.replace("/0/", "/7/"), timeout=10).status_code == 404
+    assert requests.get(first.replace("/0/", "/²/"), timeout=10).status_code == 404
+    for host in ("evil.example:9001", "127.0.0.1", "localhost"):
+        rebound = requests.get(first, headers={"Host": host}, timeout=10)
+        assert (rebound.status_code, "base" in rebound.text) == (403, False)
     answer = requests.get(first, timeout=10)
     assert answer.text == "base.json"
     assert answer.headers["Access-Control-Allow-Origin"] == "https://ui.perfetto.dev"

@@ -79,8 +79,8 @@ def test_accepted__costs_a_request_for_each_person(scene: Scene, slow: PullReque
     say(scene, slow)
     say(scene, slow, "Thanks!", author="developer")
     on_pull_request(scene, slow)
-    # A person and the age of the head, beside a usual run.
-    assert len(scene.asked()) == 10
+    # A person and the age of the head, beside a usual run that comments first.
+    assert len(scene.asked()) == 11
     assert asked_about(scene) == ["maintainer"]
 
 
@@ -89,7 +89,7 @@ def test_accepted__is_not_asked_for_where_nothing_fails(scene: Scene, slow: Pull
     say(scene, slow)
     scene.measure(FAST)
     assert on_pull_request(scene, slow).code == 0
-    assert len(scene.asked()) == 8
+    assert len(scene.asked()) == 9
     assert record_in(scene).acceptances == ()
 
 

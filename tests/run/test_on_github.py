@@ -40,8 +40,8 @@ Out = pytest.CaptureFixture[str]
 # --- a pull request -----------------------------------------------------------------------------
 
 
-def test_pull_request__passes_with_eight_requests(scene: Scene) -> None:
-    """Parents, two policies, artifacts, run, zip, comments, write: and the report is everywhere."""
+def test_pull_request__passes_with_nine_requests(scene: Scene) -> None:
+    """Parents, two policies, artifacts, run, zip, comments, write, and the comments since."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(FAST)
@@ -49,7 +49,7 @@ def test_pull_request__passes_with_eight_requests(scene: Scene) -> None:
     assert done.code == 0
     assert done.outputs["verdict"] == "pass"
     assert done.outputs["baseline-sha"] == tip(scene).sha
-    assert len(scene.asked()) == 8
+    assert len(scene.asked()) == 9
     (comment,) = scene.comments(pull)
     assert "✅ The same time" in comment
     assert "✅ The same time" in done.summary
@@ -241,14 +241,17 @@ def test_producer__that_was_cancelled_leaves_the_comment_alone(
     assert record_in(scene).was_cancelled
 
 
-def test_producer__that_was_not_needed_passes_visibly(scene: Scene) -> None:
-    """Only a skipped job is excused, and in the report stands why."""
+def test_producer__that_was_not_needed_passes_visibly(scene: Scene, capsys: Out) -> None:
+    """Only a skipped job is excused, and the report and an annotation say why."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(SLOW)
     why = "only documentation | @all <b>changed"
     done = on_pull_request(scene, pull, producer="measure=skipped", not_needed=why)
     assert (done.code, done.outputs["verdict"]) == (0, "inconclusive")
+    printed = capsys.readouterr().out
+    assert "::notice title=ci-score::Not judged: nothing had to be measured" in printed
+    assert "::error" not in printed
     (comment,) = scene.comments(pull)
     assert "nothing had to be measured: only documentation" in comment
     assert "<b>" not in re.sub(r"`[^`]*`|\\<", "", comment)

@@ -83,7 +83,7 @@ def test_base__judges_without_a_checkout(scene: Scene) -> None:
     assert (done.code, done.outputs["verdict"]) == (0, "warn")
     assert record_in(scene).policy is not None
     assert codes(scene) == []
-    assert len(scene.asked()) == 8
+    assert len(scene.asked()) == 9
 
 
 @pytest.mark.parametrize("checked_out", [False, True], ids=["no checkout", "a checkout"])
@@ -98,7 +98,7 @@ def test_base__a_change_cannot_loosen_its_own_gate(
     done = on_pull_request(scene, loosened(scene, checked_out=checked_out))
     assert done.code == 1
     assert "The policy of the base judges; under its own the verdict would be pass" in done.summary
-    assert len(scene.asked()) <= 8
+    assert len(scene.asked()) <= 9
 
 
 def test_base__judges_a_first_run(scene: Scene) -> None:

@@ -186,9 +186,9 @@ def master(tmp_path: Path) -> Iterator[Scene]:
         assert contract_violations(github) == []
 
 
-def on_branch(scene: Scene, event: Event) -> Outcome:
+def on_branch(scene: Scene, event: Event, **inputs: str) -> Outcome:
     """A run, and the upload of its record under the name that it says."""
-    done = scene.act(event)
+    done = scene.act(event, **inputs)
     left = (scene.workspace / "ci-score" / "ci-score.json").read_bytes()
     scene.state.uploaded(event.run, done.outputs["record-artifact"], {"ci-score.json": left})
     return done
@@ -222,6 +222,24 @@ def test_master__leaves_records_that_pull_requests_are_compared_with(master: Sce
         assert (done.code, done.outputs["baseline-sha"]) == (1, sha)
         assert done.outputs["record-artifact"] == "ci-score-pr"
         assert "30.0 % slower" in master.comments(pull)[0]
+
+
+def test_master__pushes_that_need_no_measurement_bury_no_baseline(master: Scene) -> None:
+    """Twenty commits of documentation later the record is still found, far from the base."""
+    repository = master.repository
+    master.measure(FAST)
+    on_branch(master, events.push(master.github, repository))
+    for _ in range(20):
+        master.state.commit(repository, "master")
+        event = events.push(master.github, repository)
+        done = on_branch(master, event, producer="a=skipped", not_needed="only documentation")
+        assert (done.code, done.outputs["record-artifact"]) == (0, "ci-score-pr")
+    master.state.commit(repository, "slower", parents=[repository.branches["master"]])
+    pull = master.state.pull_request(repository, "slower")
+    master.measure(SLOW)
+    done = on_branch(master, events.pull_request(master.github, pull))
+    assert (done.code, bool(done.outputs["baseline-sha"])) == (3, True)
+    assert "30.0 % slower" in master.comments(pull)[0]
 
 
 def test_master__a_branch_called_main_leaves_no_baseline(master: Scene) -> None:

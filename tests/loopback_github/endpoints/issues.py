@@ -11,10 +11,10 @@ MAX_BODY = 65_536
 
 
 def list_comments(call: Call) -> Reply:
-    """The comments on an issue or pull request, oldest first."""
-    number = _issue(call).number
-    mine = call.mine(call.state.comments)
-    return call.listed([one for one in mine if one.issue_number == number], bodies.comment)
+    """The comments on an issue or pull request, oldest first; those that are new `since` a time."""
+    number, since = _issue(call).number, call.request.query.get("since") or ""
+    mine = [one for one in call.mine(call.state.comments) if one.issue_number == number]
+    return call.listed([one for one in mine if one.updated_at >= since], bodies.comment)
 
 
 def create_comment(call: Call) -> Reply:
