@@ -29,6 +29,7 @@ from ci_score.model.values import DeviceCount, Lax, ShortText, Value
 ENVIRONMENT_FILE = "environment.json"
 LARGEST = 1024 * 1024
 MOST_VERSIONS = 64
+MOST_NAMED = 4
 
 
 class _Git(Value):
@@ -115,7 +116,8 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
     differs = tuple(dict.fromkeys(row for _, each in named for row in each.differs))
     asked = tuple(dict.fromkeys(row for _, each in named for row in each.asked))
     for _, each in named:
-        versions = each.versions | versions
+        if len(versions) < MOST_VERSIONS:
+            versions = each.versions | versions
         disturbances = each.disturbances | disturbances
     notes = []
     known: dict[str, object] = {}
@@ -142,8 +144,8 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
 
 
 def _names(given: Iterable[tuple[str, object]]) -> str:
-    return _listed([name for name, _ in given][:4])
+    return _listed([name for name, _ in given])
 
 
 def _listed(values: Sequence[object]) -> str:
-    return ", ".join(str(value) for value in values)
+    return ", ".join(str(value) for value in values[:MOST_NAMED])

@@ -22,6 +22,8 @@ _GLOB = re.compile(r"[*?\[]")
 MOST_FILES = 10_000
 # What a folder may hold that is looked through, of any kind.
 MOST_LOOKED_AT = 100_000
+# Below the folder that was named. Each level is looked at for every file in it.
+DEEPEST = 32
 # Where GitHub's runner puts the workspace of an action that is a container.
 IN_CONTAINER = Path("/github/workspace")
 # What `ci-score ab` keeps beside its measurements.
@@ -137,15 +139,21 @@ def find_measurements(
 ) -> CaseFiles:
     """The files of measurements, each with the profiles of its session."""
     found = find_files(sources, workspace, is_measurement, may_leave=may_leave)
-    return {
-        case: [
-            replace(file, profiles=_session_profiles(file.path.parent, workspace))
-            if file.path is not None and not file.problem
-            else file
-            for file in files
-        ]
-        for case, files in found.items()
-    }
+    of_session: dict[Path, dict[str, tuple[CaseFile, ...]]] = {}
+    count = 0
+    for files in found.values():
+        for place, file in enumerate(files):
+            if file.path is None or file.problem:
+                continue
+            session = file.path.parent
+            if session not in of_session:
+                of_session[session] = _session_profiles(session, workspace)
+            files[place] = replace(file, profiles=of_session[session])
+            # Every file of measurements counts its session's anew, or a few of both were millions.
+            count += sum(map(len, of_session[session].values()))
+            if count > MOST_FILES:
+                raise WrongUseError(f"more than {MOST_FILES} profiles of sessions; take fewer")
+    return found
 
 
 def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFile, ...]]:
@@ -257,12 +265,7 @@ def _files_of(
         case, attempt = _case_of_folders(_attempt_folder(path.parent))
         yield name or case, _case_file(path, workspace, path.parent, attempt)
         return
-    below = list(islice(path.rglob("*"), MOST_LOOKED_AT + 1))
-    if len(below) > MOST_LOOKED_AT:
-        raise WrongUseError(
-            f"{path.name}: more than {MOST_LOOKED_AT} files lie below it; name a smaller folder"
-        )
-    found = [file for file in sorted(below) if file.is_file()]
+    found = [file for file in sorted(_below(path)) if file.is_file()]
     checkpoints = checkpoints_among(file.relative_to(path) for file in found)
     for file in found:
         folders = folders_of(file.relative_to(path), checkpoints)
@@ -271,6 +274,22 @@ def _files_of(
         if not _is_kept_by_a_session(file, path):
             case, attempt = _case_of_folders(folders or _attempt_folder(path))
             yield name or case, _case_file(file, workspace, path, attempt)
+
+
+def _below(folder: Path) -> list[Path]:
+    """All that lies below the folder, if that is no more than somebody has measured."""
+    deep = f"{folder.name}: folders lie more than {DEEPEST} deep in it; name one of them"
+    try:
+        below = list(islice(folder.rglob("*"), MOST_LOOKED_AT + 1))
+    except RecursionError:
+        raise WrongUseError(deep) from None
+    if len(below) > MOST_LOOKED_AT:
+        raise WrongUseError(
+            f"{folder.name}: more than {MOST_LOOKED_AT} files lie below it; name a smaller folder"
+        )
+    if any(len(path.parts) > len(folder.parts) + DEEPEST for path in below):
+        raise WrongUseError(deep)
+    return below
 
 
 def _attempt_folder(path: Path) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from ci_score.model.environment import Environment
 from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
-from ci_score.model.record import MOST_ATTEMPTS, MOST_LAUNCHES, LaunchNumbers
+from ci_score.model.record import MOST_ATTEMPTS, MOST_CASES, MOST_LAUNCHES, LaunchNumbers
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
@@ -38,6 +38,9 @@ from ci_score.traces import (
     read_all,
     read_profile,
 )
+
+# Ten times as many as 256 cases measure by default.
+MOST_LAUNCHES_IN_ALL = 100_000
 
 
 def read_cases(
@@ -337,10 +340,11 @@ def _unreadable(*problems: str | None) -> Iterator[Note]:
 
 
 def _session_files(sessions: list[CaseFile], side: str) -> list[CaseFile]:
-    """The profiles of a side that `ci-score ab` took after it had measured."""
+    """The profiles of a side that `ci-score ab` took after it had measured, each once."""
+    of_folder = {session.path.parent: session for session in sessions if session.path is not None}
     return [
         replace(file, attempt=session.attempt)
-        for session in sessions
+        for session in of_folder.values()
         for file in session.profiles.get(side, ())
     ]
 
@@ -431,11 +435,14 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
 
     def rows_of(case: str, file: CaseFile) -> _Launches:
         attempts = of_attempts.setdefault(case, {})
+        _refuse_more_cases(len(of_attempts) - len(files))
         rows = attempts.setdefault(file.attempt, _Launches())
-        if file not in rows.files:
+        # One file is read after the other.
+        if not rows.files or rows.files[-1] is not file:
             rows.files.append(file)
         return rows
 
+    count = 0
     for source_case, case_files in files.items():
         for file in case_files:
             of_source = rows_of(source_case, file)
@@ -444,6 +451,11 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
             except BadInputError as error:
                 of_source.problem = str(error)
                 continue
+            count += len(launches)
+            if count > MOST_LAUNCHES_IN_ALL:
+                raise WrongUseError(
+                    f"measurements: at most {MOST_LAUNCHES_IN_ALL} launches are read in one report"
+                )
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
                 rows_of(own, file).add(launch)
@@ -451,9 +463,16 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
         name: _newest(of_attempts.get(name, {})) for name in dict.fromkeys((*files, *of_attempts))
     }
     # If the lines of a file name their cases, the source's own name has nothing: it is no case.
-    return {
+    found = {
         name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named
     }
+    _refuse_more_cases(len(found))
+    return found
+
+
+def _refuse_more_cases(cases: int) -> None:
+    if cases > MOST_CASES:
+        raise WrongUseError(f"measurements: at most {MOST_CASES} cases are judged in one report")
 
 
 def _newest(attempts: Mapping[int, _Launches]) -> _Launches:

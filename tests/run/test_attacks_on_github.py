@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 from ci_score.files.strict_json import dump
+from ci_score.model.record import MOST_CASES
+from ci_score.run.case_files import (
+    PROFILES_FOLDER,
+    SESSION_FILE,
+    CaseSource,
+    find_measurements,
+)
+from ci_score.run.reading import MOST_LAUNCHES_IN_ALL, read_cases
+from tests.builders.launches import lines
 from tests.builders.scene import (
     FAST,
     SLOW,
     Scene,
     fork_pull_request,
+    on_pull_request,
     pull_request,
     record_for,
     tip,
@@ -50,3 +65,68 @@ def test_rerun__with_more_artifacts_than_a_page_lists(scene: Scene) -> None:
     assert "15.0 % slower" in scene.act(again).summary
     listed = f"GET /repos/{scene.repository.full_name}/actions/runs/{again.run.id}/artifacts"
     assert scene.asked()[before:].count(listed) == 1
+
+
+def deep(folder: Path) -> None:
+    """A file below more folders than anybody makes."""
+    folder.joinpath(*["d"] * 40).mkdir(parents=True)
+
+
+def of_each_other(folder: Path) -> None:
+    """Each of many files of measurements counts the same profiles."""
+    profiles = folder / PROFILES_FOLDER / "head"
+    profiles.mkdir(parents=True)
+    (folder / SESSION_FILE).write_text("{}", encoding="utf-8")
+    for number in range(110):
+        (folder / f"{number}.jsonl").write_bytes(lines({"step_ms": [1.0]}))
+        (profiles / f"{number}.json").write_bytes(b"")
+
+
+def of_many_cases(folder: Path) -> None:
+    """One case more than a report has, one of them named by its folder."""
+    rows = [{"case": f"case-{number}", "step_ms": [1.0]} for number in range(MOST_CASES)]
+    (folder / "m.jsonl").write_bytes(lines({"step_ms": [1.0]}, *rows))
+
+
+def of_many_launches(folder: Path) -> None:
+    """More than a file may have, in two files."""
+    text = lines({"step_ms": [1.0]}) * (MOST_LAUNCHES_IN_ALL // 2)
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.jsonl").write_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (deep, "folders lie more than 32 deep"),
+        (of_each_other, "more than 10000 profiles of sessions"),
+        (of_many_cases, "at most 256 cases"),
+        (of_many_launches, "at most 100000 launches"),
+    ],
+)
+def test_small_artifacts__that_would_take_hours(
+    scene: Scene, capsys: pytest.CaptureFixture[str], made: Callable[[Path], None], words: str
+) -> None:
+    """What multiplies is refused with a sentence, and the check is not green."""
+    folder = scene.workspace / "perf" / "training~1"
+    folder.mkdir(parents=True)
+    made(folder)
+    done = on_pull_request(scene, pull_request(scene), measurements="perf", profiles="none")
+    assert done.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_session__with_two_files_of_measurements_reads_its_profiles_once(tmp_path: Path) -> None:
+    """A profile is no other rank because the lines are in two files."""
+    folder = tmp_path / "perf" / "training~1"
+    profiles = folder / PROFILES_FOLDER / "head"
+    profiles.mkdir(parents=True)
+    (folder / SESSION_FILE).write_text("{}", encoding="utf-8")
+    (profiles / "p.json").write_text(FAST.model_dump_json(), encoding="utf-8")
+    asked, read = (CaseSource("perf"),), []
+    for number in range(2):
+        row = {"launch": number, "step_ms": [100.0] * 5}
+        (folder / f"{number}.jsonl").write_bytes(lines(row))
+        (case,) = read_cases({}, find_measurements(asked, tmp_path), {}, asked)
+        read.append(case.profile)
+    assert read[0] == read[1]
