@@ -247,19 +247,22 @@ def test_example__documentation_is_said_by_a_job_that_succeeded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "said", "ends"),
     [
-        ({"docs/a.txt": "b", "README.md": "b"}, "not-needed=only documentation changed\n"),
-        ({"docs/a.txt": "b", "train.py": "b"}, ""),
-        ({"train.py": None, "docs/train.md": "a"}, ""),  # moved, and so missing
-        ({"docs\n/x.md\nd": "b"}, ""),
+        ({"docs/a.txt": "b", "README.md": "b"}, "not-needed=only documentation changed\n", 0),
+        ({"docs/a.txt": "b", "train.py": "b"}, "", 0),
+        ({"train.py": None, "docs/train.md": "a"}, "", 0),  # moved, and so missing
+        ({"docs\n/x.md\nd": "b"}, "", 0),
+        ("^docs/|(", "", 1),
     ],
-    ids=["documentation", "code", "moved", "odd name"],
+    ids=["documentation", "code", "moved", "odd name", "mistake in the pattern"],
 )
 def test_example__documentation_is_told_from_code(
-    changed: dict[str, str | None], said: str, tmp_path: Path
+    changed: dict[str, str | None] | str, said: str, ends: int, tmp_path: Path
 ) -> None:
     """The step of the example, in a repository whose last commit changed these files."""
+    pattern = {"DOCUMENTATION": changed} if isinstance(changed, str) else {}
+    changed = {"train.py": "b"} if isinstance(changed, str) else changed
     (step,) = [
         step
         for step in read(PROJECT / "examples" / "docs-only.yml")["jobs"]["changes"]["steps"]
@@ -279,8 +282,9 @@ def test_example__documentation_is_told_from_code(
         subprocess.run([*git, "add", "--all"], check=True)
         subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
     output.touch()
-    ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"]}
-    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=repository, env=ours, check=True)
+    ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"], **pattern}
+    done = subprocess.run(["bash", "-ec", step["run"]], cwd=repository, env=ours, check=False)
+    assert done.returncode == ends
     assert output.read_text(encoding="utf-8") == said
 
 
