@@ -260,6 +260,18 @@ def test_example__documentation_is_told_from_code(
     changed: dict[str, str | None], said: str, tmp_path: Path
 ) -> None:
     """The step of the example, in a repository whose last commit changed these files."""
+    assert looked_at(changed, tmp_path) == (0, said)
+
+
+def test_example__a_wrong_pattern_excuses_nothing(tmp_path: Path) -> None:
+    """The step fails, and so the check does: a pattern with a mistake must not find everything."""
+    code, said = looked_at({"train.py": "b"}, tmp_path, DOCUMENTATION="^(docs/")
+    assert code != 0
+    assert said == ""
+
+
+def looked_at(changed: dict[str, str | None], tmp_path: Path, **variables: str) -> tuple[int, str]:
+    """How the step ends that looks for documentation, and what it leaves as output."""
     (step,) = [
         step
         for step in read(PROJECT / "examples" / "docs-only.yml")["jobs"]["changes"]["steps"]
@@ -279,9 +291,9 @@ def test_example__documentation_is_told_from_code(
         subprocess.run([*git, "add", "--all"], check=True)
         subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
     output.touch()
-    ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"]}
-    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=repository, env=ours, check=True)
-    assert output.read_text(encoding="utf-8") == said
+    ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"], **variables}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=repository, env=ours, check=False)
+    return done.returncode, output.read_text(encoding="utf-8")
 
 
 BY_HAND = [path for path in EXAMPLES if not used(list(steps(path)), MEASURE) and path in GATES]
