@@ -230,11 +230,20 @@ def test_example__is_never_skipped_by_a_filter(path: Path) -> None:
 
 
 def test_example__on_demand_is_no_gate() -> None:
-    """It runs by a label or by hand, and neither its record nor its comment is the gate's."""
+    """It runs by a label or by hand, and its comment is not the gate's."""
     assert set(triggers(ON_DEMAND)) == {"pull_request", "workflow_dispatch"}
     assert triggers(ON_DEMAND)["pull_request"] == {"types": ["labeled"]}
     (ours,) = read(ON_DEMAND)["jobs"]["gate"]["steps"]
     assert ours["with"]["title"]
+
+
+def test_example__on_demand_finds_the_records_of_the_gate() -> None:
+    """Its title is no part of their name, and it measures the cases that they have."""
+    given = read(ON_DEMAND)["jobs"]["gate"]["steps"][0]["with"]
+    assert given["baseline-workflow"] == SHORT.name
+    assert given["baseline-artifact"] == "ci-score"
+    measured = [read(path)["jobs"]["measure"]["steps"][-1]["with"] for path in (ON_DEMAND, SHORT)]
+    assert [each.get("case") for each in measured] == [None, None]
 
 
 def test_example__documentation_is_said_by_a_job_that_succeeded() -> None:
