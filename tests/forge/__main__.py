@@ -22,7 +22,7 @@ from tests.forge.server import STRANGER, Clone, Gitea, NotInTimeError, kept_awak
 HERE = Path(__file__).parent
 WORKFLOW = ".gitea/workflows/performance.yml"
 POLICY = ".github/ci-score.toml"
-FIVE_PERCENT = 'schema = 1\nrules = "training"\n[metrics.step_time]\nwarn = 0.03\nfail = 0.05\n'
+FIVE_PERCENT = 'schema = 1\nrules = "training"\n'
 TRAIN = (HERE / "train.py").read_text(encoding="utf-8")
 
 
@@ -109,9 +109,11 @@ class Team:
         run = self.gitea.ended(self.name, sha, event, after)
         files = self.gitea.artifacts(self.name, run["id"])
         name = "ci-score" if event == "push" else "ci-score-pr"
-        report = files.get(name, {}).get("report.md", b"no report\n").decode()
+        left = files.get(name, {})
+        report = left.get("report.md", b"no report\n").decode()
+        text = report + left.get("ci-score.json", b"").decode().replace(" ", "")
         found = {"success": 0, "failure": 1}.get(run["conclusion"], -1)
-        fits = found == code and all(words in report for words in says)
+        fits = found == code and all(words in text for words in says)
         told = f"{run['conclusion']}, {report.splitlines()[0]}"
         self.story.hold(fits, what, told, lambda: self.gitea.log(self.name, run["id"]) + report)
         return run
@@ -161,7 +163,7 @@ def adopting(story: Story, form: str, text: str) -> None:
     team = Team(story, f"team/first-{form}", text)
     team.clone.git("update-ref", "-d", "HEAD")
     sha = team.push({}, "the first commit of all")
-    team.judged(f"{form}: without a base the case is new", sha, "push", 0, "new")
+    team.judged(f"{form}: without a base the case is new", sha, "push", 0, "do not know this case")
 
 
 def like_real_ones(story: Story) -> None:
@@ -241,7 +243,7 @@ def alone(story: Story) -> None:
         "pull_request",
         1,
         "26.0 % slower",
-        "0 commits",
+        '"commits_away":0',
     )
     forged = long_form(story.image, alone=True).replace(
         "name: ${{ steps.judge.outputs.record-artifact }}", "name: ci-score"
