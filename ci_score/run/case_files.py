@@ -135,17 +135,20 @@ def find_files(
 def find_measurements(
     sources: Iterable[CaseSource], workspace: Path, *, may_leave: bool = False
 ) -> CaseFiles:
-    """The files of measurements, each with the profiles of its session."""
+    """The files of measurements, the first of each session with the session's profiles."""
     found = find_files(sources, workspace, is_measurement, may_leave=may_leave)
-    return {
-        case: [
-            replace(file, profiles=_session_profiles(file.path.parent, workspace))
-            if file.path is not None and not file.problem
-            else file
-            for file in files
-        ]
-        for case, files in found.items()
-    }
+    return {case: list(_with_profiles(files, workspace)) for case, files in found.items()}
+
+
+def _with_profiles(files: Iterable[CaseFile], workspace: Path) -> Iterator[CaseFile]:
+    """A session has one file, and a stranger's folder may have thousands beside its profiles."""
+    sessions: set[Path] = set()
+    for file in files:
+        if file.path is None or file.problem or file.path.parent in sessions:
+            yield file
+            continue
+        sessions.add(file.path.parent)
+        yield replace(file, profiles=_session_profiles(file.path.parent, workspace))
 
 
 def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFile, ...]]:
