@@ -1,5 +1,5 @@
 # A release builds this with BASE named by digest.
-ARG BASE=python:3.12-slim
+ARG BASE=docker.io/library/python:3.12-slim
 
 FROM ${BASE} AS builder
 # A virtual environment, so that what is installed lies apart from the base's own packages.

@@ -118,6 +118,8 @@ $(VENV)/.created: Makefile
 		echo "ci-score needs Python 3.11 or newer, and $(PYTHON) is older. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "This Python has no venv module. On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@# Clearing a link would empty what another clone works with.
+	@test ! -L $(VENV) || rm $(VENV)
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 

@@ -22,12 +22,21 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 - a broken installation must not look like a regression
         _complain(error)
     _let_go_of_closed_streams()
+    _leave_as_output(code)
     sys.exit(code)
 
 
 def _complain(error: BaseException) -> None:
     with suppress(OSError):
         sys.stderr.write(f"ci-score broke: {type(error).__name__}: {error}\n")
+
+
+def _leave_as_output(code: int) -> None:
+    """Leaves the exit code of `run` as an output of its step: a runner can lose a container's."""
+    path = os.environ.get("GITHUB_OUTPUT")
+    if path and sys.argv[1:2] == ["run"]:
+        with suppress(OSError), open(path, "a", encoding="utf-8") as stream:  # noqa: PTH123 - as little as possible can break here
+            stream.write(f"exit-code={code}\n")
 
 
 def _let_go_of_closed_streams() -> None:

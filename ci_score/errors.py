@@ -2,6 +2,7 @@
 
     CiScoreError                exit 3: could not judge, or ci-score itself broke
     ├── WrongUseError           exit 2: an option, a file or a setting is wrong
+    │   ├── LacksProgramError a side lacks a file or program of the command, which the other has
     │   └── BadInputError       a stranger's file: which one, where, what was found and expected
     │       ├── NoSuchFileError it is not there
     │       └── ManyMistakesError  all that is wrong with one file
@@ -9,6 +10,7 @@
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
+        ├── NoProvenanceError   it does not say what tells our artifacts from a stranger's
         └── GitHubDownError     limits, faults and broken answers, after bounded retries
 
 Only a regression beyond a failing limit exits with 1; an error never does.
@@ -79,8 +81,20 @@ class ManyMistakesError(BadInputError):
         return list(map(str, self._mistakes))
 
 
+class LacksProgramError(WrongUseError):
+    """A side lacks a file or a program that the command names."""
+
+    def __init__(self, side: str, message: str) -> None:
+        self.side = side
+        super().__init__(message)
+
+
 class SetupFailedError(CiScoreError):
-    """The user's own --setup did not do what it was to do."""
+    """The user's own --setup did not do what it was to do in a side's folder."""
+
+    def __init__(self, side: str, message: str) -> None:
+        self.side = side
+        super().__init__(f"{side}: {message}")
 
     @property
     def lines(self) -> list[str]:
@@ -98,6 +112,14 @@ class NoPermissionError(GitHubError):
 
 class NotThereError(GitHubError):
     """What was asked for does not exist, or no longer exists."""
+
+
+class NoProvenanceError(GitHubError):
+    """The server does not say whose an artifact is: which field its answer lacks."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+        super().__init__(f"the server does not say whose an artifact is: no {field}")
 
 
 class GitHubDownError(GitHubError):

@@ -21,9 +21,13 @@ for variable in list(os.environ):
 # Only benchmarks measure time: a slow machine must not fail a test.
 # The same examples each time: a failure is by a change, and not by luck.
 settings.register_profile("suite", deadline=None, max_examples=60, derandomize=True)
-# More examples, and other ones each time; `.ci/run` uses this profile for damaged files.
+# More examples, and other ones each time; `.ci/run fuzz` uses this profile for damaged files, and
+# once a week security.yml asks for many more.
 settings.register_profile(
-    "long", settings.get_profile("suite"), max_examples=400, derandomize=False
+    "long",
+    settings.get_profile("suite"),
+    max_examples=int(os.environ.get("CI_SCORE_FUZZ", "400")),
+    derandomize=False,
 )
 settings.load_profile("suite")
 

@@ -7,7 +7,13 @@ from typing import Protocol
 
 from ci_score.baselines.records import read_record
 from ci_score.baselines.walk import Candidate, Missing, Walk
-from ci_score.errors import BadInputError, GitHubError, NoPermissionError, NotThereError
+from ci_score.errors import (
+    BadInputError,
+    GitHubError,
+    NoPermissionError,
+    NoProvenanceError,
+    NotThereError,
+)
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.stages import OpenedUpload, Upload
 from ci_score.model.verdict import Unjudged
@@ -122,6 +128,8 @@ class ArtifactBaselines(Walk):
 
 
 def _failure(error: GitHubError) -> Missing:
+    if isinstance(error, NoProvenanceError):
+        return Unjudged.NO_PROVENANCE, Why.NO_PROVENANCE(field=error.field)
     # GitHub answers 404 where a token may not even know that something exists.
     no_permission = isinstance(error, NoPermissionError | NotThereError)
     return Unjudged.NO_PERMISSION if no_permission else Unjudged.API_DOWN, quoted(str(error))

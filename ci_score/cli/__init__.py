@@ -19,6 +19,7 @@ from ci_score.model.lists import did_you_mean
 
 COMMANDS = (
     "run",
+    "post",
     "score",
     "compare",
     "parity",
@@ -32,6 +33,7 @@ COMMANDS = (
     "init",
     "ab",
     "measure",
+    "base",
     "env",
     "qualify",
     "suspect",

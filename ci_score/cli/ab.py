@@ -22,18 +22,22 @@ from ci_score.cli.session import (
     plan_in_words,
     profile_in,
     profile_options,
-    say_lines,
     session_options,
     stopped_by_signals,
     words_of,
 )
 from ci_score.cli.sides import FOLDER, FolderOrCommit, sides_of, sides_options
-from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
+from ci_score.errors import (
+    EXIT_OK,
+    EXIT_UNJUDGED,
+    BadInputError,
+    WrongUseError,
+)
 from ci_score.files.disk import read_bytes
 from ci_score.judge import MOST_PAIRS, planned_looks
 from ci_score.judge.policy import LARGEST_POLICY, CaseRules, Policy, read_policy, rules_of
-from ci_score.measure import Comparison, ComparisonRequest
-from ci_score.model.environment import AskedOption
+from ci_score.measure import ComparisonRequest, Sitting
+from ci_score.model.environment import Alone, AskedOption
 from ci_score.run import INPUTS
 
 POLICY = Path(INPUTS["config"].default)
@@ -50,6 +54,12 @@ ONLY_TRACKED = (
     required=True,
     type=FolderOrCommit(),
     help="The code before the change: a folder, or a commit or branch, which is checked out.",
+)
+@click.option(
+    "--or-alone",
+    is_flag=True,
+    is_eager=True,
+    help="Measure head alone where --base is empty, or cannot run the command and head can.",
 )
 @click.option("--head", required=True, type=FOLDER, help="The code with the change.")
 @session_options("perf")
@@ -89,7 +99,9 @@ ONLY_TRACKED = (
     help="The record of `ci-score qualify`.  [default: OUT/qualification.json, or this machine's]",
 )
 @profile_options(by_default=True)
-def command(base: Path | str, head: Path, config: Path | None, **options: Any) -> int:
+def command(
+    base: Path | str, head: Path, config: Path | None, or_alone: bool, **options: Any
+) -> int:
     """Measure head against base in pairs of fresh processes, until the answer is clear.
 
     Behind -- stands the command that trains, as you would type it. It runs in each side's folder,
@@ -103,7 +115,8 @@ def command(base: Path | str, head: Path, config: Path | None, **options: Any) -
     After an interruption the same command goes on, and --more-pairs adds to a session that is
     finished. {out} in the command is a fresh folder for each launch.
 
-    It exits with 0 if `ci-score run` can judge what was measured, and with 3 if it cannot.
+    It exits with 0 if `ci-score run` can judge what was measured, and with 3 if it cannot. What
+    head measured alone (--or-alone) is a new case to `run`, which blocks if it knows that case.
 
     \b
     Examples:
@@ -112,21 +125,28 @@ def command(base: Path | str, head: Path, config: Path | None, **options: Any) -
       ci-score ab --base base --head head --case llama@h100 --more-pairs 8 -- python train.py
       ci-score run --measurements perf
     """
-    request_of_sides = sides_of(options, base, head)
+    request_of_sides = sides_of(options, base or None, head)
     asked = (*request_of_sides.asked, *_numbers(options))
     with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
         case = options["case"]
         rules = _rules_in(config, case) if config else _rules_of_base(sides.base.folder, case)
         request, words = _planned({**options, "asked": asked}, rules)
-        comparison = Comparison(request, sides, os.environ)
-        say(words)
         with ProgressLine() as line:
-            session = comparison.run(line, stopped)
-            say_lines(words_of(session))
-            if session.can_be_judged:
-                comparison.profile(session, profile_in, line, stopped)
-    if not session.can_be_judged:
-        if session.never_ran and isinstance(base, str) and "base" not in session.settled:
+            sitting = Sitting(
+                request=request,
+                sides=sides,
+                environment=os.environ,
+                read=profile_in,
+                audience=line,
+                stopped=stopped,
+                words_of=words_of,
+            )
+            if not base:
+                is_measured = sitting.measures_alone(Alone(why="no_base"))
+            else:
+                is_measured = sitting.compares(words, or_alone=or_alone)
+    if not is_measured:
+        if isinstance(base, str) and sitting.base_failed:
             say(ONLY_TRACKED)
         return EXIT_UNJUDGED
     say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")

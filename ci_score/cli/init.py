@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -28,13 +29,12 @@ POLICY = Path(DEFAULT_FILE)
 MARK = "CHANGE ME"
 GIT_SECONDS = 10
 # What the sample workflow has in the places that depend on the repository.
-BRANCH, COMMAND = "main", "python train.py"
+BRANCHES, COMMAND = ("main", "master"), "python train.py"
 SETUP = "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
-STEP = "      - name: Measure head against base\n"
 WITHOUT_SETUP = f"""\
-      # {MARK}: nothing here says what the training needs (no requirements.txt, no pyproject.toml).
-      # Where the machine's own Python lacks it, `ab` wants one more line:
-      # --setup "python3 -m venv .venv && .venv/bin/python -m pip install torch"
+          # {MARK}: nothing here says what the training needs. Where the machine's own Python
+          # lacks it, take the # from this line:
+          # setup: python3 -m venv .venv && .venv/bin/python -m pip install torch
 """
 # Lines of the starting policy, and what becomes of them beside this workflow.
 POLICY_LINES = {
@@ -103,7 +103,7 @@ class Plan:
     As it comes, the workflow is the sample.
     """
 
-    branch: str | None = BRANCH
+    branch: str | None = BRANCHES[0]
     training: tuple[str, ...] | None = None
     setup: str | None = SETUP
 
@@ -179,7 +179,7 @@ def _default_branch() -> str | None:
         heads = [ref.removeprefix(f"{place}/") for place in places for ref in refs]
         # A repository without a commit has no branch yet, but a name for it.
         heads += [_git("symbolic-ref", "--quiet", "--short", "HEAD") or ""]
-        name = next((name for name in ("main", "master") if name in heads), "")
+        name = next((name for name in BRANCHES if name in heads), "")
     return name if re.fullmatch(r"[A-Za-z][\w./-]*", name, re.ASCII) else None
 
 
@@ -203,19 +203,28 @@ def _git(*words: str) -> str | None:
 
 
 def workflow_of(plan: Plan) -> str:
-    """The sample workflow (examples/ab.yml) with this repository's branch and commands."""
+    """The sample workflow (examples/performance.yml) with this repository's branch and commands."""
     text = (files("ci_score.cli") / "samples" / "performance.yml").read_text(encoding="utf-8")
+    branches = f"branches: [{', '.join(BRANCHES)}]"
     if plan.branch is None:
-        text = text.replace(f"[{BRANCH}] #", f"[{BRANCH}] # {MARK}: your default branch;")
-    elif plan.branch != BRANCH:  # in quotes, because YAML has words of its own, such as `on`
-        text = text.replace(f"branches: [{BRANCH}]", f'branches: ["{plan.branch}"]')
-        text = text.replace(f"refs/heads/{BRANCH}'", f"refs/heads/{plan.branch}'")
+        text = re.sub(r"^(on: .*)$", rf"\1 # {MARK}: your default branch", text, flags=re.MULTILINE)
+    elif plan.branch not in BRANCHES:  # in quotes, because YAML has words of its own, such as `on`
+        text = text.replace(branches, f'branches: ["{plan.branch}"]')
     if plan.training:
-        text = text.replace(f"-- {COMMAND}\n", f"-- {shlex.join(plan.training)}\n")
+        text = text.replace(f"command: {COMMAND} ", f"command: {_scalar(plan.training)} ")
     if plan.setup is None:
-        text = text.replace(f'          --setup "{SETUP}"\n', "")
-        return text.replace(STEP, f"{WITHOUT_SETUP}{STEP}")
+        return re.sub(r"^ +setup: .*\n", lambda _: WITHOUT_SETUP, text, flags=re.MULTILINE)
     return text.replace(SETUP, plan.setup)
+
+
+def _scalar(words: tuple[str, ...]) -> str:
+    """A command as a value of YAML: in quotes where it has a character that could mean more."""
+    line = shlex.join(words)
+    return (
+        line
+        if re.fullmatch(r"[A-Za-z][\w ./=@+-]*", line, re.ASCII)
+        else json.dumps(line, ensure_ascii=False)
+    )
 
 
 def policy_text() -> str:

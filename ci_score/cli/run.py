@@ -15,26 +15,32 @@ from ci_score.cli.machine import Machine
 from ci_score.files.strict_json import dump
 from ci_score.model.record import Record
 from ci_score.report import render
-from ci_score.run import INPUTS, Settings, World, run_as_asked, settings_of
+from ci_score.run import INPUTS, Settings, World, run_as_asked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def input_options(command: F) -> F:
-    """One option per input; a container's INPUT_ variable sets it as well."""
-    for row in reversed(INPUTS.values()):
-        default = "GITHUB_TOKEN" if row.is_token else row.default
-        command = click.option(
-            f"--{row.name}",
-            envvar=[row.variable, "GITHUB_TOKEN"] if row.is_token else row.variable,
-            metavar="TEXT",
-            help=row.help.replace("`", "") + (f"  [default: {default}]" if default else ""),
-        )(command)
-    return command
+def input_options(*names: str) -> Callable[[F], F]:
+    """One option per input, or for those of these names; an INPUT_ variable sets it as well."""
+
+    def with_options(command: F) -> F:
+        for row in reversed([INPUTS[name] for name in names or INPUTS]):
+            default = "GITHUB_TOKEN" if row.is_token else row.default
+            # A shell hands down no name with a hyphen.
+            variables = [row.variable, row.variable.replace("-", "_")]
+            command = click.option(
+                f"--{row.name}",
+                envvar=[*variables, "GITHUB_TOKEN"] if row.is_token else variables,
+                metavar="TEXT",
+                help=row.help.replace("`", "") + (f"  [default: {default}]" if default else ""),
+            )(command)
+        return command
+
+    return with_options
 
 
 @click.command("run")
-@input_options
+@input_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the record instead of the report.")
 @click.pass_obj
 def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
@@ -62,7 +68,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     return run_as_asked(settings, world_of(machine, show, quiet=as_json))
 
 
-def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool) -> World:
+def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool = True) -> World:
     """What a run needs from this machine, or from the job on it."""
     return World(
         environment=os.environ,
@@ -78,7 +84,7 @@ def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool) -
 def settings_here(values: Mapping[str, str | None]) -> Settings:
     """The settings from the options or a container's variables, for the workspace."""
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
-    return settings_of(inputs, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
+    return Settings.of(inputs, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
 
 
 def now() -> str:

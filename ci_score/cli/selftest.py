@@ -22,7 +22,7 @@ from ci_score.model.record import Judged, Record
 from ci_score.model.stages import CaseInput
 from ci_score.model.verdict import JudgedBy
 from ci_score.report import change_sentence, headline, verdict_line
-from ci_score.run import INPUTS, Job, Settings, job_of_files, run, settings_of
+from ci_score.run import INPUTS, Job, Settings, job_of_files, run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,7 +90,7 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
     """
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
     workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
-    settings = settings_of(inputs, workspace)
+    settings = Settings.of(inputs, workspace)
     job = job_of_files(settings)
     if not job.cases:
         why = headline(job.unjudged) if job.unjudged else "no case was found"

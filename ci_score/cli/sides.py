@@ -26,8 +26,13 @@ class FolderOrCommit(click.ParamType):  # type: ignore[type-arg]  # generic only
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path | str:
-        """The folder as a path, a commit as text; a file, or nothing at all, is refused."""
+        """The folder as a path, a commit as text; a file is refused, and nothing at all.
+
+        With --or-alone nothing at all says that there is no base.
+        """
         if not str(value).strip():
+            if ctx is not None and ctx.params.get("or_alone"):
+                return ""
             self.fail("it is empty; give a folder, a commit or a branch", param, ctx)
         path = Path(value)
         if isinstance(value, Path) or path.is_dir():
@@ -140,7 +145,7 @@ side_options = with_options(
 )
 
 
-def sides_of(options: dict[str, Any], base: Path | str, head: Path) -> SidesRequest:
+def sides_of(options: dict[str, Any], base: Path | str | None, head: Path) -> SidesRequest:
     """Both sides from a command's options, which are taken out of them."""
     names = ("base_python", "head_python", "base_env", "head_env", "setup", "keep_trackers")
     both = options.pop("launcher")

@@ -10,11 +10,11 @@ from ci_score.cli.run import input_options, settings_here, world_of
 from ci_score.errors import EXIT_OK, EXIT_SUSPICIOUS
 from ci_score.files.strict_json import dump
 from ci_score.report import render
-from ci_score.run import exit_code_of, suspicious_run
+from ci_score.run import suspicious_run
 
 
 @click.command("suspect")
-@input_options
+@input_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the record instead of the report.")
 @click.pass_obj
 def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
@@ -35,12 +35,12 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
       ci-score suspect --profiles profile.json --baseline main/
     """
     settings = settings_here(values)
-    record = suspicious_run(settings, world_of(machine, lambda _record: None, quiet=as_json))
+    world = world_of(machine, lambda _record: None, quiet=as_json)
+    record, code = suspicious_run(settings, world)
     if as_json:
         click.echo(dump(record), nl=False)
     else:
         show_report(render(record, "terminal"))
-    code = exit_code_of(record)
     words = {EXIT_SUSPICIOUS: "it looks wrong: measure it as an A/B", EXIT_OK: "nothing suspicious"}
     say(words.get(code, "it cannot be told: measure it as an A/B"))
     return code

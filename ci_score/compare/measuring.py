@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ci_score.compare.advice import advice_on
 from ci_score.compare.efficiency import Workload, training_scorecard
@@ -143,8 +144,11 @@ def with_its_base(read: CaseInput, workload: Workload) -> tuple[Measured, Baseli
     return both, BaselineFound(base, used)
 
 
-def base_of_launches(case: Measured) -> BaselineFound | None:
-    """The base side of a record's own launches, if they have both sides."""
+def base_of_launches(case: Measured, own: BaselineFound | None = None) -> BaselineFound | None:
+    """The base side of a case's own launches, if they have both sides.
+
+    `own` is the base of one attempt of several: it keeps its profile, and not its numbers.
+    """
     base = [launch for launch in case.launches if launch.side == "base"]
     if not base:
         return None
@@ -157,6 +161,12 @@ def base_of_launches(case: Measured) -> BaselineFound | None:
         hotspot_ops=(),
         regressions=(),
     )
+    if own is not None:
+        times = {"step_time_ms": card.step_time_ms, "throughput_tok_s": card.throughput_tok_s}
+        of_all = own.case.but(
+            scorecard=own.case.scorecard.but(**times), metrics={**own.case.metrics, **numbers}
+        )
+        return replace(own, case=of_all)
     base_side = Measured(
         name=case.name,
         environment=case.environment,

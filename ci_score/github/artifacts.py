@@ -10,23 +10,32 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from ci_score.errors import BadInputError, GitHubDownError, GitHubError, NotThereError
+from ci_score.errors import (
+    BadInputError,
+    GitHubDownError,
+    GitHubError,
+    NoProvenanceError,
+    NotThereError,
+)
 from ci_score.files.archives import read_member, read_members
 from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
+from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected, moment
 from ci_score.github.commits import BaseLine
-from ci_score.github.event import TRACKED_EVENTS, workflow_path
+from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import RECORD_FILE, RunIdentity
+from ci_score.model.record import RECORD_FILE, RunIdentity, of_attempt
 from ci_score.model.stages import OpenedUpload, Upload
 
 LARGEST_ZIP = 64 * 1024 * 1024
 MOST_LISTED = 1000
+# Where the listing does not say whose a run is, so many are asked for one of the branch itself.
+MOST_ASKED = 10
 MOST_PROFILE_ARTIFACTS = 20
 MOST_JOBS = 1000
 LARGEST_WORKFLOW = 1024 * 1024
@@ -50,15 +59,19 @@ class RecordArtifacts:
     workflow: str
     line: BaseLine
     _of_others: int = 0
+    _runs: dict[int, Any] = field(default_factory=dict)
+    _one_is_own: bool = False
 
     def __post_init__(self) -> None:
         self.workflow = workflow_path(self.workflow)
 
     def uploads(self) -> list[Upload]:
         """The branch's own uploads; those of other branches and of forks are left out."""
-        listed = self.api.pages(
-            f"/repos/{self.repository}/actions/artifacts", "artifacts", name=self.name
-        )
+        if self.api.is_gitea:
+            listed = gitea.newest_artifacts(self.api, self.repository, self.name)
+        else:
+            path = f"/repos/{self.repository}/actions/artifacts"
+            listed = self.api.pages(path, "artifacts", name=self.name)
         found: list[Upload] = []
         seen = 0
         with as_expected():
@@ -99,6 +112,12 @@ class RecordArtifacts:
 
         The listing has runs of forks whose branch is called so; those are no runs of ours.
         """
+        if self.api.is_gitea:
+            runs = gitea.runs_of(self.api, self.repository, self.workflow, self.branch)
+            return any(
+                run["status"] == "completed" and run.get("conclusion") not in LEFT_NOTHING
+                for run in runs
+            )
         file = quote(self.workflow.rpartition("/")[2])
         try:
             listing = self.api.get(
@@ -121,17 +140,18 @@ class RecordArtifacts:
         base = self.line.base()
         if base is None:
             return False
+        lies_at = gitea.folders_of(self.workflow) if self.api.is_gitea else (self.workflow,)
         try:
-            data = self.line.file_at(base, self.workflow, LARGEST_WORKFLOW)
+            files = [self.line.file_at(base, path, LARGEST_WORKFLOW) for path in lies_at]
         except BadInputError:
             return True  # whatever it is, it cannot be looked into
-        return data is not None and _MAY_CALL_US.search(data) is not None
+        return any(data is not None and _MAY_CALL_US.search(data) is not None for data in files)
 
     def open(self, upload: Upload) -> OpenedUpload:
         """The record of an upload; BadInputError says why it cannot be trusted or read."""
         source = f"artifact {upload.id} of {upload.sha[:12]}"
         with as_expected():
-            run = self.api.get(f"/repos/{self.repository}/actions/runs/{upload.run_id}")
+            run = self._run(upload.run_id)
             self._check_run(run, upload, source)
             identity = RunIdentity(
                 number=run["run_number"], attempt=run.get("run_attempt") or 1, id=upload.run_id
@@ -155,41 +175,87 @@ class RecordArtifacts:
 
     def _own(self, artifact: Any) -> Upload | None:
         run = artifact.get("workflow_run") or {}
-        own_repository = run.get("repository_id")
-        if own_repository is None:
-            raise GitHubDownError("this server does not say which repository an artifact is from")
-        trusted = (
-            own_repository == run.get("head_repository_id")
-            and self.repository_id in (None, own_repository)
-            and run.get("head_branch") == self.branch
-        )
-        if not trusted:
+        _demand(artifact, "workflow_run")
+        _demand(run, "id", "head_sha", "repository_id", within="workflow_run.")
+        if self.repository_id not in (None, run["repository_id"]) or not self._is_own(run):
             return None
+        on_gitea = self.api.is_gitea
         return Upload(
             id=int(artifact["id"]),
             run_id=int(run["id"]),
             sha=str(run["head_sha"]),
-            created_at=str(artifact.get("created_at") or ""),
+            # There the same upload is written anew, and was created when its run's first was.
+            created_at=str(artifact.get("updated_at" if on_gitea else "created_at") or ""),
             expired=bool(artifact.get("expired")),
             digest=artifact.get("digest"),
             size=int(artifact.get("size_in_bytes") or 0),
         )
 
+    def _is_own(self, run: Any) -> bool:
+        """Whether the run of an upload is one of the branch itself, as far as the listing says."""
+        if not self.api.is_gitea:
+            _demand(run, "head_repository_id", "head_branch", within="workflow_run.")
+            ours = run["repository_id"] == run["head_repository_id"]
+            return ours and bool(run["head_branch"] == self.branch)
+        # Once there is one of ours, those before it are asked when they are opened.
+        if not self._one_is_own:
+            if len(self._runs) == MOST_ASKED:
+                raise GitHubDownError(
+                    f"none of the newest {MOST_ASKED} artifacts that are called {self.name} is the"
+                    " branch's own: upload those of pull requests under another name"
+                )
+            self._one_is_own = self._why_not_ours(self._run(run["id"]), run["head_sha"]) is None
+        return self._one_is_own
+
+    def _run(self, run_id: int) -> Any:
+        if run_id not in self._runs:
+            run = self.api.get(f"/repos/{self.repository}/actions/runs/{run_id}")
+            _demand(run, "event", "path", "head_sha", "repository")
+            self._runs[run_id] = run
+        return self._runs[run_id]
+
     def _check_run(self, run: Any, upload: Upload, source: str) -> None:
-        head, own = run.get("head_repository"), run["repository"]
-        path = workflow_path(str(run.get("path") or ""))
-        wrong = {
-            f"a run of the event {run['event']}": run["event"] not in TRACKED_EVENTS,
-            f"a run of {path}": path != self.workflow,
-            "a run of another repository": head is None or head["id"] != own["id"],
-            f"a run of the branch {run.get('head_branch')}": run.get("head_branch") != self.branch,
-            "a run of another commit": run.get("head_sha") != upload.sha,
-        }
-        found = next((words for words, is_wrong in wrong.items() if is_wrong), None)
+        found = self._why_not_ours(run, upload.sha)
         if found:
             raise BadInputError(
                 source, found=found, expected=f"a run of {self.workflow} on {self.branch}"
             )
+
+    def _why_not_ours(self, run: Any, sha: str) -> str | None:
+        if self.api.is_gitea:
+            return gitea.why_not_ours(run, self.workflow, self.branch, sha)
+        _demand(run, "head_repository", "head_branch")
+        head, own = run["head_repository"], run["repository"]
+        path = workflow_path(str(run["path"] or ""))
+        wrong = {
+            f"a run of the event {run['event']}": run["event"] not in TRACKED_EVENTS,
+            f"a run of {path}": path != self.workflow,
+            "a run of another repository": head is None or head["id"] != own["id"],
+            f"a run of the branch {run['head_branch']}": run["head_branch"] != self.branch,
+            "a run of another commit": run["head_sha"] != sha,
+        }
+        return next((words for words, is_wrong in wrong.items() if is_wrong), None)
+
+
+def _demand(row: Any, *fields: str, within: str = "") -> None:
+    """A server that does not say whose an artifact is must not look like one without any."""
+    for name in fields:
+        if name not in row:
+            raise NoProvenanceError(f"{within}{name}")
+
+
+def with_workflow(api: Api, event: Event) -> Event:
+    """The event with its workflow's file, which the runner of a Gitea does not name.
+
+    Where it cannot be asked for, no record is believed, and the report says so.
+    """
+    try:
+        if event.workflow or not api.is_gitea:
+            return event
+        workflow = gitea.workflow_of_run(api, event.repository, event.run_id)
+    except GitHubError:
+        return event
+    return replace(event, workflow=workflow)
 
 
 def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:
@@ -202,7 +268,7 @@ def uploads_of_run(api: Api, repository: str, run_id: int, name: str) -> list[An
     """The artifacts of that name of a run, the newest first: one an attempt."""
     with as_expected():
         rows = [row for row in _artifacts_of(api, repository, run_id) if row["name"] == name]
-        return sorted(rows, key=lambda row: (row.get("created_at") or "", row["id"]), reverse=True)
+        return sorted(rows, key=_age, reverse=True)
 
 
 def not_of_attempt(
@@ -239,14 +305,21 @@ def record_in(api: Api, repository: str, artifact: Any) -> bytes:
 def profile_artifacts(
     api: Api, repository: str, run_id: int, pattern: str
 ) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """The files of each artifact of this run that the pattern fits, the newest of a name."""
+    """The files of each artifact of this run that the pattern fits, of each the newest attempt.
+
+    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age.
+    """
     newest: dict[str, Any] = {}
+
+    def place(row: Any) -> tuple[int, tuple[str, int]]:
+        return of_attempt(row["name"])[1], _age(row)
+
     with as_expected():
         for row in _artifacts_of(api, repository, run_id):
-            if fnmatch.fnmatchcase(row["name"], pattern):
-                other = newest.get(row["name"])
-                if other is None or row["id"] > other["id"]:
-                    newest[row["name"]] = row
+            name, _ = of_attempt(row["name"])
+            if any(fnmatch.fnmatchcase(one, pattern) for one in (name, row["name"])):
+                other = newest.setdefault(name, row)
+                newest[name] = max(other, row, key=place)
     if len(newest) > MOST_PROFILE_ARTIFACTS:
         raise GitHubError(
             f"{len(newest)} artifacts fit {pattern!r}, and at most {MOST_PROFILE_ARTIFACTS} are"
@@ -257,6 +330,11 @@ def profile_artifacts(
     for name, row in sorted(newest.items()):
         data = _zip(api, repository, row, PROFILE_LIMIT)
         yield name, list(read_members(data, name, PROFILE_LIMIT))
+
+
+def _age(artifact: Any) -> tuple[str, int]:
+    """What sorts artifacts by their time; ids are not in the order of the uploads."""
+    return str(artifact.get("created_at") or ""), int(artifact["id"])
 
 
 def check_digest(data: bytes, digest: str | None, source: str) -> None:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
+from ci_score.model.reasons import Reason, Why
 
-COMMITS_A_PAGE = 100
 MOST_PAGES = 20
 
 
@@ -38,6 +39,18 @@ class BaseLine:
             self._base = self._found_base()
         return self._base
 
+    def measured_base(self) -> str | None:
+        """The commit that a session is to measure against; None before the first commit.
+
+        It is the base, except on a push to another branch: the measurement is of what was pushed,
+        but the rules come from where that branch began. A branch must not loosen its own gate.
+        """
+        if self.event.name == "push":
+            return self._base_of_push()
+        base = self.base()
+        # The newest commit of the default branch itself, as in a release, has left it nowhere.
+        return self._first_parent() if base == self.event.sha else base
+
     def walk(self) -> Iterator[str]:
         """The base and its ancestors along first parents."""
         sha = self.base()
@@ -57,7 +70,7 @@ class BaseLine:
             self._pages += 1
             path = f"/repos/{self.event.repository}/commits"
             with as_expected():
-                for commit in self.api.get(path, sha=sha, per_page=COMMITS_A_PAGE):
+                for commit in self.api.get(path, sha=sha, **self.api.page_size):
                     parents = [str(parent["sha"]) for parent in commit["parents"]]
                     self._parents[str(commit["sha"])] = parents
         if sha not in self._parents:
@@ -79,11 +92,28 @@ class BaseLine:
             return event.merge_base
         if event.kind is Kind.OTHER_BRANCH and event.tracked_branch:
             return self._merge_base(event.tracked_branch, event.sha)
+        if event.name == "push":
+            return self._base_of_push()
         if event.pull is None:
-            return next(iter(self.parents_of(event.sha)), None)
+            return self._first_parent()
+        if event.merge_base and event.sha == event.pull.head_sha:
+            return event.merge_base
         return self._base_of_merge(event.pull) or self._merge_base(
             event.pull.base_ref, event.pull.head_sha
         )
+
+    def _base_of_push(self) -> str | None:
+        """Where the branch stood before the push, unless that was forced or made the branch.
+
+        The page with the head's parents lists most often that commit, too: all on it are ancestors.
+        """
+        first, before, head = self._first_parent(), self.event.before, self.event.sha
+        if before is None or before in (first, head):
+            return first
+        return before if before in self._parents or self._is_ancestor(before, head) else first
+
+    def _first_parent(self) -> str | None:
+        return next(iter(self.parents_of(self.event.sha)), None)
 
     def _base_of_merge(self, pull: PullRequest) -> str | None:
         """The first parent of the test merge, because `pull_request.base.sha` goes stale.
@@ -105,36 +135,77 @@ class BaseLine:
         except GitHubError:
             return []
 
+    def _is_ancestor(self, sha: str, of: str) -> bool:
+        try:
+            return self._merge_base(of, sha) == sha
+        except NotThereError:
+            return False  # it is gone, or they have no commit in common
+
     def _merge_base(self, base: str, head: str) -> str:
         """Where head left base."""
+        if self.api.is_gitea:
+            return gitea.merge_base(self.api, self.event.repository, base, head)
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
 
 
-# --- for another run ----------------------------------------------------------------------------
+# --- pull requests ------------------------------------------------------------------------------
 
 
 def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[PullRequest]:
-    """The open pull requests whose head is the very commit that was measured.
+    """The open pull requests whose head is the very commit that another run has measured.
 
     They are found by their head, never by a number in an artifact: a stranger wrote that.
-    `workflow_run.pull_requests` is empty for forks, and a commit's pull requests miss them. One
-    branch may have several, to different bases.
+    `workflow_run.pull_requests` is empty for forks.
     """
     if producer.head_owner is None:
         return []
     head = f"{producer.head_owner}:{producer.head_branch}"
+    return _open_pulls(api, repository, head, producer.head_sha, from_fork=producer.from_fork)
+
+
+def pull_of_branch(api: Api, event: Event) -> PullRequest | None:
+    """The open pull request of a branch that was pushed to, if its head is this run's commit.
+
+    Of several the one to the tracked branch, with which the commit is compared.
+    """
+    if event.kind is not Kind.OTHER_BRANCH or not event.branch:
+        return None
+    head = f"{event.repository.partition('/')[0]}:{event.branch}"
+    pulls = _open_pulls(api, event.repository, head, event.sha, from_fork=False)
+    return min(
+        pulls, key=lambda pull: (pull.base_ref != event.tracked_branch, pull.number), default=None
+    )
+
+
+def pull_of_number(api: Api, event: Event, number: int) -> PullRequest | Reason:
+    """The pull request that an input names, or why it is not that of this run's commit."""
+    with as_expected():
+        pull = api.get(f"/repos/{event.repository}/pulls/{number}")
+        head = head_of(pull)
+        if head.sha != event.sha:
+            return Why.PULL_OF_ANOTHER(number=number, head=head.sha[:12], here=event.sha[:12])
+        return PullRequest(number, head.sha, str(pull["base"]["ref"]), from_fork=False, head=head)
+
+
+def _open_pulls(
+    api: Api, repository: str, head: str, sha: str, *, from_fork: bool
+) -> list[PullRequest]:
+    """Those of `OWNER:BRANCH` whose head is the commit; a commit's own list misses those of forks.
+
+    One branch may have several, to different bases.
+    """
     with as_expected():
         return [
             PullRequest(
                 number=int(pull["number"]),
-                head_sha=producer.head_sha,
+                head_sha=sha,
                 base_ref=str(pull["base"]["ref"]),
-                from_fork=producer.from_fork,
+                from_fork=from_fork,
                 head=head_of(pull),
                 merge_sha=pull.get("merge_commit_sha"),
             )
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
-            if pull["head"]["sha"] == producer.head_sha
+            if pull["head"]["sha"] == sha
         ]

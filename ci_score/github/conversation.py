@@ -23,7 +23,8 @@ MOST_COMMENTS = 2000
 READ_OF_A_COMMENT = 4096
 LONGEST_ERROR = 160
 _INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
-_WRITERS = frozenset({"admin", "write"})
+# Gitea has a word of its own for whom the repository belongs to.
+_WRITERS = frozenset({"owner", "admin", "write"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,13 @@ class Listed:
 
 @dataclass(slots=True)
 class PullConversation:
-    """The comments of one pull request."""
+    """The comments of one pull request; the runs of the event `runs_of` date its commits."""
 
     api: Api
     repository: str
     number: int
     head: Head | None = None
+    runs_of: str = "pull_request"
     is_cut: bool = False
     _listed: list[Listed] | None = None
     _head_since: str = ""
@@ -109,7 +111,7 @@ class PullConversation:
         listing = self.api.get(
             f"/repos/{self.repository}/actions/runs",
             branch=head.branch,
-            event="pull_request",
+            event=self.runs_of,
             per_page=100,
         )
         runs = sorted(

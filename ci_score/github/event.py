@@ -16,6 +16,7 @@ TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
 LONGEST_JOB = 100
 _QUEUE_REF = re.compile(r"(?:refs/heads/)?gh-readonly-queue/(.+)/pr-([1-9][0-9]{0,9})-[0-9a-f]{40}")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_ZEROS = re.compile(r"0+")
 _WORKFLOW_PATH = re.compile(r"(?:[^/@]+/[^/@]+/)?(\.[^/@]+/workflows/[^@]+)(?:@.*)?")
 
 
@@ -69,7 +70,11 @@ class ProducerRun:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One run of the Action."""
+    """One run of the Action; `before` is where the branch stood before a push.
+
+    `merge_base` is the base that the payload itself tells: of a merge group, and on a server that
+    tests a pull request's head, not its merge.
+    """
 
     kind: Kind
     name: str
@@ -81,8 +86,10 @@ class Event:
     run: RunIdentity
     workflow: str
     job: str | None = None
+    branch: str = ""
     pull: PullRequest | None = None
     merge_base: str | None = None
+    before: str | None = None
     producer: ProducerRun | None = None
 
     @property
@@ -132,7 +139,7 @@ def _event(
         kind=_kind(name, environment, tracked_branch),
         name=name,
         repository=_required(environment, "GITHUB_REPOSITORY"),
-        repository_id=_optional_int(environment.get("GITHUB_REPOSITORY_ID")),
+        repository_id=_repository_id(environment, payload),
         tracked_branch=tracked_branch,
         sha=_sha(_required(environment, "GITHUB_SHA"), "GITHUB_SHA"),
         run_id=_int(environment, "GITHUB_RUN_ID"),
@@ -143,18 +150,40 @@ def _event(
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
         job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
+        branch=_branch(environment.get("GITHUB_REF", "")),
         pull=pull,
-        merge_base=_sha(group["base_sha"], "merge_group.base_sha") if group else None,
+        merge_base=_told_base(payload),
+        before=_before(payload) if name == "push" else None,
         producer=_producer(payload) if name == "workflow_run" else None,
     )
 
 
+def _branch(ref: str) -> str:
+    """The branch of a ref; a tag has none."""
+    return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ""
+
+
 def workflow_path(reference: str) -> str:
-    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also from `x.yml`."""
+    """`owner/repo/.github/workflows/x.yml@main` → `.github/workflows/x.yml`; also of `x.yml`."""
     found = _WORKFLOW_PATH.fullmatch(reference)
     if found is not None:
         return found[1]
-    return f".github/workflows/{reference}" if reference and "/" not in reference else reference
+    file = reference.partition("@")[0]
+    return f".github/workflows/{file}" if file and "/" not in file else reference
+
+
+def _told_base(payload: Mapping[str, Any]) -> str | None:
+    """The base of a merge group; or where a pull request's branch left its base, as Gitea says."""
+    group, pull = payload.get("merge_group"), payload.get("pull_request")
+    if group:
+        return _sha(group["base_sha"], "merge_group.base_sha")
+    told = pull.get("merge_base") if pull else None
+    return _sha(told, "pull_request.merge_base") if told else None
+
+
+def _repository_id(environment: Mapping[str, str], payload: Mapping[str, Any]) -> int | None:
+    told = environment.get("GITHUB_REPOSITORY_ID") or (payload.get("repository") or {}).get("id")
+    return _optional_int(str(told))
 
 
 def _kind(name: str, environment: Mapping[str, str], tracked_branch: str) -> Kind:
@@ -205,6 +234,13 @@ def head_of(pull: Any) -> Head:
     )
 
 
+def _before(payload: Mapping[str, Any]) -> str | None:
+    """The commit before a push; a new branch has zeros there."""
+    before = payload.get("before")
+    is_commit = isinstance(before, str) and _SHA.fullmatch(before) and not _ZEROS.fullmatch(before)
+    return str(before) if is_commit else None
+
+
 def _queued_pull_request(group: Any) -> PullRequest | None:
     """A merge group names its pull request only in its branch, which is parsed strictly."""
     found = _QUEUE_REF.fullmatch(str(group["head_ref"]))
@@ -221,6 +257,11 @@ def _queued_pull_request(group: Any) -> PullRequest | None:
 
 def _producer(payload: Mapping[str, Any]) -> ProducerRun:
     run = payload["workflow_run"]
+    if "head_repository" not in run:
+        raise WrongUseError(
+            "this server does not say whose run it reports; as Gitea, where a fork's own run may"
+            " write its comment: the workflow that posts for forks is not needed there"
+        )
     head, own = run.get("head_repository"), run["repository"]
     return ProducerRun(
         id=int(run["id"]),

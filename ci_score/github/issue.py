@@ -96,17 +96,19 @@ def _change(api: Api, repository: str, issue: _Found, values: Mapping[str, str])
 def _issues(api: Api, repository: str, subject: Subject) -> list[_Found]:
     """Ours, whoever of us wrote them: an app's token looks like a job's and cannot ask its name."""
     login = own_login(api)
-    found = _listed(api, repository, subject, creator=login)
+    found = _listed(api, repository, subject, login)
     if found or login != ACTIONS_BOT:
         return found
     return _listed(api, repository, subject)
 
 
-def _listed(api: Api, repository: str, subject: Subject, **parameters: str) -> list[_Found]:
+def _listed(
+    api: Api, repository: str, subject: Subject, creator: str | None = None
+) -> list[_Found]:
     path = f"/repos/{repository}/issues"
-    listed = islice(api.pages(path, state="all", **parameters), MOST_LISTED)
-    rows = (row for row in listed if "pull_request" not in row)
-    creator = parameters.get("creator")
+    by = {"created_by" if api.is_gitea else "creator": creator} if creator else {}
+    listed = islice(api.pages(path, state="all", **by), MOST_LISTED)
+    rows = (row for row in listed if row.get("pull_request") is None)
     return [
         found
         for row in rows

@@ -8,12 +8,26 @@ measurement that was judged before adds no evidence.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 
+from ci_score.launches.environment import joined
+from ci_score.model.environment import Environment
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Kind, find_metric, tokens_differ
 from ci_score.model.reasons import Datum, Reason, Why
-from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers, Measured, Record, RunIdentity
+from ci_score.model.record import (
+    MOST_ATTEMPTS,
+    MOST_LAUNCHES,
+    LaunchNumbers,
+    Measured,
+    Record,
+    RunIdentity,
+)
+from ci_score.model.stages import Attempted
+
+SHOWN_CHANGES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +39,54 @@ class Attempts:
 
 
 def pooled(
-    cases: Sequence[Measured],
+    cases: Sequence[Attempted],
     run: RunIdentity | None,
     commit: str | None,
     earlier: Iterable[Record | Reason],
     job: str | None = None,
 ) -> Attempts:
-    """The cases of this attempt, with the measurements of `earlier` attempts, the newest first.
+    """The cases with what earlier attempts measured: first by their files, then by their records.
 
-    In place of a record there may be the reason why one that was found does not count.
+    `earlier` has those records, the newest first, or the reason why one does not count.
     """
+    notices = _Notices()
+    together = [_with_files_before(one, notices) for one in cases]
     if run is None or run.attempt < 2:
-        return Attempts(tuple(cases))
+        return Attempts(tuple(together), tuple(notices.reasons()))
     records = _Lazily(
         one if isinstance(one, Reason) else _not_ours(one, run, commit, job) or one
         for one in earlier
     )
-    together, notices = [], _Notices(run.attempt)
-    for case in cases:
+    for place, (case, own) in enumerate(zip(together, cases, strict=True)):
         before = _newest_usable(case, records)
-        together.append(case if before is None else _joined(case, before, notices))
-    notices.nothing_found = records.is_empty
+        if before is not None:
+            now = _Now(own.attempt or run.attempt, run.attempt)
+            together[place] = _joined(case, before, now, notices)
+    # The files of each attempt are as good as its record.
+    has_files = all(one.before or 0 < one.attempt < run.attempt for one in cases)
+    if records.is_empty and not (cases and has_files):
+        notices.add(Why.EARLIER_NOT_FOUND(attempt=run.attempt))
     notices.refused = tuple(records.refused)
     return Attempts(tuple(together), tuple(notices.reasons()))
+
+
+def _with_files_before(one: Attempted, notices: _Notices) -> Measured:
+    """The case with the earlier attempts whose files are here, as far as they are comparable.
+
+    A newest attempt that cannot be used stands alone, as beside a record.
+    """
+    comparable = []
+    for before in one.before if _is_usable(one.case) else ():
+        differs = _unusable(before.case) or _incomparable(one.case, before.case)
+        if differs is None:
+            comparable.append(before)
+        else:
+            notices.add(Why.OTHERWISE_BEFORE(case=one.case.name, why=differs))
+    together: Measured | None = None
+    for each in (*comparable, one):
+        now = _Now(each.attempt, each.attempt)
+        together = _joined(each.case, together, now, notices) if together else each.case
+    return together or one.case
 
 
 def _not_ours(
@@ -69,27 +108,35 @@ def _not_ours(
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """The attempt that measured, and the one that judges."""
+
+    measured: int
+    judges: int
+
+
 @dataclass(slots=True)
 class _Notices:
     """How each case was treated."""
 
-    attempt: int
-    nothing_found: bool = False
     refused: tuple[Reason, ...] = ()
-    same: tuple[str, ...] = ()
-    new: tuple[str, ...] = ()
-    other: tuple[Reason, ...] = ()
+    same: dict[int, dict[str, None]] = field(default_factory=dict)
+    new: dict[int, dict[str, None]] = field(default_factory=dict)
+    other: dict[str, Reason] = field(default_factory=dict)
+
+    def add(self, reason: Reason) -> None:
+        """One more notice; what was said of a file need not be said of its record."""
+        self.other.setdefault(reason.model_dump_json(), reason)
 
     def reasons(self) -> Iterator[Reason]:
         for why in self.refused:
             yield Why.EARLIER_REFUSED(why=why)
-        if self.nothing_found:
-            yield Why.EARLIER_NOT_FOUND(attempt=self.attempt)
-        if self.same:
-            yield Why.JUDGED_AGAIN(attempt=self.attempt, cases=self.same)
-        if self.new:
-            yield Why.MEASURED_AGAIN(attempt=self.attempt, cases=self.new)
-        yield from self.other
+        for attempt, cases in self.same.items():
+            yield Why.JUDGED_AGAIN(attempt=attempt, cases=tuple(cases))
+        for attempt, cases in self.new.items():
+            yield Why.MEASURED_AGAIN(attempt=attempt, cases=tuple(cases))
+        yield from self.other.values()
 
 
 class _Lazily:
@@ -123,33 +170,65 @@ def _newest_usable(case: Measured, records: Iterable[Record]) -> Measured | None
 
 
 def _is_usable(case: Measured) -> bool:
-    return case.has_a_time and case.measurement is not None and not case.environment.disturbances
+    return _unusable(case) is None
 
 
-def _joined(case: Measured, earlier: Measured, notices: _Notices) -> Measured:
+def _unusable(case: Measured) -> Reason | None:
+    """Why an attempt neither counts nor hides those before it."""
+    for event, words in case.environment.disturbances.items():
+        return Why.DISTURBED(event=event, words=words)
+    if case.has_a_time and case.measurement is not None:
+        return None
+    return case.unmeasured or Why.NO_TIME()
+
+
+def _incomparable(case: Measured, earlier: Measured) -> Reason | None:
     differs = case.environment.mismatch(earlier.environment)
     if differs is None and tokens_differ(case.tokens_per_step, earlier.tokens_per_step):
         differs = Why.OTHER_TOKENS(head=case.tokens_per_step, base=earlier.tokens_per_step)
+    return differs
+
+
+def _joined(case: Measured, earlier: Measured, now: _Now, notices: _Notices) -> Measured:
+    """The case with what an earlier attempt has beside it; each measurement counts once."""
+    differs = _incomparable(case, earlier)
     if differs is not None:
-        notices.other += (Why.OTHERWISE_BEFORE(case=case.name, why=differs),)
+        notices.add(Why.OTHERWISE_BEFORE(case=case.name, why=differs))
         return case
-    seen = (*earlier.earlier_measurements, earlier.measurement or "")
-    if case.measurement in seen:
-        notices.same += (case.name,)
+    seen, own = _measurements(earlier), _measurements(case)
+    new = _not_among(earlier.launches, case.launches)
+    if own.keys() <= seen.keys() or (case.launches and not new):
+        notices.same.setdefault(now.judges, {})[case.name] = None
         # That attempt may hold the numbers of attempts before it, too.
-        return _with_numbers_of(earlier, case) if earlier.earlier_measurements else case
-    new = _not_yet_seen(case.launches, earlier.launches)
-    if case.launches and not new:
-        notices.same += (case.name,)
-        return _with_numbers_of(earlier, case)
-    notices.new += (case.name,)
-    launches = (*earlier.launches, *_renumbered(new, earlier.launches))
+        return case if seen.keys() <= own.keys() else _with_numbers_of(earlier, case)
+    notices.new.setdefault(now.measured, {})[case.name] = None
+    gone = _not_among(case.launches, earlier.launches)
+    has_all = seen.keys() <= own.keys() or bool(earlier.launches and not gone)
+    launches = case.launches if not gone else (*earlier.launches, *_behind(earlier.launches, new))
+    before = {**seen, **own}
+    before.pop(case.measurement or "")
     both = case.but(
         launches=launches[:MOST_LAUNCHES],
-        took_turns=_took_turns(case, earlier),
-        earlier_measurements=seen,
+        environment=_of_both(case, earlier, notices),
+        took_turns=_took_turns(case, earlier) if gone else case.took_turns,
+        earlier_measurements=tuple(before)[-MOST_ATTEMPTS:],
     )
-    return _with_means(both, earlier, len(seen))
+    return _with_means(both, earlier, has_all=has_all)
+
+
+def _measurements(case: Measured) -> dict[str, None]:
+    """What was measured by each attempt that the case has, in their order."""
+    return dict.fromkeys((*case.earlier_measurements, case.measurement or ""))
+
+
+def _of_both(case: Measured, earlier: Measured, notices: _Notices) -> Environment:
+    """The environment of the newer attempt, with what both may have against a verdict."""
+    here, there = case.environment, earlier.environment
+    changed = here.versions_since(there)
+    if changed:
+        notices.add(Why.ELSEWHERE_BEFORE(case=case.name, changed=changed[:SHOWN_CHANGES]))
+    both, _ = joined([("", here), ("", there)])
+    return both
 
 
 def _took_turns(case: Measured, earlier: Measured) -> bool | None:
@@ -158,37 +237,56 @@ def _took_turns(case: Measured, earlier: Measured) -> bool | None:
     return False if False in both else None if None in both else True
 
 
-def _not_yet_seen(
-    launches: Sequence[LaunchNumbers], seen: Sequence[LaunchNumbers]
-) -> list[LaunchNumbers]:
-    """The launches that no earlier attempt has judged.
+# One launch, or the two of a pair.
+_Unit = tuple[LaunchNumbers, ...]
 
-    They are compared by their numbers, because a file may be written again without a new
-    measurement. Exact times do not happen twice.
+
+def _not_among(known: Sequence[LaunchNumbers], launches: Sequence[LaunchNumbers]) -> list[_Unit]:
+    """The pairs, and the launches without partner, that are not among the known ones.
+
+    They are compared by their numbers on both sides, because a file may be written again without a
+    new measurement. Exact times do not happen twice, but a coarse timer has some more often: as
+    many of them are known as there are.
     """
-    known = {_content(one) for one in seen}
-    # One side may have the same number by chance; both sides of a pair do not.
-    anew = {one.launch for one in launches if _content(one) not in known}
-    return [one for one in launches if one.launch in anew]
+    left = Counter(map(_content, _units(known)))
+    new = []
+    for unit in _units(launches):
+        content = _content(unit)
+        if left[content]:
+            left[content] -= 1
+        else:
+            new.append(unit)
+    return new
 
 
-def _content(launch: LaunchNumbers) -> tuple[object, ...]:
-    return launch.side, *sorted(launch.values.items())
+def _units(launches: Sequence[LaunchNumbers]) -> Iterator[_Unit]:
+    """The pairs by their numbers, each with what has no partner behind them."""
+    numbers: dict[int, dict[str, list[LaunchNumbers]]] = {}
+    for one in launches:
+        numbers.setdefault(one.launch, {}).setdefault(one.side, []).append(one)
+    for number in sorted(numbers):
+        head, base = (numbers[number].get(side, []) for side in ("head", "base"))
+        for pair in zip_longest(head, base):
+            yield tuple(one for one in pair if one is not None)
 
 
-def _renumbered(
-    launches: Sequence[LaunchNumbers], taken: Sequence[LaunchNumbers]
-) -> Iterator[LaunchNumbers]:
+def _content(unit: _Unit) -> tuple[object, ...]:
+    return tuple((one.side, one.void, *sorted(one.values.items())) for one in unit)
+
+
+def _behind(taken: Sequence[LaunchNumbers], units: Sequence[_Unit]) -> Iterator[LaunchNumbers]:
     """The launches with numbers behind the taken ones; a pair keeps one number on both sides."""
     first = 1 + max((one.launch for one in taken), default=-1)
-    for place, number in enumerate(sorted({one.launch for one in launches})):
-        for one in launches:
-            if one.launch == number:
-                yield one.but(launch=first + place)
+    for number, unit in enumerate(units, start=first):
+        yield from (one.but(launch=number) for one in unit)
 
 
-def _with_means(case: Measured, earlier: Measured, weight: int) -> Measured:
-    """Each number as the mean of the attempts; with pairs, the median of all launches."""
+def _with_means(case: Measured, earlier: Measured, *, has_all: bool) -> Measured:
+    """Each number as the mean of the attempts; of pairs, one number for all launches.
+
+    What launches measured stays as it is where the case `has_all` of the earlier ones.
+    """
+    weight = len(_measurements(earlier))
 
     def mean(new: float, old: float) -> float:
         return (new + old * weight) / (1 + weight)
@@ -205,13 +303,21 @@ def _with_means(case: Measured, earlier: Measured, weight: int) -> Measured:
     if "valid_steps" in case.metrics and "valid_steps" in earlier.metrics:
         both = (case.metrics["valid_steps"], earlier.metrics["valid_steps"])
         metrics["valid_steps"] = as_one("valid_steps", both)
-    if any(one.side == "base" for one in case.launches):
-        for name in {name for one in case.launches for name in one.values}:
-            values = case.numbers_of("head", name)
-            if values:
-                target = numbers if name in (STEP_TIME, THROUGHPUT) else metrics
-                target[name] = as_one(name, values)
+    for name, value in _of_launches(case, has_all=has_all).items():
+        target = numbers if name in (STEP_TIME, THROUGHPUT) else metrics
+        target[name] = value
     return case.but(scorecard=card.but(**numbers), metrics=metrics)
+
+
+def _of_launches(case: Measured, *, has_all: bool) -> dict[str, float]:
+    """What launches give: of all pairs, or as it is where the case has them all."""
+    names = {name for one in case.launches if one.side == "head" for name in one.values}
+    if case.has_both_sides:
+        return {name: as_one(name, case.numbers_of("head", name)) for name in names}
+    if not has_all:
+        return {}
+    times = {name: getattr(case.scorecard, name) for name in (STEP_TIME, THROUGHPUT)}
+    return {name: value for name, value in (case.metrics | times).items() if name in names}
 
 
 def _with_numbers_of(earlier: Measured, case: Measured) -> Measured:

@@ -17,6 +17,7 @@ from ci_score.model.environment import (
     MATCHING,
     MOST_ASKED,
     MOST_DIFFERING,
+    Alone,
     AskedOption,
     Disturbance,
     Environment,
@@ -63,6 +64,7 @@ class _EnvironmentFile(Value):
     git: _Git = _Git()
     differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
     asked: Annotated[tuple[AskedOption, ...], Lax, Field(max_length=MOST_ASKED)] = ()
+    alone: Alone | None = None
 
     def environment(self) -> Environment:
         """What comparisons need; the commit is left out, because the run knows its own."""
@@ -85,6 +87,7 @@ class _EnvironmentFile(Value):
             not_qualified=self.not_qualified,
             differs=self.differs,
             asked=self.asked,
+            alone=self.alone,
         )
 
 
@@ -131,6 +134,7 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
         "gate_at": max(limits, default=None) if words is None else None,
         "differs": differs[:MOST_DIFFERING],
         "asked": asked[:MOST_ASKED],
+        "alone": next((each.alone for _, each in named if each.alone), None),
     }
     return Environment.model_validate(
         {**known, "versions": versions, "disturbances": disturbances, "not_qualified": words}

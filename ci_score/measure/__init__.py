@@ -1,7 +1,7 @@
 """Beside the accelerator: measures, and knows no GitHub.
 
 `Recorder` is all that a training script needs. It imports only the standard library, and so does
-this door until another name is used. A `Comparison` measures head against base; a `Qualifier` finds
+this door until another name is used. A `Sitting` measures head against base; a `Qualifier` finds
 out what a machine can gate. Their caller passes the environment, says when a signal came and shows
 the progress; the room itself only starts processes, and ends those that it started.
 """
@@ -12,7 +12,6 @@ from ci_score import lazy_door
 
 if TYPE_CHECKING:
     from ci_score.measure.bench import Request as Request
-    from ci_score.measure.comparison import Comparison as Comparison
     from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
     from ci_score.measure.machine.environment import this_machine as this_machine
     from ci_score.measure.one_side import OneSide as OneSide
@@ -23,11 +22,12 @@ if TYPE_CHECKING:
     from ci_score.measure.session.session import Session as Session
     from ci_score.measure.session.session import share_in_words as share_in_words
     from ci_score.measure.sides.preparing import SidesRequest as SidesRequest
+    from ci_score.measure.sitting import Sitting as Sitting
 else:
     __getattr__ = lazy_door(
         __name__,
         bench=("Request",),
-        comparison=("Comparison", "ComparisonRequest"),
+        comparison=("ComparisonRequest",),
         machine__environment=("this_machine",),
         one_side=("OneSide",),
         sides__preparing=("SidesRequest",),
@@ -35,4 +35,5 @@ else:
         recorder=("Recorder",),
         session__schedule=("ADDED_AT_ONCE",),
         session__session=("Session", "share_in_words"),
+        sitting=("Sitting",),
     )

@@ -68,7 +68,7 @@ class Bench:
             self.command.refuse_unless_startable(sides.by_name, environment)
         self.watch = MachineWatch(find_probe(), visible_devices(environment))
         minutes = request.max_minutes
-        self._is_set_up = False
+        self.is_set_up = False
         self._settled: dict[Side, Settled] = {}
         self._until = inf if minutes is None else time.monotonic() + minutes * SECONDS_A_MINUTE
 
@@ -168,12 +168,12 @@ class Bench:
 
     def _set_up(self, out: Path, audience: Audience, stopped: Callable[[], bool]) -> None:
         """Makes the environments that the user asked for, once in a call."""
-        if self._is_set_up or self.sides.setup is None:
+        if self.is_set_up or self.sides.setup is None:
             return
         timeout = min(self.request.timeout, max(self.seconds_left(), 0.0))
         self.sides.set_up(self.environment, out / LOGS, timeout, stopped, audience.says)
         self.command.refuse_unless_startable(self.sides.by_name, self.environment)
-        self._is_set_up = True
+        self.is_set_up = True
 
     @property
     def has_launched(self) -> bool:

@@ -55,6 +55,11 @@ class Comparison:
         self._bench = Bench(request, sides, environment)
         self._found: Mapping[str, Any] = {}
 
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the environments of the sides were made in this call."""
+        return self._bench.is_set_up
+
     def run(self, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session, and beside its measurements what they ran on."""
         git = {side: git_state(spec.folder) for side, spec in self._bench.sides.by_name.items()}

@@ -13,15 +13,24 @@ from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.sides.preparing import Sides
+from ci_score.model.environment import Alone
 
 
 class OneSide:
-    """Measures head alone. It always begins anew: a few launches are not worth going on with."""
+    """Measures head alone. It always begins anew: a few launches are not worth going on with.
+
+    `alone` says why a session that was to compare it with a base does not.
+    """
 
     def __init__(
-        self, request: Request, launches: int, sides: Sides, environment: Mapping[str, str]
+        self,
+        request: Request,
+        launches: int,
+        sides: Sides,
+        environment: Mapping[str, str],
+        alone: Alone | None = None,
     ) -> None:
-        self._request, self._launches = request, launches
+        self._request, self._launches, self._alone = request, launches, alone
         self._bench = Bench(request, sides, environment)
 
     def run(self, read: Reader, audience: Audience, stopped: Callable[[], bool]) -> Session:
@@ -40,7 +49,8 @@ class OneSide:
             return session
         machine = bench.machine(session)
         gate = qualification_here(bench, machine)
-        write_environment(bench.out, {**machine, **({"git": git} if git else {}), **gate})
+        alone = {"alone": self._alone.model_dump(exclude_none=True)} if self._alone else {}
+        write_environment(bench.out, {**machine, **({"git": git} if git else {}), **gate, **alone})
         if self._request.profiled and session.ending is Ending.ALL_PAIRS and not stopped():
             orders = bench.orders(bench.out)
             profiler = Profiler(session, orders, read, self._request.keep_trace, stopped, audience)

@@ -35,6 +35,13 @@ class AskedOption(Value):
     value: ShortText | None = None
 
 
+class Alone(Value):
+    """Why a session measured head without its base, and how base failed."""
+
+    why: Literal["no_base", "base_cannot_run"]
+    words: ShortText | None = None
+
+
 class Environment(Value):
     """Where and how something was measured.
 
@@ -43,7 +50,7 @@ class Environment(Value):
     `disturbances` make a measurement worthless: what happened -> a description. `gate_at` is the
     smallest limit that the machine is qualified for; `not_qualified` says why it is not qualified
     for any. `differs` is what a session found to differ between its two sides, and `asked` which
-    options say what those sides are.
+    options say what those sides are. `alone` says why a session has no base.
     """
 
     accelerator: str | None = None
@@ -56,6 +63,7 @@ class Environment(Value):
     not_qualified: ShortText | None = None
     differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
     asked: Annotated[tuple[AskedOption, ...], Lax, Field(max_length=MOST_ASKED)] = ()
+    alone: Alone | None = None
 
     def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> Reason | None:
         """The first key that differs, with both values; None where the two can be compared."""

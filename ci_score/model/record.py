@@ -27,12 +27,13 @@ from ci_score.model.values import (
     Lax,
     Milliseconds,
     NotNegative,
+    PageAddress,
     Sha,
     ShortText,
     Timestamp,
     Value,
 )
-from ci_score.model.verdict import Acceptance, Change, Outcome, Verdict
+from ci_score.model.verdict import Acceptance, Change, Outcome, Unjudged, Verdict
 
 DEFAULT_CASE = "training"
 RECORD_FILE = "ci-score.json"
@@ -50,11 +51,20 @@ KEPT_POINTS = 200
 # Of ops, phases and the like a record is read with several times as many as are written.
 MOST_NAMED = 256
 _Few = Field(max_length=MOST_NAMED)
+# GitHub lets a run be started fifty times.
+MOST_ATTEMPTS = 100
+_ATTEMPT = re.compile(r"(.+)~([1-9][0-9]{0,8})", re.ASCII | re.DOTALL)
 
 
 def case_name(text: str) -> str:
     """A case's name, made of a folder's or an artifact's; hyphens replace what is not allowed."""
     return re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip("-")[:64] or DEFAULT_CASE
+
+
+def of_attempt(name: str) -> tuple[str, int]:
+    """`llama~2` → llama and 2: which attempt of a run left it; 0 where that is not told."""
+    found = _ATTEMPT.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
 
 
 class RunIdentity(Value):
@@ -119,7 +129,9 @@ class Measured(Value):
     # Whether the two sides ran in turns, if their order is known.
     took_turns: bool | None = None
     measurement: ShortText | None = None
-    earlier_measurements: Annotated[tuple[ShortText, ...], Lax, Field(max_length=100)] = ()
+    earlier_measurements: Annotated[
+        tuple[ShortText, ...], Lax, Field(max_length=MOST_ATTEMPTS)
+    ] = ()
     tokens_per_step: NotNegative | None = None
     tokens_inferred: bool = False
     phases: Annotated[dict[str, Milliseconds], _Few] = {}
@@ -276,6 +288,8 @@ class Record(Value):
     run: RunIdentity | None = None
     # The id of the job that judged, as its workflow names it.
     job: ShortText | None = None
+    # Where its page was uploaded to.
+    page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
     inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
     rules: Literal["reference", "training"] = "reference"
@@ -304,6 +318,16 @@ class Record(Value):
     def case(self, name: str) -> Judged | None:
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether its measurement was cancelled, so that it tells nothing."""
+        return self.unjudged is not None and self.unjudged.unjudged is Unjudged.CANCELLED
+
+    @property
+    def needs_nothing(self) -> bool:
+        """Whether nothing had to be measured."""
+        return self.unjudged is not None and self.unjudged.unjudged is Unjudged.NOT_NEEDED
 
     @property
     def verdicts(self) -> list[Verdict]:

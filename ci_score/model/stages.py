@@ -18,7 +18,8 @@ class CaseInput:
     """What was read of a case; `problem` or `crashed` says why it cannot be used.
 
     Where `has_profile` is false there are only measurements. Then the scorecard does not complain
-    about what only a profile has.
+    about what only a profile has. `attempt` is that of the run which left its files, 0 if it is not
+    told, and `before` has what earlier attempts measured, the oldest first.
     """
 
     name: str
@@ -33,6 +34,17 @@ class CaseInput:
     environment: Environment | None = None
     base: CaseInput | None = None
     partner: ParityProfile | None = None
+    attempt: int = 0
+    before: tuple[CaseInput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """A case as the newest attempt measured it, and as those before it did, the oldest first."""
+
+    case: Measured
+    attempt: int = 0
+    before: tuple[Attempted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,16 @@ CaseName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@._+-]{1,64}$")
 Lax = Strict(False)
 
 
+# It is shown as a link, so it may have no character that means something in markdown or HTML.
+PageAddress = Annotated[
+    str,
+    StringConstraints(
+        max_length=500,
+        pattern=r"^(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?"
+        r"(/[A-Za-z0-9._~%-]+)+$",
+    ),
+]
+
 ShortText = Annotated[str, StringConstraints(max_length=200)]
 
 

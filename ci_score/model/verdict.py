@@ -35,10 +35,15 @@ class Unjudged(StrEnum):
     NEW_ENVIRONMENT_OF_NEW_CASE = "new_environment_of_new_case"
     ENVIRONMENT_CHANGED = "environment_changed"
     NOTHING_MEASURED = "nothing_measured"
+    NOT_NEEDED = "not_needed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    UNKNOWN_RESULT = "unknown_result"
     CRASHED_RUN = "crashed_run"
     REQUIRED_CASE_MISSING = "required_case_missing"
     KNOWN_CASE_MISSING = "known_case_missing"
     INVALID_MEASUREMENT = "invalid_measurement"
+    MEASURED_ALONE = "measured_alone"
     OTHER_WORK = "other_work"
     NOT_AS_DESIGNED = "not_as_designed"
     NOT_ATTRIBUTABLE = "not_attributable"
@@ -47,6 +52,7 @@ class Unjudged(StrEnum):
     UNCLEAR = "unclear"
     TOO_NOISY = "too_noisy"
     NO_PERMISSION = "no_permission"
+    NO_PROVENANCE = "no_provenance"
     API_DOWN = "api_down"
     ALL_UNUSABLE = "all_unusable"
 
@@ -59,6 +65,8 @@ HARMLESS = frozenset(
         Unjudged.EXPIRED,
         Unjudged.NEW_CASE,
         Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE,
+        # A job that ran says so, and why.
+        Unjudged.NOT_NEEDED,
         # A run beside the branch's history looks no slower than the limit, and the noise could
         # hide more. A check that blocks every second unchanged change is switched off in a week.
         Unjudged.TOO_NOISY,

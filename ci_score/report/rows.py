@@ -287,8 +287,13 @@ _WOULD_TELL = {
     " measured side by side (`ci-score ab`)",
     Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): look at the"
     " job that should have left it",
+    Unjudged.CANCELLED: "a re-run, or the newer run that cancelled this one",
+    Unjudged.SKIPPED: "a measurement: look at the job before it that failed, or at its `if`; where"
+    " nothing has to be measured, say so with `not-needed`",
+    Unjudged.UNKNOWN_RESULT: "the result of the measuring job, in `producer`",
     Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
+    Unjudged.MEASURED_ALONE: "a base that can run the command: head is measured in turns with it",
     Unjudged.OTHER_WORK: "a run that does the same work",
     Unjudged.NOT_AS_DESIGNED: "a run that is measured as the policy demands (`ci-score ab` sees to"
     " pairs and their order)",
@@ -305,6 +310,7 @@ _WOULD_TELL = {
     Unjudged.KNOWN_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
     " missing because <reason>`",
     Unjudged.NO_PERMISSION: "the right `actions: read` for the job",
+    Unjudged.NO_PROVENANCE: "head and the tested base measured side by side (`ci-score ab`)",
     Unjudged.API_DOWN: "a re-run, when GitHub answers again",
     Unjudged.ALL_UNUSABLE: "a run of the default branch leaves a new record",
 }

@@ -40,10 +40,15 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
     Unjudged.ENVIRONMENT_CHANGED: "the environment of a known case changed",
     Unjudged.NOTHING_MEASURED: "nothing measured",
+    Unjudged.NOT_NEEDED: "no measurement needed",
+    Unjudged.CANCELLED: "measurement cancelled",
+    Unjudged.SKIPPED: "measurement skipped",
+    Unjudged.UNKNOWN_RESULT: "the measuring job's result is not known",
     Unjudged.CRASHED_RUN: "crashed run",
     Unjudged.REQUIRED_CASE_MISSING: "a required case missing",
     Unjudged.KNOWN_CASE_MISSING: "a known case missing",
     Unjudged.INVALID_MEASUREMENT: "a disturbed measurement",
+    Unjudged.MEASURED_ALONE: "measured without its base",
     Unjudged.OTHER_WORK: "not the same work",
     Unjudged.NOT_AS_DESIGNED: "not measured as the policy demands",
     Unjudged.NOT_ATTRIBUTABLE: "no record of the tested base",
@@ -52,6 +57,7 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.UNCLEAR: "not clear",
     Unjudged.TOO_NOISY: "too noisy to see less",
     Unjudged.NO_PERMISSION: "no permission to read baselines",
+    Unjudged.NO_PROVENANCE: "the server does not say whose a record is",
     Unjudged.API_DOWN: "API down",
     Unjudged.ALL_UNUSABLE: "every candidate unusable",
 }
@@ -59,6 +65,7 @@ _NO_BASELINE = {
     Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
     Unjudged.NO_RECORD: "there is no baseline, although the branch has had runs",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
+    Unjudged.MEASURED_ALONE: "head was measured alone, and the branch may know this case",
     Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
     Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
 }
@@ -270,6 +277,12 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: "the job {job} ended with {result}",
+    Why.RESULT_UNKNOWN: lambda result: (
+        f"the gate does not know how the measuring job ended ({result or 'no result was given'}):"
+        " name that job in `needs`, and add the line"
+        " `producer: measure=${{ needs.measure.result }}`, in which `measure` is its id"
+    ),
+    Why.NOT_NEEDED: "nothing had to be measured: {words}",
     Why.NOTHING_FOUND: "nothing was found at {where}",
     Why.NO_MEASUREMENTS: (
         "no measurements were found at {where}: name the folder that `ci-score ab` or `ci-score"
@@ -330,9 +343,16 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.MISMATCH_IN: "{record}: {why}",
     Why.NOTHING_OF_CASE: "{record}: measured nothing of {case}",
+    Why.HAS_NO_BASE: "head was measured alone: there is no commit before it to measure against",
+    Why.BASE_CANNOT_RUN: lambda words: (
+        "head was measured alone: base cannot run the command" + (f" ({words})" if words else "")
+    ),
     Why.NO_SUCH_CASE: "no record has a case {case!r}",
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",
+    Why.NO_PROVENANCE: (
+        "the server lists artifacts without `{field}`, so a stranger's could look like the branch's"
+    ),
     Why.NO_RECORD_IN: "no record in {folder}",
     Why.NO_RECORD_LEFT: (
         "{workflow} has completed runs on {branch}, and none left an artifact {artifact}:"
@@ -491,8 +511,20 @@ SENTENCES: dict[Why, Row] = {
         "The comment was not posted: {words} Runs of forks and of Dependabot may only read: a"
         " workflow_run job can post for them."
     ),
+    Why.PULL_OF_ANOTHER: lambda number, head, here: (
+        f"No comment is written: the head of pull request {number} is {head}, and this run is of"
+        f" {here}."
+    ),
+    Why.PULL_NOT_READ: (
+        "No comment is written, because the pull request of this commit was not found: {words}"
+    ),
     Why.TOO_MANY_COMMENTS: "The comment was not posted: over {most} are there already.",
     Why.NEWER_COMMENT: "A newer run has written the comment already; it was left alone.",
+    Why.PAGE_IS_AT: "The whole report as a page: {page}",
+    Why.PAGE_NOT_LINKED: "The page is not linked: it has no https address on this server.",
+    Why.RECORD_OF_ANOTHER_RUN: (
+        "The comment was not posted: the record is of another run, or of another attempt."
+    ),
     Why.CHECK_NOT_CREATED: "The check run was not created: {words}",
     Why.ISSUE_NOT_WRITTEN: "The issue on lasting changes was not written: {words}",
     Why.MAY_NOT_WRITE_ISSUES: (
@@ -530,6 +562,10 @@ SENTENCES: dict[Why, Row] = {
     Why.OTHERWISE_BEFORE: (
         "{case} was measured otherwise by an earlier attempt ({why}), which is not comparable with"
         " this one."
+    ),
+    Why.ELSEWHERE_BEFORE: lambda case, changed: (
+        f"{case}: an earlier attempt ran on another machine or with other versions"
+        f" ({some_of(changed)}); what both measured is judged together."
     ),
     # Why an acceptance does not count.
     Why.BY_NO_PERSON: "a bot or an app wrote it, and only people accept a regression",

@@ -37,6 +37,7 @@ def run_action(settings: Settings, world: World) -> int:
     context = Run.of(settings, world)
     if context.event.producer is not None:
         return _post_for(context, context.event.producer)
+    context = context.with_its_pull()
     job, baselines = _job_and_baselines(context)
     record = run(
         job,
@@ -80,7 +81,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
         gate=context.gate,
-        notices=(*rules.notices, *on_head_notices),
+        notices=(*context.notices, *rules.notices, *on_head_notices),
     )
     return job, _baselines(context, line)
 
@@ -90,9 +91,10 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
 
     In place of one that does not count, the reason.
     """
-    api, event, name = context.api, context.event, context.settings.baseline_artifact
-    name = name if event.kind is Kind.TRACKED_BRANCH else f"{name}-pr"
+    api, event, name = context.api, context.event, context.record_artifact
     try:
+        if event.run.attempt > 1 and api.is_gitea:
+            return  # it does not say which attempt has left an upload; the files say it by names
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
             yield _of_earlier_attempt(context, upload)
@@ -139,6 +141,7 @@ def _profiles(context: Run) -> Profiles:
 
 def _case_of(name: str, pattern: str) -> str | None:
     """With the pattern `profile-*`, `profile-llama` is the case llama; a plain name gives none."""
+    pattern = pattern.removesuffix("~*")  # the attempts of one
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     return None if fixed == pattern else case_name(name.removeprefix(fixed))
 
@@ -178,7 +181,7 @@ def _post_for(context: Run, producer: ProducerRun) -> int:
 
 
 def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
-    event, name = context.event, f"{context.settings.baseline_artifact}-pr"
+    event, name = context.event, context.record_artifact
     if producer.event != "pull_request":
         yield f"nothing to post: the run was set off by {producer.event}"
         return
@@ -188,6 +191,9 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
         return
     source = f"the record of run {producer.run.number}"
     record = read_record(data, source)
+    if record.was_cancelled:
+        yield "nothing to post: the measurement was cancelled"
+        return
     pulls = commits.pulls_of_producer(context.api, event.repository, producer)
     if not pulls:
         yield "nothing to post: no open pull request has its head"

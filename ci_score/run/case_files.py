@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,7 @@ from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.checkpoints import checkpoints_among, folders_of
 from ci_score.files.disk import leaves
 from ci_score.launches import ENVIRONMENT_FILE
-from ci_score.model.record import DEFAULT_CASE, MOST_CASES, case_name
+from ci_score.model.record import DEFAULT_CASE, MOST_CASES, case_name, of_attempt
 from ci_score.traces import ProfileSource
 
 _CASE_NAME = re.compile(r"[A-Za-z0-9@._+-]{1,64}")
@@ -42,6 +42,7 @@ class CaseFile:
     """A file of a case that is not read yet: in the workspace, or a member of an artifact.
 
     `named` says that the user named this very file, and not a folder or glob with it.
+    `attempt` is the attempt of the run that left it, where a folder's name tells that. An
     `environment` is the environment.json beside it, or the nearest one above it in that folder.
     `profiles` are those of each side that `ci-score ab` left beside its measurements.
     """
@@ -51,6 +52,7 @@ class CaseFile:
     data: bytes | None = None
     problem: str = ""
     named: bool = False
+    attempt: int = 0
     environment: CaseFile | None = None
     profiles: Mapping[str, tuple[CaseFile, ...]] = field(default_factory=dict)
     step_name: re.Pattern[str] | None = None
@@ -169,10 +171,23 @@ def files_of_artifact(members: Iterable[tuple[str, bytes]], case: str | None) ->
         path = PurePosixPath(name)
         folders = folders_of(path, checkpoints)
         if folders is not None and path.name and _is_profile(path.name):
-            folder = case_name(folders[0]) if folders else DEFAULT_CASE
-            file = CaseFile(name, data=data, environment=_environment_among(whole, name))
+            folder, attempt = _case_of_folders(folders)
+            beside = _environment_among(whole, name)
+            file = CaseFile(name, data=data, attempt=attempt, environment=beside)
             files_of.setdefault(case or folder, []).append(file)
     return files_of
+
+
+def _case_of_folders(folders: Sequence[str]) -> tuple[str, int]:
+    """The case and the attempt in a file's folders: the top one's, or that of `CASE~ATTEMPT`.
+
+    Where artifacts were not merged, each has a folder of its own name above that one.
+    """
+    for folder in reversed(folders[:2]):
+        name, attempt = of_attempt(folder)
+        if attempt:
+            return case_name(name), attempt
+    return (case_name(folders[0]) if folders else DEFAULT_CASE), 0
 
 
 def _environment_among(members: Mapping[str, bytes], name: str) -> CaseFile | None:
@@ -239,7 +254,8 @@ def _files_of(
     path: Path, name: str | None, workspace: Path, is_input: Callable[[str], bool]
 ) -> Iterator[tuple[str, CaseFile]]:
     if not path.is_dir() or (path.is_relative_to(workspace) and leaves(path, workspace)):
-        yield name or DEFAULT_CASE, _case_file(path, workspace, path.parent)
+        case, attempt = _case_of_folders(_attempt_folder(path.parent))
+        yield name or case, _case_file(path, workspace, path.parent, attempt)
         return
     below = list(islice(path.rglob("*"), MOST_LOOKED_AT + 1))
     if len(below) > MOST_LOOKED_AT:
@@ -253,8 +269,13 @@ def _files_of(
         if folders is None or not is_input(file.name):
             continue
         if not _is_kept_by_a_session(file, path):
-            case = name or (case_name(folders[0]) if folders else DEFAULT_CASE)
-            yield case, _case_file(file, workspace, path)
+            case, attempt = _case_of_folders(folders or _attempt_folder(path))
+            yield name or case, _case_file(file, workspace, path, attempt)
+
+
+def _attempt_folder(path: Path) -> tuple[str, ...]:
+    """The folder that was named itself, if its name tells the attempt."""
+    return (path.name,) if of_attempt(path.name)[1] else ()
 
 
 def _is_kept_by_a_session(file: Path, top: Path) -> bool:
@@ -266,8 +287,9 @@ def _is_kept_by_a_session(file: Path, top: Path) -> bool:
     )
 
 
-def _case_file(path: Path, workspace: Path, top: Path) -> CaseFile:
-    return replace(_file_in(workspace, path), environment=_environment_beside(path, workspace, top))
+def _case_file(path: Path, workspace: Path, top: Path, attempt: int) -> CaseFile:
+    beside = _environment_beside(path, workspace, top)
+    return replace(_file_in(workspace, path), attempt=attempt, environment=beside)
 
 
 def _environment_beside(path: Path, workspace: Path, top: Path) -> CaseFile | None:

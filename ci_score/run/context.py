@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci_score.errors import WrongUseError
+from ci_score.errors import GitHubError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse
-from ci_score.github import Api, Event, PullConversation, read_event
+from ci_score.github import Api, Event, Kind, PullConversation, artifacts, commits, read_event
 from ci_score.model.gate import Gate
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Record
-from ci_score.run.settings import Settings
+from ci_score.run.settings import Settings, file_name
 
 LARGEST_EVENT = 32 * 1024 * 1024
 
@@ -50,6 +51,7 @@ class Run:
     event: Event
     api: Api
     conversation: PullConversation | None
+    notices: tuple[Reason, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings, world: World) -> Run:
@@ -58,10 +60,53 @@ class Run:
         event = read_event(environment, _payload(environment), settings.baseline_branch)
         url = environment.get("GITHUB_API_URL") or "https://api.github.com"
         api = Api(url, settings.token, sleep=world.sleep)
+        event = artifacts.with_workflow(api, event)
         pull = event.pull
         # A run in the merge queue has a pull request too; its comments may accept a regression.
         talk = PullConversation(api, event.repository, pull.number, pull.head) if pull else None
         return cls(settings, world, event, api, talk)
+
+    def with_its_pull(self) -> Run:
+        """The run, which can talk in the pull request of its commit where the event names none."""
+        event, number = self.event, self.settings.pr_number
+        if self.conversation is not None or event.kind not in (
+            Kind.OTHER_BRANCH,
+            Kind.TRACKED_BRANCH,
+        ):
+            return self
+        try:
+            pull = (
+                commits.pull_of_number(self.api, event, number)
+                if number
+                else commits.pull_of_branch(self.api, event)
+            )
+        except (GitHubError, WrongUseError) as error:
+            pull = Why.PULL_NOT_READ(words=str(error))
+        if pull is None:
+            return self
+        if isinstance(pull, Reason):
+            return replace(self, notices=(*self.notices, pull))
+        talk = PullConversation(
+            self.api, event.repository, pull.number, pull.head, runs_of=event.name
+        )
+        return replace(self, conversation=talk)
+
+    @property
+    def record_artifact(self) -> str:
+        """What the artifact with this run's record is called: the branch's have a name alone."""
+        is_tracked = self.event.kind is Kind.TRACKED_BRANCH
+        return self.settings.baseline_artifact if is_tracked else self.pull_artifact
+
+    @property
+    def pull_artifact(self) -> str:
+        """What the artifact of a record is called that is no baseline."""
+        return f"{self.settings.baseline_artifact}-pr"
+
+    @property
+    def page_file(self) -> str:
+        """The page's name, which is its artifact's where one file is uploaded as it is."""
+        title = self.settings.title
+        return f"ci-score-{file_name(title) if title else 'report'}-{self.event.run.attempt}.html"
 
     @property
     def gate(self) -> Gate:

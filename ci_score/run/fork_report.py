@@ -20,7 +20,7 @@ from ci_score.model.record import Judged, Measured, Record
 from ci_score.model.scorecard import Scorecard
 from ci_score.model.stages import BaselineFound, Compared
 from ci_score.reference import grade_of
-from ci_score.run.story import Job, judged_record
+from ci_score.run.story import Job, judged_record, missing_base
 
 _DEFAULTS, _NOT_KNOWN = Job(cases=()), Environment()
 AS_ITS_RUN_SAYS, UNKNOWN = "as its run says", "unknown"
@@ -52,6 +52,8 @@ def _environment_of(case: Measured, baselines: BaselineStore) -> Environment:
 
 def _compared(case: Measured, baselines: BaselineStore, names: Iterable[str]) -> Compared:
     found = baselines.find(case.name, case.environment)
+    if without_base := missing_base(case, found, baselines):
+        return compared(case, without_base, names)
     recorded = found.case if isinstance(found, BaselineFound) else None
     return compared(case, base_of_launches(case) or found, names, recorded)
 
@@ -100,6 +102,7 @@ def _bare_environment(environment: Environment) -> Environment:
         not_qualified=None,
         differs=(),
         asked=(),
+        alone=environment.alone.but(words=None) if environment.alone else None,
     )
 
 

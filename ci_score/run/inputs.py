@@ -75,10 +75,26 @@ _INPUTS: tuple[Input, ...] = (
     ),
     Input(
         "producer",
-        "The measuring job and its result, `measure=success`, from the `needs` context: if it"
-        " failed or was skipped, nothing was measured.",
+        "The measuring job and its result, `measure=success`, from the `needs` context; several"
+        " jobs are a line each, and the worst result counts: only `success` lets anything be"
+        " judged.",
     ),
-    Input("baseline-artifact", "Name of the artifact that holds baseline records.", "ci-score"),
+    Input(
+        "not-needed",
+        "Why nothing had to be measured, such as `only documentation changed`, from a job that"
+        " succeeded: a skipped `producer` then passes, and the report says why.",
+    ),
+    Input(
+        "pr-number",
+        "The pull request that gets the comment, for `workflow_dispatch` and `push`; its head must"
+        " be the commit of this run. On another branch an open one of that commit is found"
+        " without it.",
+    ),
+    Input(
+        "baseline-artifact",
+        "Name of the artifact that holds baseline records; default: `ci-score`, and with a title"
+        " `ci-score-TITLE`.",
+    ),
     Input("baseline-branch", "Branch whose records are baselines; default: the default branch."),
     Input("baseline-workflow", "Workflow file that leaves the records; default: this workflow's."),
     Input("baseline", "A local record or folder of records to compare with, instead of GitHub."),
@@ -154,7 +170,19 @@ OUTPUTS: tuple[Output, ...] = (
     Output("comment-url", "Address of the comment, empty if none was written."),
     Output("record", "The record, relative to the workspace."),
     Output("report", "The report in markdown, relative to the workspace."),
-    Output("report-html", "The report for a browser, one file, relative to the workspace."),
+    Output(
+        "page",
+        "The report for a browser, one file with a name of its own for the upload, relative to the"
+        " workspace.",
+    ),
+    Output(
+        "record-artifact",
+        "What to call the artifact with the record: as `baseline-artifact` says, and with `-pr`"
+        " behind it where the run is not one of the default branch.",
+    ),
+    Output(
+        "exit-code", "The exit code, also where ci-score broke; a runner can lose a container's."
+    ),
 )
 
 TOKEN = "github-token"

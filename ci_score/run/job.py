@@ -14,7 +14,7 @@ from ci_score.model.verdict import Unjudged, Verdict, unjudged
 from ci_score.run.case_files import CaseFiles, find_files, find_measurements, with_step_name
 from ci_score.run.reading import read_cases
 from ci_score.run.rules import rules_here
-from ci_score.run.settings import Settings
+from ci_score.run.settings import Producer, Settings
 from ci_score.run.story import Job
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -29,13 +29,12 @@ class Profiles:
 
 
 def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bool = False) -> Job:
-    """The job. If the producer failed, nothing was measured, whatever files it left.
+    """The job. Unless the producer succeeded, nothing was measured, whatever files it left.
 
     On a machine of their own a person may name measurements wherever they are.
     """
-    if settings.producer is not None and settings.producer.failed:
-        ended = Why.JOB_ENDED(job=settings.producer.name, result=settings.producer.result)
-        return Job((), unjudged=unjudged(Unjudged.NOTHING_MEASURED, ended))
+    if settings.producer is not None and settings.producer.result != "success":
+        return Job((), unjudged=_unmeasured(settings.producer))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     by_default = "profiles" not in settings.inputs and not settings.profile_artifact
@@ -56,6 +55,21 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bo
         where = settings.profile_artifact or looked or "no profiles"
         problem = unjudged(Unjudged.NOTHING_MEASURED, why(where=where))
     return Job(cases, settings.workload, unjudged=problem)
+
+
+def _unmeasured(producer: Producer) -> Verdict:
+    """Why there is nothing to judge, by how the job ended that should have measured."""
+    reasons = {
+        "failure": Unjudged.NOTHING_MEASURED,
+        "cancelled": Unjudged.CANCELLED,
+        "skipped": Unjudged.SKIPPED,
+    }
+    if producer.result not in reasons:
+        return unjudged(Unjudged.UNKNOWN_RESULT, Why.RESULT_UNKNOWN(result=producer.result))
+    if producer.result == "skipped" and producer.not_needed:
+        return unjudged(Unjudged.NOT_NEEDED, Why.NOT_NEEDED(words=producer.not_needed))
+    ended = Why.JOB_ENDED(job=producer.name, result=producer.result)
+    return unjudged(reasons[producer.result], ended)
 
 
 def job_of_files(settings: Settings, store: FolderBaselines | None = None) -> Job:

@@ -17,7 +17,7 @@ from ci_score.run.job import checked_out, job_of_files
 from ci_score.run.publishing import PAGE_FILE, REPORT_FILE, write_files, write_page
 from ci_score.run.settings import Settings
 from ci_score.run.story import run
-from ci_score.run.triage import for_one_run
+from ci_score.run.triage import exit_code_of, for_one_run
 
 
 def run_as_asked(settings: Settings, world: World) -> int:
@@ -29,13 +29,15 @@ def run_as_asked(settings: Settings, world: World) -> int:
     return _run_here(settings, world)
 
 
-def suspicious_run(settings: Settings, world: World) -> Record:
-    """The verdict on one measurement, published nowhere: an A/B may follow."""
+def suspicious_run(settings: Settings, world: World) -> tuple[Record, int]:
+    """The verdict on one measurement, published nowhere, and its exit code: an A/B may follow."""
     if world.is_job:
         from ci_score.run.action import triage_in_job
 
-        return triage_in_job(settings, world)
-    return _triage_here(settings, world)
+        record = triage_in_job(settings, world)
+    else:
+        record = _triage_here(settings, world)
+    return record, exit_code_of(record)
 
 
 def _run_here(settings: Settings, world: World) -> int:

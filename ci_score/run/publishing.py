@@ -36,18 +36,18 @@ def write_files(record: Record, settings: Settings) -> None:
     give_to_owner_of(settings.workspace, (*made, *texts))
 
 
-def write_page(record: Record, settings: Settings) -> Reason | None:
+def write_page(record: Record, settings: Settings, name: str = PAGE_FILE) -> Reason | None:
     """Writes the report for a browser beside the record; returns a notice if that fails.
 
     It never raises: a page that cannot be drawn must not block a merge.
     """
-    path = settings.output_dir / PAGE_FILE
+    path = settings.output_dir / name
     try:
         _write_over(path, render(record, "html", settings.title))
         give_to_owner_of(settings.workspace, (path,))
     except Exception as error:  # noqa: BLE001 - the verdict stands, whatever broke
         words = f"{type(error).__name__}: {str(error)[:200]}"
-        return Why.FILE_NOT_WRITTEN(file=PAGE_FILE, words=words)
+        return Why.FILE_NOT_WRITTEN(file=name, words=words)
     return None
 
 
@@ -61,10 +61,10 @@ def _write_over(path: Path, text: str) -> None:
 def publish(record: Record, context: Run) -> None:
     """Everything that a workflow sees of the run. A failure here is a notice; the verdict stays."""
     settings, world = context.settings, context.world
-    unwritten = _write_or_tell(record, settings)
+    unwritten = write_or_tell(record, settings)
     written = post_comment(record, context)
     check = _check_run(record, context)
-    page = None if unwritten else write_page(record, settings)
+    page = None if unwritten else write_page(record, settings, context.page_file)
     issue_notice = _issue(record, context)
     results = (unwritten, page, written.notice, check, issue_notice)
     notices = [notice for notice in results if notice]
@@ -75,12 +75,13 @@ def publish(record: Record, context: Run) -> None:
         text = render(with_notices, "markdown", settings.title, limit=runner.LARGEST_SUMMARY)
         runner.append_summary(summary, text)
     if outputs := world.path("GITHUB_OUTPUT"):
-        runner.append_outputs(outputs, outputs_of(record, settings, written.url))
+        runner.append_outputs(outputs, outputs_of(record, context, written.url))
     for line in runner.annotation_lines(_annotations(record)):
         world.command(line)
 
 
-def _write_or_tell(record: Record, settings: Settings) -> Reason | None:
+def write_or_tell(record: Record, settings: Settings) -> Reason | None:
+    """Writes record and report, or says in a notice why not."""
     try:
         write_files(record, settings)
     except (CiScoreError, OSError) as error:
@@ -92,6 +93,9 @@ def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comm
     """Posts the comment, if there is a pull request and the user wants one."""
     settings, event = context.settings, context.event
     if context.conversation is None or settings.comment is CommentWhen.NEVER:
+        return comment.Written()
+    if record.was_cancelled:
+        # What an earlier run found still holds, and the run that cancelled this one will say more.
         return comment.Written()
     wanted = is_wanted(record, settings.comment)
     if not wanted:
@@ -121,8 +125,8 @@ def is_wanted(record: Record, when: CommentWhen) -> bool:
     return when is CommentWhen.CHANGES and any(_changed(case) for case in record.cases)
 
 
-def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str, str]:
-    """The outputs; an output about one case has the worst case's value."""
+def outputs_of(record: Record, context: Run, comment_url: str) -> dict[str, str]:
+    """The outputs but the exit code; an output about one case has the worst case's value."""
     worst = worst_first(record)[0] if record.cases else None
     card = worst.scorecard if worst else None
     graded = card is not None and card.graded
@@ -132,6 +136,7 @@ def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str
         for regression in case.scorecard.regressions
     ]
     levels = [row["severity"] for row in regressions]
+    settings = context.settings
     folder = settings.output_dir.relative_to(settings.workspace.resolve())
     return {
         "verdict": record.outcome.value,
@@ -149,7 +154,11 @@ def outputs_of(record: Record, settings: Settings, comment_url: str) -> dict[str
         "comment-url": comment_url,
         "record": str(folder / RECORD_FILE),
         "report": str(folder / REPORT_FILE),
-        "report-html": str(folder / PAGE_FILE),
+        "page": str(folder / context.page_file),
+        # Among the branch's baselines, records without a case would bury those with any.
+        "record-artifact": (
+            context.pull_artifact if record.needs_nothing else context.record_artifact
+        ),
     }
 
 
@@ -228,7 +237,7 @@ def _annotations(record: Record) -> list[tuple[str, str, str]]:
         if case.verdict and case.verdict.outcome is not Outcome.PASS
     ]
     if record.unjudged:
-        rows.insert(0, ("error", "ci-score", headline(record.unjudged)))
+        rows.insert(0, (_level(record.unjudged), "ci-score", headline(record.unjudged)))
     return rows
 
 

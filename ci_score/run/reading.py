@@ -24,7 +24,7 @@ from ci_score.model.environment import Environment
 from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
-from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
+from ci_score.model.record import MOST_ATTEMPTS, MOST_LAUNCHES, LaunchNumbers
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
@@ -87,7 +87,7 @@ def read_cases(
 
 def _without_leftovers(profiles: CaseFiles, launches: Mapping[str, _Launches]) -> CaseFiles:
     """The profiles of cases that were measured, and of which no session has profiles of its own."""
-    own = {name for name, rows in launches.items() for file in rows.files if file.profiles}
+    own = {name for name, rows in launches.items() if any(file.profiles for file in rows.of_all)}
     if not own:
         return profiles
     return {name: files for name, files in profiles.items() if name in launches.keys() - own}
@@ -124,7 +124,8 @@ def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
 class _Launches:
     """What was measured of a case, and what could not be read.
 
-    `looked_at` says where the inputs look for it, if there is no file.
+    `looked_at` says where the inputs look for it, if there is no file. `before` is the same of
+    earlier attempts, the oldest first.
     """
 
     launches: list[Launch] = field(default_factory=list)
@@ -133,6 +134,7 @@ class _Launches:
     known: set[str] = field(default_factory=set)
     repeated: int = 0
     looked_at: str = ""
+    before: tuple[_Launches, ...] = ()
 
     def add(self, launch: Launch) -> None:
         """One more launch; a line that was read before, as in a copied file, is no other launch.
@@ -145,6 +147,11 @@ class _Launches:
             return
         self.known.add(text)
         self.launches.append(launch)
+
+    @property
+    def of_all(self) -> list[CaseFile]:
+        """The files of every attempt, the newest attempt's first."""
+        return [file for rows in (self, *reversed(self.before)) for file in rows.files]
 
     @property
     def digest(self) -> str:
@@ -169,12 +176,16 @@ def _case(
     measured: _Launches | None,
     partner_files: list[CaseFile] | None,
 ) -> CaseInput:
-    base_files = [] if files else _session_files(measured, "base")
-    files = files or _session_files(measured, "head")
+    files = _of_newest_attempt(files)
+    sessions = [] if files or measured is None else _newest_profiled(measured.of_all)
+    base_files = _session_files(sessions, "base")
+    files = files or _session_files(sessions, "head")
+    own = measured.files if measured else []
+    attempt = max((file.attempt for file in own or files), default=0)
+    # What is beside the profiles of an earlier attempt tells nothing of the machine of this one.
+    beside = [file for file in files if file.attempt == attempt or 0 in (file.attempt, attempt)]
     partner, wrong_partner = _partner(partner_files)
-    profiled = _Profiled(
-        *_profile_or_problem(files), bool(files), _read_sidecar([*files, *_files_of(measured)])
-    )
+    profiled = _Profiled(*_profile_or_problem(files), bool(files), _read_sidecar([*beside, *own]))
     try:
         with overflow_is_bad_input(f"case {name}"):
             read = (
@@ -184,7 +195,27 @@ def _case(
             )
     except BadInputError as error:
         read = CaseInput(name, problem=quoted(str(error)))
-    return replace(read, partner=partner)
+    before = tuple(_case(name, [], rows, None) for rows in measured.before) if measured else ()
+    return replace(read, partner=partner, attempt=attempt, before=before)
+
+
+def _of_newest_attempt(files: list[CaseFile]) -> list[CaseFile]:
+    """The profiles of the newest attempt that has any: causes are of one machine and one time."""
+    attempts = sorted({file.attempt for file in files}, reverse=True)
+    of_each = [[file for file in files if file.attempt == attempt] for attempt in attempts]
+    if len(of_each) < 2:
+        return files
+    return next((one for one in of_each if any(map(_may_be_a_profile, one))), of_each[0])
+
+
+def _may_be_a_profile(file: CaseFile) -> bool:
+    return bool(file.problem) or not can_lie_beside(file.source())
+
+
+def _newest_profiled(files: list[CaseFile]) -> list[CaseFile]:
+    """The sessions of the newest attempt that took profiles, of files with the newest first."""
+    attempt = next((file.attempt for file in files if any(file.profiles.values())), None)
+    return [file for file in files if file.attempt == attempt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,17 +332,17 @@ def _other_side(
     )
 
 
-def _files_of(measured: _Launches | None) -> list[CaseFile]:
-    return measured.files if measured else []
-
-
 def _unreadable(*problems: str | None) -> Iterator[Note]:
     return (Note(code="unreadable", words=words) for words in problems if words)
 
 
-def _session_files(measured: _Launches | None, side: str) -> list[CaseFile]:
+def _session_files(sessions: list[CaseFile], side: str) -> list[CaseFile]:
     """The profiles of a side that `ci-score ab` took after it had measured."""
-    return [file for session in _files_of(measured) for file in session.profiles.get(side, ())]
+    return [
+        replace(file, attempt=session.attempt)
+        for session in sessions
+        for file in session.profiles.get(side, ())
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,12 +423,22 @@ def _same_machine(profile: Profile) -> Profile:
 
 
 def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
-    """The launches of each case. A line's own case counts, unless the user has named the case."""
-    launches_of: dict[str, _Launches] = {}
+    """What each attempt measured of each case, in the newest one with those before it.
+
+    A line's own case counts, unless the user has named the case.
+    """
+    of_attempts: dict[str, dict[int, _Launches]] = {}
+
+    def rows_of(case: str, file: CaseFile) -> _Launches:
+        attempts = of_attempts.setdefault(case, {})
+        rows = attempts.setdefault(file.attempt, _Launches())
+        if file not in rows.files:
+            rows.files.append(file)
+        return rows
+
     for source_case, case_files in files.items():
-        of_source = launches_of.setdefault(source_case, _Launches())
         for file in case_files:
-            of_source.files.append(file)
+            of_source = rows_of(source_case, file)
             try:
                 launches = read_launches(file.read(), file.name)
             except BadInputError as error:
@@ -405,20 +446,26 @@ def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
                 continue
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
-                rows = launches_of.setdefault(own, _Launches())
-                rows.add(launch)
-                if file not in rows.files:
-                    rows.files.append(file)
-    for rows in launches_of.values():
+                rows_of(own, file).add(launch)
+    found = {
+        name: _newest(of_attempts.get(name, {})) for name in dict.fromkeys((*files, *of_attempts))
+    }
+    # If the lines of a file name their cases, the source's own name has nothing: it is no case.
+    return {
+        name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named
+    }
+
+
+def _newest(attempts: Mapping[int, _Launches]) -> _Launches:
+    """The newest attempt that measured anything, with those before it."""
+    for rows in attempts.values():
         if len(rows.launches) > MOST_LAUNCHES:
             rows.problem = f"{len(rows.launches)} launches of one case; at most {MOST_LAUNCHES}"
             rows.launches.clear()
-    # If the lines of a file name their cases, the source's own name has nothing: it is no case.
-    return {
-        name: rows
-        for name, rows in launches_of.items()
-        if rows.launches or rows.problem or name in named
-    }
+    in_order = [attempts[number] for number in sorted(attempts)]
+    found = [rows for rows in in_order if rows.launches or rows.problem]
+    *before, newest = found[-MOST_ATTEMPTS:] or in_order[-1:] or [_Launches()]
+    return replace(newest, before=tuple(before))
 
 
 def _partner(files: Iterable[CaseFile] | None) -> tuple[ParityProfile | None, str | None]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -21,7 +22,13 @@ from ci_score.run.inputs import INPUTS, TOKEN, Input
 from ci_score.traces import step_pattern
 
 LONGEST_INPUT = 200
-PRODUCER_RESULTS = ("success", "failure", "cancelled", "skipped")
+# The results of a job, the worst first; one that nobody knows is worse than all but a failure.
+_RESULTS = ("failure", "", "cancelled", "skipped", "success")
+LONGEST_RESULT = 40
+_PR_NUMBER = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]+")
+# Others are called so: `ci-score-pr`, `ci-score-report-1.html`.
+_TAKEN = re.compile(r"pr|report|.*-pr|.*\.html")
 
 
 class CommentWhen(StrEnum):
@@ -35,15 +42,11 @@ class CommentWhen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The job that measured, and how it ended."""
+    """The measuring job that ended worst, and how: what it left counts only after a success."""
 
     name: str
     result: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether it did not succeed; what it left then does not count as a measurement."""
-        return self.result != "success"
+    not_needed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Settings:
     parity: tuple[CaseSource, ...]
     workload: Workload
     producer: Producer | None
+    pr_number: int | None
     baseline_artifact: str
     baseline_branch: str
     baseline_workflow: str
@@ -74,6 +78,11 @@ class Settings:
     output_dir: Path
     token: SecretStr | None
 
+    @classmethod
+    def of(cls, values: Mapping[str, str], workspace: Path) -> Settings:
+        """The settings in the inputs; WrongUseError where one is wrong."""
+        return settings_of(values, workspace)
+
 
 def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
     """The settings in the inputs; every input is a text, as in a workflow."""
@@ -83,7 +92,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         default = "" if name == TOKEN else INPUTS[name].default
         return (values.get(name) or default).strip()
 
-    parity = parse_sources(value("parity"), "parity")
+    parity, title = parse_sources(value("parity"), "parity"), plain(value("title"), 64)
     for source in parity:
         if source.name is None:
             raise WrongUseError(
@@ -103,8 +112,9 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
             peak_bandwidth_gb_s=_number("peak-bandwidth-gb-s", value("peak-bandwidth-gb-s")),
             bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
         ),
-        producer=_producer(value("producer")),
-        baseline_artifact=value("baseline-artifact"),
+        producer=_producer(value("producer"), value("not-needed")),
+        pr_number=_pr_number(value("pr-number")),
+        baseline_artifact=value("baseline-artifact") or _artifact_of(title),
         baseline_branch=value("baseline-branch"),
         baseline_workflow=value("baseline-workflow"),
         baseline=workspace / value("baseline") if value("baseline") else None,
@@ -114,12 +124,24 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
         comment=CommentWhen(_choice("comment", value("comment"))),
         check_run=_choice("check-run", value("check-run")) == "true",
         issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
-        title=plain(value("title"), 64),
+        title=title,
         config=value("config"),
         inputs=_unlike_default(value),
         output_dir=_output_dir(value("output-dir"), workspace),
         token=_token(value("github-token")),
     )
+
+
+def file_name(title: str) -> str:
+    """The title as a part of a file's name; two titles never have the same one."""
+    if _FILE_NAME.fullmatch(title) and not _TAKEN.fullmatch(title):
+        return title
+    alike = re.sub(r"[^A-Za-z0-9._-]+", "-", title).strip("-.")
+    return f"{alike}~{sha256(title.encode()).hexdigest()[:8]}"
+
+
+def _artifact_of(title: str) -> str:
+    return f"ci-score-{file_name(title)}" if title else "ci-score"
 
 
 def _token(text: str) -> SecretStr | None:
@@ -151,18 +173,39 @@ def _choice(name: str, text: str) -> str:
     return chosen
 
 
-def _producer(text: str) -> Producer | None:
-    """`measure=success`, or only the result, without the job's name."""
+def _producer(text: str, not_needed: str) -> Producer | None:
+    """`measure=success`, or only the result, a line for each job; the worst one decides.
+
+    With `not-needed` a skipped job is left aside, as long as another one has measured.
+    """
+    if not text:
+        if not_needed:
+            raise WrongUseError(
+                "not-needed: it excuses a job that was skipped, so say how that ended:"
+                " `producer: measure=${{ needs.measure.result }}`"
+            )
+        return None
+    jobs = [_job(line) for line in text.splitlines() if line.strip()]
+    if not_needed:
+        jobs = [job for job in jobs if job.result != "skipped"] or jobs
+    worst = min(jobs, key=lambda job: _RESULTS.index(job.result if job.result in _RESULTS else ""))
+    return replace(worst, not_needed=plain(not_needed, LONGEST_INPUT))
+
+
+def _job(line: str) -> Producer:
+    name, _, result = line.rpartition("=")
+    shown = plain(result.strip().lower(), LONGEST_RESULT)
+    return Producer(plain(name.strip(), 64) or "the measuring job", shown)
+
+
+def _pr_number(text: str) -> int | None:
     if not text:
         return None
-    name, equals, result = text.rpartition("=")
-    result = result.strip().lower()
-    if result not in PRODUCER_RESULTS:
+    if not _PR_NUMBER.fullmatch(text):
         raise WrongUseError(
-            f"producer: {text[:80]!r} is not the result of a job"
-            f" ({', '.join(PRODUCER_RESULTS)}); write `measure=${{{{ needs.measure.result }}}}`"
+            f"pr-number: {text[:80]!r} is not the number of a pull request, such as 7"
         )
-    return Producer(plain(name.strip(), 64) if equals else "the measuring job", result)
+    return int(text)
 
 
 def _unlike_default(value: Callable[[str], str]) -> dict[str, str]:
@@ -170,7 +213,7 @@ def _unlike_default(value: Callable[[str], str]) -> dict[str, str]:
     return {
         row.name: plain(shown, LONGEST_INPUT)
         for row in INPUTS.values()
-        if row.name not in (TOKEN, "producer", "title")
+        if row.name not in (TOKEN, "producer", "not-needed", "pr-number", "title")
         and (shown := _shown(row, value(row.name))) != row.default
     }
 

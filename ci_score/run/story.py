@@ -22,7 +22,14 @@ from ci_score.model.gate import Gate
 from ci_score.model.metrics import slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
-from ci_score.model.stages import Baseline, BaselineFound, CaseInput, Compared
+from ci_score.model.stages import (
+    Attempted,
+    Baseline,
+    BaselineFound,
+    BaselineMissing,
+    CaseInput,
+    Compared,
+)
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
 from ci_score.run.inputs import INPUTS
 
@@ -32,6 +39,8 @@ DOUBTFUL_BASE = 0.1
 HISTORIES_JOINED = 3
 # If this many cases all changed by about the same share, at least this one, they share a cause.
 LEAST_TOGETHER, LEAST_COMMON_SHARE = 3, 0.02
+# Records that have expired, or that nobody may read, could know the case.
+_SURELY_NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +115,18 @@ def _measured(
     job: Job, earlier: Iterable[Record | Reason]
 ) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
     """Each case, pooled with earlier attempts, and the base side of its own session."""
-    cases = [
-        with_its_base(read, job.workload.with_model(rules_of(job.in_force, read.name).model))
-        for read in job.cases
-    ]
-    measured = [case for case, _ in cases]
-    attempts = pooled(measured, job.run, job.commit, earlier, job.gate_job)
+    cases, here = [], []
+    for read in job.cases:
+        workload = job.workload.with_model(rules_of(job.in_force, read.name).model)
+        case, base = with_its_base(read, workload)
+        before = tuple(
+            Attempted(with_its_base(each, workload)[0], each.attempt) for each in read.before
+        )
+        cases.append((case, base))
+        here.append(Attempted(case, read.attempt, before))
+    attempts = pooled(here, job.run, job.commit, earlier, job.gate_job)
     pooled_cases = [
-        (case, base_of_launches(case) if base and case.earlier_measurements else base)
+        (case, base_of_launches(case, base) if case.earlier_measurements else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
     ]
     return pooled_cases, list(attempts.notices)
@@ -137,6 +150,8 @@ def _beside(
     naming another machine.
     """
     found = baselines.find(case.name, _matching(case, policy))
+    if without_base := missing_base(case, found, baselines):
+        return _Beside(without_base)
     recorded = found.case if isinstance(found, BaselineFound) else None
     in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
     is_known = recorded is not None or case.name in baselines.known_cases()
@@ -149,6 +164,22 @@ def _beside(
         return _Beside(session_base, recorded, unknown)
     explained = _with_a_profile(session_base, case, recorded)
     return _Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
+
+
+def missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> Baseline | None:
+    """Why a session that measured head alone has no baseline; None for all other measurements.
+
+    It is not compared with a record, which would hide that the base is broken. Only a case that the
+    branch surely does not know is a new one.
+    """
+    alone = case.environment.alone
+    if alone is None or case.has_both_sides:
+        return None
+    why = Why.HAS_NO_BASE() if alone.why == "no_base" else Why.BASE_CANNOT_RUN(words=alone.words)
+    lacks = isinstance(found, BaselineMissing) and found.reason in _SURELY_NEW
+    is_new = lacks and case.name not in baselines.known_cases()
+    others = tuple(found.reasons) if isinstance(found, BaselineMissing) else ()
+    return BaselineMissing(Unjudged.NEW_CASE if is_new else Unjudged.MEASURED_ALONE, why, others)
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:
@@ -385,7 +416,7 @@ def _history(
             step_time_ms=case.scorecard.step_time_ms,
             throughput_tok_s=case.scorecard.throughput_tok_s,
             metrics=_gated(case, policy),
-            environment=case.environment.but(versions={}, differs=(), asked=()),
+            environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
             tokens_per_step=case.tokens_per_step,
             outcome=case.verdict.outcome if case.verdict else None,
         )

@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.act import composites
 from tests.loopback_github import FORK_PERMISSIONS, LoopbackGitHub, State, contract, events
 from tests.loopback_github.events import Event
 from tests.loopback_github.state import PullRequest
@@ -45,10 +46,12 @@ class Runner:
             shutil.copy(EXAMPLES / name, workflows)
         shutil.copy(HERE / "train.py", self.folder / "repository")
         (self.folder / "repository" / "requirements.txt").touch()
-        action = (PROJECT / "action.yml").read_text(encoding="utf-8")
-        released = action.replace("image: Dockerfile", f"image: docker://localhost/{self.image}")
-        (self.folder / "ci-score").mkdir()
-        (self.folder / "ci-score" / "action.yml").write_text(released, encoding="utf-8")
+        named = f"docker://localhost/{self.image}"
+        for place in ("action.yml", "gate/action.yml"):
+            action = (PROJECT / place).read_text(encoding="utf-8")
+            released = action.replace("image: Dockerfile", f"image: {named}")
+            released = released.replace("docker://ghcr.io/ci-score/ci-score:v0", named)
+            write_new(self.folder / "ci-score" / place, released)
 
     def run(
         self, workflow: str, event: Event, token: str = TOKEN, step_ms: str = ""
@@ -87,13 +90,15 @@ class Runner:
         return (self.folder / f"run-{event.run.id}" / "log").read_text(encoding="utf-8")
 
     def _local_actions(self, workflow: str) -> dict[str, Path]:
-        """What a workflow uses, and what stands in for it; act itself does the checkout."""
-        text = (EXAMPLES / workflow).read_text(encoding="utf-8")
-        used = re.findall(r"uses: ((\S+/(\S+))@\S+)", text)
+        """What a workflow and the gate use, and what stands in; act itself does the checkout."""
+        workflows = self.folder / "repository" / ".github" / "workflows"
+        files = (workflows / workflow, PROJECT / "gate" / "action.yml")
+        text = "".join(file.read_text(encoding="utf-8") for file in files)
+        used = re.findall(r"uses: ([\w-]+)/([\w-]+)(?:/[\w-]+)*@(\S+)", text)
         return {
-            full: self.folder / short if short == "ci-score" else HERE / short
-            for full, _, short in used
-            if short != "checkout"
+            f"{owner}/{name}@{ref}": self.folder / name if name == "ci-score" else HERE / name
+            for owner, name, ref in used
+            if name != "checkout"
         }
 
 
@@ -146,14 +151,16 @@ class Story:
         """A run of the gate ends with that code, after it has uploaded a record that says so."""
         found, artifacts = self.runner.run(GATE, event, token, step_ms)
         event.run.status, event.run.conclusion = "completed", "failure" if found else "success"
-        for folder in artifacts.iterdir():
-            files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+        for folder in (place for place in artifacts.iterdir() if place.is_dir()):
+            kept = (file for file in folder.rglob("*") if file.is_file())
+            files = {str(file.relative_to(folder)): file.read_bytes() for file in kept}
             self.github.state.artifact(event.run, folder.name, files)
         name = "ci-score" if event.name == "push" else "ci-score-pr"
         report = artifacts / name / "report.md"
         headline = report.read_text("utf-8").splitlines()[0] if report.exists() else "no report"
-        fits = found == code and says in headline
-        self.hold(fits, what, f"exit {found}, {headline}", event)
+        pages = len([*artifacts.glob("*.html")])
+        fits = found == code and says in headline and pages == 1
+        self.hold(fits, what, f"exit {found}, {headline}, pages: {pages}", event)
 
     def commented(self, what: str, pull: PullRequest, says: str) -> None:
         """The pull request has exactly one comment, and that is what it says."""
@@ -167,6 +174,12 @@ class Story:
             self.wrong.append(what)
             say(self.runner.log(event) if event else "")
         say(f"{'ok   ' if fits else 'WRONG'} {what}: {found}")
+
+
+def write_new(file: Path, text: str) -> None:
+    """Writes a file into a folder that may not be there yet."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def environment() -> dict[str, str]:
@@ -189,6 +202,7 @@ def main() -> None:
         runner.prepare()
         story = Story(github, runner)
         story.tell()
+        composites.tell(story, runner)
         if contract.description_path() is not None:
             story.wrong += [str(row) for row in contract.violations(github.exchanges)]
         else:

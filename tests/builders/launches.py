@@ -9,7 +9,7 @@ from typing import Any
 from ci_score.baselines import FolderBaselines
 from ci_score.launches.attempts import Attempts, pooled
 from ci_score.model.record import Judged, Record, RunIdentity
-from ci_score.model.stages import CaseInput
+from ci_score.model.stages import Attempted, CaseInput
 from ci_score.model.verdict import Verdict
 from ci_score.run.case_files import CaseFile
 from ci_score.run.reading import read_cases
@@ -49,4 +49,4 @@ def attempt(number: int, *cases: Judged, **fields: Any) -> Record:
 
 
 def together(now: Judged, *earlier: Record, number: int = 2) -> Attempts:
-    return pooled([now], RunIdentity(number=7, attempt=number), COMMIT, earlier)
+    return pooled([Attempted(now)], RunIdentity(number=7, attempt=number), COMMIT, earlier)

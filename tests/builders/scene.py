@@ -85,6 +85,7 @@ class Scene:
         self, commit: Commit, measured: Profile | None = None, **fields: Any
     ) -> Artifact:
         """A push run of that commit with its record, as the Action would have left it."""
+        artifact = fields.pop("artifact", "ci-score")
         made = self.state.run(
             self.repository,
             event="push",
@@ -93,7 +94,7 @@ class Scene:
             path=fields.pop("path", WORKFLOW),
         )
         text = dump(record_for(commit.sha, measured or profile(), made, **fields))
-        return self.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+        return self.state.artifact(made, artifact, {"ci-score.json": text.encode()})
 
     def measure(self, measured: Profile | None = None, name: str = "profiles/profile.json") -> None:
         """The profile that the producer job has left in the workspace."""

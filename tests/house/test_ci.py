@@ -12,6 +12,8 @@ from tests.builders import PROJECT
 
 CI = yaml.safe_load((PROJECT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
 RUN = ".ci/run"
+# Steps that ci.yml does not call: another forge comes with CI_SCORE_SHARED alone.
+ELSEWHERE = {"forge"}
 
 
 def steps() -> list[str]:
@@ -31,9 +33,9 @@ def called_by(job: dict[str, Any]) -> Iterator[str]:
 
 
 def test_ci__calls_every_step_of_the_run_once() -> None:
-    """ci.yml runs every step of `.ci/run`, each once."""
+    """ci.yml runs every step of `.ci/run` that can run there, each once."""
     called = [name for job in CI["jobs"].values() for name in called_by(job)]
-    assert sorted(called) == sorted(steps())
+    assert sorted(called) == sorted(set(steps()) - ELSEWHERE)
 
 
 def test_ci_run__a_step_that_is_not_there_is_named() -> None:

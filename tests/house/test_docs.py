@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from ci_score.cli import COMMANDS, cli, execute
 from ci_score.model.metrics import METRICS
@@ -19,16 +20,22 @@ from tests.builders import PROJECT
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 FORMAT_PAGE = (PROJECT / "docs" / "formats.md").read_text(encoding="utf-8")
 CONTRIBUTING = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+WORKFLOW = (PROJECT / "examples" / "performance.yml").read_text(encoding="utf-8")
 LOCKS = sorted(PROJECT.glob("requirements*.lock"))
 
 
 def test_readme__is_short_and_begins_with_what_to_type() -> None:
-    """The first screen has the picture, a command on the user's own script, and one `uses:`."""
+    """Before its first heading are the picture, a command on the user's own script, a workflow."""
     assert len(README.splitlines()) <= 220
     first = README.split("\n## ")[0]
     assert first.count("<picture>") == 1
     assert "ci-score ab --base origin/main --head . -- python train.py" in first
-    assert first.count("uses:") == 1
+    assert f"```yaml\n{WORKFLOW}```\n" in first
+
+
+def test_readme__its_workflow_has_less_than_25_lines() -> None:
+    """One file of that size is all that a team on github.com has to copy."""
+    assert len(WORKFLOW.splitlines()) < 25
 
 
 def test_readme__leads_to_every_page() -> None:
@@ -162,6 +169,32 @@ def test_pages__their_python_is_python(page: Path) -> None:
         compile(block, page.name, "exec")
 
 
+RUNNERS = (PROJECT / "docs" / "runners.md").read_text(encoding="utf-8")
+JOBS = re.findall(r"```yaml\n(.*?)```", RUNNERS, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", JOBS)
+def test_runners__its_jobs_fit_into_the_workflow(block: str) -> None:
+    """Each block is whole jobs, with actions and inputs that exist."""
+    jobs = yaml.safe_load(block)
+    for job in jobs.values():
+        assert {"runs-on", "timeout-minutes", "permissions", "steps"} <= set(job)
+        for step in job["steps"]:
+            if "uses" not in step:
+                continue
+            folder = step["uses"].removeprefix("ci-score/ci-score").removesuffix("@v0").strip("/")
+            action = yaml.safe_load((PROJECT / folder / "action.yml").read_text(encoding="utf-8"))
+            assert set(step.get("with", {})) <= set(action["inputs"])
+
+
+def test_runners__every_kind_of_the_table_has_its_section() -> None:
+    """The first table leads to a section for each kind of runner."""
+    anchors = re.findall(r"^\| \[[^\]]+\]\(#([\w-]+)\) \|", RUNNERS, re.MULTILINE)
+    titles = re.findall(r"^## (.*)$", RUNNERS, re.MULTILINE)
+    made = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+    assert anchors == made
+
+
 GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 
@@ -176,7 +209,7 @@ def test_glossary__has_every_word_of_a_table(word: str) -> None:
 @pytest.mark.parametrize(
     "word",
     ["case", "launch", "pair", "record", "baseline", "noise", "proven", "not proven",
-     "not clear", "void", "one run", "inconclusive"],
+     "not clear", "void", "one run", "inconclusive", "attempt", "composite"],
 )  # fmt: skip
 def test_glossary__has_every_word_of_a_verdict(word: str) -> None:
     """The glossary explains the words of a verdict, such as proven and not clear."""

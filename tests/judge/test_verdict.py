@@ -313,12 +313,13 @@ def test_exit__inconclusive_by_reason(reason: Unjudged) -> None:
 
 
 def test_exit__the_reasons_that_do_not_block() -> None:
-    """The beginnings of a life (first run, expired, new), and noise that was measured and said."""
+    """The beginnings of a life, noise that was measured and said, and what was not needed."""
     assert {reason.value for reason in HARMLESS} == {
         "first_run",
         "expired",
         "new_case",
         "new_environment_of_new_case",
+        "not_needed",
         "too_noisy",
     }
 

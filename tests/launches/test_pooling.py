@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ci_score.launches.attempts import Attempts, pooled
 from ci_score.model.reasons import quoted
 from ci_score.model.record import Judged, LaunchNumbers, Record, RunIdentity
+from ci_score.model.stages import Attempted
 from ci_score.report.sentences import sentence
 from tests.builders import case, on, profile, scorecard
 from tests.builders.launches import COMMIT, attempt, together
@@ -125,7 +126,7 @@ def test_pooled__the_first_attempt_looks_at_nothing() -> None:
         yield
 
     now = measured("a")
-    assert pooled([now], RunIdentity(number=7), COMMIT, never()) == Attempts((now,))
+    assert pooled([Attempted(now)], RunIdentity(number=7), COMMIT, never()) == Attempts((now,))
     assert "is judged by itself" in sentence(together(now).notices[0])
 
 

@@ -332,7 +332,8 @@ def test_attempts__where_the_jobs_cannot_be_listed_it_is_judged_by_itself(
 
 def test_inputs__that_are_not_those_of_the_branch_are_told(scene: Scene) -> None:
     """Whoever writes the workflow decides what is measured, so the report says what changed."""
-    scene.leave_record(tip(scene), FAST, inputs={"fail-on": "warning"})
+    inputs = {"fail-on": "warning"}
+    scene.leave_record(tip(scene), FAST, inputs=inputs, artifact="ci-score-x")
     pull = pull_request(scene)
     scene.measure(SLOW)
     done = on_pull_request(scene, pull, tokens_per_step="1000", title="x", producer="m=success")

@@ -14,7 +14,7 @@ from ci_score.baselines import FolderBaselines, read_record
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump
 from ci_score.model.conversation import Nobody
-from ci_score.model.environment import AskedOption, Environment, SideDifference
+from ci_score.model.environment import Alone, AskedOption, Environment, SideDifference
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -157,6 +157,7 @@ FULL = Judged(
         not_qualified=f"{WORDS} not qualified",
         differs=(SideDifference(kind="package", name=f"{WORDS} other", base=WORDS, head=WORDS),),
         asked=(AskedOption(option="--link", value=WORDS),),
+        alone=Alone(why="base_cannot_run", words=WORDS),
     ),
     unmeasured=Why.NO_SOUND_LAUNCH(
         side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
@@ -286,6 +287,7 @@ NAMES = {
 }
 # What one of a few words says; none of them is the author's.
 ONE_OF_A_FEW = {
+    "environment.alone.why",
     "environment.timing",
     "environment.disturbances{}",
     "scorecard.grade",

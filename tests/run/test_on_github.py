@@ -194,15 +194,86 @@ def test_pull_request__without_a_profile_nothing_was_measured(scene: Scene) -> N
     assert "nothing was found at profiles" in scene.comments(pull)[0]
 
 
-@pytest.mark.parametrize("result", ["failure", "skipped", "cancelled"])
-def test_pull_request__a_failed_producer_measured_nothing(scene: Scene, result: str) -> None:
-    """What a failed job left behind is no measurement; the job is named."""
+@pytest.mark.parametrize(
+    ("producer", "why", "words"),
+    [
+        ("measure=failure", "nothing_measured", "the job measure ended with failure"),
+        ("measure=skipped", "skipped", "the job measure ended with skipped"),
+        ("measure=", "unknown_result", "needs.measure.result"),
+        ("=", "unknown_result", "no result was given"),
+        ("measure=6", "unknown_result", "ended (6)"),
+        ("a=success\nb=skipped\nc=failure", "nothing_measured", "the job c ended with failure"),
+        ("a=success\nb=skipped", "skipped", "the job b ended with skipped"),
+        ("a=cancelled\nb=failure", "nothing_measured", "the job b ended with failure"),
+    ],
+)
+def test_producer__without_success_measured_nothing(
+    scene: Scene, producer: str, why: str, words: str
+) -> None:
+    """What such a job left behind is no measurement: exit 3, a record, outputs and a comment."""
     scene.leave_record(tip(scene), FAST)
     pull = pull_request(scene)
     scene.measure(FAST)
-    done = on_pull_request(scene, pull, producer=f"measure={result}")
-    assert done.code == 3
-    assert f"the job measure ended with {result}" in scene.comments(pull)[0]
+    done = on_pull_request(scene, pull, producer=producer)
+    assert (done.code, done.outputs["verdict"]) == (3, "inconclusive")
+    verdict = record_in(scene).unjudged
+    assert verdict is not None
+    assert verdict.unjudged == why
+    assert words in scene.comments(pull)[0]
+
+
+@pytest.mark.parametrize("has_comment", [True, False])
+def test_producer__that_was_cancelled_leaves_the_comment_alone(
+    scene: Scene, has_comment: bool
+) -> None:
+    """What the run before found still holds; summary, record and outputs are written."""
+    scene.leave_record(tip(scene), FAST)
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    if has_comment:
+        on_pull_request(scene, pull)
+    before = scene.comments(pull)
+    assert len(before) == has_comment
+    done = on_pull_request(scene, pull, producer="measure=cancelled")
+    assert (done.code, done.outputs["verdict"]) == (3, "inconclusive")
+    assert scene.comments(pull) == before
+    assert "the job measure ended with cancelled" in done.summary
+    assert record_in(scene).was_cancelled
+
+
+def test_producer__that_was_not_needed_passes_visibly(scene: Scene, capsys: Out) -> None:
+    """Only a skipped job is excused, and the report and an annotation say why."""
+    scene.leave_record(tip(scene), FAST)
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    why = "only documentation | @all <b>changed"
+    done = on_pull_request(scene, pull, producer="measure=skipped", not_needed=why)
+    assert (done.code, done.outputs["verdict"]) == (0, "inconclusive")
+    printed = capsys.readouterr().out
+    assert "::notice title=ci-score::Not judged: nothing had to be measured" in printed
+    assert "::error" not in printed
+    (comment,) = scene.comments(pull)
+    assert "nothing had to be measured: only documentation" in comment
+    assert "<b>" not in re.sub(r"`[^`]*`|\\<", "", comment)
+    for result, code in (("failure", 3), ("cancelled", 3), ("", 3), ("success", 1)):
+        given = {"producer": f"measure={result}", "not_needed": why}
+        assert on_pull_request(scene, pull, **given).code == code
+    both = on_pull_request(scene, pull, producer="a=skipped\nb=success", not_needed=why)
+    assert both.code == 1
+
+
+@pytest.mark.parametrize("reason", ["skipped", "unknown_result", "not_needed"])
+def test_producer__the_policy_decides_what_passes(scene: Scene, reason: str) -> None:
+    """Each of these reasons is a key of `[unjudged]`."""
+    default = 0 if reason == "not_needed" else 3
+    other = "fail" if default == 0 else "pass"
+    scene.policy(f'schema = 1\n[unjudged]\n{reason} = "{other}"\n')
+    pull = pull_request(scene)
+    scene.workspace.mkdir()
+    given = {"producer": "measure=" if reason == "unknown_result" else "measure=skipped"}
+    if reason == "not_needed":
+        given["not_needed"] = "only documentation changed"
+    assert on_pull_request(scene, pull, **given).code == 3 - default
 
 
 def test_pull_request__a_broken_profile_is_a_problem_of_its_case(scene: Scene) -> None:

@@ -135,7 +135,7 @@ def test_issue__an_app_s_token_has_one_too(drifted: Scene) -> None:
 def test_issue__titles_have_one_each(drifted: Scene) -> None:
     """Several reports of one branch do not overwrite each other."""
     for title in ("nightly", "smoke", "nightly"):
-        push(drifted, title=title)
+        push(drifted, title=title, baseline_artifact="ci-score")
     assert [one.title for one in ours(drifted)] == [
         "ci-score (nightly): lasting changes for the worse on main",
         "ci-score (smoke): lasting changes for the worse on main",

@@ -125,6 +125,7 @@ class Session:
     `settled` is what each side's untimed launch told, `alone` are launches without a counterpart.
     `pairs` are those that count, void ones too; `disturbed` are those that were measured again. It
     ends after `goal` pairs at the latest. A session to which pairs were added looks only then.
+    `cannot_run` is the side whose untimed launch failed by its own fault.
     """
 
     plan: Plan
@@ -140,6 +141,7 @@ class Session:
     timed_from: str = ""
     ending: Ending | None = None
     stopped: str = ""
+    cannot_run: Side | None = None
 
     def __post_init__(self) -> None:
         if self.plan.looks:

@@ -74,6 +74,7 @@ class Settler:
             self.session.stop(Ending.TIME, "the time was used up before anything was timed")
         else:
             self.session.stop(Ending.UNSETTLED, f"{done.words}{_program(done.order)}")
+            self.session.cannot_run = done.order.side
 
     def _refuse_two_ways(self) -> None:
         """Times that a script tells cannot be compared with those that the hook takes."""

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from shutil import which
 
-from ci_score.errors import WrongUseError
+from ci_score.errors import LacksProgramError, WrongUseError
 from ci_score.measure.sides.spec import VENV, SideSpec
 
 # In a word: the launch's fresh folder.
@@ -109,9 +109,10 @@ def _refuse_one_sided(
         )
     lacking = [side for side in sides if side not in having]
     if having and lacking and not Path(word).is_absolute():
-        raise WrongUseError(
+        raise LacksProgramError(
+            lacking[0],
             f"{lacking[0]} lacks {word}: there is one in {having[0]} only; commit it on"
-            " both sides, or give the path of a file outside of both"
+            " both sides, or give the path of a file outside of both",
         )
 
 
@@ -132,7 +133,7 @@ def _program(word: str, side: str, spec: SideSpec, path: str | None) -> None:
     # As the launch looks for it: a name in PATH, a path from the side's folder.
     found = which(str(spec.folder / word) if "/" in word else word, path=path)
     if found is None:
-        raise WrongUseError(_not_found(word, side, spec, path))
+        raise LacksProgramError(side, _not_found(word, side, spec, path))
     programs = spec.programs
     if programs is None or "/" in word or not Path(word).name.startswith(OF_A_PYTHON):
         return

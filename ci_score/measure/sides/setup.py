@@ -57,7 +57,7 @@ def set_up(
             # What it left running would share the machine with the launches.
             end_all(process, f"{MARK}={log}", before)
     if problem:
-        raise SetupFailedError(f"{side}: --setup {problem}, in {spec.folder}{tail_of(log)}")
+        raise SetupFailedError(side, f"--setup {problem}, in {spec.folder}{tail_of(log)}")
 
 
 def _waited(process: subprocess.Popen[bytes], timeout: float, stopped: Callable[[], bool]) -> str:

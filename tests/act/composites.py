@@ -1,0 +1,149 @@
+"""The composite gates, whole, as a team's workflow uses them: with Docker and without."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tests.builders import PROJECT
+from tests.loopback_github import LoopbackGitHub, events
+from tests.loopback_github.events import Event
+from tests.loopback_github.state import PullRequest
+
+HERE = Path(__file__).parent
+WORKFLOW = "gate.yml"
+PATH = f".github/workflows/{WORKFLOW}"
+RELEASED = "docker://ghcr.io/ci-score/ci-score:v0"
+RUN = "        args: run\n"
+PYTHON = "        entrypoint: python3\n        args: >-\n          -c "
+# As podman behind Docker's API does it now and then: the runner hears of no failure.
+ALONE = 'import subprocess, sys; subprocess.run([sys.executable, *"-I -m ci_score run".split()])'
+LOSES_ITS_CODE = (RUN, f"{PYTHON}'{ALONE}'\n")
+BREAKS = (RUN, f"{PYTHON}'raise SystemExit'\n")
+WITHOUT_A_PRODUCER = ("producer: measure=${{ needs.measure.result }}", "fail-on: critical")
+WITHOUT_DOCKER = ("ci-score/gate@", "ci-score/linux@")
+
+
+class Runner(Protocol):
+    """act, and the folder that it works in."""
+
+    @property
+    def image(self) -> str:
+        """Our image, as a release would name it."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the repository and the actions are."""
+
+    def run(
+        self, workflow: str, event: Event, token: str = ..., step_ms: str = ...
+    ) -> tuple[int, Path]:
+        """One run of a workflow: its exit code, and the folder of its artifacts."""
+
+    def log(self, event: Event) -> str:
+        """What act said of a run."""
+
+
+class Story(Protocol):
+    """What came out, and what of it is wrong."""
+
+    github: LoopbackGitHub
+
+    def hold(self, fits: bool, what: str, found: str, event: Event | None = None) -> None:
+        """Prints what was found."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Runs of a workflow with a composite gate, of which some are broken on purpose."""
+
+    story: Story
+    runner: Runner
+
+    def prepare(self, *changes: tuple[str, str]) -> None:
+        """The composites as a release has them, but for the image's name, and these changes."""
+        ours = self.runner.folder / "ci-score"
+        for name in ("gate", "linux"):
+            shutil.copytree(PROJECT / name, ours / name, dirs_exist_ok=True)
+        shutil.copytree(PROJECT / "ci_score", ours / "ci_score", dirs_exist_ok=True)
+        shutil.copy(PROJECT / "requirements.lock", ours)
+        repository = self.runner.folder / "repository"
+        shutil.copy(HERE / WORKFLOW, repository / PATH)
+        shutil.copy(HERE / "pairs.py", repository)
+        image = (RELEASED, f"docker://localhost/{self.runner.image}")
+        for path in (ours / "gate" / "action.yml", repository / PATH):
+            text = path.read_text(encoding="utf-8")
+            for before, after in (image, *changes):
+                text = text.replace(before, after)
+            path.write_text(text, encoding="utf-8")
+
+    def ends(self, what: str, event: Event, step_ms: str, code: int, says: str) -> None:
+        """The last step exits with that code, and the record's report says so."""
+        _, artifacts = self.runner.run(WORKFLOW, event, step_ms=step_ms)
+        last = re.findall(r"End as judged.*\n(?:.*\n)*?.*exitcode '(\d+)'", self.runner.log(event))
+        found = int(last[-1]) if last else 0
+        event.run.status, event.run.conclusion = "completed", "failure" if found else "success"
+        for folder in (one for one in artifacts.iterdir() if one.is_dir()):
+            files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+            self.story.github.state.artifact(event.run, folder.name, files)
+        outputs = json.loads((artifacts / "outputs.json").read_text(encoding="utf-8"))
+        report = artifacts / str(outputs.get("record-artifact") or "none") / "report.md"
+        text = report.read_text("utf-8") if report.exists() else "no report"
+        fits = found == code and says in text
+        if code != 3 or outputs.get("exit-code"):
+            fits &= outputs.get("exit-code") == str(code)
+        headline = text.partition("\n")[0]
+        self.story.hold(fits, what, f"exit {found}, {headline}", event)
+
+    def commented(self, what: str, event: Event, pull: PullRequest, says: str) -> None:
+        """The pull request's one comment says that, and leads to the page of this run."""
+        state = self.story.github.state
+        texts = [row.body for row in state.comments if row.issue_number == pull.number]
+        page = f"as a page]({event.environment['GITHUB_SERVER_URL']}/"
+        fits = len(texts) == 1 and says in texts[0] and page in texts[0]
+        self.story.hold(fits, what, f"{len(texts)} comments", event)
+
+
+def tell(story: Story, runner: Runner) -> None:
+    """A branch and pull requests, through the gate and through the one without Docker."""
+    gate, state = Gate(story, runner), story.github.state
+    repository = state.repository("team/composed")
+    state.commit(repository, "main")
+
+    def pushed() -> Event:
+        return events.push(story.github, repository, path=PATH)
+
+    def pull(branch: str) -> tuple[Event, PullRequest]:
+        state.commit(repository, branch)
+        made = state.pull_request(repository, branch)
+        return events.pull_request(story.github, made, path=PATH), made
+
+    gate.prepare()
+    gate.ends("the gate leaves a record on the branch", pushed(), "100", 0, "")
+    event, made = pull("same")
+    gate.ends("the gate passes what is unchanged", event, "100.5", 0, "✅")
+    event, made = pull("slower")
+    gate.ends("the gate fails what is slower", event, "140", 1, "40.0 % slower")
+    gate.commented("its comment leads to the page", event, made, "40.0 % slower")
+    event, made = pull("crashed")
+    gate.ends("a crashed measurement is no pass", event, "crash", 3, "measure ended with")
+    gate.commented("and the comment says so", event, made, "measure ended with")
+
+    gate.prepare(LOSES_ITS_CODE)
+    event, made = pull("lost")
+    gate.ends("a lost exit code is still red", event, "140", 1, "40.0 % slower")
+    gate.prepare(BREAKS)
+    event, made = pull("broken")
+    gate.ends("a judge that breaks is red", event, "100", 3, "no report")
+    gate.prepare(WITHOUT_A_PRODUCER)
+    event, made = pull("unsaid")
+    gate.ends("without a producer it is red", event, "100", 3, "needs.")
+
+    gate.prepare(WITHOUT_DOCKER)
+    event, made = pull("without-docker")
+    gate.ends("without Docker it fails, too", event, "140", 1, "40.0 % slower")
+    gate.commented("with the same comment", event, made, "40.0 % slower")

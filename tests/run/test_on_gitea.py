@@ -1,0 +1,186 @@
+"""The Action on a loopback Gitea, whose answers are those that a real one gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from ci_score.github import Api, issue
+from ci_score.model.verdict import Unjudged
+from tests.builders.scene import (
+    FAST,
+    REPOSITORY,
+    SLOW,
+    Outcome,
+    Scene,
+    fork_pull_request,
+    pull_request,
+    record_for,
+    record_in,
+    tip,
+)
+from tests.loopback_github import LoopbackGitHub, State, bodies, events, faults
+from tests.loopback_github.gitea import BOT, LoopbackGitea, on_gitea
+from tests.loopback_github.messages import json_reply
+from tests.loopback_github.state import PullRequest
+
+TOKEN = "5" * 40
+WORKFLOW = ".gitea/workflows/performance.yml"
+
+
+@pytest.fixture
+def gitea(tmp_path: Path) -> Iterator[Scene]:
+    """A repository with three commits on main."""
+    state = State()
+    state.token(TOKEN, login=BOT, kind="user")
+    state.repository(REPOSITORY)
+    with LoopbackGitea(state) as server:
+        made = Scene(server, tmp_path, TOKEN)
+        made.commits(3)
+        yield made
+
+
+def on_pull_request(
+    scene: Scene, pull: PullRequest, command: str = "run", **inputs: str
+) -> Outcome:
+    """The Action on a pull request, whose head is what was tested."""
+    event = events.pull_request(scene.github, pull, path=WORKFLOW)
+    return scene.act(on_gitea(event, scene.state), command, **inputs)
+
+
+def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scene) -> None:
+    """The record of the commit that the branch left is not some commits before the base."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    base = tip(gitea)
+    pull = pull_request(gitea)
+    gitea.commits(2)
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull)
+    assert done.code == 1
+    assert done.outputs["baseline-sha"] == base.sha
+    (case,) = record_in(gitea).cases
+    assert case.baseline is not None
+    assert case.baseline.commits_away == 0
+    (comment,) = gitea.comments(pull)
+    assert "❌ 30.0 % slower" in comment
+    # Version, own run, two policies, history, listing, run, zip, comments, own name, write, a look.
+    assert len(gitea.asked()) <= 13
+
+
+def test_pull_request__keeps_one_comment(gitea: Scene) -> None:
+    """Whoever a job's token is, is asked; a longer conversation has no pages."""
+    pull = pull_request(gitea)
+    for number in range(60):
+        gitea.state.comment(gitea.repository, pull.number, f"chat {number}", author="developer")
+    gitea.measure(FAST)
+    for _ in range(2):
+        assert on_pull_request(gitea, pull).code == 0
+    assert len([text for text in gitea.comments(pull) if "ci-score" in text]) == 1
+
+
+def test_record__of_a_fork_that_calls_itself_the_branch_is_none_of_ours(gitea: Scene) -> None:
+    """The listing does not say whose a run is, so it is asked: a fork's is of a pull request."""
+    pull = fork_pull_request(gitea)
+    forged = events.pull_request(gitea.github, pull, path=WORKFLOW).run
+    text = record_for(pull.head_sha, SLOW, forged).model_dump_json().encode()
+    gitea.state.artifact(forged, "ci-score", {"ci-score.json": text})
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull_request(gitea))
+    assert (done.code, record_in(gitea).cases[0].verdict.unjudged) == (0, Unjudged.FIRST_RUN)  # type: ignore[union-attr]
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    assert on_pull_request(gitea, pull_request(gitea, "late")).code == 1
+
+
+def test_record__of_another_workflow_is_none_of_ours(gitea: Scene) -> None:
+    """A run's path has the file's name only, and that is compared."""
+    gitea.leave_record(tip(gitea), FAST, path=".gitea/workflows/other.yml")
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull_request(gitea))
+    assert record_in(gitea).cases[0].verdict.unjudged is Unjudged.FIRST_RUN  # type: ignore[union-attr]
+    assert done.code == 0
+
+
+def test_record__the_newest_are_read_of_many(gitea: Scene) -> None:
+    """The oldest come first, fifty a page: the last pages are read, and not all."""
+    for commit in gitea.commits(130):
+        gitea.leave_record(commit, FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull_request(gitea))
+    assert (done.code, done.outputs["baseline-sha"]) == (1, tip(gitea).sha)
+    assert len(gitea.asked()) < 20
+
+
+def test_record__missing_although_the_branch_has_run_blocks(gitea: Scene) -> None:
+    """There is no listing of a workflow's runs; the branch's own are looked through."""
+    gitea.state.commit(gitea.repository, "main", files={WORKFLOW: "uses: ci-score/ci-score@v0"})
+    gitea.state.run(gitea.repository, event="push", path=WORKFLOW)
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull_request(gitea))
+    assert record_in(gitea).cases[0].verdict.unjudged is Unjudged.NO_RECORD  # type: ignore[union-attr]
+    assert done.code == 3
+
+
+def test_push__to_another_branch_is_compared_from_where_it_began(gitea: Scene) -> None:
+    """A comparison there names no merge base: it is the one parent that is not the branch's."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    base = tip(gitea)
+    for _ in range(3):
+        gitea.state.commit(gitea.repository, "topic")
+    gitea.commits(1)
+    gitea.measure(SLOW)
+    event = events.push(gitea.github, gitea.repository, "topic", path=WORKFLOW)
+    done = gitea.act(on_gitea(event, gitea.state))
+    assert (done.code, done.outputs["baseline-sha"]) == (1, base.sha)
+
+
+def test_rerun__believes_no_record_of_an_earlier_attempt(gitea: Scene) -> None:
+    """Another job of the run may have put one in its place, and the server does not tell."""
+    event = events.pull_request(gitea.github, pull_request(gitea), path=WORKFLOW)
+    text = record_for(event.run.head_sha, SLOW, event.run).model_dump_json().encode()
+    gitea.state.artifact(event.run, "ci-score-pr", {"ci-score.json": text})
+    gitea.measure(FAST)
+    gitea.act(on_gitea(events.rerun(gitea.github, event), gitea.state))
+    assert record_in(gitea).cases[0].scorecard.step_time_ms == 100.0
+    assert not [asked for asked in gitea.asked() if asked.endswith("/zip")]
+
+
+def test_issue__on_drift_is_the_same_one(gitea: Scene) -> None:
+    """Every issue there says of itself that it is no pull request."""
+    api = Api(gitea.github.url, SecretStr(TOKEN))
+    subject = issue.Subject("report", {"training": ""})
+    for body in ("one", "two"):
+        assert issue.tell(api, REPOSITORY, title="slower", body=body, subject=subject) is None
+    assert len(gitea.state.issues) == 1
+
+
+def test_base__is_the_merge_base(gitea: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ci-score base` names what the gate will compare with."""
+    base, pull = tip(gitea), pull_request(gitea)
+    gitea.commits(1)
+    assert on_pull_request(gitea, pull, "base").code == 0
+    assert capsys.readouterr().out.strip() == base.sha
+
+
+@pytest.mark.parametrize("field", ["head_branch", "head_repository_id", "repository_id"])
+def test_listing__that_does_not_say_whose_it_is_blocks(
+    field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On any server: it is no first run, and the report names the field."""
+    state = State()
+    state.token(TOKEN)
+    state.repository(REPOSITORY)
+    with LoopbackGitHub(state) as server:
+        scene = Scene(server, tmp_path, TOKEN)
+        scene.commits(1)
+        row = bodies.artifact(server.links, state, scene.leave_record(tip(scene), FAST))
+        del row["workflow_run"][field]
+        listing = json_reply({"total_count": 1, "artifacts": [row]})
+        server.inject(faults.Fault("lacks a field", listing), path="/actions/artifacts$")
+        scene.measure(SLOW)
+        done = scene.act(events.pull_request(server, pull_request(scene)))
+    assert done.code == 3
+    assert record_in(scene).cases[0].verdict.unjudged is Unjudged.NO_PROVENANCE  # type: ignore[union-attr]
+    assert f"workflow_run.{field}" in capsys.readouterr().out
