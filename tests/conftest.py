@@ -47,7 +47,10 @@ def scene(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Scene]
     state.repository(REPOSITORY)
     with LoopbackGitHub(state) as github:
         made = Scene(github, tmp_path)
-        made.commits(3)
+        # For what is posted of its runs.
+        workflow = ".github/workflows/ci-score.yml"
+        state.commit(made.repository, "main", files={workflow: "name: performance\n"})
+        made.commits(2)
         yield made
         assert contract_violations(github) == []
         # The token is in no file, no log, no output and no comment that a run leaves.

@@ -26,7 +26,7 @@ from ci_score.files.archives import read_member, read_members
 from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
 from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected, moment
-from ci_score.github.commits import BaseLine
+from ci_score.github.commits import LARGEST_WORKFLOW, BaseLine
 from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RECORD_FILE, RunIdentity, of_attempt
@@ -38,7 +38,6 @@ MOST_LISTED = 1000
 MOST_ASKED = 10
 MOST_PROFILE_ARTIFACTS = 20
 MOST_JOBS = 1000
-LARGEST_WORKFLOW = 1024 * 1024
 # How a run ends that was not meant to leave anything.
 LEFT_NOTHING = ("skipped", "cancelled")
 # What of a workflow can leave a record: it names us, or calls what may name us.
@@ -265,10 +264,13 @@ def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes 
 
 
 def uploads_of_run(api: Api, repository: str, run_id: int, name: str) -> list[Any]:
-    """The artifacts of that name of a run, the newest first: one an attempt."""
+    """The artifacts of that name of a run, the newest first: one an attempt.
+
+    The code that is measured may upload thousands of others, so the server is asked for the name.
+    """
     with as_expected():
-        rows = [row for row in _artifacts_of(api, repository, run_id) if row["name"] == name]
-        return sorted(rows, key=_age, reverse=True)
+        rows = _artifacts_of(api, repository, run_id, name=name)
+        return sorted((row for row in rows if row["name"] == name), key=_age, reverse=True)
 
 
 def not_of_attempt(
@@ -346,9 +348,9 @@ def check_digest(data: bytes, digest: str | None, source: str) -> None:
         raise BadInputError(source, found=f"the digest {found[:24]}…", expected=f"{digest[:24]}…")
 
 
-def _artifacts_of(api: Api, repository: str, run_id: int) -> Iterable[Any]:
+def _artifacts_of(api: Api, repository: str, run_id: int, **named: str) -> Iterable[Any]:
     path = f"/repos/{repository}/actions/runs/{run_id}/artifacts"
-    return (row for row in api.pages(path, "artifacts") if not row.get("expired"))
+    return (row for row in api.pages(path, "artifacts", **named) if not row.get("expired"))
 
 
 def _zip(api: Api, repository: str, artifact: Any, limit: int) -> bytes:

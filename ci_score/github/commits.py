@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.errors import (
+    BadInputError,
+    GitHubDownError,
+    GitHubError,
+    NoPermissionError,
+    NotThereError,
+)
 from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
@@ -17,6 +23,7 @@ from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
 from ci_score.model.reasons import Reason, Why
 
 MOST_PAGES = 20
+LARGEST_WORKFLOW = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -151,6 +158,21 @@ class BaseLine:
 
 
 # --- pull requests ------------------------------------------------------------------------------
+
+
+def is_ours(api: Api, event: Event, producer: ProducerRun) -> bool:
+    """Whether the tracked branch has the workflow of another run.
+
+    A workflow_run waits for a name, and a fork may bring any number of workflows that are called
+    so: without records of their own each would look like a first run.
+    """
+    try:
+        file_at(api, event.repository, producer.workflow, event.tracked_branch, LARGEST_WORKFLOW)
+    except NotThereError:
+        return False
+    except BadInputError:
+        return True  # too large to be read, and there
+    return True
 
 
 def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[PullRequest]:

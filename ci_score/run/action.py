@@ -185,6 +185,9 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
     if producer.event != "pull_request":
         yield f"nothing to post: the run was set off by {producer.event}"
         return
+    if not commits.is_ours(context.api, event, producer):
+        yield f"nothing to post: {event.tracked_branch} has no workflow {producer.workflow}"
+        return
     data = artifacts.artifact_of_run(context.api, event.repository, producer.id, name)
     if data is None:
         yield f"nothing to post: the run left no artifact {name}"
