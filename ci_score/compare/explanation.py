@@ -344,11 +344,14 @@ def _renamed(
     A kernel's name holds its tile and its types, so another shape gives another name. If the names
     have nothing in common, an op does the work of another if each alone fills the same place.
     """
+    by_stem: dict[tuple[str, str], list[_Op]] = {}
+    for base in gone:
+        by_stem.setdefault(_stem_of(base), []).append(base)
     alike = [
         (abs((head.detail.count or 0.0) - (base.detail.count or 0.0)), head.name, base.name)
         for head in new
-        for base in gone
-        if _same_stem(head, base)
+        for base in by_stem.get(_stem_of(head), ())
+        if _counts_alike(head, base)
     ]
     pairs = _each_once([(head, base) for _, head, base in sorted(alike)])
     rest = [op for op in new if op.name not in pairs]
@@ -372,10 +375,11 @@ def _each_once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return chosen
 
 
-def _same_stem(head: _Op, base: _Op) -> bool:
-    kind = head.detail.kind
-    if kind != base.detail.kind or stem(head.name, kind) != stem(base.name, kind):
-        return False
+def _stem_of(op: _Op) -> tuple[str, str]:
+    return op.detail.kind, stem(op.name, op.detail.kind)
+
+
+def _counts_alike(head: _Op, base: _Op) -> bool:
     counts = sorted((head.detail.count or 0.0, base.detail.count or 0.0))
     return not counts[0] or counts[1] <= LIKE_COUNT * counts[0]
 

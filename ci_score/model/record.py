@@ -48,6 +48,9 @@ OF_WHICH_ONE_SHARED = 8
 MOST_INPUTS = 64
 # Of the history of each case.
 KEPT_POINTS = 200
+# Of ops, phases and the like a record is read with several times as many as are written.
+MOST_NAMED = 256
+_Few = Field(max_length=MOST_NAMED)
 # GitHub lets a run be started fifty times.
 MOST_ATTEMPTS = 100
 _ATTEMPT = re.compile(r"(.+)~([1-9][0-9]{0,8})", re.ASCII | re.DOTALL)
@@ -121,7 +124,7 @@ class Measured(Value):
     unmeasured: Reason | None = None
     crashed: bool = False
     scorecard: Scorecard
-    metrics: dict[ShortText, float] = {}
+    metrics: Annotated[dict[ShortText, float], _Few] = {}
     launches: Annotated[tuple[LaunchNumbers, ...], Lax, Field(max_length=MOST_LAUNCHES)] = ()
     # Whether the two sides ran in turns, if their order is known.
     took_turns: bool | None = None
@@ -131,19 +134,19 @@ class Measured(Value):
     ] = ()
     tokens_per_step: NotNegative | None = None
     tokens_inferred: bool = False
-    phases: dict[str, Milliseconds] = {}
-    ops: dict[str, Milliseconds] = {}
+    phases: Annotated[dict[str, Milliseconds], _Few] = {}
+    ops: Annotated[dict[str, Milliseconds], _Few] = {}
     ops_left_out: Count = 0
-    op_details: dict[str, OpDetail] = {}
-    categories: dict[ShortText, OpWork] = {}
+    op_details: Annotated[dict[str, OpDetail], _Few] = {}
+    categories: Annotated[dict[ShortText, OpWork], _Few] = {}
     timeline: Timeline | None = None
     # What a cause needs beside these: how alike the steps are, compute by tenths of the step's
     # kernels, idle time by the host's ranges, and what the layers are.
     step_spread: StepSpread | None = None
     compute_tenths_ms: Annotated[tuple[Milliseconds, ...], Lax, Field(max_length=10)] = ()
-    idle_ranges: dict[str, Milliseconds] = {}
+    idle_ranges: Annotated[dict[str, Milliseconds], _Few] = {}
     # Of a step without a device what the program calls, and the time between two operators.
-    op_calls: dict[str, OpCalls] = {}
+    op_calls: Annotated[dict[str, OpCalls], _Few] = {}
     host_gaps: Annotated[tuple[HostGap, ...], Lax, Field(max_length=64)] = ()
     layers_are: LayersAre = LayersAre()
     advice: Annotated[tuple[Reason, ...], Lax] = ()

@@ -137,23 +137,20 @@ def find_files(
 def find_measurements(
     sources: Iterable[CaseSource], workspace: Path, *, may_leave: bool = False
 ) -> CaseFiles:
-    """The files of measurements, each with the profiles of its session."""
+    """The files of measurements, the first of each session with the session's profiles."""
     found = find_files(sources, workspace, is_measurement, may_leave=may_leave)
-    of_session: dict[Path, dict[str, tuple[CaseFile, ...]]] = {}
-    count = 0
-    for files in found.values():
-        for place, file in enumerate(files):
-            if file.path is None or file.problem:
-                continue
-            session = file.path.parent
-            if session not in of_session:
-                of_session[session] = _session_profiles(session, workspace)
-            files[place] = replace(file, profiles=of_session[session])
-            # Every file of measurements counts its session's anew, or a few of both were millions.
-            count += sum(map(len, of_session[session].values()))
-            if count > MOST_FILES:
-                raise WrongUseError(f"more than {MOST_FILES} profiles of sessions; take fewer")
-    return found
+    return {case: list(_with_profiles(files, workspace)) for case, files in found.items()}
+
+
+def _with_profiles(files: Iterable[CaseFile], workspace: Path) -> Iterator[CaseFile]:
+    """A session has one file, and a stranger's folder may have thousands beside its profiles."""
+    sessions: set[Path] = set()
+    for file in files:
+        if file.path is None or file.problem or file.path.parent in sessions:
+            yield file
+            continue
+        sessions.add(file.path.parent)
+        yield replace(file, profiles=_session_profiles(file.path.parent, workspace))
 
 
 def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFile, ...]]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
 from ci_score.launches import (
-    Launch,
     SideLaunches,
     by_side,
     joined,
     notes_on,
     read_environment,
-    read_launches,
     took_turns,
     without_a_time,
 )
@@ -24,11 +21,12 @@ from ci_score.model.environment import Environment
 from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
-from ci_score.model.record import MOST_ATTEMPTS, MOST_CASES, MOST_LAUNCHES, LaunchNumbers
+from ci_score.model.record import LaunchNumbers
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
 from ci_score.run.case_files import CaseFile, CaseFiles, CaseSource, has_no_name
+from ci_score.run.measurements import MeasuredOf, digest_of, found_of, measured_in, one_sided
 from ci_score.traces import (
     ProfileSource,
     can_lie_beside,
@@ -38,9 +36,6 @@ from ci_score.traces import (
     read_all,
     read_profile,
 )
-
-# Ten times as many as 256 cases measure by default.
-MOST_LAUNCHES_IN_ALL = 100_000
 
 
 def read_cases(
@@ -59,7 +54,7 @@ def read_cases(
     is where the inputs look for measurements.
     """
     named = frozenset(source.name for source in asked if source.name)
-    launches = _launches(measurements or {}, named)
+    launches = measured_in(measurements or {}, named)
     if by_default:
         profiles = _without_leftovers(profiles, launches)
     names = sorted({*profiles, *launches})
@@ -73,14 +68,14 @@ def read_cases(
         _case(
             name,
             profiles.get(name, []),
-            None if measurements is None else _found_of(name, launches, asked, measurements),
+            None if measurements is None else found_of(name, launches, asked, measurements),
             partners.get(name),
         )
         for name in names
     ]
     if len(cases) == 1:
         return tuple(cases)
-    notes = _one_sided(launches)
+    notes = one_sided(launches)
     return tuple(
         replace(case, notes=(*case.notes, *notes.get(case.name, ())))
         for case in cases
@@ -88,26 +83,12 @@ def read_cases(
     )
 
 
-def _without_leftovers(profiles: CaseFiles, launches: Mapping[str, _Launches]) -> CaseFiles:
+def _without_leftovers(profiles: CaseFiles, launches: Mapping[str, MeasuredOf]) -> CaseFiles:
     """The profiles of cases that were measured, and of which no session has profiles of its own."""
     own = {name for name, rows in launches.items() if any(file.profiles for file in rows.of_all)}
     if not own:
         return profiles
     return {name: files for name, files in profiles.items() if name in launches.keys() - own}
-
-
-def _one_sided(launches: Mapping[str, _Launches]) -> dict[str, tuple[Note, ...]]:
-    """Notes if a case has only head launches and another only base launches: perhaps one case."""
-    sides = {name: {one.side for one in rows.launches} for name, rows in launches.items()}
-    heads = [name for name, own in sides.items() if own == {"head"}]
-    bases = [name for name, own in sides.items() if own == {"base"}]
-    if not heads or not bases:
-        return {}
-    words = (
-        f"Of {some_of(sorted(heads))} there are launches of the head and none of the base, and of"
-        f" {some_of(sorted(bases))} the other way round: is that one case under two names?"
-    )
-    return dict.fromkeys((*heads, *bases), (Note(code="sides_in_two_cases", words=words),))
 
 
 def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
@@ -123,60 +104,10 @@ def _is_litter(case: CaseInput, files: list[CaseFile]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Launches:
-    """What was measured of a case, and what could not be read.
-
-    `looked_at` says where the inputs look for it, if there is no file. `before` is the same of
-    earlier attempts, the oldest first.
-    """
-
-    launches: list[Launch] = field(default_factory=list)
-    problem: str | None = None
-    files: list[CaseFile] = field(default_factory=list)
-    known: set[str] = field(default_factory=set)
-    repeated: int = 0
-    looked_at: str = ""
-    before: tuple[_Launches, ...] = ()
-
-    def add(self, launch: Launch) -> None:
-        """One more launch; a line that was read before, as in a copied file, is no other launch.
-
-        Launches without a number of their own may well be alike.
-        """
-        text = launch.model_dump_json()
-        if launch.model_fields_set & {"launch", "order"} and text in self.known:
-            self.repeated += 1
-            return
-        self.known.add(text)
-        self.launches.append(launch)
-
-    @property
-    def of_all(self) -> list[CaseFile]:
-        """The files of every attempt, the newest attempt's first."""
-        return [file for rows in (self, *reversed(self.before)) for file in rows.files]
-
-    @property
-    def digest(self) -> str:
-        """Identifies the measurement, because judging the same one again adds no evidence."""
-        return _digest(b"".join(each.model_dump_json().encode() for each in self.launches))
-
-
-def _found_of(
-    name: str, launches: Mapping[str, _Launches], asked: Sequence[CaseSource], files: CaseFiles
-) -> _Launches:
-    """What was measured of a case; where there is no file, with the places that were named."""
-    found = launches.get(name, _Launches())
-    own = [source.pattern for source in asked if source.name == name]
-    if files.get(name) if own else any(files.values()):
-        return found
-    return replace(found, looked_at=some_of(own or [source.pattern for source in asked]))
-
-
 def _case(
     name: str,
     files: list[CaseFile],
-    measured: _Launches | None,
+    measured: MeasuredOf | None,
     partner_files: list[CaseFile] | None,
 ) -> CaseInput:
     files = _of_newest_attempt(files)
@@ -247,7 +178,7 @@ def _described(name: str, profiled: _Profiled, wrong_partner: str | None) -> Cas
         problem=quoted(wrong) if wrong else missing,
         notes=(*_unreadable(wrong_partner), *profiled.sidecar.notes),
         launches=tuple(_logged_runs(profiled.profile)),
-        measurement=_digest(data) if profiled.has_files else None,
+        measurement=digest_of(data) if profiled.has_files else None,
         environment=profiled.sidecar.environment,
     )
 
@@ -270,7 +201,7 @@ def _logged_runs(profile: Profile) -> Iterator[LaunchNumbers]:
 def _timed(
     name: str,
     profiled: _Profiled,
-    measured: _Launches,
+    measured: MeasuredOf,
     base_files: list[CaseFile],
     wrong_partner: str | None,
 ) -> CaseInput:
@@ -312,7 +243,7 @@ def _timed(
     return replace(case, base=_other_side(name, base, own, environment, bool(base_files)))
 
 
-def _repeated(measured: _Launches) -> Iterator[Note]:
+def _repeated(measured: MeasuredOf) -> Iterator[Note]:
     if measured.repeated:
         words = f"{measured.repeated} lines are there twice, and count once: is a file copied?"
         yield Note(code="repeated_lines", words=words)
@@ -340,11 +271,10 @@ def _unreadable(*problems: str | None) -> Iterator[Note]:
 
 
 def _session_files(sessions: list[CaseFile], side: str) -> list[CaseFile]:
-    """The profiles of a side that `ci-score ab` took after it had measured, each once."""
-    of_folder = {session.path.parent: session for session in sessions if session.path is not None}
+    """The profiles of a side that `ci-score ab` took after it had measured."""
     return [
         replace(file, attempt=session.attempt)
-        for session in of_folder.values()
+        for session in sessions
         for file in session.profiles.get(side, ())
     ]
 
@@ -386,10 +316,6 @@ def _read_sidecar(files: Iterable[CaseFile]) -> _Sidecar:
     return _Sidecar(environment, (*notes, *disagreements))
 
 
-def _digest(data: bytes) -> str:
-    return sha256(data).hexdigest()
-
-
 def _profile_or_problem(files: list[CaseFile]) -> tuple[Profile, str | None]:
     try:
         return _profile(files), None
@@ -424,67 +350,6 @@ def _same_machine(profile: Profile) -> Profile:
         peak_bandwidth_gb_s=profile.peak_bandwidth_gb_s,
         tokens_per_step=profile.tokens_per_step,
     )
-
-
-def _launches(files: CaseFiles, named: frozenset[str]) -> dict[str, _Launches]:
-    """What each attempt measured of each case, in the newest one with those before it.
-
-    A line's own case counts, unless the user has named the case.
-    """
-    of_attempts: dict[str, dict[int, _Launches]] = {}
-
-    def rows_of(case: str, file: CaseFile) -> _Launches:
-        attempts = of_attempts.setdefault(case, {})
-        _refuse_more_cases(len(of_attempts) - len(files))
-        rows = attempts.setdefault(file.attempt, _Launches())
-        # One file is read after the other.
-        if not rows.files or rows.files[-1] is not file:
-            rows.files.append(file)
-        return rows
-
-    count = 0
-    for source_case, case_files in files.items():
-        for file in case_files:
-            of_source = rows_of(source_case, file)
-            try:
-                launches = read_launches(file.read(), file.name)
-            except BadInputError as error:
-                of_source.problem = str(error)
-                continue
-            count += len(launches)
-            if count > MOST_LAUNCHES_IN_ALL:
-                raise WrongUseError(
-                    f"measurements: at most {MOST_LAUNCHES_IN_ALL} launches are read in one report"
-                )
-            for launch in launches:
-                own = source_case if source_case in named else launch.case or source_case
-                rows_of(own, file).add(launch)
-    found = {
-        name: _newest(of_attempts.get(name, {})) for name in dict.fromkeys((*files, *of_attempts))
-    }
-    # If the lines of a file name their cases, the source's own name has nothing: it is no case.
-    found = {
-        name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named
-    }
-    _refuse_more_cases(len(found))
-    return found
-
-
-def _refuse_more_cases(cases: int) -> None:
-    if cases > MOST_CASES:
-        raise WrongUseError(f"measurements: at most {MOST_CASES} cases are judged in one report")
-
-
-def _newest(attempts: Mapping[int, _Launches]) -> _Launches:
-    """The newest attempt that measured anything, with those before it."""
-    for rows in attempts.values():
-        if len(rows.launches) > MOST_LAUNCHES:
-            rows.problem = f"{len(rows.launches)} launches of one case; at most {MOST_LAUNCHES}"
-            rows.launches.clear()
-    in_order = [attempts[number] for number in sorted(attempts)]
-    found = [rows for rows in in_order if rows.launches or rows.problem]
-    *before, newest = found[-MOST_ATTEMPTS:] or in_order[-1:] or [_Launches()]
-    return replace(newest, before=tuple(before))
 
 
 def _partner(files: Iterable[CaseFile] | None) -> tuple[ParityProfile | None, str | None]:

@@ -112,7 +112,7 @@ def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
             peak_bandwidth_gb_s=_number("peak-bandwidth-gb-s", value("peak-bandwidth-gb-s")),
             bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
         ),
-        producer=_producer(value("producer"), value("not-needed")),
+        producer=_producer(values.get("producer") or "", value("not-needed")),
         pr_number=_pr_number(value("pr-number")),
         baseline_artifact=value("baseline-artifact") or _artifact_of(title),
         baseline_branch=value("baseline-branch"),
@@ -174,10 +174,17 @@ def _choice(name: str, text: str) -> str:
 
 
 def _producer(text: str, not_needed: str) -> Producer | None:
-    """`measure=success`, or only the result, a line for each job; the worst one decides.
+    """`measure=success`, a line for each job; the worst one decides. One job needs no name.
 
     With `not-needed` a skipped job is left aside, as long as another one has measured.
     """
+    lines = text.splitlines()
+    named = ["=" in line for line in lines if line.strip()]
+    if text and (not named or (len(lines) > 1 and not all(named))):
+        # A mistyped job has no result: without its name the line would be blank, and nobody's.
+        raise WrongUseError(
+            "producer: name each job, in a line of its own: `measure=${{ needs.measure.result }}`"
+        )
     if not text:
         if not_needed:
             raise WrongUseError(
@@ -185,7 +192,7 @@ def _producer(text: str, not_needed: str) -> Producer | None:
                 " `producer: measure=${{ needs.measure.result }}`"
             )
         return None
-    jobs = [_job(line) for line in text.splitlines() if line.strip()]
+    jobs = [_job(line) for line in lines if line.strip()]
     if not_needed:
         jobs = [job for job in jobs if job.result != "skipped"] or jobs
     worst = min(jobs, key=lambda job: _RESULTS.index(job.result if job.result in _RESULTS else ""))

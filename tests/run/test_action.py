@@ -230,11 +230,20 @@ def test_example__is_never_skipped_by_a_filter(path: Path) -> None:
 
 
 def test_example__on_demand_is_no_gate() -> None:
-    """It runs by a label or by hand, and neither its record nor its comment is the gate's."""
+    """It runs by a label or by hand, and its comment is not the gate's."""
     assert set(triggers(ON_DEMAND)) == {"pull_request", "workflow_dispatch"}
     assert triggers(ON_DEMAND)["pull_request"] == {"types": ["labeled"]}
     (ours,) = read(ON_DEMAND)["jobs"]["gate"]["steps"]
     assert ours["with"]["title"]
+
+
+def test_example__on_demand_finds_the_records_of_the_gate() -> None:
+    """Its title is no part of their name, and it measures the cases that they have."""
+    given = read(ON_DEMAND)["jobs"]["gate"]["steps"][0]["with"]
+    assert given["baseline-workflow"] == SHORT.name
+    assert given["baseline-artifact"] == "ci-score"
+    measured = [read(path)["jobs"]["measure"]["steps"][-1]["with"] for path in (ON_DEMAND, SHORT)]
+    assert [each.get("case") for each in measured] == [None, None]
 
 
 def test_example__documentation_is_said_by_a_job_that_succeeded() -> None:
@@ -247,22 +256,31 @@ def test_example__documentation_is_said_by_a_job_that_succeeded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said", "ends"),
+    ("changed", "said"),
     [
-        ({"docs/a.txt": "b", "README.md": "b"}, "not-needed=only documentation changed\n", 0),
-        ({"docs/a.txt": "b", "train.py": "b"}, "", 0),
-        ({"train.py": None, "docs/train.md": "a"}, "", 0),  # moved, and so missing
-        ({"docs\n/x.md\nd": "b"}, "", 0),
-        ("^docs/|(", "", 1),
+        ({"docs/a.txt": "b", "README.md": "b"}, "not-needed=only documentation changed\n"),
+        ({"docs/a.txt": "b", "train.py": "b"}, ""),
+        ({"train.py": None, "docs/train.md": "a"}, ""),  # moved, and so missing
+        ({"docs\n/x.md\nd": "b"}, ""),
     ],
-    ids=["documentation", "code", "moved", "odd name", "mistake in the pattern"],
+    ids=["documentation", "code", "moved", "odd name"],
 )
 def test_example__documentation_is_told_from_code(
-    changed: dict[str, str | None] | str, said: str, ends: int, tmp_path: Path
+    changed: dict[str, str | None], said: str, tmp_path: Path
 ) -> None:
     """The step of the example, in a repository whose last commit changed these files."""
-    pattern = {"DOCUMENTATION": changed} if isinstance(changed, str) else {}
-    changed = {"train.py": "b"} if isinstance(changed, str) else changed
+    assert looked_at(changed, tmp_path) == (0, said)
+
+
+def test_example__a_wrong_pattern_excuses_nothing(tmp_path: Path) -> None:
+    """The step fails, and so the check does: a pattern with a mistake must not find everything."""
+    code, said = looked_at({"train.py": "b"}, tmp_path, DOCUMENTATION="^(docs/")
+    assert code != 0
+    assert said == ""
+
+
+def looked_at(changed: dict[str, str | None], tmp_path: Path, **variables: str) -> tuple[int, str]:
+    """How the step ends that looks for documentation, and what it leaves as output."""
     (step,) = [
         step
         for step in read(PROJECT / "examples" / "docs-only.yml")["jobs"]["changes"]["steps"]
@@ -282,10 +300,9 @@ def test_example__documentation_is_told_from_code(
         subprocess.run([*git, "add", "--all"], check=True)
         subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
     output.touch()
-    ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"], **pattern}
-    done = subprocess.run(["bash", "-ec", step["run"]], cwd=repository, env=ours, check=False)
-    assert done.returncode == ends
-    assert output.read_text(encoding="utf-8") == said
+    ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"], **variables}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=repository, env=ours, check=False)
+    return done.returncode, output.read_text(encoding="utf-8")
 
 
 BY_HAND = [path for path in EXAMPLES if not used(list(steps(path)), MEASURE) and path in GATES]

@@ -15,7 +15,8 @@ from ci_score.run.case_files import (
     CaseSource,
     find_measurements,
 )
-from ci_score.run.reading import MOST_LAUNCHES_IN_ALL, read_cases
+from ci_score.run.measurements import MOST_IN_ALL
+from ci_score.run.reading import read_cases
 from tests.builders.launches import lines
 from tests.builders.scene import (
     FAST,
@@ -72,16 +73,6 @@ def deep(folder: Path) -> None:
     folder.joinpath(*["d"] * 40).mkdir(parents=True)
 
 
-def of_each_other(folder: Path) -> None:
-    """Each of many files of measurements counts the same profiles."""
-    profiles = folder / PROFILES_FOLDER / "head"
-    profiles.mkdir(parents=True)
-    (folder / SESSION_FILE).write_text("{}", encoding="utf-8")
-    for number in range(110):
-        (folder / f"{number}.jsonl").write_bytes(lines({"step_ms": [1.0]}))
-        (profiles / f"{number}.json").write_bytes(b"")
-
-
 def of_many_cases(folder: Path) -> None:
     """One case more than a report has, one of them named by its folder."""
     rows = [{"case": f"case-{number}", "step_ms": [1.0]} for number in range(MOST_CASES)]
@@ -90,7 +81,7 @@ def of_many_cases(folder: Path) -> None:
 
 def of_many_launches(folder: Path) -> None:
     """More than a file may have, in two files."""
-    text = lines({"step_ms": [1.0]}) * (MOST_LAUNCHES_IN_ALL // 2)
+    text = lines({"step_ms": [1.0]}) * (MOST_IN_ALL // 2)
     for name in ("a", "b", "c"):
         (folder / f"{name}.jsonl").write_bytes(text)
 
@@ -99,7 +90,6 @@ def of_many_launches(folder: Path) -> None:
     ("made", "words"),
     [
         (deep, "folders lie more than 32 deep"),
-        (of_each_other, "more than 10000 profiles of sessions"),
         (of_many_cases, "at most 256 cases"),
         (of_many_launches, "at most 100000 launches"),
     ],

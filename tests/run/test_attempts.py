@@ -165,6 +165,17 @@ def test_folder__of_a_named_case_has_its_attempts(tmp_path: Path) -> None:
     assert [file.attempt for file in files["mine"]] == [1, 2]
 
 
+def test_session__gives_its_profiles_once(tmp_path: Path) -> None:
+    """Files beside each other are one session: its profiles are not read again for each."""
+    session = tmp_path / "perf" / "llama~1"
+    (session / "profiles" / "head").mkdir(parents=True)
+    (session / "profiles" / "head" / "trace.json").touch()
+    for name in ("a.jsonl", "b.jsonl"):
+        (session / name).touch()
+    files = find_measurements([CaseSource("perf")], tmp_path)["llama"]
+    assert [len(file.profiles.get("head", ())) for file in files] == [1, 0]
+
+
 def test_artifact__holds_folders_of_attempts() -> None:
     """The members of an artifact are read as its files would be."""
     members = [("llama~3/p.json", b"{}"), ("perf-bert~1/bert~1/p.json", b"{}")]

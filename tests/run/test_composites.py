@@ -126,11 +126,15 @@ def test_composite__ends_as_judged_whatever_happened(action: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "ends"), [("0", 0), ("1", 1), ("2", 2), ("3", 3), ("", 3), ("no number", 2)]
 )
-def test_composite__last_step_exits_with_the_decision(code: str, ends: int) -> None:
+def test_composite__last_step_exits_with_the_decision(code: str, ends: int, tmp_path: Path) -> None:
     """Without a decision it exits with 3, so that nothing is green by accident."""
     script = GATE["runs"]["steps"][-1]["run"]
     done = subprocess.run(
-        ["sh", "-ec", script], env={"CODE": code}, capture_output=True, check=False
+        ["sh", "-ec", script],
+        env={"PATH": os.environ["PATH"], "CODE": code},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == ends
 
@@ -204,3 +208,27 @@ def test_install__refuses_an_interpreter_that_is_too_old(tmp_path: Path) -> None
     done = install(str(old), PATH=os.environ["PATH"])
     assert (done.returncode, done.stdout) == (2, "")
     assert f"{old} is no Python 3.11 or newer" in done.stderr
+
+
+# It makes an environment of copies of itself, and says where modules go.
+FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+    *"-m venv "*) mkdir -p "$4/bin" "$4/site" && cp "$0" "$4/bin/python" ;;
+    *sysconfig*) echo "${0%/bin/python}/site" ;;
+esac
+"""
+
+
+def test_install__copies_what_runs(tmp_path: Path) -> None:
+    """Python writes bytecode beside it, and must not do so in the folder of the action."""
+    python, temp = tmp_path / "python", tmp_path / "temp"
+    python.write_text(FAKE_PYTHON, encoding="utf-8")
+    python.chmod(0o755)
+    temp.mkdir()
+    same = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(temp)}
+    made = [install(str(python), **same, GITHUB_RUN_ID=run).stdout for run in ("1", "1", "2")]
+    venv = Path(made[0].strip()).parents[1]
+    assert venv.parent == temp
+    assert (venv / "site" / "ci_score" / "measure" / "hook" / "sitecustomize.py").is_file()
+    assert made[1] == made[0]
+    assert made[2] != made[0]  # what is left of another run may be anybody's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from ci_score.baselines import FolderBaselines, read_record
+from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump
 from ci_score.model.conversation import Nobody
 from ci_score.model.environment import Alone, AskedOption, Environment, SideDifference
@@ -26,6 +28,7 @@ from ci_score.model.explanation import (
 from ci_score.model.profile import HostGap, OpCalls, OpOrigin, OpWork, RankWork
 from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.record import (
+    MOST_NAMED,
     BaselineUsed,
     Judged,
     LaunchNumbers,
@@ -437,6 +440,15 @@ def test_judged_anew__an_accelerator_is_called_as_everybody_calls_it(
     assert done.cases[0].environment.accelerator == shown
     assert done.cases[0].environment.precision == "unknown"
     assert shown == said or said[:30] not in done.model_dump_json()
+
+
+@pytest.mark.parametrize("field", ["ops", "phases", "idle_ranges"])
+def test_record__of_more_names_than_any_run_writes_is_refused(field: str) -> None:
+    """Those of both sides are compared with each other, which took minutes for 20,000."""
+    value = record().model_dump(mode="json")
+    value["cases"][0][field] = {f"name {number}": 1.0 for number in range(MOST_NAMED + 1)}
+    with pytest.raises(BadInputError, match=field):
+        read_record(json.dumps(value).encode(), "r.json")
 
 
 def test_only_numbers__has_no_verdict() -> None:

@@ -222,6 +222,15 @@ def test_producer__without_success_measured_nothing(
     assert words in scene.comments(pull)[0]
 
 
+@pytest.mark.parametrize(
+    "producer", ["success\n\n", "success\nskipped", " \n", "a=success\n\nskipped"]
+)
+def test_producer__of_several_jobs_each_is_named(scene: Scene, producer: str) -> None:
+    """A mistyped job leaves a blank line, which must not count as one that succeeded."""
+    scene.measure(FAST)
+    assert on_pull_request(scene, pull_request(scene), producer=producer).code == 2
+
+
 @pytest.mark.parametrize("has_comment", [True, False])
 def test_producer__that_was_cancelled_leaves_the_comment_alone(
     scene: Scene, has_comment: bool
