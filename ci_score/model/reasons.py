@@ -61,6 +61,7 @@ class Why(StrEnum):
     # Nothing usable was measured.
     NO_FILE = "no_file"
     NO_STEPS = "no_steps"
+    ATTEMPT_TO_COME = "attempt_to_come", "there here"
     NO_TIME = "no_time"
     NO_TIME_IN_PROFILE = "no_time_in_profile"
     NO_NUMBER_TO_COMPARE = "no_number_to_compare"

@@ -270,6 +270,9 @@ SENTENCES: dict[Why, Row] = {
     Why.UNKNOWN: "a reason of another version of ci-score ({code})",
     # Nothing usable was measured.
     Why.NO_FILE: "no file was found for it",
+    Why.ATTEMPT_TO_COME: (
+        "the files say that they are of attempt {there}, and this is attempt {here}"
+    ),
     Why.NO_STEPS: "its measurements hold no step",
     Why.NO_TIME: "no time was measured",
     Why.NO_TIME_IN_PROFILE: "the profile holds no time",

@@ -73,6 +73,17 @@ class Job:
         """The rules that decide; the defaults if there is no file."""
         return self.policy.policy if self.policy else Policy()
 
+    def of_this_run(self, case: CaseInput) -> CaseInput:
+        """The case, which was measured by no attempt of the run that is still to come.
+
+        It would be the newest whatever is measured again, and leave out what is unlike it. Outside
+        of a job a run has no id, and its files may be of any other.
+        """
+        if self.run is None or self.run.id is None or case.attempt <= self.run.attempt:
+            return case
+        why = Why.ATTEMPT_TO_COME(there=case.attempt, here=self.run.attempt)
+        return replace(case, problem=why)
+
     @property
     def named_metrics(self) -> list[str]:
         """Every metric that either policy names, so that one comparison serves both."""
@@ -116,7 +127,7 @@ def _measured(
 ) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
     """Each case, pooled with earlier attempts, and the base side of its own session."""
     cases, here = [], []
-    for read in job.cases:
+    for read in map(job.of_this_run, job.cases):
         workload = job.workload.with_model(rules_of(job.in_force, read.name).model)
         case, base = with_its_base(read, workload)
         before = tuple(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ci_score.files.strict_json import dump
+from ci_score.launches.environment import MOST_VERSIONS
 from ci_score.model.record import MOST_CASES
 from ci_score.run.case_files import (
     PROFILES_FOLDER,
@@ -120,3 +122,21 @@ def test_session__with_two_files_of_measurements_reads_its_profiles_once(tmp_pat
         (case,) = read_cases({}, find_measurements(asked, tmp_path), {}, asked)
         read.append(case.profile)
     assert read[0] == read[1]
+
+
+def test_environments__of_many_nodes_that_agree_in_nothing(tmp_path: Path) -> None:
+    """The record would keep a name for each of them, and a sentence would list them all."""
+    folder = tmp_path / "perf" / "training~1"
+    for number in range(100):
+        node = folder / str(number)
+        node.mkdir(parents=True)
+        (node / "m.jsonl").write_bytes(lines({"launch": number, "step_ms": [1.0]}))
+        versions = {f"lib-{number}-{part}": "1" for part in range(40)}
+        own = {"schema": 1, "accelerator": f"GPU {number}" * 9, "versions": versions}
+        (node / "environment.json").write_text(json.dumps(own), encoding="utf-8")
+    asked = (CaseSource("perf"),)
+    (case,) = read_cases({}, find_measurements(asked, tmp_path), {}, asked)
+    assert case.environment is not None
+    assert len(case.environment.versions) < 2 * MOST_VERSIONS
+    (note,) = case.notes
+    assert len(note.words) < 1000

@@ -70,7 +70,9 @@ class Rerun:
     def measured(
         self, attempt: int, rows: list[dict[str, Any]], case: str = "training", **environment: Any
     ) -> None:
-        """What the measuring job of an attempt uploaded."""
+        """What the measuring job of an attempt uploaded, which has begun then."""
+        while self.event.run.run_attempt < attempt:
+            self.again()
         folder = f"{case}~{attempt}"
         self.left[f"{folder}/measurements.jsonl"] = lines(*rows)
         if environment:
@@ -571,6 +573,20 @@ def test_stranger__may_name_any_attempt(rerun: Rerun, files: dict[str, bytes]) -
     assert all(len(case.earlier_measurements) <= 100 for case in record_in(rerun.scene).cases)
     rerun.again()
     assert rerun.judged(producer="measure=success").code in (0, 3)
+
+
+@pytest.mark.parametrize("keeps_record", [True, False])
+def test_stranger__names_an_attempt_that_is_to_come(rerun: Rerun, keeps_record: bool) -> None:
+    """Fast and on another machine, it would be the newest for ever, and all others left out."""
+    rerun.measured(1, session(1, head_ms=126.0), **A100)
+    assert rerun.judged(keeps_record=keeps_record).code == 1
+    rerun.again()
+    rerun.measured(2, session(2, head_ms=126.0), **A100)
+    rerun.left["training~9/measurements.jsonl"] = lines(*session(3))
+    rerun.left["training~9/environment.json"] = json.dumps({"schema": 1, **H100}).encode()
+    done = rerun.judged()
+    assert done.code == 3
+    assert "the files say that they are of attempt 9, and this is attempt 2" in done.summary
 
 
 def test_stranger__with_too_many_files_is_refused(rerun: Rerun) -> None:
