@@ -165,8 +165,7 @@ class Story:
 
     def commented(self, what: str, pull: PullRequest, says: str) -> None:
         """The pull request has exactly one comment, and that is what it says."""
-        state = self.github.state
-        texts = [row.body for row in state.comments if row.issue_number == pull.number]
+        texts = self.github.state.said_in(pull)
         self.hold(len(texts) == 1 and says in texts[0], what, f"{len(texts)} comments")
 
     def hold(self, fits: bool, what: str, found: str, event: Event | None = None) -> None:

@@ -101,8 +101,7 @@ class Gate:
 
     def commented(self, what: str, event: Event, pull: PullRequest, says: str) -> None:
         """The pull request's one comment says that, and leads to the page of this run."""
-        state = self.story.github.state
-        texts = [row.body for row in state.comments if row.issue_number == pull.number]
+        texts = self.story.github.state.said_in(pull)
         page = f"as a page]({event.environment['GITHUB_SERVER_URL']}/"
         fits = len(texts) == 1 and says in texts[0] and page in texts[0]
         self.story.hold(fits, what, f"{len(texts)} comments", event)

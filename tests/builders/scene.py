@@ -124,7 +124,7 @@ class Scene:
 
     def comments(self, pull: PullRequest) -> list[str]:
         """The texts of a pull request's comments."""
-        return [row.body for row in self.state.comments if row.issue_number == pull.number]
+        return self.state.said_in(pull)
 
     def asked(self) -> list[str]:
         """The API's requests so far, as `GET /path`."""

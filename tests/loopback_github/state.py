@@ -564,6 +564,11 @@ class State:
             (one for one in self.pull_requests if (one.repository, one.number) == wanted), None
         )
 
+    def said_in(self, pull: PullRequest) -> list[str]:
+        """The comments of a pull request, the oldest first."""
+        place = (pull.repository, pull.number)
+        return [one.body for one in self.comments if (one.repository, one.issue_number) == place]
+
     def comment(
         self, repository: Repository, number: int, body: str, *, author: str = ACTIONS_BOT
     ) -> Comment:
