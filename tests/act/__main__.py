@@ -68,7 +68,8 @@ class Runner:
             *("--action-cache-path", str(self.folder / "cache"), "--no-cache-server"),
             *("--pull=false", "--container-daemon-socket", "-", "--rm"),
             "--container-options",
-            f"--volume {artifacts}:/artifacts --volume {self.wheels}:/wheels:ro",
+            # `tail`, which holds a job's container, heeds no signal: ten seconds a job otherwise.
+            f"--volume {artifacts}:/artifacts --volume {self.wheels}:/wheels:ro --stop-timeout 1",
             *("--secret", f"GITHUB_TOKEN={token}", "--env", f"STEP_MS={step_ms}"),
             *("--env", "PIP_NO_INDEX=1", "--env", "PIP_FIND_LINKS=/wheels"),
         ]
