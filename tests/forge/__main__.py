@@ -150,7 +150,6 @@ def composites(story: Story) -> None:
     same = team.pull("same", {"note": "nothing"})
     team.judged("short: 8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8.0 % slower")
     run = team.judged("short: unchanged passes beside it", same.sha, "pull_request", 0, "pairs")
-    team.commented("short: the slower one has its comment", slow, "8.0 % slower")
     pairs = team.pairs(run)
     story.gitea.api("POST", f"/repos/{team.name}/actions/runs/{run['id']}/rerun")
     again = ("short: attempt 2 adds its pairs", same.sha, "pull_request", 0, f"{2 * pairs} pairs")
