@@ -65,7 +65,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
     """What this run measured, and the baselines to compare it with."""
     settings, event = context.settings, context.event
     # With the pull request's head in the workspace, the base differs from that of the test merge.
-    head = event.pull.head_sha if event.pull else None
+    head = event.pull.head_sha if event.pull and not settings.measured_elsewhere else None
     on_head = head is not None and checked_out(settings.workspace) == head != event.sha
     line = commits.BaseLine(context.api, event, head_is_checked_out=on_head)
     rules = rules_in_job(settings, line)
