@@ -22,7 +22,7 @@ from ci_score.errors import (
     NoProvenanceError,
     NotThereError,
 )
-from ci_score.files.archives import read_member, read_members
+from ci_score.files.archives import read_member, read_members, too_large
 from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
 from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected, moment
@@ -37,6 +37,8 @@ MOST_LISTED = 1000
 # Where the listing does not say whose a run is, so many are asked for one of the branch itself.
 MOST_ASKED = 10
 MOST_PROFILE_ARTIFACTS = 20
+# They are kept in memory.
+LARGEST_IN_ALL = 4 * PROFILE_LIMIT
 MOST_JOBS = 1000
 # How a run ends that was not meant to leave anything.
 LEFT_NOTHING = ("skipped", "cancelled")
@@ -329,9 +331,14 @@ def profile_artifacts(
             " or a step before this one (actions/download-artifact with `pattern` and"
             " `merge-multiple`), and name the folder in `profiles`"
         )
+    left = LARGEST_IN_ALL
     for name, row in sorted(newest.items()):
         data = _zip(api, repository, row, PROFILE_LIMIT)
-        yield name, list(read_members(data, name, PROFILE_LIMIT))
+        members = list(read_members(data, name, PROFILE_LIMIT))
+        left -= sum(len(member) for _, member in members)
+        if left < 0:
+            raise too_large(f"all artifacts of {pattern}", LARGEST_IN_ALL)
+        yield name, members
 
 
 def _age(artifact: Any) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,12 +12,14 @@ from pathlib import Path
 from ci_score.baselines import FolderBaselines
 from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged, Verdict, unjudged
-from ci_score.run.case_files import CaseFiles, find_files, find_measurements, with_step_name
+from ci_score.run.case_files import CaseFiles, find_files, find_measurements, to_be_read
 from ci_score.run.reading import read_cases
 from ci_score.run.rules import rules_here
 from ci_score.run.settings import Producer, Settings
 from ci_score.run.story import Job
 
+# A gate has ten minutes, and thousands of files that are each within their limits could take hours.
+LONGEST_READING_S = 300.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -38,11 +41,12 @@ def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bo
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     by_default = "profiles" not in settings.inputs and not settings.profile_artifact
-    called = partial(with_step_name, step_name=settings.step_name)
+    until = None if is_local else time.monotonic() + LONGEST_READING_S
+    prepared = partial(to_be_read, step_name=settings.step_name, until=until)
     cases = read_cases(
-        called(profiled.files),
-        called(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
-        called(find_files(settings.parity, workspace)),
+        prepared(profiled.files),
+        prepared(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
+        prepared(find_files(settings.parity, workspace)),
         asked,
         by_default=by_default,
     )
