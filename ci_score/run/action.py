@@ -30,6 +30,8 @@ from ci_score.run.triage import for_one_run
 
 # Each costs a request, and the newest usable one also holds what those before it measured.
 MOST_EARLIER = 4
+# A gate has ten minutes, and thousands of files that are each within their limits could take hours.
+LONGEST_READING_S = 300.0
 
 
 def run_action(settings: Settings, world: World) -> int:
@@ -69,9 +71,10 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
     on_head = head is not None and checked_out(settings.workspace) == head != event.sha
     line = commits.BaseLine(context.api, event, head_is_checked_out=on_head)
     rules = rules_in_job(settings, line)
+    until = context.world.clock() + LONGEST_READING_S
     on_head_notices = (Why.HEAD_CHECKED_OUT(),) if on_head else ()
     job = replace(
-        job_of(settings, lambda: _profiles(context)),
+        job_of(settings, lambda: _profiles(context), until=until),
         policy=rules.file,
         own_policy=rules.own,
         commit=event.sha,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,8 +17,6 @@ from ci_score.run.rules import rules_here
 from ci_score.run.settings import Producer, Settings
 from ci_score.run.story import Job
 
-# A gate has ten minutes, and thousands of files that are each within their limits could take hours.
-LONGEST_READING_S = 300.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -31,17 +28,23 @@ class Profiles:
     problem: Verdict | None = None
 
 
-def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bool = False) -> Job:
+def job_of(
+    settings: Settings,
+    profiles: Callable[[], Profiles],
+    *,
+    is_local: bool = False,
+    until: float | None = None,
+) -> Job:
     """The job. Unless the producer succeeded, nothing was measured, whatever files it left.
 
-    On a machine of their own a person may name measurements wherever they are.
+    On a machine of their own a person may name measurements wherever they are. What is not read at
+    `until` stays unread.
     """
     if settings.producer is not None and settings.producer.result != "success":
         return Job((), unjudged=_unmeasured(settings.producer))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     by_default = "profiles" not in settings.inputs and not settings.profile_artifact
-    until = None if is_local else time.monotonic() + LONGEST_READING_S
     prepared = partial(to_be_read, step_name=settings.step_name, until=until)
     cases = read_cases(
         prepared(profiled.files),

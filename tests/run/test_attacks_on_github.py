@@ -16,7 +16,7 @@ from ci_score.files.strict_json import dump
 from ci_score.github import artifacts
 from ci_score.launches.environment import MOST_VERSIONS
 from ci_score.model.record import MOST_CASES
-from ci_score.run import job
+from ci_score.run import action
 from ci_score.run.case_files import (
     PROFILES_FOLDER,
     SESSION_FILE,
@@ -130,7 +130,7 @@ def test_reading__that_takes_too_long(scene: Scene, monkeypatch: pytest.MonkeyPa
     folder = scene.workspace / "perf" / "training~1"
     folder.mkdir(parents=True)
     (folder / "m.jsonl").write_bytes(lines({"step_ms": [1.0]}))
-    monkeypatch.setattr(job, "LONGEST_READING_S", -1.0)
+    monkeypatch.setattr(action, "LONGEST_READING_S", -1.0)
     done = on_pull_request(scene, pull_request(scene), measurements="perf", profiles="none")
     assert done.code == 3
     assert "reading all of the files takes too long" in done.summary
