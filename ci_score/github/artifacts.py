@@ -307,11 +307,12 @@ def record_in(api: Api, repository: str, artifact: Any) -> bytes:
 
 
 def profile_artifacts(
-    api: Api, repository: str, run_id: int, pattern: str
+    api: Api, repository: str, run_id: int, pattern: str, attempt: int
 ) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """The files of each artifact of this run that the pattern fits, of each the newest attempt.
 
-    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age.
+    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age. One that
+    is still to come would be the newest whatever is measured again.
     """
     newest: dict[str, Any] = {}
 
@@ -322,6 +323,12 @@ def profile_artifacts(
         for row in _artifacts_of(api, repository, run_id):
             name, _ = of_attempt(row["name"])
             if any(fnmatch.fnmatchcase(one, pattern) for one in (name, row["name"])):
+                if place(row)[0] > attempt:
+                    raise BadInputError(
+                        row["name"],
+                        found="an artifact of an attempt that is still to come",
+                        expected=f"no other end of its name than ~1 to ~{attempt}",
+                    )
                 other = newest.setdefault(name, row)
                 newest[name] = max(other, row, key=place)
     if len(newest) > MOST_PROFILE_ARTIFACTS:

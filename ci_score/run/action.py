@@ -131,7 +131,7 @@ def _profiles(context: Run) -> Profiles:
     files_of: CaseFiles = {}
     try:
         for name, members in artifacts.profile_artifacts(
-            context.api, event.repository, event.run_id, pattern
+            context.api, event.repository, event.run_id, pattern, event.run.attempt
         ):
             for case, files in files_of_artifact(members, _case_of(name, pattern)).items():
                 files_of.setdefault(case, []).extend(files)
