@@ -28,6 +28,7 @@ from tests.builders.scene import (
     on_pull_request,
     pull_request,
     record_for,
+    run_of_fork,
     tip,
 )
 from tests.loopback_github import events
@@ -36,15 +37,10 @@ from tests.loopback_github.state import WORKFLOW
 
 def test_poster__of_a_workflow_that_the_fork_brings_along(scene: Scene) -> None:
     """It is called like the one that is waited for, has no baseline, and would look harmless."""
-    scene.state.commit(scene.repository, "main", files={WORKFLOW: "name: performance\n"})
     scene.leave_record(tip(scene), FAST)
     pull = fork_pull_request(scene)
     for path in (WORKFLOW, ".github/workflows/more.yml"):
-        producer = scene.state.run(
-            scene.repository, event="pull_request", head_branch=pull.head_ref,
-            head_sha=pull.head_sha, path=path,
-            head_repository=scene.state.repository_named("stranger/model"),
-        )  # fmt: skip
+        producer = run_of_fork(scene, pull, path)
         left = dump(record_for(pull.merge_commit_sha, SLOW, producer)).encode()
         scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": left})
         assert scene.act(events.workflow_run(scene.github, producer)).code == 0

@@ -17,6 +17,7 @@ from tests.builders.scene import (
     on_pull_request,
     pull_request,
     record_in,
+    run_of_fork,
     tip,
 )
 from tests.builders.whole_run import session
@@ -87,11 +88,7 @@ def names_all(comment: str, record: Record) -> None:
 def post_for_a_fork(scene: Scene, left: bytes, record: Record) -> None:
     """The same record as an artifact of a fork's run."""
     pull = fork_pull_request(scene)
-    producer = scene.state.run(
-        scene.repository, event="pull_request", head_branch=pull.head_ref, head_sha=pull.head_sha,
-        head_repository=scene.state.repository_named("stranger/model"),
-        path=".github/workflows/ci-score.yml",
-    )  # fmt: skip
+    producer = run_of_fork(scene, pull)
     scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": left})
     assert scene.act(events.workflow_run(scene.github, producer)).code == 0
     names_all(comment_on(scene, pull), record)
