@@ -854,6 +854,7 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     scene.leave_record(tip(scene), FAST)
     lie = stranger_s_record(scene, 130.0).model_dump(mode="json")
     lie["notices"] = [said("ALL IS WELL")]
+    lie["page"] = f"{scene.github.links.web}/stranger/model/PAGE"
     lie["cases"][0]["verdict"] = {
         "outcome": "pass",
         "decided_by": said("TRUST ME"),
@@ -871,7 +872,7 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     (comment,) = scene.comments(pull)
     assert "❌ 30.0 % slower" in comment
     assert re.search(r"Measured by the pull request's own code, in run \d+ of a fork\.", comment)
-    lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL")
+    lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL", "PAGE")
     assert not [word for word in lies if word in comment]
 
 
