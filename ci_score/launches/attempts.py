@@ -186,6 +186,8 @@ def _incomparable(case: Measured, earlier: Measured) -> Reason | None:
     differs = case.environment.mismatch(earlier.environment)
     if differs is None and tokens_differ(case.tokens_per_step, earlier.tokens_per_step):
         differs = Why.OTHER_TOKENS(head=case.tokens_per_step, base=earlier.tokens_per_step)
+    if differs is None and earlier.alone and case.has_both_sides:
+        differs = earlier.alone.reason
     return differs
 
 
@@ -195,6 +197,10 @@ def _joined(case: Measured, earlier: Measured, now: _Now, notices: _Notices) -> 
     if differs is not None:
         notices.add(Why.OTHERWISE_BEFORE(case=case.name, why=differs))
         return case
+    if case.alone and earlier.has_both_sides:
+        # Launches without a base would only be holes in the pairs that there are.
+        notices.same.setdefault(now.judges, {})[case.name] = None
+        return _with_numbers_of(earlier, case)
     seen, own = _measurements(earlier), _measurements(case)
     new = _not_among(earlier.launches, case.launches)
     if own.keys() <= seen.keys() or (case.launches and not new):
