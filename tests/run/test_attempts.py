@@ -303,19 +303,20 @@ def test_rerun__of_one_side_counts_each_launch_once(rerun: Rerun) -> None:
     assert rerun.case.scorecard.step_time_ms == pytest.approx(110.0, rel=0.002)
 
 
-ALONE: dict[str, Any] = {"alone": {"why": "base_cannot_run", "words": "it exited with 2"}}
+BROKEN: dict[str, Any] = {"alone": {"why": "base_cannot_run", "words": "it exited with 2"}}
 
 
+@pytest.mark.parametrize("mark", [BROKEN, {}], ids=["base cannot run", "looked right"])
 @pytest.mark.parametrize("keeps_record", [True, False])
 @pytest.mark.parametrize("alone", [{1}, {2}, {3}, {1, 2}, {2, 3}, {1, 3}], ids=str)
 def test_rerun__what_head_measured_alone_gives_way_to_pairs(
-    rerun: Rerun, alone: set[int], keeps_record: bool
+    rerun: Rerun, alone: set[int], keeps_record: bool, mark: dict[str, Any]
 ) -> None:
-    """A base that could not run in one attempt leaves no holes in the pairs of the others."""
+    """An attempt without a base, wanted or not, leaves no holes in the pairs of the others."""
     slow = 0
     for attempt in (1, 2, 3):
         if attempt in alone:
-            rerun.measured(attempt, session(attempt, pairs=2, sides="head"), **ALONE)
+            rerun.measured(attempt, session(attempt, pairs=2, sides="head"), **mark)
         else:
             rerun.measured(attempt, session(attempt, head_ms=150.0))
             slow += 1
@@ -324,6 +325,9 @@ def test_rerun__what_head_measured_alone_gives_way_to_pairs(
         if slow:
             assert rerun.pairs == 8 * slow
             assert rerun.case.took_turns is True
+        if attempt not in alone:
+            left_out = bool(alone & set(range(attempt)))
+            assert ("not comparable with this one" in done.summary) == left_out
 
 
 def test_rerun__a_killed_attempt_keeps_its_launches(rerun: Rerun) -> None:
