@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ci_score.model.record import Judged
+from ci_score.run import case_files
 from ci_score.run.case_files import (
-    MOST_FILES,
     CaseSource,
     files_of_artifact,
     find_files,
@@ -616,7 +616,10 @@ def test_stranger__names_an_attempt_that_is_to_come(rerun: Rerun, keeps_record: 
     assert "the files say that they are of attempt 9, and this is attempt 2" in done.summary
 
 
-def test_stranger__with_too_many_files_is_refused(rerun: Rerun) -> None:
+def test_stranger__with_too_many_files_is_refused(
+    rerun: Rerun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many attempts somebody names, no more files are read."""
-    rerun.left = {f"llama~{number}/m.jsonl": b"" for number in range(1, MOST_FILES + 2)}
+    monkeypatch.setattr(case_files, "MOST_FILES", 20)
+    rerun.left = {f"llama~{number}/m.jsonl": b"" for number in range(1, 22)}
     assert rerun.judged(keeps_record=False).code == 2
