@@ -42,6 +42,9 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
+MEASURES_WITH = read(PROJECT / "measure" / "action.yml")["inputs"]
+
+
 def triggers(path: Path) -> Any:
     return read(path)[True]  # YAML 1.1 takes the key `on` for a truth value
 
@@ -98,6 +101,16 @@ def test_page__has_every_input(row: Any) -> None:
     default, text = cells("Inputs", row.name)
     assert default.strip("`") == row.default
     assert text == row.help
+
+
+@pytest.mark.parametrize("name", MEASURES_WITH)
+def test_page__has_every_input_of_measure(name: str) -> None:
+    """The defaults and texts of the Action beside the accelerator, which no option repeats."""
+    row = MEASURES_WITH[name]
+    assert cells("Inputs of measure", name) == [
+        f"`{default}`" if (default := row.get("default")) else "",
+        row["description"],
+    ]
 
 
 @pytest.mark.parametrize("row", OUTPUTS, ids=lambda row: row.name)
