@@ -59,6 +59,9 @@ class GiteaApi(Api):
             return Reply(404, {"content-type": "text/plain"}, b"404 page not found\n")
         if request.path.endswith("/permission"):
             return Refusal(403, "Only admins can query all permissions").reply()
+        if "created_by" in request.query:
+            # The user of all jobs is none of those that it looks for.
+            return Refusal(404, "The target couldn't be found.").reply()
         with self.state.lock:
             if request.path.endswith("/actions/runs"):
                 return self._runs(request)
