@@ -70,12 +70,15 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
     line = commits.BaseLine(context.api, event, head_is_checked_out=on_head)
     rules = rules_in_job(settings, line)
     on_head_notices = (Why.HEAD_CHECKED_OUT(),) if on_head else ()
+    job = job_of(settings, lambda: _profiles(context))
     job = replace(
-        job_of(settings, lambda: _profiles(context)),
+        job,
         policy=rules.file,
         own_policy=rules.own,
         commit=event.sha,
-        run=event.run,
+        run=artifacts.run_that_measured(
+            context.api, event, max((case.attempt for case in job.cases), default=0)
+        ),
         gate_job=event.job,
         inputs=settings.inputs,
         tracked=event.kind is Kind.TRACKED_BRANCH,
@@ -93,7 +96,7 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
     """
     api, event, name = context.api, context.event, context.record_artifact
     try:
-        if event.run.attempt > 1 and api.is_gitea:
+        if api.is_gitea:
             return  # it does not say which attempt has left an upload; the files say it by names
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:

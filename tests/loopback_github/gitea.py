@@ -65,6 +65,8 @@ class GiteaApi(Api):
         with self.state.lock:
             if request.path.endswith("/actions/runs"):
                 return self._runs(request)
+            if found := re.search(r"/actions/runs/(\d+)/jobs$", request.path):
+                return self._jobs(int(found[1]))
             reply = super().__call__(_as_github(request))
             if reply.status >= 300 or not reply.body:
                 return reply
@@ -92,6 +94,15 @@ class GiteaApi(Api):
             row.pop("author_association", None)
             row.pop("performed_via_github_app", None)
         return body
+
+    def _jobs(self, run_id: int) -> Reply:
+        """Each of its jobs, with how often it has begun; there are no attempts of a run."""
+        rows = [
+            {"id": job.id, "name": job.name, "run_attempt": job.run_attempt}
+            for job in self.state.jobs
+            if job.run_id == run_id
+        ]
+        return json_reply({"total_count": len(rows), "jobs": rows})
 
     def _newest(self, run_id: int) -> WorkflowRun:
         return [run for run in self.state.runs if run.id == run_id][-1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,26 @@ def on_pull_request(
     return scene.act(on_gitea(event, scene.state), command, **inputs)
 
 
+def pairs(scene: Scene, folder: str) -> None:
+    """What a measuring job has left: eight pairs that ran in turns."""
+    luck = random.Random(1)  # noqa: S311 - noise, and no secret
+    rows = [
+        {
+            "schema": 1,
+            "side": side,
+            "launch": number,
+            "order": 2 * number + place,
+            "tokens_per_step": 1000,
+            "step_ms": [luck.gauss(100.0, 0.2) for _ in range(10)],
+        }
+        for number in range(8)
+        for place, side in enumerate(("base", "head"))
+    ]
+    path = scene.workspace / folder / "measurements.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
 def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scene) -> None:
     """The record of the commit that the branch left is not some commits before the base."""
     gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
@@ -92,6 +115,20 @@ def test_record__of_a_fork_that_calls_itself_the_branch_is_none_of_ours(gitea: S
     assert (done.code, record_in(gitea).cases[0].verdict.unjudged) == (0, Unjudged.FIRST_RUN)  # type: ignore[union-attr]
     gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
     assert on_pull_request(gitea, pull_request(gitea, "late")).code == 1
+
+
+def test_record__is_found_behind_any_number_of_strangers(gitea: Scene) -> None:
+    """After a few that are none of the branch, its own runs are listed instead of asking on."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    for number in range(60):
+        pull = pull_request(gitea, f"topic-{number}")
+        forged = events.pull_request(gitea.github, pull, path=WORKFLOW).run
+        text = record_for(pull.head_sha, SLOW, forged).model_dump_json().encode()
+        gitea.state.artifact(forged, "ci-score", {"ci-score.json": text})
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull_request(gitea))
+    assert (done.code, done.outputs["baseline-sha"]) == (1, tip(gitea).sha)
+    assert len(gitea.asked()) < 25
 
 
 def test_record__of_another_workflow_is_none_of_ours(gitea: Scene) -> None:
@@ -145,6 +182,16 @@ def test_rerun__believes_no_record_of_an_earlier_attempt(gitea: Scene) -> None:
     gitea.act(on_gitea(events.rerun(gitea.github, event), gitea.state))
     assert record_in(gitea).cases[0].scorecard.step_time_ms == 100.0
     assert not [asked for asked in gitea.asked() if asked.endswith("/zip")]
+
+
+@pytest.mark.parametrize("begun", [1, 2])
+def test_attempt__is_that_of_the_job_that_has_begun_most_often(gitea: Scene, begun: int) -> None:
+    """After a run that was cancelled while it measured, the gate is an attempt behind."""
+    event = events.pull_request(gitea.github, pull_request(gitea), path=WORKFLOW)
+    gitea.state.job(replace(event.run, run_attempt=begun), "measure")
+    pairs(gitea, "perf/training~2")
+    done = gitea.act(on_gitea(event, gitea.state), measurements="perf")
+    assert done.code == (0 if begun == 2 else 3)
 
 
 def test_issue__on_drift_is_the_same_one(gitea: Scene) -> None:
