@@ -17,6 +17,7 @@ from urllib.parse import quote
 from ci_score.errors import NotThereError
 from ci_score.github.api import GITEA_PAGE, Api, as_expected
 from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RunIdentity
 
 # Of the newest uploads; a page holds fifty, and the oldest come first.
@@ -107,3 +108,21 @@ def merge_base(api: Api, repository: str, base: str, head: str) -> str:
             if commit["sha"] in left:
                 return str(commit["sha"])
     raise NotThereError(f"{base} and {head[:12]} have no commit in common")
+
+
+def reviews(api: Api, repository: str, number: int) -> Iterator[Any]:
+    """The reviews of a pull request, the oldest first, but for those that were withdrawn."""
+    rows = api.pages(f"/repos/{repository}/pulls/{number}/reviews")
+    return (row for row in rows if not row["dismissed"])
+
+
+def why_not_accepted(review: Any, sha: str) -> Reason | None:
+    """Why what a review says of that commit accepts nothing.
+
+    Nobody can edit the text of an approval. It is official only of somebody who may write.
+    """
+    if review["state"] != "APPROVED":
+        return Why.NO_APPROVAL()
+    if review["commit_id"] != sha:
+        return Why.BEFORE_THE_COMMITS()
+    return None if review["official"] is True else Why.NOT_OFFICIAL()

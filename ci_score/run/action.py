@@ -12,7 +12,6 @@ from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Kind, ProducerRun, PullConversation, artifacts, commits
 from ci_score.judge import exit_code
-from ci_score.model.conversation import Nobody
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, case_name
@@ -43,7 +42,7 @@ def run_action(settings: Settings, world: World) -> int:
         job,
         baselines=baselines,
         publish=lambda record: publish(record, context),
-        conversation=context.conversation or Nobody(),
+        conversation=context.accepting,
         earlier=_earlier_attempts(context),
         now=world.now,
     )
@@ -220,13 +219,13 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
 
 def _post(context: Run, record: Record) -> str:
     """Judges the record anew, and writes the comment of the pull request that it is of."""
-    event, conversation = context.event, context.conversation or Nobody()
+    event = context.event
     line = commits.BaseLine(context.api, event)
     rules = rules_in_job(context.settings, line)
     gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
     job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)
     baselines = _baselines(context, line)
-    judged = judged_anew(record, baselines, conversation, context.world.now(), job)
+    judged = judged_anew(record, baselines, context.accepting, context.world.now(), job)
     judged = judged.but(run=event.run, commit=event.sha)
     of_whom = " of a fork" if event.pull and event.pull.from_fork else ""
     where = f"run {event.run.number}{of_whom}"

@@ -65,6 +65,8 @@ class GiteaApi(Api):
         with self.state.lock:
             if request.path.endswith("/actions/runs"):
                 return self._runs(request)
+            if found := re.search(r"/pulls/(\d+)/reviews$", request.path):
+                return self._reviews(request, int(found[1]))
             if found := re.search(r"/actions/runs/(\d+)/jobs$", request.path):
                 return self._jobs(int(found[1]))
             reply = super().__call__(_as_github(request))
@@ -94,6 +96,11 @@ class GiteaApi(Api):
             row.pop("author_association", None)
             row.pop("performed_via_github_app", None)
         return body
+
+    def _reviews(self, request: Request, number: int) -> Reply:
+        rows = self.state.reviews.get(number, [])
+        page = paginate(rows, _as_github(request), "")
+        return json_reply(page.items, headers={"x-total-count": str(len(rows))})
 
     def _jobs(self, run_id: int) -> Reply:
         """Each of its jobs, with how often it has begun; there are no attempts of a run."""

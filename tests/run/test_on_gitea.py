@@ -7,11 +7,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from ci_score.github import Api, issue
+from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged
 from tests.builders.scene import (
     FAST,
@@ -32,6 +34,10 @@ from tests.loopback_github.state import PullRequest
 
 TOKEN = "5" * 40
 WORKFLOW = ".gitea/workflows/performance.yml"
+SLOWER = (
+    "ci-score accept training step_time_ms up to 31 % because the new loss needs a second pass\n"
+    "ci-score accept training throughput_tok_s up to 24 % because the new loss needs a second pass"
+)
 
 
 @pytest.fixture
@@ -52,6 +58,26 @@ def on_pull_request(
     """The Action on a pull request, whose head is what was tested."""
     event = events.pull_request(scene.github, pull, path=WORKFLOW)
     return scene.act(on_gitea(event, scene.state), command, **inputs)
+
+
+def review(scene: Scene, pull: PullRequest, **changed: Any) -> None:
+    """An approval of somebody who may write, of the pull request's head."""
+    rows = scene.state.reviews.setdefault(pull.number, [])
+    address = f"{scene.github.links.web}/{REPOSITORY}/pulls/{pull.number}#issuecomment-{len(rows)}"
+    rows.append(
+        {
+            "id": len(rows),
+            "user": {"id": 7, "login": "octo"},
+            "state": "APPROVED",
+            "body": SLOWER,
+            "commit_id": pull.head_sha,
+            "stale": False,
+            "official": True,
+            "dismissed": False,
+            "html_url": address,
+        }
+        | changed
+    )
 
 
 def pairs(scene: Scene, folder: str) -> None:
@@ -89,8 +115,9 @@ def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scen
     assert case.baseline.commits_away == 0
     (comment,) = gitea.comments(pull)
     assert "❌ 30.0 % slower" in comment
-    # Version, own run, two policies, history, listing, run, zip, comments, own name, write, a look.
-    assert len(gitea.asked()) <= 13
+    # Version, own run, two policies, history, listing, run, zip, comments, reviews, own name,
+    # write, a look.
+    assert len(gitea.asked()) <= 14
 
 
 def test_pull_request__keeps_one_comment(gitea: Scene) -> None:
@@ -192,6 +219,57 @@ def test_attempt__is_that_of_the_job_that_has_begun_most_often(gitea: Scene, beg
     pairs(gitea, "perf/training~2")
     done = gitea.act(on_gitea(event, gitea.state), measurements="perf")
     assert done.code == (0 if begun == 2 else 3)
+
+
+def test_accepted__in_the_text_of_an_approval(gitea: Scene) -> None:
+    """Its text cannot be edited; of its author it says whether the approval counts."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    pull = pull_request(gitea)
+    gitea.state.comment(gitea.repository, pull.number, SLOWER, author="maintainer")
+    assert on_pull_request(gitea, pull).code == 1
+    (said,) = {row.refused.code for row in record_in(gitea).acceptances if row.refused}
+    assert said is Why.NO_APPROVAL
+    review(gitea, pull)
+    assert on_pull_request(gitea, pull).code == 0
+    assert [row.by for row in record_in(gitea).acceptances if row.refused is None] == 2 * ["octo"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"state": "COMMENT"}, Why.NO_APPROVAL),
+        ({"state": "REQUEST_CHANGES"}, Why.NO_APPROVAL),
+        ({"official": False}, Why.NOT_OFFICIAL),
+        ({"official": None}, Why.NOT_OFFICIAL),
+        ({"commit_id": "0" * 40}, Why.BEFORE_THE_COMMITS),
+        ({"commit_id": ""}, Why.BEFORE_THE_COMMITS),
+        ({"dismissed": True}, None),
+    ],
+)
+def test_accepted__not_in_another_review(
+    gitea: Scene, changed: dict[str, Any], why: Why | None
+) -> None:
+    """One without approval, without the right, of another commit, or withdrawn."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    pull = pull_request(gitea)
+    review(gitea, pull, **changed)
+    assert on_pull_request(gitea, pull).code == 1
+    reasons = {row.refused.code for row in record_in(gitea).acceptances if row.refused}
+    assert reasons == ({why} if why else set())
+
+
+def test_accepted__nothing_where_the_reviews_cannot_be_read(gitea: Scene) -> None:
+    """The report says so, and the check fails."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    pull = pull_request(gitea)
+    review(gitea, pull)
+    row = gitea.state.reviews[pull.number][0]
+    del row["dismissed"]
+    assert on_pull_request(gitea, pull).code == 1
+    assert Why.COMMENTS_NOT_READ in {notice.code for notice in record_in(gitea).notices}
 
 
 def test_issue__on_drift_is_the_same_one(gitea: Scene) -> None:
