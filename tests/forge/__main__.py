@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.forge import stand_ins
+from tests.forge import approvals, stand_ins
 from tests.forge.example import BEFORE, long_form, released, short_form
 from tests.forge.server import STRANGER, Clone, Gitea, NotInTimeError, kept_awake
 
@@ -254,7 +254,14 @@ def alone(story: Story) -> None:
     team.judged("and is no baseline", late.sha, "pull_request", 1, "26.0 % slower")
 
 
-PARTS = (like_real_ones, side_by_side, from_fork, on_master, alone, composites)
+def approved(story: Story) -> None:
+    """Who accepts a regression by which words."""
+    heard = approvals.heard(story.gitea, story.folder)
+    what = "of what is said only a writer's approval accepts, as it was written"
+    story.hold(heard == approvals.wanted(), what, f"{len(heard)} sentences", lambda: repr(heard))
+
+
+PARTS = (like_real_ones, side_by_side, from_fork, on_master, alone, composites, approved)
 
 
 def say(text: str) -> None:
