@@ -12,3 +12,4 @@ class Machine:
     """Built once, where the process begins."""
 
     sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic

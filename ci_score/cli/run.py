@@ -73,6 +73,7 @@ def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool = 
     return World(
         environment=os.environ,
         sleep=machine.sleep,
+        clock=machine.clock,
         now=now,
         say=say,
         command=click.echo,

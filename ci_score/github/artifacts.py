@@ -22,7 +22,7 @@ from ci_score.errors import (
     NoProvenanceError,
     NotThereError,
 )
-from ci_score.files.archives import read_member, read_members
+from ci_score.files.archives import read_member, read_members, too_large
 from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
 from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected, moment
@@ -38,6 +38,8 @@ MOST_LISTED = 1000
 # listed.
 MOST_ASKED = 3
 MOST_PROFILE_ARTIFACTS = 20
+# They are kept in memory.
+LARGEST_IN_ALL = 4 * PROFILE_LIMIT
 MOST_JOBS = 1000
 # How a run ends that was not meant to leave anything.
 LEFT_NOTHING = ("skipped", "cancelled")
@@ -326,11 +328,12 @@ def record_in(api: Api, repository: str, artifact: Any) -> bytes:
 
 
 def profile_artifacts(
-    api: Api, repository: str, run_id: int, pattern: str
+    api: Api, repository: str, run_id: int, pattern: str, attempt: int
 ) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """The files of each artifact of this run that the pattern fits, of each the newest attempt.
 
-    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age.
+    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age. One that
+    is still to come would be the newest whatever is measured again.
     """
     newest: dict[str, Any] = {}
 
@@ -341,6 +344,12 @@ def profile_artifacts(
         for row in _artifacts_of(api, repository, run_id):
             name, _ = of_attempt(row["name"])
             if any(fnmatch.fnmatchcase(one, pattern) for one in (name, row["name"])):
+                if place(row)[0] > attempt:
+                    raise BadInputError(
+                        row["name"],
+                        found="an artifact of an attempt that is still to come",
+                        expected=f"no other end of its name than ~1 to ~{attempt}",
+                    )
                 other = newest.setdefault(name, row)
                 newest[name] = max(other, row, key=place)
     if len(newest) > MOST_PROFILE_ARTIFACTS:
@@ -350,9 +359,14 @@ def profile_artifacts(
             " or a step before this one (actions/download-artifact with `pattern` and"
             " `merge-multiple`), and name the folder in `profiles`"
         )
+    left = LARGEST_IN_ALL
     for name, row in sorted(newest.items()):
         data = _zip(api, repository, row, PROFILE_LIMIT)
-        yield name, list(read_members(data, name, PROFILE_LIMIT))
+        members = list(read_members(data, name, PROFILE_LIMIT))
+        left -= sum(len(member) for _, member in members)
+        if left < 0:
+            raise too_large(f"all artifacts of {pattern}", LARGEST_IN_ALL)
+        yield name, members
 
 
 def _age(artifact: Any) -> tuple[str, int]:

@@ -29,6 +29,8 @@ from ci_score.run.triage import for_one_run
 
 # Each costs a request, and the newest usable one also holds what those before it measured.
 MOST_EARLIER = 4
+# A gate has ten minutes, and thousands of files that are each within their limits could take hours.
+LONGEST_READING_S = 300.0
 
 
 def run_action(settings: Settings, world: World) -> int:
@@ -64,12 +66,13 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
     """What this run measured, and the baselines to compare it with."""
     settings, event = context.settings, context.event
     # With the pull request's head in the workspace, the base differs from that of the test merge.
-    head = event.pull.head_sha if event.pull else None
+    head = event.pull.head_sha if event.pull and not settings.measured_elsewhere else None
     on_head = head is not None and checked_out(settings.workspace) == head != event.sha
     line = commits.BaseLine(context.api, event, head_is_checked_out=on_head)
     rules = rules_in_job(settings, line)
+    until = context.world.clock() + LONGEST_READING_S
     on_head_notices = (Why.HEAD_CHECKED_OUT(),) if on_head else ()
-    job = job_of(settings, lambda: _profiles(context))
+    job = job_of(settings, lambda: _profiles(context), until=until)
     job = replace(
         job,
         policy=rules.file,
@@ -130,7 +133,7 @@ def _profiles(context: Run) -> Profiles:
     files_of: CaseFiles = {}
     try:
         for name, members in artifacts.profile_artifacts(
-            context.api, event.repository, event.run_id, pattern
+            context.api, event.repository, event.run_id, pattern, event.run.attempt
         ):
             for case, files in files_of_artifact(members, _case_of(name, pattern)).items():
                 files_of.setdefault(case, []).extend(files)

@@ -58,12 +58,15 @@ class CaseFile:
     environment: CaseFile | None = None
     profiles: Mapping[str, tuple[CaseFile, ...]] = field(default_factory=dict)
     step_name: re.Pattern[str] | None = None
+    until: float | None = None
 
     def source(self) -> ProfileSource:
         """The file for a reader of profiles; BadInputError if it must not be read."""
         if self.problem:
             raise BadInputError(self.name, found=self.problem, expected="a file of the workspace")
-        return ProfileSource(self.name, self.path, self.data, step_name=self.step_name)
+        return ProfileSource(
+            self.name, self.path, self.data, step_name=self.step_name, until=self.until
+        )
 
     def read(self) -> bytes:
         """All of its bytes; for small files only."""
@@ -73,16 +76,20 @@ class CaseFile:
 CaseFiles = dict[str, list[CaseFile]]
 
 
-def with_step_name(files: CaseFiles, step_name: re.Pattern[str] | None) -> CaseFiles:
-    """The same files, in which steps are called so; those of each side of a session, too."""
+def to_be_read(
+    files: CaseFiles, step_name: re.Pattern[str] | None, until: float | None = None
+) -> CaseFiles:
+    """The same files, in which steps are called so, and which are read until then.
 
-    def named(file: CaseFile) -> CaseFile:
-        sides = {side: tuple(map(named, of_side)) for side, of_side in file.profiles.items()}
-        return replace(file, step_name=step_name, profiles=sides)
+    So are those of each side of a session, and what describes the machine.
+    """
 
-    if step_name is None:
-        return files
-    return {case: [named(file) for file in of_case] for case, of_case in files.items()}
+    def prepared(file: CaseFile) -> CaseFile:
+        sides = {side: tuple(map(prepared, of_side)) for side, of_side in file.profiles.items()}
+        beside = prepared(file.environment) if file.environment else None
+        return replace(file, step_name=step_name, until=until, profiles=sides, environment=beside)
+
+    return {case: [prepared(file) for file in of_case] for case, of_case in files.items()}
 
 
 def parse_sources(text: str, what: str) -> tuple[CaseSource, ...]:

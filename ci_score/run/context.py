@@ -27,6 +27,7 @@ class World:
 
     environment: Mapping[str, str]
     sleep: Callable[[float], None]
+    clock: Callable[[], float]
     now: Callable[[], str]
     say: Callable[[str], None]
     command: Callable[[str], None]

@@ -11,7 +11,7 @@ from pathlib import Path
 from ci_score.baselines import FolderBaselines
 from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged, Verdict, unjudged
-from ci_score.run.case_files import CaseFiles, find_files, find_measurements, with_step_name
+from ci_score.run.case_files import CaseFiles, find_files, find_measurements, to_be_read
 from ci_score.run.reading import read_cases
 from ci_score.run.rules import rules_here
 from ci_score.run.settings import Producer, Settings
@@ -28,21 +28,28 @@ class Profiles:
     problem: Verdict | None = None
 
 
-def job_of(settings: Settings, profiles: Callable[[], Profiles], *, is_local: bool = False) -> Job:
+def job_of(
+    settings: Settings,
+    profiles: Callable[[], Profiles],
+    *,
+    is_local: bool = False,
+    until: float | None = None,
+) -> Job:
     """The job. Unless the producer succeeded, nothing was measured, whatever files it left.
 
-    On a machine of their own a person may name measurements wherever they are.
+    On a machine of their own a person may name measurements wherever they are. What is not read at
+    `until` stays unread.
     """
     if settings.producer is not None and settings.producer.result != "success":
         return Job((), unjudged=_unmeasured(settings.producer))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     by_default = "profiles" not in settings.inputs and not settings.profile_artifact
-    called = partial(with_step_name, step_name=settings.step_name)
+    prepared = partial(to_be_read, step_name=settings.step_name, until=until)
     cases = read_cases(
-        called(profiled.files),
-        called(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
-        called(find_files(settings.parity, workspace)),
+        prepared(profiled.files),
+        prepared(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
+        prepared(find_files(settings.parity, workspace)),
         asked,
         by_default=by_default,
     )

@@ -15,6 +15,9 @@ from ci_score.run.case_files import CaseFile, CaseFiles, CaseSource
 
 # Ten times as many as 256 cases measure by default.
 MOST_IN_ALL = 100_000
+# As much as the most launches that are read need with 70 steps each. A number of two bytes takes
+# sixty of memory.
+MOST_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -74,12 +77,19 @@ def measured_in(files: CaseFiles, named: frozenset[str]) -> dict[str, MeasuredOf
             rows.files.append(file)
         return rows
 
-    count = 0
+    count = size = 0
     for source_case, case_files in files.items():
         for file in case_files:
             of_source = rows_of(source_case, file)
             try:
-                launches = read_launches(file.read(), file.name)
+                data = file.read()
+                size += len(data)
+                if size > MOST_BYTES:
+                    raise WrongUseError(
+                        f"measurements: at most {MOST_BYTES // 2**20} MiB (unpacked) are read in"
+                        " one report"
+                    )
+                launches = read_launches(data, file.name)
             except BadInputError as error:
                 of_source.problem = str(error)
                 continue

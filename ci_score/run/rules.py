@@ -72,8 +72,9 @@ def _own(
     settings: Settings, line: commits.BaseLine, path: str, base: bytes | None
 ) -> Policy | None:
     """The change's own policy where it is another one: in its checkout, or at its commit."""
-    own = _checked_out(settings, path)
-    if own is None and not (settings.workspace / ".git").exists():
+    elsewhere = settings.measured_elsewhere
+    own = None if elsewhere else _checked_out(settings, path)
+    if own is None and (elsewhere or not (settings.workspace / ".git").exists()):
         try:
             own = line.file_at(line.event.sha, path, LARGEST_POLICY)
         except GitHubError:

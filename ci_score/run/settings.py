@@ -78,6 +78,14 @@ class Settings:
     output_dir: Path
     token: SecretStr | None
 
+    @property
+    def measured_elsewhere(self) -> bool:
+        """Whether another job measured: then a checkout that lies here tells nothing of it.
+
+        On a machine that is kept it may be that of another change, or what its code has left.
+        """
+        return self.producer is not None
+
     @classmethod
     def of(cls, values: Mapping[str, str], workspace: Path) -> Settings:
         """The settings in the inputs; WrongUseError where one is wrong."""

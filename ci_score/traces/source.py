@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class ProfileSource:
     step_name: re.Pattern[str] | None = None
     # How many processes may read it, where it is large enough for several.
     processes: int = 1
+    # By the clock that the processes of a machine share: nothing is read after that.
+    until: float | None = None
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first bytes, unpacked: enough to know the format."""
@@ -99,6 +102,12 @@ class ProfileSource:
             ordinary = max(LARGEST_RATIO * stream.seek(0, io.SEEK_END), RATIO_COUNTS_FROM)
             stream.seek(0)
             for piece in self._pieces(stream, size, start):
+                if self.until is not None and time.monotonic() > self.until:
+                    raise BadInputError(
+                        self.name,
+                        found="nothing, because reading all of the files takes too long",
+                        expected="fewer or smaller ones: `ci-score convert` makes such of profiles",
+                    )
                 total += len(piece)
                 if total > ordinary:
                     raise BadInputError(

@@ -108,41 +108,32 @@ class Gate:
 
 
 def tell(story: Story, runner: Runner) -> None:
-    """A branch and pull requests, through the gate and through the one without Docker."""
+    """A pull request through the gate, through broken ones, and through the one without Docker."""
     gate, state = Gate(story, runner), story.github.state
     repository = state.repository("team/composed")
     state.commit(repository, "main")
+    state.commit(repository, "topic")
+    pull = state.pull_request(repository, "topic")
 
-    def pushed() -> Event:
-        return events.push(story.github, repository, path=PATH)
-
-    def pull(branch: str) -> tuple[Event, PullRequest]:
-        state.commit(repository, branch)
-        made = state.pull_request(repository, branch)
-        return events.pull_request(story.github, made, path=PATH), made
+    def event() -> Event:
+        return events.pull_request(story.github, pull, path=PATH)
 
     gate.prepare()
-    gate.ends("the gate leaves a record on the branch", pushed(), "100", 0, "")
-    event, made = pull("same")
-    gate.ends("the gate passes what is unchanged", event, "100.5", 0, "✅")
-    event, made = pull("slower")
-    gate.ends("the gate fails what is slower", event, "140", 1, "40.0 % slower")
-    gate.commented("its comment leads to the page", event, made, "40.0 % slower")
-    event, made = pull("crashed")
-    gate.ends("a crashed measurement is no pass", event, "crash", 3, "measure ended with")
-    gate.commented("and the comment says so", event, made, "measure ended with")
+    gate.ends("the gate passes what is unchanged", event(), "100.5", 0, "✅")
+    crashed = event()
+    gate.ends("a crashed measurement is no pass", crashed, "crash", 3, "measure ended with")
+    gate.commented("and the same comment says so", crashed, pull, "measure ended with")
 
     gate.prepare(LOSES_ITS_CODE)
-    event, made = pull("lost")
-    gate.ends("a lost exit code is still red", event, "140", 1, "40.0 % slower")
+    lost = event()
+    gate.ends("a lost exit code is still red", lost, "140", 1, "40.0 % slower")
+    gate.commented("and its comment leads to the page", lost, pull, "40.0 % slower")
     gate.prepare(BREAKS)
-    event, made = pull("broken")
-    gate.ends("a judge that breaks is red", event, "100", 3, "no report")
+    gate.ends("a judge that breaks is red", event(), "100", 3, "no report")
     gate.prepare(WITHOUT_A_PRODUCER)
-    event, made = pull("unsaid")
-    gate.ends("without a producer it is red", event, "100", 3, "needs.")
+    gate.ends("without a producer it is red", event(), "100", 3, "needs.")
 
     gate.prepare(WITHOUT_DOCKER)
-    event, made = pull("without-docker")
-    gate.ends("without Docker it fails, too", event, "140", 1, "40.0 % slower")
-    gate.commented("with the same comment", event, made, "40.0 % slower")
+    last = event()
+    gate.ends("without Docker it fails, too", last, "140", 1, "40.0 % slower")
+    gate.commented("with the same comment", last, pull, "40.0 % slower")

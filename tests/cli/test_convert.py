@@ -23,7 +23,7 @@ from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity
 from ci_score.reference.parity import compute_parity
 from ci_score.report.sentences import sentence
-from ci_score.run.case_files import CaseFile, CaseSource, find_files, with_step_name
+from ci_score.run.case_files import CaseFile, CaseSource, find_files, to_be_read
 from ci_score.run.reading import read_cases, read_side
 from ci_score.run.settings import settings_of
 from ci_score.traces.formats import FORMATS, read_profile
@@ -547,7 +547,7 @@ def test_step_name__of_the_action_is_that_of_every_case(here: Path) -> None:
     settings = settings_of({"step-name": "my_step"}, here)
     side = {"head": (CaseFile("trace.json", data=b"{}"),)}
     files = {"training": [CaseFile("a.json", data=b"{}", profiles=side)]}
-    (file,) = with_step_name(files, settings.step_name)["training"]
+    (file,) = to_be_read(files, settings.step_name)["training"]
     for each in (file, *file.profiles["head"]):
         assert each.source().step_name == re.compile("my_step")
     with pytest.raises(WrongUseError, match="step-name"):

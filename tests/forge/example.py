@@ -40,7 +40,6 @@ def long_form(
     image: str,
     *,
     versions: dict[str, int] = TODAY,
-    matrix: tuple[str, ...] = (),
     alone: bool = False,
 ) -> str:
     """The example for Gitea, with another command; `alone` measures one side."""
@@ -49,11 +48,6 @@ def long_form(
     text = _replaced(text, f'--setup "{SETUP}"', "--no-profile")
     if alone:
         text = _replaced(text, AB, "measure --dir head")
-    if matrix:
-        text = _replaced(text, BOUND, MATRIX.format(cases=", ".join(matrix)) + BOUND)
-        text = text.replace("training~", "${{ matrix.case }}~")
-        text = _replaced(text, "--no-profile", "--no-profile --case ${{ matrix.case }}")
-        text = _replaced(text, "python3 train.py", "python3 train.py ${{ matrix.case }}")
     return text
 
 

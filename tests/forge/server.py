@@ -97,13 +97,13 @@ class Gitea:
             },
         )
 
+    def organisation(self, name: str) -> None:
+        """Whom repositories belong to."""
+        self.api("POST", "/orgs", {"username": name})
+
     def repository(self, name: str, branch: str = "main") -> str:
-        """A new repository; `team/model` belongs to an organisation of that name."""
+        """A new repository of an organisation."""
         owner, short = name.split("/")
-        try:
-            self.api("GET", f"/orgs/{owner}")
-        except requests.HTTPError:
-            self.api("POST", "/orgs", {"username": owner})
         self.api("POST", f"/orgs/{owner}/repos", {"name": short, "default_branch": branch})
         return name
 

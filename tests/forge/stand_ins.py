@@ -16,7 +16,6 @@ ASKED = (
     ("perf-*", "true"),
     ("perf-*", "false"),
     ("perf-a~1", "false"),
-    ("perf-a~1", "true"),
     ("none-*", "true"),
 )
 HEAD = """name: stand-ins

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump
+from ci_score.github import artifacts
 from ci_score.launches.environment import MOST_VERSIONS
 from ci_score.model.record import MOST_CASES
+from ci_score.run import action
 from ci_score.run.case_files import (
     PROFILES_FOLDER,
     SESSION_FILE,
+    CaseFile,
     CaseSource,
     find_measurements,
+    to_be_read,
 )
 from ci_score.run.measurements import MOST_IN_ALL
 from ci_score.run.reading import read_cases
@@ -88,12 +96,20 @@ def of_many_launches(folder: Path) -> None:
         (folder / f"{name}.jsonl").write_bytes(text)
 
 
+def of_many_numbers(folder: Path) -> None:
+    """Lines that unpack to more than is read, of 130 kB."""
+    (folder / "m.jsonl").write_bytes(gzip.compress(lines({"step_ms": [1.0]}) + b" " * 60 * 2**20))
+    for name in ("a", "b"):
+        shutil.copy(folder / "m.jsonl", folder / f"{name}.jsonl")
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
         (deep, "folders lie more than 32 deep"),
         (of_many_cases, "at most 256 cases"),
         (of_many_launches, "at most 100000 launches"),
+        (of_many_numbers, "at most 128 MiB"),
     ],
 )
 def test_small_artifacts__that_would_take_hours(
@@ -106,6 +122,41 @@ def test_small_artifacts__that_would_take_hours(
     done = on_pull_request(scene, pull_request(scene), measurements="perf", profiles="none")
     assert done.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_reading__that_takes_too_long(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of files could each be within their limits; what was not read is not judged."""
+    scene.leave_record(tip(scene), FAST)
+    folder = scene.workspace / "perf" / "training~1"
+    folder.mkdir(parents=True)
+    (folder / "m.jsonl").write_bytes(lines({"step_ms": [1.0]}))
+    monkeypatch.setattr(action, "LONGEST_READING_S", -1.0)
+    done = on_pull_request(scene, pull_request(scene), measurements="perf", profiles="none")
+    assert done.code == 3
+    assert "reading all of the files takes too long" in done.summary
+
+
+@pytest.mark.parametrize("what", ["profiles", "environment"])
+def test_reading__of_what_lies_beside_takes_too_long(what: str) -> None:
+    """The profiles of a session and the machine's description are read within the same time."""
+    named = CaseFile("named", data=b"{}")
+    file = CaseFile("m", data=b"{}", environment=named, profiles={"head": (named,)})
+    (read,) = to_be_read({"training": [file]}, None, until=time.monotonic() - 1.0)["training"]
+    beside = read.environment if what == "environment" else read.profiles["head"][0]
+    assert beside is not None
+    with pytest.raises(BadInputError, match="takes too long"):
+        beside.read()
+
+
+def test_artifacts__that_fill_the_memory(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is within its limit; together they are refused, and nothing counts as measured."""
+    monkeypatch.setattr(artifacts, "LARGEST_IN_ALL", 5000)
+    event = events.pull_request(scene.github, pull_request(scene))
+    for number in range(3):
+        scene.state.uploaded(event.run, f"profile-{number}", {"p.json": b" " * 2000})
+    done = scene.act(event, profile_artifact="profile-*")
+    assert done.code == 3
+    assert "all artifacts of profile-" in done.summary
 
 
 def test_session__with_two_files_of_measurements_reads_its_profiles_once(tmp_path: Path) -> None:

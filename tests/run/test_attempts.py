@@ -517,11 +517,23 @@ def test_artifact__the_newest_attempt_is_no_matter_of_ids(
     event = events.pull_request(scene.github, pull_request(scene))
     scene.workspace.mkdir()
     uploads(scene, event, (first, LATER, FAST), (second, EARLIER, SLOW))
+    for _ in range(9):
+        event = events.rerun(scene.github, event)
     scene.act(event, profile_artifact=pattern)
     (case,) = record_in(scene).cases
     assert case.scorecard.step_time_ms == 100.0
     assert case.name == ("a" if pattern == "profile-*" else "training")
     assert sum("/zip" in asked for asked in scene.asked()) == 1
+
+
+def test_artifact__of_an_attempt_that_is_still_to_come(scene: Scene) -> None:
+    """It would hide what this attempt and those after it measure, so nothing counts."""
+    event = events.pull_request(scene.github, pull_request(scene))
+    scene.workspace.mkdir()
+    uploads(scene, event, ("profile-a~1", EARLIER, SLOW), ("profile-a~2", EARLIER, FAST))
+    done = scene.act(event, profile_artifact="profile-*")
+    assert done.code == 3
+    assert "an attempt that is still to come" in done.summary
 
 
 def test_artifact__the_record_of_the_newest_attempt_is_no_matter_of_ids(scene: Scene) -> None:

@@ -226,9 +226,9 @@ def test_install__copies_what_runs(tmp_path: Path) -> None:
     python.chmod(0o755)
     temp.mkdir()
     same = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(temp)}
-    made = [install(str(python), **same, GITHUB_RUN_ID=run).stdout for run in ("1", "1", "2")]
-    venv = Path(made[0].strip()).parents[1]
-    assert venv.parent == temp
+    made = [Path(install(str(python), **same).stdout.strip()) for _ in range(2)]
+    venv = made[0].parents[1]
+    assert venv.is_relative_to(temp)
     assert (venv / "site" / "ci_score" / "measure" / "hook" / "sitecustomize.py").is_file()
-    assert made[1] == made[0]
-    assert made[2] != made[0]  # what is left of another run may be anybody's
+    # The job before may have measured the same run's change, whose code can write there, too.
+    assert made[1] != made[0]

@@ -442,6 +442,19 @@ def test_baseline__of_a_checked_out_head_is_the_merge_base(scene: Scene) -> None
     assert on_pull_request(scene, pull).outputs["baseline-sha"] == base.sha
 
 
+def test_baseline__of_a_head_that_an_earlier_job_left(scene: Scene) -> None:
+    """What lies in the gate's workspace is not what another job has measured."""
+    pull = pull_request(scene)
+    (newer,) = scene.commits(1)
+    scene.state.test_merge(pull)
+    scene.leave_record(newer, FAST)
+    scene.measure(FAST)
+    (scene.workspace / ".git").mkdir()
+    (scene.workspace / ".git" / "HEAD").write_text(pull.head_sha + "\n", encoding="ascii")
+    done = on_pull_request(scene, pull, producer="measure=success")
+    assert done.outputs["baseline-sha"] == newer.sha
+
+
 def poisoned(scene: Scene, what: str) -> None:
     """An upload that must not be trusted, on the very commit that is looked for."""
     last, repository, state = tip(scene), scene.repository, scene.state

@@ -70,6 +70,16 @@ def test_own__a_link_out_of_the_workspace_is_not_followed(scene: Scene, capsys: 
     assert "token" not in said
 
 
+def test_own__is_not_what_an_earlier_job_left(scene: Scene) -> None:
+    """On a machine that is kept the gate's workspace may hold another change's policy."""
+    scene.leave_record(tip(scene), FAST)
+    pull = loosened(scene, checked_out=True)
+    (scene.workspace / POLICY).write_text("schema = 'none'\n", encoding="utf-8")
+    done = on_pull_request(scene, pull, producer="measure=success")
+    assert done.code == 1
+    assert "under its own the verdict would be pass" in done.summary
+
+
 # --- in force -----------------------------------------------------------------------------------
 
 
