@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from tests.builders.scene import REPOSITORY, TOKEN, Scene, contract_violations
 from tests.loopback_github import LoopbackGitHub, State
+from tests.loopback_github.state import WORKFLOW
 
 # On a runner every `ci-score run` would act as the Action, and in a launch every Recorder would
 # write the launch's line; a test that wants this sets them itself.
@@ -48,8 +49,7 @@ def scene(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Scene]
     with LoopbackGitHub(state) as github:
         made = Scene(github, tmp_path)
         # For what is posted of its runs.
-        workflow = ".github/workflows/ci-score.yml"
-        state.commit(made.repository, "main", files={workflow: "name: performance\n"})
+        state.commit(made.repository, "main", files={WORKFLOW: "name: performance\n"})
         made.commits(2)
         yield made
         assert contract_violations(github) == []

@@ -96,7 +96,8 @@ OPTIONS = (
     ),
     click.option(
         "--settle-steps",
-        type=click.IntRange(1, MOST_STEPS),
+        # Nobody knows when the first step began.
+        type=click.IntRange(2, MOST_STEPS),
         default=50,
         show_default=True,
         metavar="N",

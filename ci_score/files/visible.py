@@ -18,6 +18,8 @@ _COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
 
 def plain(text: str, longest: int = LONGEST_NAME) -> str:
     """One visible line: line breaks become spaces, invisible characters a visible mark."""
+    if len(text) <= longest and text.isascii() and text.isprintable():
+        return text  # as nearly all are: a report has a hundred thousand of them
     line = "".join(
         " " if character in "\n\r\t" else "\ufffd" if _is_invisible(character) else character
         for character in text[: longest + 1]

@@ -238,41 +238,11 @@ class Api:
         parameters: Mapping[str, str | int] | None,
         body: Json,
     ) -> Answer:
-        """One exchange, bounded in time from the first connection to the last byte.
-
-        Timeouts of a socket are between two bytes, and a header that drips is waited for inside of
-        the library. So it waits in a thread of its own, which is left alone when its time is up.
-        """
-        answer: Future[Answer] = Future()
-
-        def exchange() -> None:
-            try:
-                answer.set_result(
-                    self._exchanged(method, address, headers, limit, parameters, body)
-                )
-            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
-                answer.set_exception(error)
-
-        threading.Thread(target=exchange, daemon=True).start()
-        try:
-            return answer.result(self.longest_answer)
-        except TimeoutError:
-            raise GitHubDownError("an answer takes too long", maybe_done=True) from None
-
-    def _exchanged(
-        self,
-        method: str,
-        address: str,
-        headers: Mapping[str, str],
-        limit: int,
-        parameters: Mapping[str, str | int] | None,
-        body: Json,
-    ) -> Answer:
-        """One exchange, bounded in size; foreign exceptions end here, without text."""
+        """One exchange, bounded in time and size; foreign exceptions end here, without text."""
         import requests
         import urllib3
 
-        try:
+        def exchange() -> Answer:
             with self.session.request(
                 method,
                 address,
@@ -286,10 +256,33 @@ class Api:
                 auth=_no_other_credentials,
             ) as response:
                 return Answer(response.status_code, response.headers, _body(response, limit))
+
+        try:
+            return self._in_time(exchange)
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise GitHubDownError(
                 f"the connection to GitHub failed ({type(error).__name__})", maybe_done=True
             ) from None
+
+    def _in_time(self, exchange: Callable[[], Answer]) -> Answer:
+        """Its answer, from the first connection to the last byte.
+
+        Timeouts of a socket are between two bytes, and a header that drips is waited for inside of
+        the library. So it waits in a thread of its own, which is left alone when its time is up.
+        """
+        answer: Future[Answer] = Future()
+
+        def fulfil() -> None:
+            try:
+                answer.set_result(exchange())
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                answer.set_exception(error)
+
+        threading.Thread(target=fulfil, daemon=True).start()
+        try:
+            return answer.result(self.longest_answer)
+        except TimeoutError:
+            raise GitHubDownError("an answer takes too long", maybe_done=True) from None
 
     # --- patience -------------------------------------------------------------------------------
 

@@ -155,7 +155,10 @@ class RecordArtifacts:
         source = f"artifact {upload.id} of {upload.sha[:12]}"
         with as_expected():
             run = self._run(upload.run_id)
-            self._check_run(run, upload, source)
+            if found := self._why_not_ours(run, upload.sha):
+                raise BadInputError(
+                    source, found=found, expected=f"a run of {self.workflow} on {self.branch}"
+                )
             identity = RunIdentity(
                 number=run["run_number"], attempt=run.get("run_attempt") or 1, id=upload.run_id
             )
@@ -222,13 +225,6 @@ class RecordArtifacts:
             _demand(run, "event", "path", "head_sha", "repository")
             self._runs[run_id] = run
         return self._runs[run_id]
-
-    def _check_run(self, run: Any, upload: Upload, source: str) -> None:
-        found = self._why_not_ours(run, upload.sha)
-        if found:
-            raise BadInputError(
-                source, found=found, expected=f"a run of {self.workflow} on {self.branch}"
-            )
 
     def _why_not_ours(self, run: Any, sha: str) -> str | None:
         if self.api.is_gitea:

@@ -19,7 +19,7 @@ from ci_score.errors import (
 from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
-from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, head_of
+from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, pull_of
 from ci_score.model.reasons import Reason, Why
 
 MOST_PAGES = 20
@@ -184,7 +184,7 @@ def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[
     if producer.head_owner is None:
         return []
     head = f"{producer.head_owner}:{producer.head_branch}"
-    return _open_pulls(api, repository, head, producer.head_sha, from_fork=producer.from_fork)
+    return _open_pulls(api, repository, head, producer.head_sha)
 
 
 def pull_of_branch(api: Api, event: Event) -> PullRequest | None:
@@ -195,7 +195,7 @@ def pull_of_branch(api: Api, event: Event) -> PullRequest | None:
     if event.kind is not Kind.OTHER_BRANCH or not event.branch:
         return None
     head = f"{event.repository.partition('/')[0]}:{event.branch}"
-    pulls = _open_pulls(api, event.repository, head, event.sha, from_fork=False)
+    pulls = _open_pulls(api, event.repository, head, event.sha)
     return min(
         pulls, key=lambda pull: (pull.base_ref != event.tracked_branch, pull.number), default=None
     )
@@ -204,30 +204,20 @@ def pull_of_branch(api: Api, event: Event) -> PullRequest | None:
 def pull_of_number(api: Api, event: Event, number: int) -> PullRequest | Reason:
     """The pull request that an input names, or why it is not that of this run's commit."""
     with as_expected():
-        pull = api.get(f"/repos/{event.repository}/pulls/{number}")
-        head = head_of(pull)
-        if head.sha != event.sha:
-            return Why.PULL_OF_ANOTHER(number=number, head=head.sha[:12], here=event.sha[:12])
-        return PullRequest(number, head.sha, str(pull["base"]["ref"]), from_fork=False, head=head)
+        pull = pull_of(api.get(f"/repos/{event.repository}/pulls/{number}"))
+    if pull.head_sha != event.sha:
+        return Why.PULL_OF_ANOTHER(number=number, head=pull.head_sha[:12], here=event.sha[:12])
+    return pull
 
 
-def _open_pulls(
-    api: Api, repository: str, head: str, sha: str, *, from_fork: bool
-) -> list[PullRequest]:
+def _open_pulls(api: Api, repository: str, head: str, sha: str) -> list[PullRequest]:
     """Those of `OWNER:BRANCH` whose head is the commit; a commit's own list misses those of forks.
 
     One branch may have several, to different bases.
     """
     with as_expected():
         return [
-            PullRequest(
-                number=int(pull["number"]),
-                head_sha=sha,
-                base_ref=str(pull["base"]["ref"]),
-                from_fork=from_fork,
-                head=head_of(pull),
-                merge_sha=pull.get("merge_commit_sha"),
-            )
+            pull_of(pull)
             for pull in api.pages(f"/repos/{repository}/pulls", head=head, state="open")
             if pull["head"]["sha"] == sha
         ]

@@ -49,7 +49,6 @@ class PullRequest:
     number: int
     head_sha: str
     base_ref: str
-    from_fork: bool
     head: Head | None = None
     merge_sha: str | None = None
 
@@ -134,7 +133,7 @@ def _event(
     if group is not None:
         pull = _queued_pull_request(group)
     else:
-        pull = _pull_request(payload["pull_request"]) if name == "pull_request" else None
+        pull = pull_of(payload["pull_request"]) if name == "pull_request" else None
     return Event(
         kind=_kind(name, environment, tracked_branch),
         name=name,
@@ -210,22 +209,20 @@ def _default_branch(environment: Mapping[str, str], payload: Mapping[str, Any]) 
     return environment.get("GITHUB_REF_NAME", "")
 
 
-def _pull_request(pull: Any) -> PullRequest:
-    head_repository, base_repository = pull["head"]["repo"], pull["base"]["repo"]
-    # A fork that was deleted meanwhile has no repository any more, and is still a fork.
-    own = head_repository is not None and head_repository["id"] == base_repository["id"]
-    head = head_of(pull)
+def pull_of(row: Any) -> PullRequest:
+    """A pull request, as a payload or the API describes it."""
+    head = head_of(row)
     return PullRequest(
-        number=int(pull["number"]),
+        number=int(row["number"]),
         head_sha=head.sha,
-        base_ref=str(pull["base"]["ref"]),
-        from_fork=not own,
+        base_ref=str(row["base"]["ref"]),
         head=head,
+        merge_sha=row.get("merge_commit_sha"),
     )
 
 
 def head_of(pull: Any) -> Head:
-    """The head of a pull request, as a payload or the API describes it."""
+    """Where a pull request comes from."""
     head, repository = pull["head"], pull["head"]["repo"]
     return Head(
         sha=_sha(head["sha"], "pull_request.head.sha"),
@@ -251,7 +248,6 @@ def _queued_pull_request(group: Any) -> PullRequest | None:
         number=int(found[2]),
         head_sha=_sha(group["head_sha"], "merge_group.head_sha"),
         base_ref=base,
-        from_fork=False,
     )
 
 

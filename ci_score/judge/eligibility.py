@@ -75,13 +75,14 @@ def _disturbed(case: Measured, rules: CaseRules, why: Why) -> Verdict | None:
 
 
 def _often_shared(trial: Trial) -> Verdict | None:
-    """A launch that others disturbed is left out; a machine where that happens often is not."""
+    """A launch that others disturbed is left out, unless that happens often or leaves none."""
     if not trial.drops_shared:
         return None
     shared = [any(launch.shared for launch in pair) for pair in trial.case.pairs()]
+    left = trial.pairs()
     if not trial.case.has_both_sides:
         shared = [launch.shared for launch in trial.case.launches]
-    if sum(shared) <= _repeats_allowed(trial, len(shared)):
+    if not any(shared) or (left and sum(shared) <= _repeats_allowed(trial, len(shared))):
         return None
     reason = Why.OFTEN_SHARED(shared=sum(shared), launches=len(shared))
     return unjudged(Unjudged.INVALID_MEASUREMENT, reason)

@@ -186,7 +186,14 @@ def _incomparable(case: Measured, earlier: Measured) -> Reason | None:
     differs = case.environment.mismatch(earlier.environment)
     if differs is None and tokens_differ(case.tokens_per_step, earlier.tokens_per_step):
         differs = Why.OTHER_TOKENS(head=case.tokens_per_step, base=earlier.tokens_per_step)
+    if differs is None and case.has_both_sides and _has_head_alone(earlier):
+        differs = earlier.alone.reason if earlier.alone else Why.WITHOUT_BASE()
     return differs
+
+
+def _has_head_alone(case: Measured) -> bool:
+    """Whether its launches would only be holes in the pairs of another attempt."""
+    return bool(case.launches) and not case.has_both_sides
 
 
 def _joined(case: Measured, earlier: Measured, now: _Now, notices: _Notices) -> Measured:
@@ -195,6 +202,9 @@ def _joined(case: Measured, earlier: Measured, now: _Now, notices: _Notices) -> 
     if differs is not None:
         notices.add(Why.OTHERWISE_BEFORE(case=case.name, why=differs))
         return case
+    if _has_head_alone(case) and earlier.has_both_sides:
+        notices.same.setdefault(now.judges, {})[case.name] = None
+        return _with_numbers_of(earlier, case)
     seen, own = _measurements(earlier), _measurements(case)
     new = _not_among(earlier.launches, case.launches)
     if own.keys() <= seen.keys() or (case.launches and not new):

@@ -41,6 +41,12 @@ class Alone(Value):
     why: Literal["no_base", "base_cannot_run"]
     words: ShortText | None = None
 
+    @property
+    def reason(self) -> Reason:
+        """The same for a report."""
+        no_base = self.why == "no_base"
+        return Why.HAS_NO_BASE() if no_base else Why.BASE_CANNOT_RUN(words=self.words)
+
 
 class Environment(Value):
     """Where and how something was measured.

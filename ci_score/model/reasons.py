@@ -102,6 +102,7 @@ class Why(StrEnum):
     NO_SUCH_CASE = "no_such_case", "case"
     HAS_NO_BASE = "has_no_base"
     BASE_CANNOT_RUN = "base_cannot_run", "words"
+    WITHOUT_BASE = "without_base"
     ALL_EXPIRED = "all_expired", "records"
     NO_RECORD_YET = "no_record_yet"
     NO_PROVENANCE = "no_provenance", "field"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, model_validator
 
 from ci_score import __version__
-from ci_score.model.environment import Environment
+from ci_score.model.environment import Alone, Environment
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -164,6 +164,11 @@ class Measured(Value):
     def has_both_sides(self) -> bool:
         """Whether launches of head and of base were measured side by side."""
         return len({launch.side for launch in self.launches}) > 1
+
+    @property
+    def alone(self) -> Alone | None:
+        """Why a session measured no base; beside pairs the mark means nothing."""
+        return None if self.has_both_sides else self.environment.alone
 
     def numbers_of(self, side: str, metric: str) -> list[float]:
         """What the launches of a side measured of a metric."""

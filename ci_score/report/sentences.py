@@ -350,6 +350,7 @@ SENTENCES: dict[Why, Row] = {
     Why.BASE_CANNOT_RUN: lambda words: (
         "head was measured alone: base cannot run the command" + (f" ({words})" if words else "")
     ),
+    Why.WITHOUT_BASE: "head was measured without its base",
     Why.NO_SUCH_CASE: "no record has a case {case!r}",
     Why.ALL_EXPIRED: "{records} records, all expired",
     Why.NO_RECORD_YET: "the branch has left no record yet",

@@ -230,7 +230,7 @@ def _post(context: Run, record: Record) -> str:
     baselines = _baselines(context, line)
     judged = judged_anew(record, baselines, context.accepting, context.world.now(), job)
     judged = judged.but(run=event.run, commit=event.sha)
-    of_whom = " of a fork" if event.pull and event.pull.from_fork else ""
+    of_whom = " of a fork" if event.producer and event.producer.from_fork else ""
     where = f"run {event.run.number}{of_whom}"
     written = post_comment(judged, context, measured_by=where)
     return sentence(written.notice) if written.notice else f"posted: {written.url}"

@@ -88,56 +88,51 @@ class Settings:
 
     @classmethod
     def of(cls, values: Mapping[str, str], workspace: Path) -> Settings:
-        """The settings in the inputs; WrongUseError where one is wrong."""
-        return settings_of(values, workspace)
+        """The settings in the inputs, each a text; WrongUseError where one is wrong."""
 
+        def value(name: str) -> str:
+            # The default of the token is a workflow expression, which only a workflow can evaluate.
+            default = "" if name == TOKEN else INPUTS[name].default
+            return (values.get(name) or default).strip()
 
-def settings_of(values: Mapping[str, str], workspace: Path) -> Settings:
-    """The settings in the inputs; every input is a text, as in a workflow."""
-
-    def value(name: str) -> str:
-        # The default of the token is a workflow expression, which only a workflow can evaluate.
-        default = "" if name == TOKEN else INPUTS[name].default
-        return (values.get(name) or default).strip()
-
-    parity, title = parse_sources(value("parity"), "parity"), plain(value("title"), 64)
-    for source in parity:
-        if source.name is None:
-            raise WrongUseError(
-                f"parity: {source.pattern!r} does not name a case; write `case=glob`"
-            )
-    return Settings(
-        workspace=workspace,
-        profiles=parse_sources(value("profiles"), "profiles"),
-        measurements=parse_sources(value("measurements"), "measurements"),
-        profile_artifact=value("profile-artifact"),
-        step_name=step_pattern(value("step-name")),
-        parity=parity,
-        workload=Workload(
-            throughput_tok_s=_number("throughput", value("throughput")),
-            tokens_per_step=_number("tokens-per-step", value("tokens-per-step")),
-            hardware=value("hardware") or None,
-            peak_bandwidth_gb_s=_number("peak-bandwidth-gb-s", value("peak-bandwidth-gb-s")),
-            bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
-        ),
-        producer=_producer(values.get("producer") or "", value("not-needed")),
-        pr_number=_pr_number(value("pr-number")),
-        baseline_artifact=value("baseline-artifact") or _artifact_of(title),
-        baseline_branch=value("baseline-branch"),
-        baseline_workflow=value("baseline-workflow"),
-        baseline=workspace / value("baseline") if value("baseline") else None,
-        fail_on=FailOn(_choice("fail-on", value("fail-on"))),
-        fail_on_branch=_choice("fail-on-branch", value("fail-on-branch")) == "true",
-        on_inconclusive=OnInconclusive(_choice("on-inconclusive", value("on-inconclusive"))),
-        comment=CommentWhen(_choice("comment", value("comment"))),
-        check_run=_choice("check-run", value("check-run")) == "true",
-        issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
-        title=title,
-        config=value("config"),
-        inputs=_unlike_default(value),
-        output_dir=_output_dir(value("output-dir"), workspace),
-        token=_token(value("github-token")),
-    )
+        parity, title = parse_sources(value("parity"), "parity"), plain(value("title"), 64)
+        for source in parity:
+            if source.name is None:
+                raise WrongUseError(
+                    f"parity: {source.pattern!r} does not name a case; write `case=glob`"
+                )
+        return cls(
+            workspace=workspace,
+            profiles=parse_sources(value("profiles"), "profiles"),
+            measurements=parse_sources(value("measurements"), "measurements"),
+            profile_artifact=value("profile-artifact"),
+            step_name=step_pattern(value("step-name")),
+            parity=parity,
+            workload=Workload(
+                throughput_tok_s=_number("throughput", value("throughput")),
+                tokens_per_step=_number("tokens-per-step", value("tokens-per-step")),
+                hardware=value("hardware") or None,
+                peak_bandwidth_gb_s=_number("peak-bandwidth-gb-s", value("peak-bandwidth-gb-s")),
+                bytes_per_token=_number("bytes-per-token", value("bytes-per-token")),
+            ),
+            producer=_producer(values.get("producer") or "", value("not-needed")),
+            pr_number=_pr_number(value("pr-number")),
+            baseline_artifact=value("baseline-artifact") or _artifact_of(title),
+            baseline_branch=value("baseline-branch"),
+            baseline_workflow=value("baseline-workflow"),
+            baseline=workspace / value("baseline") if value("baseline") else None,
+            fail_on=FailOn(_choice("fail-on", value("fail-on"))),
+            fail_on_branch=_choice("fail-on-branch", value("fail-on-branch")) == "true",
+            on_inconclusive=OnInconclusive(_choice("on-inconclusive", value("on-inconclusive"))),
+            comment=CommentWhen(_choice("comment", value("comment"))),
+            check_run=_choice("check-run", value("check-run")) == "true",
+            issue_on_drift=_choice("issue-on-drift", value("issue-on-drift")) == "true",
+            title=title,
+            config=value("config"),
+            inputs=_unlike_default(value),
+            output_dir=_output_dir(value("output-dir"), workspace),
+            token=_token(value("github-token")),
+        )
 
 
 def file_name(title: str) -> str:

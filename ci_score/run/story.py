@@ -137,7 +137,7 @@ def _measured(
         here.append(Attempted(case, read.attempt, before))
     attempts = pooled(here, job.run, job.commit, earlier, job.gate_job)
     pooled_cases = [
-        (case, base_of_launches(case, base) if case.earlier_measurements else base)
+        (case, base_of_launches(case, base) if case.earlier_measurements or not base else base)
         for case, (_, base) in zip(attempts.cases, cases, strict=True)
     ]
     return pooled_cases, list(attempts.notices)
@@ -183,14 +183,13 @@ def missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> B
     It is not compared with a record, which would hide that the base is broken. Only a case that the
     branch surely does not know is a new one.
     """
-    alone = case.environment.alone
-    if alone is None or case.has_both_sides:
+    if case.alone is None:
         return None
-    why = Why.HAS_NO_BASE() if alone.why == "no_base" else Why.BASE_CANNOT_RUN(words=alone.words)
     lacks = isinstance(found, BaselineMissing) and found.reason in _SURELY_NEW
     is_new = lacks and case.name not in baselines.known_cases()
     others = tuple(found.reasons) if isinstance(found, BaselineMissing) else ()
-    return BaselineMissing(Unjudged.NEW_CASE if is_new else Unjudged.MEASURED_ALONE, why, others)
+    unjudged_as = Unjudged.NEW_CASE if is_new else Unjudged.MEASURED_ALONE
+    return BaselineMissing(unjudged_as, case.alone.reason, others)
 
 
 def _matching(case: Measured, policy: Policy) -> Environment:

@@ -204,6 +204,14 @@ def fork_pull_request(scene: Scene, branch: str = "main") -> PullRequest:
     return scene.state.pull_request(scene.repository, branch, head_repository=fork)
 
 
+def run_of_fork(scene: Scene, pull: PullRequest, path: str = WORKFLOW) -> WorkflowRun:
+    """A finished run of a fork's pull request, for which another one posts."""
+    return scene.state.run(
+        scene.repository, event="pull_request", head_branch=pull.head_ref, head_sha=pull.head_sha,
+        head_repository=scene.state.repository_named("stranger/model"), path=path,
+    )  # fmt: skip
+
+
 def on_pull_request(scene: Scene, pull: PullRequest, **inputs: str) -> Outcome:
     """The Action on a pull request."""
     return scene.act(events.pull_request(scene.github, pull), **inputs)

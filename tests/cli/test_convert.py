@@ -25,7 +25,7 @@ from ci_score.reference.parity import compute_parity
 from ci_score.report.sentences import sentence
 from ci_score.run.case_files import CaseFile, CaseSource, find_files, to_be_read
 from ci_score.run.reading import read_cases, read_side
-from ci_score.run.settings import settings_of
+from ci_score.run.settings import Settings
 from ci_score.traces.formats import FORMATS, read_profile
 from ci_score.traces.formats.reference import normalised
 from ci_score.traces.parallel import Problem, processes, read_all
@@ -544,11 +544,11 @@ def test_step_name__says_what_the_ranges_of_steps_are_called(here: Path, capsys:
 
 def test_step_name__of_the_action_is_that_of_every_case(here: Path) -> None:
     """Profiles, partners and the sides of a session alike."""
-    settings = settings_of({"step-name": "my_step"}, here)
+    settings = Settings.of({"step-name": "my_step"}, here)
     side = {"head": (CaseFile("trace.json", data=b"{}"),)}
     files = {"training": [CaseFile("a.json", data=b"{}", profiles=side)]}
     (file,) = to_be_read(files, settings.step_name)["training"]
     for each in (file, *file.profiles["head"]):
         assert each.source().step_name == re.compile("my_step")
     with pytest.raises(WrongUseError, match="step-name"):
-        settings_of({"step-name": "("}, here)
+        Settings.of({"step-name": "("}, here)

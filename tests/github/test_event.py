@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ci_score.errors import WrongUseError
-from ci_score.github.event import Event, Kind, read_event, workflow_path
+from ci_score.github.event import Event, Head, Kind, read_event, workflow_path
 
 SHA, HEAD, BASE = "a" * 40, "b" * 40, "c" * 40
 
@@ -44,14 +44,13 @@ def pull(head_repository: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("head_repository", "from_fork"), [({"id": 7}, False), ({"id": 8}, True), (None, True)]
-)
-def test_pull_request__of_a_fork(head_repository: dict[str, Any] | None, from_fork: bool) -> None:
-    """A fork that was deleted meanwhile is still a fork."""
-    event = read("pull_request", pull(head_repository))
+@pytest.mark.parametrize("repository_id", [7, 8, None])
+def test_pull_request__knows_where_it_comes_from(repository_id: int | None) -> None:
+    """Of the repository, of a fork, and of one that was deleted meanwhile."""
+    event = read("pull_request", pull({"id": repository_id} if repository_id else None))
     assert event.pull is not None
-    assert (event.kind, event.pull.from_fork) == (Kind.PULL_REQUEST, from_fork)
+    assert event.pull.head == Head(HEAD, "topic", repository_id)
+    assert event.kind is Kind.PULL_REQUEST
     assert (event.sha, event.status_sha) == (SHA, HEAD)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tomllib
@@ -193,6 +194,46 @@ def test_runners__every_kind_of_the_table_has_its_section() -> None:
     titles = re.findall(r"^## (.*)$", RUNNERS, re.MULTILINE)
     made = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
     assert anchors == made
+
+
+def test_runners__its_copies_of_actions_reach_the_server(tmp_path: Path) -> None:
+    """The commands for a Gitea, with folders as both servers: branch and tag have the change."""
+    (script,) = re.findall(r"```sh\n(.*?)```", RUNNERS, re.DOTALL)
+    theirs, ours, here = (tmp_path / name for name in ("theirs", "ours", "here"))
+    here.mkdir()
+    (tmp_path / "gitconfig").write_text(
+        "[user]\n\tname = x\n\temail = x\n"
+        f'[url "file://{theirs}/"]\n\tinsteadOf = https://github.com/actions/\n'
+        f'[url "file://{ours}/"]\n\tinsteadOf = https://gitea.example.org/gitea/\n'
+    )
+    variables = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"),
+        # The folder can lie in this repository, which no command may find.
+        "GIT_CEILING_DIRECTORIES": str(tmp_path),
+    }
+
+    def git(folder: Path, *words: str) -> str:
+        command = ["git", "-C", str(folder), *words]
+        return subprocess.run(
+            command, env=variables, capture_output=True, text=True, check=True
+        ).stdout
+
+    for name, tag in (("upload-artifact", "v7"), ("download-artifact", "v8")):
+        place = theirs / name
+        (place / "dist").mkdir(parents=True)
+        git(place, "init", "--quiet")
+        for text in ("before", "function isGhes() {\n}"):
+            (place / "dist" / "index.js").write_text(text)
+            git(place, "add", ".")
+            git(place, "commit", "--quiet", "--message", text)
+        git(place, "tag", tag)
+        git(tmp_path, "init", "--quiet", "--bare", str(ours / name))
+    subprocess.run(["bash", "-c", script], cwd=here, env=variables, check=True, capture_output=True)
+    for name, tag in (("upload-artifact", "v7"), ("download-artifact", "v8")):
+        for reference in ("main", tag):
+            text = git(ours / name, "show", f"{reference}:dist/index.js")
+            assert text == "function isGhes() { return false;\n}"
 
 
 GLOSSARY = (PROJECT / "docs" / "glossary.md").read_text(encoding="utf-8")

@@ -1143,6 +1143,15 @@ def test_shared__pairs_are_left_out_up_to_one_in_eight() -> None:
     assert verdict(timed(100.0, launches=tuple(rows)), policy=allowed).outcome is not Outcome.PASS
 
 
+def test_shared__the_only_pair_tells_no_change() -> None:
+    """Of a session that had time for one disturbed pair nobody reads how much slower it was."""
+    rows = tuple(one.but(shared=True) for one in launches([150.0], [100.0]))
+    for policy in ({}, TRAINING):
+        result = judged(timed(150.0, launches=rows), policy=policy)
+        assert said(result).unjudged is Unjudged.INVALID_MEASUREMENT
+        assert "others disturbed 1 of 1 measurements" in headline(result)
+
+
 def test_short__a_void_launch_hides_no_slowdown() -> None:
     """It has few steps because it died: the other launches still prove what they prove."""
     rows = [one.but(timed_steps=20) for one in launches([130.0] * 12, [100.0] * 12)]

@@ -112,11 +112,14 @@ def test_base__of_a_session_that_cannot_begin_is_removed(
     assert nothing_is_left(repository)
 
 
+@pytest.mark.parametrize(
+    "command", [("python", "train.py"), ("bash", "-ec", "cd . && python train.py")]
+)
 def test_base__without_the_data_of_heads_folder_gets_advice(
-    repository: Repository, capsys: Out
+    repository: Repository, capsys: Out, command: tuple[str, ...]
 ) -> None:
-    """It fails in the checkout alone, where it has no data; the program that ran it is named."""
-    words = ["ab", "--base", "main", "--head", ".", "--no-profile", "--", "python", "train.py"]
+    """It fails in the checkout alone, where it has no data; the Python that ran it is named."""
+    words = ["ab", "--base", "main", "--head", ".", "--no-profile", "--", *command]
     assert execute(words) == 3
     said = capsys.readouterr().err
     assert "No such file or directory: 'data/more_ms'" in said

@@ -335,7 +335,7 @@ def test_measure__begins_anew_and_leaves_a_session_alone(here: Path, capsys: Out
     assert measure("--launches", "2") == 0
     assert len(measured("one")) == 2
     assert ab("--out", "one", "--no-profile", "--looks", "6", "--limit", "4") == 0
-    assert len(measured("one")) == 12
+    assert {one.side for one in measured("one")} == {"head", "base"}
     capsys.readouterr()
     assert measure("--out", "one") == 2
     assert "holds a session of another plan" in capsys.readouterr().err
@@ -460,6 +460,26 @@ def test_trouble__gets_one_sentence(
     assert words in said
     assert said.startswith("head: ")
     assert launched("one") == ["settle-head"]
+
+
+def test_script__of_two_steps_is_measured(here: Path) -> None:
+    """The untimed launch needs a time of its own, which takes two steps."""
+    write_script(here / "base", steps=2)
+    few = ("--steps", "1", "--warmup-steps", "0", "--settle-steps")
+    assert measure(*few, "2") == 0
+    assert measure(*few, "1") == 2
+
+
+def test_session__that_was_killed_at_once_has_measured_nothing(here: Path, capsys: Out) -> None:
+    """What the first launch left in its logs is not read as measurements."""
+    write_script(here / "base", inside="import time; time.sleep(2)")
+    words = ["measure", "--dir", "base", "--out", "one", "--", sys.executable, "train.py"]
+    process = subprocess.Popen([sys.executable, "-m", "ci_score", *words])
+    until((here / "one" / "logs" / "settle-head" / "marks.jsonl").exists)
+    process.kill()
+    process.wait(20)
+    assert execute(["run", "--measurements", "one"]) == 3
+    assert "no measurements were found at one" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

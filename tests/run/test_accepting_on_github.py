@@ -19,6 +19,7 @@ from tests.builders.scene import (
     pull_request,
     record_for,
     record_in,
+    run_of_fork,
     tip,
 )
 from tests.builders.verdicts import why
@@ -432,13 +433,9 @@ def test_later__where_no_run_is_listed_it_does_not_count(scene: Scene, slow: Pul
 def test_posted__a_fork_s_report_knows_what_was_accepted(scene: Scene) -> None:
     """The comment that is posted for a fork says the same as the fork's own check."""
     scene.repository.collaborators["maintainer"] = "write"
-    path = ".github/workflows/ci-score.yml"
-    scene.leave_record(tip(scene), FAST, path=path)
+    scene.leave_record(tip(scene), FAST)
     pull = fork_pull_request(scene)
-    producer = scene.state.run(
-        scene.repository, event="pull_request", head_branch=pull.head_ref, head_sha=pull.head_sha,
-        head_repository=scene.state.repository_named("stranger/model"), path=path,
-    )  # fmt: skip
+    producer = run_of_fork(scene, pull)
     text = dump(record_for(pull.merge_commit_sha, SLOW, producer))
     scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": text.encode()})
     say(scene, pull)

@@ -33,12 +33,6 @@ GATES = [path for path in EXAMPLES if "fork" not in path.name and path != ON_DEM
 GITEA = PROJECT / "examples" / "gitea.yml"
 IMAGE = "docker://ghcr.io/ci-score/ci-score:v0"
 ROOT, MEASURE, GATE = (f"ci-score/ci-score{folder}@v0" for folder in ("", "/measure", "/gate"))
-# The composite gate names the record itself, by the same rule.
-RECORD = (
-    "${{ (github.event_name == 'schedule' || (github.event_name == 'push'"
-    " || github.event_name == 'workflow_dispatch') && github.ref_name =="
-    " github.event.repository.default_branch) && 'ci-score' || 'ci-score-pr' }}"
-)
 
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 each_gate = pytest.mark.parametrize("path", GATES, ids=lambda path: path.name)
@@ -46,6 +40,9 @@ each_gate = pytest.mark.parametrize("path", GATES, ids=lambda path: path.name)
 
 def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+MEASURES_WITH = read(PROJECT / "measure" / "action.yml")["inputs"]
 
 
 def triggers(path: Path) -> Any:
@@ -104,6 +101,16 @@ def test_page__has_every_input(row: Any) -> None:
     default, text = cells("Inputs", row.name)
     assert default.strip("`") == row.default
     assert text == row.help
+
+
+@pytest.mark.parametrize("name", MEASURES_WITH)
+def test_page__has_every_input_of_measure(name: str) -> None:
+    """The defaults and texts of the Action beside the accelerator, which no option repeats."""
+    row = MEASURES_WITH[name]
+    assert cells("Inputs of measure", name) == [
+        f"`{default}`" if (default := row.get("default")) else "",
+        row["description"],
+    ]
 
 
 @pytest.mark.parametrize("row", OUTPUTS, ids=lambda row: row.name)
@@ -192,24 +199,29 @@ def test_example__only_a_gate_is_called_like_the_required_check() -> None:
         assert "performance" not in names, path
 
 
-@pytest.mark.parametrize("path", [LONG, SERVER], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [LONG, SERVER, GITEA], ids=lambda path: path.name)
 def test_example__leaves_its_record_and_then_decides(path: Path) -> None:
     """The record is kept whatever happened, and a container's lost exit code is no pass."""
-    *_, judge, upload, decide = check_of(path)["steps"]
+    steps = check_of(path)["steps"]
+    (judge,) = [step for step in steps if step.get("uses") == ROOT]
+    upload, decide = steps[-2:]
     assert judge["continue-on-error"] is True
-    assert upload["uses"].startswith("actions/upload-artifact@")
-    assert upload["if"] == decide["if"] == "always()"
-    assert upload["with"]["name"] == RECORD
+    assert "/upload-artifact@" in upload["uses"]
+    assert decide["if"] == "always()"
+    assert upload["if"] == f"always() && steps.{judge['id']}.outputs.record"
+    assert upload["with"]["name"] == f"${{{{ steps.{judge['id']}.outputs.record-artifact }}}}"
     assert upload["with"]["path"] == "ci-score/"
     assert decide["run"] == 'exit "${CODE:-3}"'
     assert decide["env"] == {"CODE": f"${{{{ steps.{judge['id']}.outputs.exit-code }}}}"}
 
 
-def test_example__for_a_server_differs_in_the_artifact_actions_only() -> None:
-    """What is said and tested of the one long form holds for the other."""
+def test_example__for_a_server_has_other_artifact_actions_and_another_runner() -> None:
+    """What is said and tested of the one long form holds for the other; a server has no runners."""
+    assert "self-hosted" in check_of(SERVER)["runs-on"]
 
     def without_artifacts(path: Path) -> Any:
         rest = read(path)
+        del rest["jobs"]["gate"]["runs-on"]
         for job in rest["jobs"].values():
             job["steps"] = [
                 step["with"].get("name") if "artifact@" in step.get("uses", "") else step
@@ -227,6 +239,21 @@ def test_example__is_never_skipped_by_a_filter(path: Path) -> None:
     assert set(triggers(path)) == {"push", "pull_request", "schedule"} | queue
     assert triggers(path)["push"] == {"branches": ["main", "master"]}
     assert "paths" not in path.read_text(encoding="utf-8").replace("`paths:`", "")
+
+
+@pytest.mark.parametrize("path", [*GATES, ON_DEMAND], ids=lambda path: path.name)
+def test_example__only_a_newer_push_to_a_pull_request_cancels(path: Path) -> None:
+    """Not another workflow of the repository, and no run of the branch: it leaves a record."""
+    concurrency = read(path)["concurrency"]
+    run = "${{ github.workflow }}-${{ github.event.number || github.run_id }}"
+    assert concurrency["group"].startswith(run)
+    assert concurrency["cancel-in-progress"] is True
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_example__promises_no_guard_that_a_fork_can_remove(path: Path) -> None:
+    """A fork's pull request brings its own copy of the workflow, perhaps without `environment:`."""
+    assert not [name for name, job in read(path)["jobs"].items() if "environment" in job]
 
 
 def test_example__on_demand_is_no_gate() -> None:

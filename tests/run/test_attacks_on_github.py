@@ -16,7 +16,7 @@ from ci_score.files.strict_json import dump
 from ci_score.github import artifacts
 from ci_score.launches.environment import MOST_VERSIONS
 from ci_score.model.record import MOST_CASES
-from ci_score.run import action
+from ci_score.run import action, measurements
 from ci_score.run.case_files import (
     PROFILES_FOLDER,
     SESSION_FILE,
@@ -25,7 +25,6 @@ from ci_score.run.case_files import (
     find_measurements,
     to_be_read,
 )
-from ci_score.run.measurements import MOST_IN_ALL
 from ci_score.run.reading import read_cases
 from tests.builders.launches import lines
 from tests.builders.scene import (
@@ -36,6 +35,7 @@ from tests.builders.scene import (
     on_pull_request,
     pull_request,
     record_for,
+    run_of_fork,
     tip,
 )
 from tests.loopback_github import events
@@ -44,15 +44,10 @@ from tests.loopback_github.state import WORKFLOW
 
 def test_poster__of_a_workflow_that_the_fork_brings_along(scene: Scene) -> None:
     """It is called like the one that is waited for, has no baseline, and would look harmless."""
-    scene.state.commit(scene.repository, "main", files={WORKFLOW: "name: performance\n"})
     scene.leave_record(tip(scene), FAST)
     pull = fork_pull_request(scene)
     for path in (WORKFLOW, ".github/workflows/more.yml"):
-        producer = scene.state.run(
-            scene.repository, event="pull_request", head_branch=pull.head_ref,
-            head_sha=pull.head_sha, path=path,
-            head_repository=scene.state.repository_named("stranger/model"),
-        )  # fmt: skip
+        producer = run_of_fork(scene, pull, path)
         left = dump(record_for(pull.merge_commit_sha, SLOW, producer)).encode()
         scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": left})
         assert scene.act(events.workflow_run(scene.github, producer)).code == 0
@@ -89,9 +84,13 @@ def of_many_cases(folder: Path) -> None:
     (folder / "m.jsonl").write_bytes(lines({"step_ms": [1.0]}, *rows))
 
 
+# In place of 100,000, which take their time.
+FEW_LAUNCHES = 1000
+
+
 def of_many_launches(folder: Path) -> None:
     """More than a file may have, in two files."""
-    text = lines({"step_ms": [1.0]}) * (MOST_IN_ALL // 2)
+    text = lines({"step_ms": [1.0]}) * (FEW_LAUNCHES // 2)
     for name in ("a", "b", "c"):
         (folder / f"{name}.jsonl").write_bytes(text)
 
@@ -108,14 +107,19 @@ def of_many_numbers(folder: Path) -> None:
     [
         (deep, "folders lie more than 32 deep"),
         (of_many_cases, "at most 256 cases"),
-        (of_many_launches, "at most 100000 launches"),
+        (of_many_launches, f"at most {FEW_LAUNCHES} launches"),
         (of_many_numbers, "at most 128 MiB"),
     ],
 )
 def test_small_artifacts__that_would_take_hours(
-    scene: Scene, capsys: pytest.CaptureFixture[str], made: Callable[[Path], None], words: str
+    scene: Scene,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    made: Callable[[Path], None],
+    words: str,
 ) -> None:
     """What multiplies is refused with a sentence, and the check is not green."""
+    monkeypatch.setattr(measurements, "MOST_IN_ALL", FEW_LAUNCHES)
     folder = scene.workspace / "perf" / "training~1"
     folder.mkdir(parents=True)
     made(folder)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ci_score.model.record import Judged
+from ci_score.run import case_files
 from ci_score.run.case_files import (
-    MOST_FILES,
     CaseSource,
     files_of_artifact,
     find_files,
@@ -301,6 +301,33 @@ def test_rerun__of_one_side_counts_each_launch_once(rerun: Rerun) -> None:
     rerun.judged()
     assert len(rerun.case.launches) == 24
     assert rerun.case.scorecard.step_time_ms == pytest.approx(110.0, rel=0.002)
+
+
+BROKEN: dict[str, Any] = {"alone": {"why": "base_cannot_run", "words": "it exited with 2"}}
+
+
+@pytest.mark.parametrize("mark", [BROKEN, {}], ids=["base cannot run", "looked right"])
+@pytest.mark.parametrize("keeps_record", [True, False])
+@pytest.mark.parametrize("alone", [{1}, {2}, {3}, {1, 2}, {2, 3}, {1, 3}], ids=str)
+def test_rerun__what_head_measured_alone_gives_way_to_pairs(
+    rerun: Rerun, alone: set[int], keeps_record: bool, mark: dict[str, Any]
+) -> None:
+    """An attempt without a base, wanted or not, leaves no holes in the pairs of the others."""
+    slow = 0
+    for attempt in (1, 2, 3):
+        if attempt in alone:
+            rerun.measured(attempt, session(attempt, pairs=2, sides="head"), **mark)
+        else:
+            rerun.measured(attempt, session(attempt, head_ms=150.0))
+            slow += 1
+        done = rerun.judged(keeps_record=keeps_record)
+        assert done.code == bool(slow)
+        if slow:
+            assert rerun.pairs == 8 * slow
+            assert rerun.case.took_turns is True
+        if attempt not in alone:
+            left_out = bool(alone & set(range(attempt)))
+            assert ("not comparable with this one" in done.summary) == left_out
 
 
 def test_rerun__a_killed_attempt_keeps_its_launches(rerun: Rerun) -> None:
@@ -601,7 +628,10 @@ def test_stranger__names_an_attempt_that_is_to_come(rerun: Rerun, keeps_record: 
     assert "the files say that they are of attempt 9, and this is attempt 2" in done.summary
 
 
-def test_stranger__with_too_many_files_is_refused(rerun: Rerun) -> None:
+def test_stranger__with_too_many_files_is_refused(
+    rerun: Rerun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many attempts somebody names, no more files are read."""
-    rerun.left = {f"llama~{number}/m.jsonl": b"" for number in range(1, MOST_FILES + 2)}
+    monkeypatch.setattr(case_files, "MOST_FILES", 20)
+    rerun.left = {f"llama~{number}/m.jsonl": b"" for number in range(1, 22)}
     assert rerun.judged(keeps_record=False).code == 2

@@ -41,9 +41,8 @@ def why_not(scene: Scene) -> Unjudged | None:
 
 
 def slow_pull_request(scene: Scene, workflow: str | None, **inputs: str) -> Outcome:
-    """A slow pull request upon a base that has this workflow."""
-    if workflow is not None:
-        scene.state.commit(scene.repository, "main", files={WORKFLOW: workflow})
+    """A slow pull request upon a base that has this workflow, or none."""
+    scene.state.commit(scene.repository, "main", files={WORKFLOW: workflow})
     pull = pull_request(scene)
     scene.measure(SLOW)
     return on_pull_request(scene, pull, **inputs)

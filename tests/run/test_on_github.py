@@ -22,6 +22,7 @@ from tests.builders.scene import (
     pull_request,
     record_for,
     record_in,
+    run_of_fork,
     tip,
 )
 from tests.loopback_github import (
@@ -838,11 +839,7 @@ def forked_run(
 ) -> tuple[PullRequest, Any]:
     """A fork's finished run that left its record as an artifact."""
     pull = fork_pull_request(scene)
-    fork = scene.state.repository_named("stranger/model")
-    producer = scene.state.run(
-        scene.repository, event="pull_request", head_branch=pull.head_ref, head_sha=pull.head_sha,
-        head_repository=fork, path=".github/workflows/ci-score.yml",
-    )  # fmt: skip
+    producer = run_of_fork(scene, pull)
     scene.state.artifact(producer, "ci-score-pr", content)
     if closed:
         scene.state.close(pull)
@@ -867,13 +864,10 @@ def said(words: str) -> dict[str, Any]:
 
 def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -> None:
     """Whatever the fork wrote of itself, its numbers are judged and rendered here."""
-    made = scene.state.run(
-        scene.repository, head_sha=tip(scene).sha, path=".github/workflows/ci-score.yml"
-    )
-    text = dump(record_for(tip(scene).sha, FAST, made))
-    scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+    scene.leave_record(tip(scene), FAST)
     lie = stranger_s_record(scene, 130.0).model_dump(mode="json")
     lie["notices"] = [said("ALL IS WELL")]
+    lie["page"] = f"{scene.github.links.web}/stranger/model/PAGE"
     lie["cases"][0]["verdict"] = {
         "outcome": "pass",
         "decided_by": said("TRUST ME"),
@@ -890,8 +884,8 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     assert done.code == 0
     (comment,) = scene.comments(pull)
     assert "❌ 30.0 % slower" in comment
-    assert "Measured by the pull request's own code" in comment
-    lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL")
+    assert re.search(r"Measured by the pull request's own code, in run \d+ of a fork\.", comment)
+    lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL", "PAGE")
     assert not [word for word in lies if word in comment]
 
 
@@ -909,11 +903,7 @@ def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -
     pull, event = forked_run(scene, {})
     leave(scene, stranger_s_record(scene, 100.0))
     for commit, speed in ((old, FAST), (scene.commits(1)[0], profile(50.0, tokens_per_step=1000))):
-        made = scene.state.run(
-            scene.repository, head_sha=commit.sha, path=".github/workflows/ci-score.yml"
-        )
-        text = dump(record_for(commit.sha, speed, made))
-        scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+        scene.leave_record(commit, speed)
     scene.act(event)
     assert "✅ The same time" in scene.comments(pull)[0]
 
@@ -922,7 +912,7 @@ def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) ->
     """A merge of the head onto an older commit would bring back the policy of that time."""
     lax = scene.policy("schema = 1\n[metrics.throughput_tok_s]\nwarn = 0.5\nfail = 0.6\n")
     scene.policy("schema = 1\n")
-    scene.leave_record(tip(scene), FAST, path=".github/workflows/ci-score.yml")
+    scene.leave_record(tip(scene), FAST)
     pull, event = forked_run(scene, {})
     fork = scene.state.repository_named("stranger/model")
     forged = scene.state.commit(fork, "merged", parents=[lax.sha, pull.head_sha])
@@ -933,11 +923,7 @@ def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) ->
 
 def test_workflow_run__never_fails_on_a_stranger_s_numbers(scene: Scene) -> None:
     """Numbers that overflow are a sentence in the comment."""
-    made = scene.state.run(
-        scene.repository, head_sha=tip(scene).sha, path=".github/workflows/ci-score.yml"
-    )
-    text = dump(record_for(tip(scene).sha, FAST, made))
-    scene.state.artifact(made, "ci-score", {"ci-score.json": text.encode()})
+    scene.leave_record(tip(scene), FAST)
     lie = stranger_s_record(scene, 1e308).model_dump(mode="json")
     lie["cases"][0]["phases"] = {"forward": 1.7e308}
     lie["cases"][0]["scorecard"]["throughput_tok_s"] = 1.7e308

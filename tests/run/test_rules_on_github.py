@@ -19,6 +19,7 @@ from tests.builders.scene import (
     pull_request,
     record_for,
     record_in,
+    run_of_fork,
     tip,
 )
 from tests.loopback_github import FORK_PERMISSIONS, events, faults
@@ -410,18 +411,14 @@ def test_own__that_cannot_be_read_is_not_worth_a_word(scene: Scene) -> None:
 
 def posted(scene: Scene, base_of_merge: str | None = None) -> str:
     """The comment on a fork's pull request that is a third slower and brings its own policy."""
-    path = ".github/workflows/ci-score.yml"
-    scene.leave_record(tip(scene), FAST, path=path)
+    scene.leave_record(tip(scene), FAST)
     fork = scene.state.fork(scene.repository, "stranger/model")
     head = scene.state.commit(fork, "main", parents=[tip(scene).sha], files={POLICY: LENIENT})
     pull = scene.state.pull_request(scene.repository, "main", head_repository=fork)
     merge = pull.merge_commit_sha
     if base_of_merge is not None:
         merge = scene.state.commit(fork, parents=[base_of_merge, head.sha]).sha
-    producer = scene.state.run(
-        scene.repository, event="pull_request", head_branch="main", head_sha=pull.head_sha,
-        head_repository=fork, path=path,
-    )  # fmt: skip
+    producer = run_of_fork(scene, pull)
     text = record_for(merge, SLOW, producer).model_dump_json()
     scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": text})
     assert scene.act(events.workflow_run(scene.github, producer)).code == 0

@@ -15,6 +15,7 @@ from ci_score.measure.session.kept import save
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Ending, Session
 from ci_score.measure.session.settled import Settled, duration_in_words
+from ci_score.measure.sides.command import OF_A_PYTHON
 from ci_score.measure.sides.leftovers import files_in_words, snapshot
 from ci_score.model.lists import plural
 from ci_score.model.values import Side
@@ -22,6 +23,7 @@ from ci_score.model.values import Side
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
 LAST_STEPS = 10
 MOST_FILES = 50
+SHELLS = ("bash", "sh")
 
 
 @dataclass(slots=True)
@@ -40,6 +42,8 @@ class Settler:
         """Both sides; one that does not run as asked ends the session."""
         session = self.session
         missing = [side for side in session.sides if side not in session.settled]
+        if missing:
+            save(session, self.out)  # what a killed launch leaves is then known to be a session's
         for side in missing:
             if session.ending is None:
                 self._settle(side)
@@ -91,8 +95,13 @@ class Settler:
 
 
 def _program(order: Order) -> str:
-    """Which program it was: most often the first one on PATH is another than was meant."""
-    word = order.start.command[0]
+    """Which program it was: most often the first one on PATH is another than was meant.
+
+    Of a line for a shell it is the Python in it: the shell itself is never in doubt.
+    """
+    word, *more = order.start.command
+    if more and Path(word).name in SHELLS:
+        word = next((one for one in more[-1].split() if one.startswith(OF_A_PYTHON)), "")
     found = None if "/" in word else which(word, path=order.start.environment.get("PATH"))
     return f"\n  {word} was {found}" if found else ""
 
