@@ -34,8 +34,9 @@ from ci_score.model.stages import OpenedUpload, Upload
 
 LARGEST_ZIP = 64 * 1024 * 1024
 MOST_LISTED = 1000
-# Where the listing does not say whose a run is, so many are asked for one of the branch itself.
-MOST_ASKED = 10
+# Where the listing does not say whose a run is, so many are asked before those of the branch are
+# listed.
+MOST_ASKED = 3
 MOST_PROFILE_ARTIFACTS = 20
 # They are kept in memory.
 LARGEST_IN_ALL = 4 * PROFILE_LIMIT
@@ -62,6 +63,7 @@ class RecordArtifacts:
     _of_others: int = 0
     _runs: dict[int, Any] = field(default_factory=dict)
     _one_is_own: bool = False
+    _listed_runs: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         self.workflow = workflow_path(self.workflow)
@@ -203,13 +205,19 @@ class RecordArtifacts:
             return ours and bool(run["head_branch"] == self.branch)
         # Once there is one of ours, those before it are asked when they are opened.
         if not self._one_is_own:
-            if len(self._runs) == MOST_ASKED:
-                raise GitHubDownError(
-                    f"none of the newest {MOST_ASKED} artifacts that are called {self.name} is the"
-                    " branch's own: upload those of pull requests under another name"
-                )
-            self._one_is_own = self._why_not_ours(self._run(run["id"]), run["head_sha"]) is None
+            self._one_is_own = (
+                self._why_not_ours(self._run(run["id"]), run["head_sha"]) is None
+                if len(self._runs) < MOST_ASKED
+                else run["id"] in self._runs_of_the_branch()
+            )
         return self._one_is_own
+
+    def _runs_of_the_branch(self) -> frozenset[int]:
+        """The newest of its runs: strangers may have put any number of uploads before its own."""
+        if self._listed_runs is None:
+            runs = gitea.runs_of(self.api, self.repository, self.workflow, self.branch)
+            self._listed_runs = frozenset(int(run["id"]) for run in runs)
+        return self._listed_runs
 
     def _run(self, run_id: int) -> Any:
         if run_id not in self._runs:
@@ -253,6 +261,19 @@ def with_workflow(api: Api, event: Event) -> Event:
     except GitHubError:
         return event
     return replace(event, workflow=workflow)
+
+
+def run_that_measured(api: Api, event: Event, attempt: int) -> RunIdentity:
+    """The run, whose measurements say that they are of that attempt.
+
+    The server knows better than they. Where it cannot be asked, the attempt is still to come.
+    """
+    try:
+        if attempt <= event.run.attempt or not api.is_gitea:
+            return event.run
+        return gitea.run_with_newest_attempt(api, event)
+    except GitHubError:
+        return event.run
 
 
 def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:

@@ -6,19 +6,21 @@ whether somebody may write is asked of GitHub itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import dropwhile, islice, takewhile
 from typing import Any
 from urllib.parse import quote
 
 from ci_score.errors import GitHubError, NotThereError, WrongUseError
+from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected, moment
 from ci_score.github.event import Head, head_of
-from ci_score.model.conversation import Comment, Comments
+from ci_score.model.conversation import Comment, Comments, Conversation
 from ci_score.model.reasons import Reason, Why
 
 # Twenty requests of the forty that a run may make.
 MOST_COMMENTS = 2000
+MOST_REVIEWS = 250
 # A marker is the first line, and so is an acceptance; the rest may be 256 KB.
 READ_OF_A_COMMENT = 4096
 LONGEST_ERROR = 160
@@ -53,7 +55,7 @@ class PullConversation:
         if self._listed is None or anew:
             path = f"/repos/{self.repository}/issues/{self.number}/comments"
             with as_expected():
-                rows = [_listed(row) for row in islice(self.api.pages(path), MOST_COMMENTS + 1)]
+                rows = [as_listed(row) for row in islice(self.api.pages(path), MOST_COMMENTS + 1)]
             self.is_cut = len(rows) > MOST_COMMENTS
             self._listed = rows[:MOST_COMMENTS]
         return self._listed
@@ -63,7 +65,12 @@ class PullConversation:
         path = f"/repos/{self.repository}/issues/{self.number}/comments"
         newest = max((row.comment.written_at for row in listed), default="")
         pages = self.api.pages(path, since=newest) if newest else self.api.pages(path)
-        return [_listed(row) for row in islice(pages, MOST_COMMENTS)]
+        return [as_listed(row) for row in islice(pages, MOST_COMMENTS)]
+
+    @property
+    def accepting(self) -> Conversation:
+        """Where a regression may be accepted: here, but on a server where any job may edit it."""
+        return _Approvals(self) if self.api.is_gitea else self
 
     def listen(self) -> Comments:
         """What everybody said; what cannot be read accepts nothing."""
@@ -102,12 +109,16 @@ class PullConversation:
             return Why.COMMITS_NOT_DATED(words=str(error)[:LONGEST_ERROR])
         return Why.BEFORE_THE_COMMITS() if is_early else None
 
+    def known_head(self) -> Head:
+        """Where the pull request comes from; asked for where its event did not tell it."""
+        return self.head or head_of(self.api.get(f"/repos/{self.repository}/pulls/{self.number}"))
+
     def _since(self) -> str:
         """When the head came: the first of the newest runs that are all on the head.
 
         A head that was there before, and was replaced meanwhile, counts from its return.
         """
-        head = self.head or head_of(self.api.get(f"/repos/{self.repository}/pulls/{self.number}"))
+        head = self.known_head()
         listing = self.api.get(
             f"/repos/{self.repository}/actions/runs",
             branch=head.branch,
@@ -126,6 +137,40 @@ class PullConversation:
         return times[-1]
 
 
+@dataclass(frozen=True, slots=True)
+class _Approvals:
+    """The same on a Gitea, where a regression is accepted in the text of a review that approves.
+
+    Its comments may be edited by any job, and a job may not ask who may write.
+    """
+
+    talk: PullConversation
+
+    def listen(self) -> Comments:
+        """What reviews and comments say, each with the reason why it does not count."""
+        talk, heard = self.talk, self.talk.listen()
+        said = [replace(one, refused=Why.NO_APPROVAL()) for one in heard.comments]
+        try:
+            with as_expected():
+                sha = talk.known_head().sha
+                reviews = gitea.reviews(talk.api, talk.repository, talk.number)
+                for row in islice(reviews, MOST_REVIEWS):
+                    why = gitea.why_not_accepted(row, sha)
+                    said.append(replace(as_listed(row).comment, refused=why))
+                more = next(reviews, None) and Why.MORE_COMMENTS(read=MOST_REVIEWS)
+        except GitHubError as error:
+            return Comments(trouble=Why.COMMENTS_NOT_READ(words=str(error)))
+        return Comments(tuple(said), heard.trouble or more)
+
+    def why_not(self, login: str) -> Reason | None:
+        """Nobody has to be asked for: the server says of an approval whether it counts."""
+        return None
+
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """An approval names its commit."""
+        return None
+
+
 def _is_of(head: Head, run: Any) -> bool:
     """Whether a run is of the pull request's branch; many forks have a branch of one name."""
     source = run["head_repository"]
@@ -133,22 +178,28 @@ def _is_of(head: Head, run: Any) -> bool:
     return known and source["id"] == head.repository_id
 
 
-def _listed(row: Any) -> Listed:
+def as_listed(row: Any) -> Listed:
+    """A comment as the server shows it."""
     # Of an account that is gone there is no user.
     user = row.get("user") or {}
-    by_an_app = row.get("performed_via_github_app") is not None
     return Listed(
         id=int(row["id"]),
         comment=Comment(
             author=_text(user.get("login")),
             body=_text(row.get("body"))[:READ_OF_A_COMMENT],
             url=str(row["html_url"]),
-            by_a_person=user.get("type") == "User" and not by_an_app,
             is_insider=row.get("author_association") in _INSIDERS,
-            edited=row.get("created_at") != row.get("updated_at"),
             written_at=str(row.get("created_at") or ""),
+            refused=_refused(row, user),
         ),
     )
+
+
+def _refused(row: Any, user: Any) -> Reason | None:
+    """Why a comment accepts nothing, whatever its author may do."""
+    if user.get("type") != "User" or row.get("performed_via_github_app") is not None:
+        return Why.BY_NO_PERSON()
+    return None if row.get("created_at") == row.get("updated_at") else Why.EDITED()
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,9 @@
 
 Its listing of artifacts does not say which branch or repository a run was of, so each run is asked.
 It keeps one attempt of a run, and one upload of a name. It makes no test merges, and has no check
-runs, annotations, summaries or merge queue. The token of any job, a fork's too, may edit comments.
+runs, annotations, summaries or merge queue. All jobs are one user: a fork's may edit what others
+have said, and those of the repository's own branches what people have said, too; within a second
+an edit leaves no trace. A job's attempt is how often that job has begun.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ from urllib.parse import quote
 
 from ci_score.errors import NotThereError
 from ci_score.github.api import GITEA_PAGE, Api, as_expected
-from ci_score.github.event import TRACKED_EVENTS, workflow_path
+from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import RunIdentity
 
 # Of the newest uploads; a page holds fifty, and the oldest come first.
 MOST_PAGES_OF_ARTIFACTS = 6
 MOST_COMMITS = 500
+MOST_JOBS = 1000
 
 
 def workflow_of_run(api: Api, repository: str, run_id: int) -> str:
@@ -26,6 +31,18 @@ def workflow_of_run(api: Api, repository: str, run_id: int) -> str:
     with as_expected():
         run = api.get(f"/repos/{repository}/actions/runs/{run_id}")
         return workflow_path(str(run["path"]))
+
+
+def run_with_newest_attempt(api: Api, event: Event) -> RunIdentity:
+    """The run, with the attempt of the job that has begun most often.
+
+    The job that measures is an attempt ahead where the run was cancelled before the gate began.
+    """
+    path = f"/repos/{event.repository}/actions/runs/{event.run_id}/jobs"
+    with as_expected():
+        jobs = islice(api.pages(path, "jobs"), MOST_JOBS)
+        newest = max((int(job["run_attempt"]) for job in jobs), default=0)
+    return event.run.but(attempt=max(event.run.attempt, newest))
 
 
 def newest_artifacts(api: Api, repository: str, name: str) -> Iterator[Any]:
@@ -91,3 +108,21 @@ def merge_base(api: Api, repository: str, base: str, head: str) -> str:
             if commit["sha"] in left:
                 return str(commit["sha"])
     raise NotThereError(f"{base} and {head[:12]} have no commit in common")
+
+
+def reviews(api: Api, repository: str, number: int) -> Iterator[Any]:
+    """The reviews of a pull request, the oldest first, but for those that were withdrawn."""
+    rows = api.pages(f"/repos/{repository}/pulls/{number}/reviews")
+    return (row for row in rows if not row["dismissed"])
+
+
+def why_not_accepted(review: Any, sha: str) -> Reason | None:
+    """Why what a review says of that commit accepts nothing.
+
+    Nobody can edit the text of an approval. It is official only of somebody who may write.
+    """
+    if review["state"] != "APPROVED":
+        return Why.NO_APPROVAL()
+    if review["commit_id"] != sha:
+        return Why.BEFORE_THE_COMMITS()
+    return None if review["official"] is True else Why.NOT_OFFICIAL()

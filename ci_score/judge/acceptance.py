@@ -219,11 +219,7 @@ def _acceptance(comment: Comment, sentence: Sentence) -> Acceptance:
 
 def _wrong(comment: Comment, sentence: Sentence, policy: Policy, asked: _Asked) -> Reason | None:
     """Why it cannot count, whoever wrote it."""
-    if not comment.by_a_person:
-        return Why.BY_NO_PERSON()
-    if comment.edited:
-        return Why.EDITED()
-    return sentence.wrong or _misfit(sentence, policy, asked)
+    return comment.refused or sentence.wrong or _misfit(sentence, policy, asked)
 
 
 def _misfit(sentence: Sentence, policy: Policy, asked: _Asked) -> Reason | None:

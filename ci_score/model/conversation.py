@@ -13,16 +13,16 @@ class Comment:
     """A comment in a pull request.
 
     `is_insider` is what GitHub's listing says about the author. It only decides whom to ask about
-    first, and gives no right. `written_at` is by GitHub's clock.
+    first, and gives no right. `written_at` is by GitHub's clock. `refused` says why it accepts
+    nothing, whatever its author may do.
     """
 
     author: str
     body: str
     url: str = ""
-    by_a_person: bool = True
     is_insider: bool = False
-    edited: bool = False
     written_at: str = ""
+    refused: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)

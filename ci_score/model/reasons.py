@@ -225,6 +225,8 @@ class Why(StrEnum):
     # Why an acceptance does not count.
     BY_NO_PERSON = "by_no_person"
     EDITED = "edited"
+    NO_APPROVAL = "no_approval"
+    NOT_OFFICIAL = "not_official"
     NOT_UNDERSTOOD = "not_understood"
     BOUND_NOT_UNDERSTOOD = "bound_not_understood"
     NO_CASE_HERE = "no_case_here", "close"

@@ -574,6 +574,8 @@ SENTENCES: dict[Why, Row] = {
     # Why an acceptance does not count.
     Why.BY_NO_PERSON: "a bot or an app wrote it, and only people accept a regression",
     Why.EDITED: "the comment was edited, and GitHub does not say by whom; write a new one",
+    Why.NO_APPROVAL: "jobs of this server may edit comments; write it in a review that approves",
+    Why.NOT_OFFICIAL: "the server does not count this approval, because it takes write access",
     Why.NOT_UNDERSTOOD: f"it is not understood; write `{FORM}`",
     Why.BOUND_NOT_UNDERSTOOD: (
         "the bound is not understood; write `12 %`, `5 points`, `80 GB`, `450 ms` or `3`"

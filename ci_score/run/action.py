@@ -12,7 +12,6 @@ from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Kind, ProducerRun, PullConversation, artifacts, commits
 from ci_score.judge import exit_code
-from ci_score.model.conversation import Nobody
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, case_name
@@ -45,7 +44,7 @@ def run_action(settings: Settings, world: World) -> int:
         job,
         baselines=baselines,
         publish=lambda record: publish(record, context),
-        conversation=context.conversation or Nobody(),
+        conversation=context.accepting,
         earlier=_earlier_attempts(context),
         now=world.now,
     )
@@ -73,12 +72,15 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
     rules = rules_in_job(settings, line)
     until = context.world.clock() + LONGEST_READING_S
     on_head_notices = (Why.HEAD_CHECKED_OUT(),) if on_head else ()
+    job = job_of(settings, lambda: _profiles(context), until=until)
     job = replace(
-        job_of(settings, lambda: _profiles(context), until=until),
+        job,
         policy=rules.file,
         own_policy=rules.own,
         commit=event.sha,
-        run=event.run,
+        run=artifacts.run_that_measured(
+            context.api, event, max((case.attempt for case in job.cases), default=0)
+        ),
         gate_job=event.job,
         inputs=settings.inputs,
         tracked=event.kind is Kind.TRACKED_BRANCH,
@@ -96,7 +98,7 @@ def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
     """
     api, event, name = context.api, context.event, context.record_artifact
     try:
-        if event.run.attempt > 1 and api.is_gitea:
+        if api.is_gitea:
             return  # it does not say which attempt has left an upload; the files say it by names
         uploads = artifacts.uploads_of_run(api, event.repository, event.run_id, name)
         for upload in uploads[:MOST_EARLIER]:
@@ -220,13 +222,13 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
 
 def _post(context: Run, record: Record) -> str:
     """Judges the record anew, and writes the comment of the pull request that it is of."""
-    event, conversation = context.event, context.conversation or Nobody()
+    event = context.event
     line = commits.BaseLine(context.api, event)
     rules = rules_in_job(context.settings, line)
     gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
     job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)
     baselines = _baselines(context, line)
-    judged = judged_anew(record, baselines, conversation, context.world.now(), job)
+    judged = judged_anew(record, baselines, context.accepting, context.world.now(), job)
     judged = judged.but(run=event.run, commit=event.sha)
     of_whom = " of a fork" if event.producer and event.producer.from_fork else ""
     where = f"run {event.run.number}{of_whom}"

@@ -12,6 +12,7 @@ from ci_score.errors import GitHubError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse
 from ci_score.github import Api, Event, Kind, PullConversation, artifacts, commits, read_event
+from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Record
@@ -91,6 +92,11 @@ class Run:
             self.api, event.repository, pull.number, pull.head, runs_of=event.name
         )
         return replace(self, conversation=talk)
+
+    @property
+    def accepting(self) -> Conversation:
+        """Where a regression may be accepted."""
+        return self.conversation.accepting if self.conversation else Nobody()
 
     @property
     def record_artifact(self) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.forge import stand_ins
+from tests.forge import approvals, stand_ins
 from tests.forge.example import BEFORE, long_form, released, short_form
 from tests.forge.server import STRANGER, Clone, Gitea, NotInTimeError, kept_awake
 
@@ -261,8 +261,25 @@ def alone(story: Story) -> None:
     team.judged("and is no baseline", late.sha, "pull_request", 1, "26.0 % slower")
 
 
+def approved(story: Story) -> None:
+    """Who accepts a regression by which words."""
+    heard = approvals.heard(story.gitea, story.folder)
+    what = "of what is said only a writer's approval accepts, as it was written"
+    story.hold(heard == approvals.wanted(), what, f"{len(heard)} sentences", lambda: repr(heard))
+
+
 # The longest first: two are told at a time, as the runner has room for two jobs.
-PARTS = (composites, legs, side_by_side, alone, on_master, from_fork, adopting, like_real_ones)
+PARTS = (
+    composites,
+    legs,
+    side_by_side,
+    alone,
+    on_master,
+    from_fork,
+    adopting,
+    approved,
+    like_real_ones,
+)
 
 
 def say(text: str) -> None:

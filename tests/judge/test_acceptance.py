@@ -255,8 +255,8 @@ def test_settle__the_word_of_whoever_may_write_counts() -> None:
 
 def test_settle__refuses_with_the_reason() -> None:
     """A bot, an edited comment, no right, and whatever fits nothing."""
-    assert "a bot" in refusal(by(by_a_person=False))
-    assert "was edited" in refusal(by(edited=True))
+    assert "a bot" in refusal(by(refused=Why.BY_NO_PERSON()))
+    assert "was edited" in refusal(by(refused=Why.EDITED()))
     assert refusal(by(), octo="they have read") == "they have read"
     assert "not understood" in refusal(by(body="ci-score accept"))
     assert "no such case here; did you mean llama@h100?" in refusal(

@@ -59,9 +59,16 @@ class GiteaApi(Api):
             return Reply(404, {"content-type": "text/plain"}, b"404 page not found\n")
         if request.path.endswith("/permission"):
             return Refusal(403, "Only admins can query all permissions").reply()
+        if "created_by" in request.query:
+            # The user of all jobs is none of those that it looks for.
+            return Refusal(404, "The target couldn't be found.").reply()
         with self.state.lock:
             if request.path.endswith("/actions/runs"):
                 return self._runs(request)
+            if found := re.search(r"/pulls/(\d+)/reviews$", request.path):
+                return self._reviews(request, int(found[1]))
+            if found := re.search(r"/actions/runs/(\d+)/jobs$", request.path):
+                return self._jobs(int(found[1]))
             reply = super().__call__(_as_github(request))
             if reply.status >= 300 or not reply.body:
                 return reply
@@ -89,6 +96,20 @@ class GiteaApi(Api):
             row.pop("author_association", None)
             row.pop("performed_via_github_app", None)
         return body
+
+    def _reviews(self, request: Request, number: int) -> Reply:
+        rows = self.state.reviews.get(number, [])
+        page = paginate(rows, _as_github(request), "")
+        return json_reply(page.items, headers={"x-total-count": str(len(rows))})
+
+    def _jobs(self, run_id: int) -> Reply:
+        """Each of its jobs, with how often it has begun; there are no attempts of a run."""
+        rows = [
+            {"id": job.id, "name": job.name, "run_attempt": job.run_attempt}
+            for job in self.state.jobs
+            if job.run_id == run_id
+        ]
+        return json_reply({"total_count": len(rows), "jobs": rows})
 
     def _newest(self, run_id: int) -> WorkflowRun:
         return [run for run in self.state.runs if run.id == run_id][-1]

@@ -287,6 +287,8 @@ class State:
         self.check_runs: list[CheckRun] = []
         self.tokens: list[Token] = []
         self.rate_limit = RateLimit()
+        # Pull request -> the reviews of it, as a Gitea lists them.
+        self.reviews: dict[int, list[dict[str, Any]]] = {}
         # GitHub promises no order of artifacts: turn this on to catch who relies on one.
         self.artifacts_oldest_first = False
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from ci_score.github import Api, issue
+from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged
 from tests.builders.scene import (
     FAST,
@@ -29,6 +34,10 @@ from tests.loopback_github.state import PullRequest
 
 TOKEN = "5" * 40
 WORKFLOW = ".gitea/workflows/performance.yml"
+SLOWER = (
+    "ci-score accept training step_time_ms up to 31 % because the new loss needs a second pass\n"
+    "ci-score accept training throughput_tok_s up to 24 % because the new loss needs a second pass"
+)
 
 
 @pytest.fixture
@@ -51,6 +60,46 @@ def on_pull_request(
     return scene.act(on_gitea(event, scene.state), command, **inputs)
 
 
+def review(scene: Scene, pull: PullRequest, **changed: Any) -> None:
+    """An approval of somebody who may write, of the pull request's head."""
+    rows = scene.state.reviews.setdefault(pull.number, [])
+    address = f"{scene.github.links.web}/{REPOSITORY}/pulls/{pull.number}#issuecomment-{len(rows)}"
+    rows.append(
+        {
+            "id": len(rows),
+            "user": {"id": 7, "login": "octo"},
+            "state": "APPROVED",
+            "body": SLOWER,
+            "commit_id": pull.head_sha,
+            "stale": False,
+            "official": True,
+            "dismissed": False,
+            "html_url": address,
+        }
+        | changed
+    )
+
+
+def pairs(scene: Scene, folder: str) -> None:
+    """What a measuring job has left: eight pairs that ran in turns."""
+    luck = random.Random(1)  # noqa: S311 - noise, and no secret
+    rows = [
+        {
+            "schema": 1,
+            "side": side,
+            "launch": number,
+            "order": 2 * number + place,
+            "tokens_per_step": 1000,
+            "step_ms": [luck.gauss(100.0, 0.2) for _ in range(10)],
+        }
+        for number in range(8)
+        for place, side in enumerate(("base", "head"))
+    ]
+    path = scene.workspace / folder / "measurements.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
 def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scene) -> None:
     """The record of the commit that the branch left is not some commits before the base."""
     gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
@@ -66,8 +115,9 @@ def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scen
     assert case.baseline.commits_away == 0
     (comment,) = gitea.comments(pull)
     assert "❌ 30.0 % slower" in comment
-    # Version, own run, two policies, history, listing, run, zip, comments, own name, write, a look.
-    assert len(gitea.asked()) <= 13
+    # Version, own run, two policies, history, listing, run, zip, comments, reviews, own name,
+    # write, a look.
+    assert len(gitea.asked()) <= 14
 
 
 def test_pull_request__keeps_one_comment(gitea: Scene) -> None:
@@ -92,6 +142,20 @@ def test_record__of_a_fork_that_calls_itself_the_branch_is_none_of_ours(gitea: S
     assert (done.code, record_in(gitea).cases[0].verdict.unjudged) == (0, Unjudged.FIRST_RUN)  # type: ignore[union-attr]
     gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
     assert on_pull_request(gitea, pull_request(gitea, "late")).code == 1
+
+
+def test_record__is_found_behind_any_number_of_strangers(gitea: Scene) -> None:
+    """After a few that are none of the branch, its own runs are listed instead of asking on."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    for number in range(60):
+        pull = pull_request(gitea, f"topic-{number}")
+        forged = events.pull_request(gitea.github, pull, path=WORKFLOW).run
+        text = record_for(pull.head_sha, SLOW, forged).model_dump_json().encode()
+        gitea.state.artifact(forged, "ci-score", {"ci-score.json": text})
+    gitea.measure(SLOW)
+    done = on_pull_request(gitea, pull_request(gitea))
+    assert (done.code, done.outputs["baseline-sha"]) == (1, tip(gitea).sha)
+    assert len(gitea.asked()) < 25
 
 
 def test_record__of_another_workflow_is_none_of_ours(gitea: Scene) -> None:
@@ -145,6 +209,67 @@ def test_rerun__believes_no_record_of_an_earlier_attempt(gitea: Scene) -> None:
     gitea.act(on_gitea(events.rerun(gitea.github, event), gitea.state))
     assert record_in(gitea).cases[0].scorecard.step_time_ms == 100.0
     assert not [asked for asked in gitea.asked() if asked.endswith("/zip")]
+
+
+@pytest.mark.parametrize("begun", [1, 2])
+def test_attempt__is_that_of_the_job_that_has_begun_most_often(gitea: Scene, begun: int) -> None:
+    """After a run that was cancelled while it measured, the gate is an attempt behind."""
+    event = events.pull_request(gitea.github, pull_request(gitea), path=WORKFLOW)
+    gitea.state.job(replace(event.run, run_attempt=begun), "measure")
+    pairs(gitea, "perf/training~2")
+    done = gitea.act(on_gitea(event, gitea.state), measurements="perf")
+    assert done.code == (0 if begun == 2 else 3)
+
+
+def test_accepted__in_the_text_of_an_approval(gitea: Scene) -> None:
+    """Its text cannot be edited; of its author it says whether the approval counts."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    pull = pull_request(gitea)
+    gitea.state.comment(gitea.repository, pull.number, SLOWER, author="maintainer")
+    assert on_pull_request(gitea, pull).code == 1
+    (said,) = {row.refused.code for row in record_in(gitea).acceptances if row.refused}
+    assert said is Why.NO_APPROVAL
+    review(gitea, pull)
+    assert on_pull_request(gitea, pull).code == 0
+    assert [row.by for row in record_in(gitea).acceptances if row.refused is None] == 2 * ["octo"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"state": "COMMENT"}, Why.NO_APPROVAL),
+        ({"state": "REQUEST_CHANGES"}, Why.NO_APPROVAL),
+        ({"official": False}, Why.NOT_OFFICIAL),
+        ({"official": None}, Why.NOT_OFFICIAL),
+        ({"commit_id": "0" * 40}, Why.BEFORE_THE_COMMITS),
+        ({"commit_id": ""}, Why.BEFORE_THE_COMMITS),
+        ({"dismissed": True}, None),
+    ],
+)
+def test_accepted__not_in_another_review(
+    gitea: Scene, changed: dict[str, Any], why: Why | None
+) -> None:
+    """One without approval, without the right, of another commit, or withdrawn."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    pull = pull_request(gitea)
+    review(gitea, pull, **changed)
+    assert on_pull_request(gitea, pull).code == 1
+    reasons = {row.refused.code for row in record_in(gitea).acceptances if row.refused}
+    assert reasons == ({why} if why else set())
+
+
+def test_accepted__nothing_where_the_reviews_cannot_be_read(gitea: Scene) -> None:
+    """The report says so, and the check fails."""
+    gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
+    gitea.measure(SLOW)
+    pull = pull_request(gitea)
+    review(gitea, pull)
+    row = gitea.state.reviews[pull.number][0]
+    del row["dismissed"]
+    assert on_pull_request(gitea, pull).code == 1
+    assert Why.COMMENTS_NOT_READ in {notice.code for notice in record_in(gitea).notices}
 
 
 def test_issue__on_drift_is_the_same_one(gitea: Scene) -> None:
