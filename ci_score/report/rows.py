@@ -285,8 +285,8 @@ _WOULD_TELL = {
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
     Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
     " measured side by side (`ci-score ab`)",
-    Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): look at the"
-    " job that should have left it",
+    Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): the log of the measuring"
+    " job says why there is none",
     Unjudged.CANCELLED: "a re-run, or the newer run that cancelled this one",
     Unjudged.SKIPPED: "a measurement: look at the job before it that failed, or at its `if`; where"
     " nothing has to be measured, say so with `not-needed`",
