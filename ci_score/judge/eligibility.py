@@ -127,7 +127,9 @@ def _not_as_designed(trial: Trial) -> Verdict | None:
         return unjudged(Unjudged.NOT_AS_DESIGNED, Why.NOT_IN_TURNS())
     if trial.rules.measure.design != "interleaved":
         return None
-    if pairs >= LEAST_PAIRS:
+    # Whoever measured head alone knows why there are no pairs, and that is said instead.
+    was_alone = trial.case.environment.alone is not None and not trial.case.has_both_sides
+    if pairs >= LEAST_PAIRS or (was_alone and isinstance(trial.baseline, BaselineMissing)):
         return None
     return unjudged(Unjudged.NOT_AS_DESIGNED, Why.TOO_FEW_PAIRS(pairs=pairs, least=LEAST_PAIRS))
 

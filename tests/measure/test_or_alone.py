@@ -36,6 +36,8 @@ for step in range(100):
     optimizer.step()
 """
 QUIET = "schema = 1\n[environment]\nreject = ['nan']\n"
+# As the policy that `ci-score init` writes.
+IN_PAIRS = f"{QUIET}[measure]\ndesign = 'interleaved'\n"
 COMMAND = (sys.executable, "train.py")
 
 
@@ -192,8 +194,10 @@ def test_alone__once_base_runs_the_same_folder_takes_the_session() -> None:
 
 
 @pytest.mark.parametrize("base", ["base", ""])
-def test_gate__a_case_that_nobody_knows_is_new(base: str, capsys: Out) -> None:
+@pytest.mark.parametrize("rules", [QUIET, IN_PAIRS])
+def test_gate__a_case_that_nobody_knows_is_new(base: str, rules: str, capsys: Out) -> None:
     """The change that adopts ci-score passes its own check, and reads why."""
+    Path("policy.toml").write_text(rules, encoding="utf-8")
     assert ab(base=base) == EXIT_OK
     code, record = judge()
     assert code == EXIT_OK
@@ -205,12 +209,14 @@ def test_gate__a_case_that_nobody_knows_is_new(base: str, capsys: Out) -> None:
 
 
 @pytest.mark.parametrize("base", ["base", ""])
+@pytest.mark.parametrize("rules", [QUIET, IN_PAIRS])
 def test_gate__a_known_case_blocks_instead_of_being_compared_with_a_record(
-    base: str, capsys: Out
+    base: str, rules: str, capsys: Out
 ) -> None:
     """A record would hide that the base is broken."""
     assert execute(["measure", "--dir", "head", "--", *COMMAND]) == EXIT_OK
     assert judge()[0] == EXIT_OK
+    Path("policy.toml").write_text(rules, encoding="utf-8")
     assert ab(base=base) == EXIT_OK
     code, record = judge()
     assert code == EXIT_UNJUDGED

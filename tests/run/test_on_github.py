@@ -221,6 +221,8 @@ def test_producer__without_success_measured_nothing(
     assert verdict is not None
     assert verdict.unjudged == why
     assert words in scene.comments(pull)[0]
+    says_where = "the log of the measuring job says why" in scene.comments(pull)[0]
+    assert says_where is (why == "nothing_measured")
 
 
 @pytest.mark.parametrize(
