@@ -30,7 +30,9 @@ class Machine:
     def __init__(self, scene: Scene) -> None:
         self.scene, self.folder = scene, scene.folder / "machine"
         self.workspace, self.store = self.folder / "work", self.folder / "store"
+        self.temporary = self.folder / "temporary"
         self.workspace.mkdir(parents=True)
+        self.temporary.mkdir()
         self.refs: list[str] = []
         self.kept: dict[str, str] = {}
         (self.workspace / "quiet policy.toml").write_text(QUIET, encoding="utf-8")
@@ -69,6 +71,7 @@ class Machine:
             **self.event.write(self.folder / "runner"),
             "GITHUB_TOKEN": self.scene.token,
             "XDG_STATE_HOME": str(self.folder / "state"),
+            "RUNNER_TEMP": str(self.temporary),
         }
         foreign = {"actions/checkout": self.checkout, "actions/upload-artifact": self.upload}
         job = Job(self.workspace, environment, foreign, self.instead)
