@@ -27,7 +27,7 @@ settings.register_profile("suite", deadline=None, max_examples=60, derandomize=T
 settings.register_profile(
     "long",
     settings.get_profile("suite"),
-    max_examples=int(os.environ.get("CI_SCORE_FUZZ", "400")),
+    max_examples=int(os.environ.get("CI_SCORE_FUZZ", "200")),
     derandomize=False,
 )
 settings.load_profile("suite")
