@@ -1,6 +1,6 @@
-"""A branch, a pull request and a fork's through the examples: `tests.act ACT IMAGE WHEELS`.
+"""A branch and a fork's pull request through the examples: `tests.act ACT IMAGE WHEELS`.
 
-act is the runner; the jobs share their artifacts through a folder, by the stand-ins beside this
+The gates come after them, see composites.py. act is the runner; the jobs share their artifacts through a folder, by the stand-ins beside this
 file, and the loopback GitHub learns of them when a run is over.
 """
 
@@ -112,7 +112,7 @@ class Story:
     wrong: list[str] = field(default_factory=list)
 
     def tell(self) -> None:
-        """The branch, a pull request of the repository, and one of a fork."""
+        """The branch, and a pull request of a fork."""
         state = self.github.state
         repository = state.repository("team/model")
         state.token(TOKEN)
@@ -121,11 +121,6 @@ class Story:
         state.commit(repository, "main", files={gate: "name: performance\n"})
         push = events.push(self.github, repository, path=gate)
         self.measured("the branch's first run leaves its record", push, "100", 0, "first run")
-
-        state.commit(repository, "topic")
-        pull = state.pull_request(repository, "topic")
-        self.measured("a slower one fails", self.event(pull), "140", 1, "40.0 % slower")
-        self.commented("with its comment", pull, "40.0 % slower")
 
         fork = state.fork(repository, "stranger/model")
         state.commit(fork, "patch")

@@ -54,8 +54,8 @@ SAID = {
     "renamed": (0, r"^Pass: (?!.*(is gone|is new|times a step|instead of))"),
 }
 
-# What .ci/run takes through a session; `make real` takes all.
-ONCE = ("attention", "item")
+# What .ci/run takes through a session, beside attention in test_adopt.py; `make real` takes all.
+ONCE = ("item",)
 
 pytestmark = pytest.mark.skipif(
     not Path(PYTHON).is_file(), reason="CI_SCORE_FRAMEWORKS names no Python with torch"
