@@ -1,7 +1,8 @@
 """A branch and a fork's pull request through the examples: `tests.act ACT IMAGE WHEELS`.
 
-The gates come after them, see composites.py. act is the runner; the jobs share their artifacts through a folder, by the stand-ins beside this
-file, and the loopback GitHub learns of them when a run is over.
+The gates come after them, see composites.py. act is the runner; the jobs share their artifacts
+through a folder, by the stand-ins beside this file, and the loopback GitHub learns of them when a
+run is over.
 """
 
 from __future__ import annotations
