@@ -25,7 +25,7 @@ from ci_score.errors import (
 from ci_score.files.archives import read_member, read_members, too_large
 from ci_score.files.disk import PROFILE_LIMIT, RECORD_LIMIT
 from ci_score.github import gitea
-from ci_score.github.api import Api, as_expected, moment
+from ci_score.github.api import MOST_JOBS, Api, as_expected, moment
 from ci_score.github.commits import LARGEST_WORKFLOW, BaseLine
 from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
 from ci_score.model.reasons import Reason, Why
@@ -40,7 +40,6 @@ MOST_ASKED = 3
 MOST_PROFILE_ARTIFACTS = 20
 # They are kept in memory.
 LARGEST_IN_ALL = 4 * PROFILE_LIMIT
-MOST_JOBS = 1000
 # How a run ends that was not meant to leave anything.
 LEFT_NOTHING = ("skipped", "cancelled")
 # What of a workflow can leave a record: it names us, or calls what may name us.

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ci_score.errors import NotThereError
-from ci_score.github.api import GITEA_PAGE, Api, as_expected
+from ci_score.github.api import GITEA_PAGE, MOST_JOBS, Api, as_expected
 from ci_score.github.event import TRACKED_EVENTS, Event, workflow_path
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RunIdentity
@@ -23,7 +23,6 @@ from ci_score.model.record import RunIdentity
 # Of the newest uploads; a page holds fifty, and the oldest come first.
 MOST_PAGES_OF_ARTIFACTS = 6
 MOST_COMMITS = 500
-MOST_JOBS = 1000
 
 
 def workflow_of_run(api: Api, repository: str, run_id: int) -> str:

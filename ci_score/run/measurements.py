@@ -77,27 +77,15 @@ def measured_in(files: CaseFiles, named: frozenset[str]) -> dict[str, MeasuredOf
             rows.files.append(file)
         return rows
 
-    count = size = 0
+    budget = _Budget()
     for source_case, case_files in files.items():
         for file in case_files:
             of_source = rows_of(source_case, file)
             try:
-                data = file.read()
-                size += len(data)
-                if size > MOST_BYTES:
-                    raise WrongUseError(
-                        f"measurements: at most {MOST_BYTES // 2**20} MiB (unpacked) are read in"
-                        " one report"
-                    )
-                launches = read_launches(data, file.name)
+                launches = budget.launches_in(file)
             except BadInputError as error:
                 of_source.problem = str(error)
                 continue
-            count += len(launches)
-            if count > MOST_IN_ALL:
-                raise WrongUseError(
-                    f"measurements: at most {MOST_IN_ALL} launches are read in one report"
-                )
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
                 rows_of(own, file).add(launch)
@@ -110,6 +98,30 @@ def measured_in(files: CaseFiles, named: frozenset[str]) -> dict[str, MeasuredOf
     }
     _refuse_more_cases(len(found))
     return found
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What the files of a report may hold together, each of which is within its own limits."""
+
+    launches: int = 0
+    size: int = 0
+
+    def launches_in(self, file: CaseFile) -> list[Launch]:
+        """What was measured in one more file; WrongUseError where all are too many."""
+        data = file.read()
+        self.size += len(data)
+        if self.size > MOST_BYTES:
+            raise WrongUseError(
+                f"measurements: at most {MOST_BYTES // 2**20} MiB (unpacked) are read in one report"
+            )
+        launches = read_launches(data, file.name)
+        self.launches += len(launches)
+        if self.launches > MOST_IN_ALL:
+            raise WrongUseError(
+                f"measurements: at most {MOST_IN_ALL} launches are read in one report"
+            )
+        return launches
 
 
 def _refuse_more_cases(cases: int) -> None:
