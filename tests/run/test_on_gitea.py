@@ -221,6 +221,17 @@ def test_attempt__is_that_of_the_job_that_has_begun_most_often(gitea: Scene, beg
     assert done.code == (0 if begun == 2 else 3)
 
 
+def test_attempt__is_still_to_come_where_the_server_cannot_be_asked(gitea: Scene) -> None:
+    """Nobody else tells that from a name that somebody has made up."""
+    event = events.pull_request(gitea.github, pull_request(gitea), path=WORKFLOW)
+    gitea.state.job(replace(event.run, run_attempt=2), "measure")
+    gitea.github.inject(faults.server_error(502), path="/jobs", times=9)
+    pairs(gitea, "perf/training~2")
+    done = gitea.act(on_gitea(event, gitea.state), measurements="perf")
+    assert done.code == 3
+    assert "of attempt 2, and this is attempt 1" in done.summary
+
+
 def test_accepted__in_the_text_of_an_approval(gitea: Scene) -> None:
     """Its text cannot be edited; of its author it says whether the approval counts."""
     gitea.leave_record(tip(gitea), FAST, path=WORKFLOW)
