@@ -249,6 +249,11 @@ class HistoryPoint(Value):
     environment: Environment = Environment()
     tokens_per_step: NotNegative | None = None
     outcome: Annotated[Outcome | None, Lax] = None
+    # The interval of the change of its step's time, as shares; an end that does not exist is None.
+    low: float | None = None
+    high: float | None = None
+    # What somebody accepted of it.
+    accepted: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
 
     def number(self, metric: str) -> float | None:
         """The metric's number; a time of 0 means that it was not measured."""
@@ -293,6 +298,9 @@ class Record(Value):
     run: RunIdentity | None = None
     # The id of the job that judged, as its workflow names it.
     job: ShortText | None = None
+    # The repository's own address, such as https://github.com/octo/train, and its pull request.
+    repository: PageAddress | None = None
+    pull: Count | None = None
     # Where its page was uploaded to.
     page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
