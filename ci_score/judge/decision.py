@@ -22,7 +22,13 @@ from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by
+from ci_score.model.metrics import (
+    STEP_TIME,
+    THROUGHPUT,
+    metric_named,
+    slower_by,
+    tell_same_time,
+)
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged

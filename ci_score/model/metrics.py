@@ -169,7 +169,8 @@ def three_digits(value: float) -> str:
 
 # What is nearer to 0 or further away is not told more exactly.
 LEAST_SHOWN, MOST_SHOWN = 0.001, 1e15
-_DECIMALS = ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4), (0, 5))
+# 99.96 has no decimals: it is shown as 100.
+_DECIMALS = ((99.95, 0), (9.995, 1), (0.9995, 2), (0.09995, 3), (0.009995, 4), (0, 5))
 _MOST_PLACES = 6
 
 

@@ -11,6 +11,7 @@ from ci_score.model.metrics import (
     THROUGHPUT,
     TIMES,
     Metric,
+    counts_agree,
     metric_named,
     metric_of,
     percent_digits,
@@ -40,11 +41,9 @@ from ci_score.report.words import (
 )
 
 NOT_JUDGED = "Not judged: "
-ONE_RUN = "one run per side"
+ONE_RUN, COULD_BE_NOISE = "one run per side", ", could be noise"
 # A smaller share of time is no change at all.
 LEAST_SHOWN = 0.0005
-# Their sentences tell how much of the change they explain.
-_TELL_HOW_MUCH = frozenset({Why.TWO_PARTS, Why.ONE_OP})
 
 
 # What happened, and why where it is known.
@@ -127,11 +126,12 @@ def told_of(case: Judged) -> Headline:
         return _unclear(case, worst) if worst else Headline(Sentence.of("Not judged"))
     if worst is None or worst.outcome is Outcome.PASS:
         return _passed(case)
-    limit = within_limit(worst) if worst.outcome is Outcome.WARN else ""
+    warns = worst.outcome is Outcome.WARN
+    noise = COULD_BE_NOISE if warns else ""
     return Headline(
-        Sentence.of(in_plain_words(worst), limit),
+        Sentence.of(in_plain_words(worst), within_limit(worst) if warns else ""),
         values_of(worst, case.changes),
-        ONE_RUN if worst.judged_by is JudgedBy.ONE_NUMBER else "",
+        f"{ONE_RUN}{noise}" if worst.judged_by is JudgedBy.ONE_NUMBER else "",
         _cause(case, worst),
     )
 
@@ -218,7 +218,7 @@ def _passed_in_time(case: Judged, time: Change) -> Headline:
     if not time.is_statistical:
         if words == NO_CHANGE:
             return Headline(Sentence.of(f"{words.capitalize()} in one run"), values)
-        told = f"{words} in one run, could be noise"
+        told = f"{words} in one run{COULD_BE_NOISE}"
         return Headline(Sentence.of(told), values, "", _cause(case, time))
     if is_surely(time, worse=False):
         return Headline(Sentence.of(words), values, "", _cause(case, time))
@@ -229,7 +229,9 @@ def _passed_in_time(case: Judged, time: Change) -> Headline:
 
 def within_limit(change: Change) -> str:
     """`, within the 10 % limit`, in the same words as the change: of a throughput as time."""
-    if change.fail_limit is None:
+    worse = metric_of(change).worsening(change.delta or 0.0)
+    # A single number may warn beyond its limit.
+    if change.fail_limit is None or worse > change.fail_limit:
         return ""
     if change.metric in (STEP_TIME, THROUGHPUT):
         return f", within the {percent_digits(limit_in_time(change))} % limit"
@@ -276,10 +278,21 @@ def cause_words(explanation: Explanation) -> Sentence:
         return Sentence.of("")
     words = sentence(cause)
     inner = cause.data.get("cause")
-    code = inner.code if isinstance(inner, Reason) else cause.code
-    if code in _TELL_HOW_MUCH:
+    if _tells_how_much(inner if isinstance(inner, Reason) else cause):
         return words
     return Sentence.of(words, f" ({delta_milliseconds(explanation.explained_ms)})")
+
+
+def _tells_how_much(cause: Reason) -> bool:
+    """Whether the sentence itself has the times that explain the change."""
+    if cause.code is not Why.ONE_OP:
+        return cause.code is Why.TWO_PARTS
+    base, head = cause.data["base_count"], cause.data["head_count"]
+    if cause.data["status"] in ("new", "gone"):
+        return False
+    if not isinstance(base, float | int) or not isinstance(head, float | int):
+        return True
+    return cause.data["more_launches"] is None or counts_agree(base, head)
 
 
 # --- a report -------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def test_report__of_several_cases_the_slowest_is_named_first() -> None:
     made = record(slower("a@l4", 125.0), slower("b", 101.0), slower("m09@l4", 150.0))
     assert [case.name for case in worst_first(made)] == ["m09@l4", "a@l4", "b"]
     said = headline(made)
-    assert said.startswith("2 of 3 cases are slower, worst m09@l4: 50.0 % slower (100 ms → 150 ms")
+    assert said.startswith("2 of 3 cases are slower, worst m09@l4: 50.0 % slower (100 → 150 ms")
     text = report_markdown(made)
     assert "| Case | | Throughput per device | Why |" in text
     before_the_folds = text.split("<details")[0]

@@ -699,7 +699,7 @@ def test_measurements__without_any_profile_of_the_base_are_not_explained(here: P
     assert execute(["run", "--measurements", "m.jsonl"]) == 1
     (found,) = left(here).cases
     assert found.explanation is None
-    assert headline(found).startswith("33.2 % slower (90.3 ms → 120 ms a step)")
+    assert headline(found).startswith("33.2 % slower (90.3 → 120 ms a step)")
 
 
 def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:
