@@ -21,11 +21,11 @@ from ci_score.files.visible import log_line, unlike_commands
 QUIET_FOR = 1.0
 EVERY = 0.25
 WIDTH = 78
-_VERDICTS = {"Pass": "green", "Warning": "yellow", "Inconclusive": "magenta", "Fail": "red"}
+_VERDICTS = {"Pass": "green", "Warning": "yellow", "Not judged": "magenta", "Fail": "red"}
 # The sign before a metric's outcome; the words after it are painted with it.
 _SIGNS = {"✅": "green", "⚠️": "yellow", "❔": "magenta", "❌": "red", "☑️": "cyan"}
 _VERDICT = re.compile(rf"^({'|'.join(_VERDICTS)}): .*$", re.MULTILINE)
-_MARK = re.compile(rf"({'|'.join(_SIGNS)})(?: [a-z]+)+")
+_MARK = re.compile(rf"({'|'.join(_SIGNS)})(?: [A-Za-z]+)+")
 # A heading stands alone on its line, over a table or a list.
 _HEADING = re.compile(r"^(?:Hotspots|Notes|Where .+)$", re.MULTILINE)
 

@@ -40,7 +40,7 @@ from ci_score.report.words import (
     time_interval,
 )
 
-NOT_JUDGED = "Not judged: "
+NOT_JUDGED, NOT_COMPARED = "Not judged: ", "Not compared: "
 ONE_RUN, COULD_BE_NOISE = "one run per side", ", could be noise"
 # A smaller share of time is no change at all.
 LEAST_SHOWN = 0.0005
@@ -150,7 +150,7 @@ def _decided(verdict: Verdict) -> Sentence:
         return sentence(verdict.decided_by).capitalized
     differs = next(_mismatches(verdict.reasons), None)
     if verdict.unjudged is Unjudged.ENVIRONMENT_CHANGED and differs is not None:
-        return Sentence.of("Not compared: ", _differs(differs))
+        return Sentence.of(NOT_COMPARED, _differs(differs))
     return Sentence.of(NOT_JUDGED, sentence(verdict.decided_by))
 
 
@@ -348,12 +348,18 @@ def _connected(case: Judged, what: Sentence) -> tuple[str, ...]:
     """`` is 30 % slower``, `` takes 3.2× as long``, ``: peak memory +20 %`` behind a case's name."""
     if case.verdict and case.verdict.outcome is Outcome.INCONCLUSIVE:
         first, *rest = what.pieces
-        return (": ", first.removeprefix(NOT_JUDGED), *rest)
+        first = first.removeprefix(NOT_JUDGED).removeprefix(NOT_COMPARED)
+        return (", ", _in_a_sentence(first), *rest)
     worst = decisive(case.changes)
     is_time = worst is not None and worst.metric in (STEP_TIME, THROUGHPUT)
     if not is_time or worst is None or (case.verdict and case.verdict.decided_by):
         return (": ", what)
     return (" takes " if " as long" in what else " is ", what)
+
+
+def _in_a_sentence(words: str) -> str:
+    """`perhaps slower: `; what begins with a name of its own keeps its capital."""
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words
 
 
 def _all_passed(record: Record, worst: Judged, told: Headline) -> Headline:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ci_score.files.visible import plain
+from ci_score.model.lists import plural
 from ci_score.model.metrics import significant, time_change
 from ci_score.model.record import DEFAULT_CASE, Judged, Record
 from ci_score.model.scorecard import Parity
@@ -42,6 +43,10 @@ LONGEST_UNBROKEN = 32
 LONGEST_WHY = 110
 # The improvements that are named in the open part.
 NAMED_FASTER = 8
+LEFT_OUT = (
+    "\n\n<sub>Left out for length: some of the details. The report and the record in the run's"
+    " artifacts have everything.</sub>\n"
+)
 # A comment is cut so long before its limit that the words about what is left out still fit.
 FOR_THE_END = 300
 # What stands in the fold "Everything else", the most important first.
@@ -86,6 +91,7 @@ class _Report:
 
     def __init__(self, record: Record, title: str, measured_by: str) -> None:
         self._record, self._cases = record, worst_first(record)
+        self._lacks_something = False
         self._judged = bool(
             record.unjudged or not record.cases or any(case.verdict for case in record.cases)
         )
@@ -113,6 +119,8 @@ class _Report:
             yield from self._of_several(limit - FOR_THE_END)
         else:
             yield from self._of_each(limit - FOR_THE_END)
+        if self._lacks_something:
+            yield LEFT_OUT
 
     def _of_each(self, limit: int) -> Iterator[str]:
         """The one case of a report, or cases that were only described."""
@@ -122,8 +130,9 @@ class _Report:
         for number, case in enumerate(self._cases):
             head = f"\n#### {escape.code(case.name)}\n\n" if several else ""
             open_part = head + self._piece("body", case)
-            if several and _size(open_part) > left:
-                yield _more(len(self._cases) - number)
+            if _size(open_part) > left:
+                self._lacks_something = True
+                yield _more(len(self._cases) - number) if several else ""
                 return
             folds = self._folds(case, left - _size(open_part))
             yield open_part + folds
@@ -140,6 +149,7 @@ class _Report:
         for number, case in enumerate(self._attention):
             block = self._block(case, left)
             if not block:
+                self._lacks_something = True
                 yield _more(len(self._attention) - number)
                 break
             left -= _size(block)
@@ -200,13 +210,16 @@ class _Report:
     def _folds(self, case: Judged, limit: int) -> str:
         """What to do next, and everything else, as far as it fits."""
         steps = self._piece("next_steps", case)
-        steps = steps if _size(steps) <= limit else ""
+        if _size(steps) > limit:
+            steps, self._lacks_something = "", True
         begin, end = "\n\n<details><summary>Everything else</summary>\n", "\n\n</details>\n"
         left, inner = limit - _size(steps) - _size(begin + end), ""
         for name in FOLDED:
             section = _BLANK_LINES.sub("\n\n", self._piece(name, case))
             if _size(inner + section) <= left:
                 inner += section
+            else:
+                self._lacks_something = True
         return steps + (begin + inner + end if inner.strip() else "")
 
     # --- what passed ------------------------------------------------------------------------------
@@ -230,8 +243,7 @@ class _Report:
 
 
 def _more(count: int) -> str:
-    several = "s" if count > 1 else ""
-    return f"\n\n{count} more case{several} in the report: the run's artifacts have all of it.\n\n"
+    return f"\n\n{plural(count, 'more case')} in the report.\n\n"
 
 
 def _is_new(case: Judged) -> bool:
@@ -264,9 +276,9 @@ def link_line(record: Record) -> list[escape.Safe]:
         _link("This run", run),
         _commit("head", record, record.commit),
     ]
-    used = {case.baseline for case in record.cases if case.baseline and case.baseline.commit}
-    if len(used) == 1:
-        base = used.pop()
+    used = [case.baseline for case in record.cases if case.baseline and case.baseline.commit]
+    if len({(one.commit, one.run) for one in used}) == 1:
+        base = used[0]
         commit = _commit("base", record, base.commit)
         at = links.baseline_run_link(record, base)
         in_run = f" ([run {base.run.number}]({at}))" if base.run and at else ""

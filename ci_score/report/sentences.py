@@ -6,6 +6,7 @@ that no code is without a row, and that a row asks for just the data that its co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ci_score.model.lists import listed, plural, some_of
@@ -22,7 +23,7 @@ from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.cause_words import Sentence, quoted_name, unmarked
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
-from ci_score.report.numbers import milliseconds, multiple, plain_number, slower_words
+from ci_score.report.numbers import TWICE, milliseconds, multiple, plain_number, slower_words
 
 Row = str | Callable[..., str]
 
@@ -652,8 +653,19 @@ def _in_words(delta: float, metric: Metric) -> str:
     return _than(delta, metric)
 
 
+def _at_least(delta: float, metric: Metric) -> str:
+    """`11.9 % slower`: a bound, which is not rounded up to more than is proven."""
+    is_time = metric.name in (STEP_TIME, THROUGHPUT)
+    share = slower_by_share(metric.name, delta) if is_time else delta
+    if not metric.relative or abs(share) >= TWICE:
+        return _in_words(delta, metric)
+    shown = f"{math.floor(abs(share) * 1000) / 10:.1f}".removesuffix(".0")
+    worse = ("slower", "faster") if is_time else ("higher", "lower")
+    return f"{shown} % {worse[share < 0]}"
+
+
 CHANGES: dict[Why, Callable[..., str]] = {
-    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {_in_words(delta, metric)}",
+    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {_at_least(delta, metric)}",
     Why.LEVEL_DISAGREES: lambda by_base, by_level, runs, metric: (
         f"{_than(by_base, metric)} than the tested base's record and"
         f" {_than(by_level, metric)} than the level of the last {runs} runs: one of them is"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ci_score.files.visible import log_line as line
 from ci_score.model.record import Judged, Record
 from ci_score.model.scorecard import Parity
-from ci_score.model.verdict import Verdict
+from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import rows, words
 from ci_score.report.headlines import headline
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
@@ -63,7 +63,11 @@ def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str,
 def verdict_line(of: Judged | Verdict) -> str:
     """`Fail: 20.1 % slower`; a dash without a verdict."""
     verdict = of if isinstance(of, Verdict) else of.verdict
-    return f"{words.VERDICTS[verdict.outcome]}: {line(headline(of))}" if verdict else "–"
+    if verdict is None:
+        return "–"
+    # That it is not judged, or not compared, is what its headline says.
+    word = "" if verdict.outcome is Outcome.INCONCLUSIVE else f"{words.VERDICTS[verdict.outcome]}: "
+    return f"{word}{line(headline(of))}"
 
 
 def _report(record: Record) -> Iterable[str]:

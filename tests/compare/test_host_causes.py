@@ -56,9 +56,9 @@ SAID: dict[str, tuple[str, str, str]] = {
         "'item' is gone, 243 calls and 1.94 ms a step (−1.94 ms)",
     ),
     "host, operator slower": (
-        f"'{ATTENTION}' takes 4.02 → 6.45 ms at the same 4 calls a step (+2.43 ms)",
+        f"mostly '{ATTENTION}': 61 % longer (4.02 → 6.45 ms), same 4 calls a step (+2.43 ms)",
         "",
-        f"'{ATTENTION}' takes 6.45 → 4.02 ms at the same 4 calls a step (−2.43 ms)",
+        f"mostly '{ATTENTION}': 38 % shorter (6.45 → 4.02 ms), same 4 calls a step (−2.43 ms)",
     ),
     "host, loader slower": (
         "the step waits for the data loader: 0.0800 → 2.51 ms (+2.43 ms)",

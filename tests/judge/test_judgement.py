@@ -129,7 +129,7 @@ def test_paired__beyond_the_limit_and_sure_fails() -> None:
     assert said(result).outcome is Outcome.FAIL
     assert headline(result) == "12 % slower · 100 → 112 ms/step"
     assert change(result).reasons[0].code is Why.PROVEN_BEYOND
-    assert "proven: at least 11.9 % slower" in change_lines(result)[0]
+    assert "proven: at least 11.8 % slower" in change_lines(result)[0]
     assert (change(result).judged_by, change(result).samples) == (JudgedBy.PAIRED, 8)
     assert change(result).severity is Severity.CRITICAL
     assert change(result).slower
@@ -153,7 +153,7 @@ def test_paired__beyond_but_not_sure_is_not_clear_and_says_what_would_settle_it(
     assert change(result).reasons == (Why.UNCLEAR_PAIRS(pairs=4, void=0, more=10),)
     words = "4 pairs are too few, about 10 would tell"
     assert words in change_lines(result)[0]
-    assert headline(result) == f"Perhaps slower: +10 % (+5.5 to +15 %); {words} · 100 → 110 ms/step"
+    assert headline(result) == f"Perhaps slower: +10 %; {words} · 100 → 110 ms/step"
 
 
 def test_paired__that_no_number_of_pairs_settles_says_so() -> None:
@@ -927,7 +927,7 @@ def test_acceptance__changes_nothing_but_what_was_accepted() -> None:
 
 @pytest.mark.parametrize(
     ("name", "metric"),
-    [("passes", THROUGHPUT), ("fails", STEP_TIME), ("elsewhere", THROUGHPUT), ("gone", THROUGHPUT)],
+    [("passes", THROUGHPUT), ("fails", "wall_coverage"), ("elsewhere", THROUGHPUT), ("gone", THROUGHPUT)],
 )
 def test_acceptance__of_what_does_not_fail_changes_nothing(name: str, metric: str) -> None:
     """Nor does one of a metric that is not gated, of what is not compared, or of no case here."""

@@ -486,6 +486,6 @@ def test_judged_anew__no_name_becomes_a_sentence(tmp_path: Path) -> None:
         done = judged_anew(
             record(head), FolderBaselines(tmp_path), Nobody(), "2026-01-02T03:04:05Z"
         )
-        assert "100.0 % slower" in headline(done.cases[0])
+        assert "2× as long" in headline(done.cases[0])
         assert praise not in headline(done.cases[0])
     assert done.cases[0].explanation is None
