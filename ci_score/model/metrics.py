@@ -345,7 +345,7 @@ SAME_TIME = 0.01
 
 
 def tell_same_time(step: Change, throughput: Change) -> bool:
-    """Whether a step's time and its throughput are one fact: a step does the same work as before."""
+    """Whether both are one fact: a step does the same work as before."""
     if step.delta is None or throughput.delta is None:
         return False
     return abs((1 + step.delta) * (1 + throughput.delta) - 1) <= SAME_TIME

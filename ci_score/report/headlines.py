@@ -330,7 +330,9 @@ def _new(record: Record) -> Sentence:
     else:
         begins = f"{len(new)} of {total} cases {'are' if several else 'is'} new"
     if _leaves_baselines(record):
-        return Sentence.of(f"{begins}: {f'{len(new)} baselines' if several else 'baseline'} recorded")
+        return Sentence.of(
+            f"{begins}: {f'{len(new)} baselines' if several else 'baseline'} recorded"
+        )
     branch = (record.inputs or {}).get("baseline-branch")
     where = Name(branch) if branch else "the default branch"
     baselines = "the baselines" if several else "the baseline"
@@ -345,7 +347,7 @@ def _leaves_baselines(record: Record) -> bool:
 
 
 def _connected(case: Judged, what: Sentence) -> tuple[str, ...]:
-    """`` is 30 % slower``, `` takes 3.2× as long``, ``: peak memory +20 %`` behind a case's name."""
+    """Behind a case's name: ` is 30 % slower`, ` takes 3.2× as long`, `: Peak memory +20 %`."""
     if case.verdict and case.verdict.outcome is Outcome.INCONCLUSIVE:
         first, *rest = what.pieces
         first = first.removeprefix(NOT_JUDGED).removeprefix(NOT_COMPARED)

@@ -81,7 +81,8 @@ def _one_call(
         return f"{called} is {is_new}, {calls} calls and {_ms(head_ms or base_ms)} a step"
     if counts_agree(base_calls, head_calls):
         calls = "call" if head_calls == 1 else "calls"
-        return f"mostly {called}: {_longer(base_ms, head_ms)}, same {_count(head_calls)} {calls} a step"
+        longer = _longer(base_ms, head_ms)
+        return f"mostly {called}: {longer}, same {_count(head_calls)} {calls} a step"
     calls = f"{_count(base_calls)} → {_count(head_calls)}"
     return f"{called} is called {calls} times a step: {_times(base_ms, head_ms)}"
 

@@ -228,9 +228,7 @@ class _Report:
         """One fold for all that passed, and one for what is new."""
         new = [case for case in self._cases if _is_new(case)]
         passed = [
-            case
-            for case in self._cases
-            if case.verdict and case.verdict.outcome is Outcome.PASS
+            case for case in self._cases if case.verdict and case.verdict.outcome is Outcome.PASS
         ]
         for cases, one, several in ((new, "is new", "are new"), (passed, "passes", "pass")):
             if not cases:
@@ -265,7 +263,7 @@ def why(case: Judged) -> Sentence:
     return shown if len(shown) <= LONGEST_WHY else Sentence.of(plain(shown, LONGEST_WHY))
 
 
-# --- links ------------------------------------------------------------------------------------------
+# --- links ----------------------------------------------------------------------------------------
 
 
 def link_line(record: Record) -> list[escape.Safe]:
@@ -297,7 +295,7 @@ def _commit(side: str, record: Record, commit: str | None) -> escape.Safe:
     return escape.Safe(f"{side} [{shown}]({address})" if address else f"{side} {shown}")
 
 
-# --- the templates ----------------------------------------------------------------------------------
+# --- the templates --------------------------------------------------------------------------------
 
 
 def _unbroken(value: str) -> str:

@@ -17,12 +17,14 @@ from ci_score.model.explanation import (
     OpChange,
     Part,
 )
+from ci_score.model.lists import listed
 from ci_score.model.metrics import (
     HOST_OPS,
     LAUNCHES,
     MEMORY,
     STEP_TIME,
     THROUGHPUT,
+    metric_named,
     metric_of,
     slower_by,
     tell_same_time,
@@ -32,7 +34,6 @@ from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
-from ci_score.model.lists import listed
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged
 from ci_score.report import words
 from ci_score.report.cause_words import Sentence
@@ -259,9 +260,10 @@ def part_bars(explanation: Explanation) -> list[str]:
         for row in changed
         if round(WIDEST_BAR * abs(row.delta_ms) / largest)
     ]
-    widths = [max((len(cells[column]) for cells in shown), default=0) for column in (0, 1)]
+    names = max((len(name) for name, _, _ in shown), default=0)
+    deltas = max((len(delta) for _, delta, _ in shown), default=0)
     return [
-        f"{name:<{widths[0]}}  {delta:>{widths[1]}}  "
+        f"{name:<{names}}  {delta:>{deltas}}  "
         + ("█" if ms > 0 else "░") * round(WIDEST_BAR * abs(ms) / largest)
         for name, delta, ms in sorted(shown, key=lambda line: -abs(line[2]))
     ]
@@ -304,7 +306,7 @@ def reasons(case: Judged) -> list[Sentence]:
     if case.verdict is None:
         return []
     return [
-        *(_reason(change) for change in case.changes if _has_a_reason(change)),
+        *_reasons_of_changes(case.changes),
         *_accepted(case),
         *(_lost_gate(change) for change in case.changes if _is_lost_gate(change)),
         *sentences(case.verdict.reasons),
@@ -328,9 +330,21 @@ def _has_a_reason(change: Change) -> bool:
     return change.outcome not in (None, Outcome.PASS) and bool(change.reasons) and not is_plain
 
 
-def _reason(change: Change) -> Sentence:
-    metric = metric_of(change)
-    return Sentence.of(f"{metric.label}, ", change_sentence(change, metric))
+def _reasons_of_changes(changes: Sequence[Change]) -> Iterator[Sentence]:
+    """A sentence for each decision; a step's time and its throughput have one."""
+    for change in changes:
+        twin = _twin(change, changes)
+        if not _has_a_reason(change):
+            continue
+        if twin is not None and _has_a_reason(twin) and _decides(change, twin) is twin:
+            continue
+        label = metric_of(change).label if twin is None else metric_named(STEP_TIME).label
+        yield Sentence.of(f"{label}, ", change_sentence(change, metric_of(change)))
+
+
+def _decides(change: Change, twin: Change) -> Change:
+    pair = (change, twin) if change.metric == STEP_TIME else (twin, change)
+    return deciding_time(*pair)
 
 
 def _is_lost_gate(change: Change) -> bool:
@@ -350,7 +364,7 @@ def notes(case: Judged) -> list[str]:
     return list(dict.fromkeys((*case.scorecard.notes, *remarks)))
 
 
-def skipped(case: Judged) -> list[str]:
+def skipped(case: Judged) -> Sequence[str]:
     """The records that were looked at before its baseline, and why they were not used."""
     return sentences(case.baseline.skipped) if case.baseline else []
 
@@ -393,12 +407,6 @@ def provenance(case: Judged, record: Record, *, linked: bool = False) -> list[st
     if case.changes:
         parts.append(f"{record.rules} rules")
     return parts
-
-
-def shared_provenance(record: Record) -> list[str]:
-    """The parts of the provenance that are the same for every compared case, to show them once."""
-    lines = [provenance(case, record) for case in record.cases if case.changes]
-    return [part for part in lines[0] if all(part in one for one in lines)] if lines else []
 
 
 def _measured(case: Judged) -> Iterable[str]:

@@ -260,7 +260,9 @@ def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
         return "no pair has times on both sides"
     words = f"{plural(pairs, 'pair')} {'is' if pairs == 1 else 'are'} too few"
     if more is None:
-        return f"{words}, and more would hardly tell: it is so near the limit, or the noise so large"
+        return (
+            f"{words}, and more would hardly tell: it is so near the limit, or the noise so large"
+        )
     return f"{words}, about {more} would tell"
 
 
@@ -366,8 +368,8 @@ SENTENCES: dict[Why, Row] = {
         f" {_signs(signs)}, and only some of this run do"
     ),
     Why.BASE_CONTRADICTS: lambda slower_by, runs: (
-        f"the base of this session is {percent_digits(slower_by)} % slower than the {runs} runs of the"
-        " branch: was the right commit checked out as the base, and is the machine in order?"
+        f"the base of this session is {percent_digits(slower_by)} % slower than the {runs} runs of"
+        " the branch: was the right commit checked out as the base, and is the machine in order?"
     ),
     Why.NO_COMMON_TIME: "neither step time nor throughput is known on both sides",
     Why.STEP_TIME_LOST: "its baseline has a step time, and this run measured none",
@@ -413,12 +415,12 @@ SENTENCES: dict[Why, Row] = {
     Why.ONLY_IN_HEAD: "measured here alone",
     Why.NO_RATIO: "there is no ratio to 0 or less",
     Why.DEVICES_ON_ONE_SIDE: "only one side knows how many devices it ran on",
-    Why.OTHER_TOKENS: lambda head, base: _tokens(head, base),
+    Why.OTHER_TOKENS: _tokens,
     # Why a metric has its outcome; those that need the metric are in CHANGES.
     Why.ONE_NUMBER: "one run per side, could be noise",
     Why.FAR_FOR_ONE_NUMBER: lambda most: (
-        f"over {percent_digits(most)} % in one run per side, which proves nothing and is too much to pass;"
-        f" {_BESIDE}"
+        f"over {percent_digits(most)} % in one run per side, which proves nothing and is too"
+        f" much to pass; {_BESIDE}"
     ),
     Why.COUNT: "a count, which does not vary from run to run",
     Why.COUNT_VARIES: (

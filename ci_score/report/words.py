@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ci_score.files.visible import plain
 from ci_score.model.environment import Environment, SideDifference
@@ -368,7 +368,7 @@ def _is_proven_slower(case: Judged) -> bool:
     return any(change.outcome in worse and change.is_proven for change in _times(case))
 
 
-def to_try(case: Judged) -> list[str]:
+def to_try(case: Judged) -> Sequence[str]:
     """What to try: our own advice, or else the reference's on its bottleneck."""
     of_reference = advice(case.scorecard)
     return sentences(case.advice) or ([of_reference] if of_reference else [])

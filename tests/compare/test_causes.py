@@ -152,9 +152,7 @@ def test_op__that_takes_longer_at_the_same_count() -> None:
     """Nothing else changed."""
     base = side({GEMM: ("gemm", 96, 60.0), "norm": ("norm", 48, 5.0)})
     head = side({GEMM: ("gemm", 96, 60.0), "norm": ("norm", 48, 15.0)})
-    assert (
-        sentence(head, base) == "mostly 'norm': 3× as long (5.00 → 15.0 ms), same 48 launches"
-    )
+    assert sentence(head, base) == "mostly 'norm': 3× as long (5.00 → 15.0 ms), same 48 launches"
 
 
 def test_op__under_another_name_says_which_it_was() -> None:
@@ -290,9 +288,7 @@ def test_place__is_no_copy() -> None:
         {"norm": ("norm", 8, 30.0), h2d: ("memcpy", 1, 9.0)}, copies=9.0,
         phases={h2d: {h2d: OpWork(count=1, ms=9.0)}},
     )  # fmt: skip
-    assert sentence(head, base) == (
-        "mostly 'norm': 50 % longer (20.0 → 30.0 ms), same 8 launches"
-    )
+    assert sentence(head, base) == ("mostly 'norm': 50 % longer (20.0 → 30.0 ms), same 8 launches")
 
 
 def test_every_kernel__twice() -> None:

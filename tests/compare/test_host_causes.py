@@ -25,10 +25,7 @@ SAID: dict[str, tuple[str, str, str]] = {
             " (+2.49 ms)"
         ),
         f"'{ATTENTION}' is gone; bmm, softmax and masked_fill do its work",
-        (
-            f"'{ATTENTION}' does the work of bmm, softmax and masked_fill: 6.50 → 4.02 ms"
-            " (−2.49 ms)"
-        ),
+        (f"'{ATTENTION}' does the work of bmm, softmax and masked_fill: 6.50 → 4.02 ms (−2.49 ms)"),
     ),
     "host, norm by hand": (
         "'layer_norm' is gone; mean, mul and pow do its work: 0.496 → 2.94 ms (+2.44 ms)",

@@ -450,12 +450,15 @@ def test_one_number__the_reference_s_rules_fail_at_critical(
     assert change(result, STEP_TIME).judged_by is JudgedBy.ONE_NUMBER
     limits = [reason.code for reason in change(result, STEP_TIME).reasons]
     assert limits == ([] if outcome is Outcome.PASS else [Why.REFERENCE_LIMIT])
-    assert headline(result) == {
-        Outcome.PASS: "9 % slower in one run, could be noise · 100 → 109 ms/step",
-        Outcome.WARN: "15 % slower, within the 20 % limit · 100 → 115 ms/step"
-        " · one run per side, could be noise",
-        Outcome.FAIL: "30 % slower · 100 → 130 ms/step · one run per side",
-    }[outcome]
+    assert (
+        headline(result)
+        == {
+            Outcome.PASS: "9 % slower in one run, could be noise · 100 → 109 ms/step",
+            Outcome.WARN: "15 % slower, within the 20 % limit · 100 → 115 ms/step"
+            " · one run per side, could be noise",
+            Outcome.FAIL: "30 % slower · 100 → 130 ms/step · one run per side",
+        }[outcome]
+    )
 
 
 def test_one_number__of_a_metric_that_the_reference_does_not_know_proves_nothing() -> None:
@@ -562,9 +565,7 @@ def test_environment__unknown_on_one_side_is_comparable_with_a_note() -> None:
     """An old record that does not name its accelerator is no other accelerator."""
     found = verdict(timed(100.0, environment=on("L4")))
     assert found.outcome is Outcome.PASS
-    assert sentences(found.reasons) == [
-        "accelerator known on one side only; assumed equal"
-    ]
+    assert sentences(found.reasons) == ["accelerator known on one side only; assumed equal"]
 
 
 @pytest.mark.parametrize("event", ["throttled", "shared", "crashed", "nan"])
@@ -927,7 +928,12 @@ def test_acceptance__changes_nothing_but_what_was_accepted() -> None:
 
 @pytest.mark.parametrize(
     ("name", "metric"),
-    [("passes", THROUGHPUT), ("fails", "wall_coverage"), ("elsewhere", THROUGHPUT), ("gone", THROUGHPUT)],
+    [
+        ("passes", THROUGHPUT),
+        ("fails", "wall_coverage"),
+        ("elsewhere", THROUGHPUT),
+        ("gone", THROUGHPUT),
+    ],
 )
 def test_acceptance__of_what_does_not_fail_changes_nothing(name: str, metric: str) -> None:
     """Nor does one of a metric that is not gated, of what is not compared, or of no case here."""

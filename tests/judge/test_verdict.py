@@ -108,9 +108,7 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
 def test_judge__gives_no_reason_for_what_is_not_worse() -> None:
     """Within the limits the parts of the step stay, and no sentence."""
     judged_head = judged_case(sided(105.0, 70.0, 15.0), found(sided(100.0, 65.0, 10.0)))
-    assert headline(judged_head) == (
-        "5 % slower in one run, could be noise · 100 → 105 ms/step"
-    )
+    assert headline(judged_head) == ("5 % slower in one run, could be noise · 100 → 105 ms/step")
     assert judged_head.explanation
     assert judged_head.explanation.cause is None
     assert judged_head.explanation.delta_ms == 5.0

@@ -163,7 +163,9 @@ def test_plant__has_its_verdict_and_its_reason(
     code = execute(["run", "--measurements", "perf", "--config", "policy.toml"])
     printed = capsys.readouterr().out
     expected, words = SAID[plant]
-    (headline,) = re.findall(r"^(?:(?:Pass|Warning|Fail|Not judged): |Perhaps ).*$", printed, re.MULTILINE)
+    (headline,) = re.findall(
+        r"^(?:(?:Pass|Warning|Fail|Not judged): |Perhaps ).*$", printed, re.MULTILINE
+    )
     with capsys.disabled():
         print(f"\n{plant}: {headline}")  # noqa: T201 - what a first user reads
     busy = is_busy(tmp_path / "perf")

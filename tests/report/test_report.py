@@ -242,9 +242,7 @@ def test_report__several_cases_of_which_some_are_not_judged() -> None:
     mismatch = Why.MISMATCH(key="accelerator", here="L4", there="T4")
     missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch)
     made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
-    assert headline(made) == (
-        "1 of 2 cases is not judged: 'x@l4', ran on L4, baseline is T4"
-    )
+    assert headline(made) == ("1 of 2 cases is not judged: 'x@l4', ran on L4, baseline is T4")
 
 
 def test_report__says_what_a_word_means_where_it_is_used() -> None:

@@ -72,7 +72,7 @@ def test_pull_request__a_critical_regression_fails_after_the_comment(
     assert done.outputs["verdict"] == "fail"
     assert json.loads(done.outputs["regressions"])[0]["metric"] == "throughput_tok_s"
     assert (done.outputs["critical"], done.outputs["warnings"]) == ("2", "0")
-    assert "::error title=ci-score training::30.0 %25 slower" in capsys.readouterr().out
+    assert "::error title=ci-score training::30 %25 slower" in capsys.readouterr().out
 
 
 def test_pull_request__updates_its_comment_with_eight_requests(scene: Scene) -> None:

@@ -53,7 +53,7 @@ def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
     """The first run has no baseline; the next is compared with it; the history grows."""
     measure(here, 100.0)
     assert execute(["run"]) == 0
-    assert "this is the first run" in capsys.readouterr().out
+    assert "First run: there is no baseline yet" in capsys.readouterr().out
     measure(here, 130.0)
     assert execute(["run"]) == 1
     assert "30 % slower" in capsys.readouterr().out
@@ -666,7 +666,7 @@ def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -
     """Head and base of one session are compared with each other."""
     write(here / "m.jsonl", launches(*in_turns(100.0, 130.0)))
     assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 1
-    assert "+30.0 %" in capsys.readouterr().out
+    assert "+30 %" in capsys.readouterr().out
     baseline = left(here).cases[0].baseline
     assert baseline is not None
     assert baseline.source == "the base side of the same measurements"
@@ -886,7 +886,7 @@ def test_report__leaves_the_least_important_out_first() -> None:
     sizes = [len(text) for text in (whole, *texts)]
     assert sizes == sorted(sizes, reverse=True)
     assert all("#### `case-0`" in text for text in texts)
-    assert "more cases in the report." in texts[-1]
+    assert "Left out for length" in texts[-1]
 
 
 def test_record__fits_its_limit(here: Path) -> None:
