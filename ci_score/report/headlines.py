@@ -243,10 +243,10 @@ def is_surely(change: Change, *, worse: bool) -> bool:
     """Whether the whole interval lies on one side of no change at all."""
     metric = metric_of(change)
     ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
-    nearest = [end for end in ends if end is not None]
-    if not nearest or (len(nearest) < 2 and not worse):
-        return False
-    return min(nearest) > 0 if worse else max(nearest) < 0
+    least, most = reversed(ends) if metric.higher_is_better else ends
+    if worse:
+        return least is not None and least > 0
+    return least is not None and most is not None and most < 0
 
 
 # --- the cause ------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, decisive
 from ci_score.report import words
 from ci_score.report.cause_words import Sentence
 from ci_score.report.kernel_names import op_label
@@ -74,6 +74,8 @@ def metric_rows(case: Judged, *, whole: bool = False) -> list[MetricRow]:
     """
     changes = sorted(case.changes, key=_place)
     decided = [change for change in changes if _is_decided(change, changes)]
+    # What went wrong comes first.
+    decided.sort(key=lambda change: -_badness(change, changes))
     rest = [change for change in changes if change not in decided] if whole else []
     return [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
 
@@ -101,6 +103,11 @@ def _is_decided(change: Change, changes: Sequence[Change]) -> bool:
     is_on_both = bool(change.base and change.head)
     others = (one for one in changes if one.metric in TIME_PAIR and one.delta is not None)
     return change.gated and is_on_both and not any(others)
+
+
+def _badness(change: Change, changes: Sequence[Change]) -> int:
+    both = [one for one in (change, _twin(change, changes)) if one is not None and one.outcome]
+    return max((list(Outcome).index(one.outcome) for one in both if one.outcome), default=0)
 
 
 TIME_PAIR = (STEP_TIME, THROUGHPUT)
@@ -301,12 +308,17 @@ def hotspots(case: Judged) -> list[tuple[str, float, float]]:
 _PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
 
 
-def reasons(case: Judged) -> list[Sentence]:
-    """The reasons that the table does not show: why it is not proven, what limits the verdict."""
+def reasons(case: Judged, *, below_headline: bool = False) -> list[Sentence]:
+    """The reasons that the table does not show: why it is not proven, what limits the verdict.
+
+    Below the case's headline the one that it tells is left out.
+    """
     if case.verdict is None:
         return []
+    unclear = case.verdict.outcome is Outcome.INCONCLUSIVE and case.verdict.decided_by is None
+    told = decisive(case.changes) if below_headline and unclear else None
     return [
-        *_reasons_of_changes(case.changes),
+        *_reasons_of_changes(case.changes, told),
         *_accepted(case),
         *(_lost_gate(change) for change in case.changes if _is_lost_gate(change)),
         *sentences(case.verdict.reasons),
@@ -330,11 +342,11 @@ def _has_a_reason(change: Change) -> bool:
     return change.outcome not in (None, Outcome.PASS) and bool(change.reasons) and not is_plain
 
 
-def _reasons_of_changes(changes: Sequence[Change]) -> Iterator[Sentence]:
+def _reasons_of_changes(changes: Sequence[Change], told: Change | None) -> Iterator[Sentence]:
     """A sentence for each decision; a step's time and its throughput have one."""
     for change in changes:
         twin = _twin(change, changes)
-        if not _has_a_reason(change):
+        if not _has_a_reason(change) or (told is not None and told in (change, twin)):
             continue
         if twin is not None and _has_a_reason(twin) and _decides(change, twin) is twin:
             continue
@@ -492,9 +504,9 @@ def _bound(change: Change) -> str:
         return ""
     worse = abs(change.delta)
     if metric.relative:
-        return f"{math.ceil(worse * 110)} %"
+        return f"{math.ceil(round(worse * 110, 6))} %"
     if metric.in_points:
-        return f"{math.ceil(worse * 110)} points"
+        return f"{math.ceil(round(worse * 110, 6))} points"
     # Of anything else a bound is the number itself, which `up to` cannot say where more is better.
     if metric.higher_is_better:
         return ""
