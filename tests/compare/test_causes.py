@@ -10,7 +10,7 @@ from ci_score.compare import Workload, measured_case
 from ci_score.compare.causes import with_causes
 from ci_score.compare.changes import contributions
 from ci_score.compare.explanation import explain
-from ci_score.model.explanation import Explanation
+from ci_score.model.explanation import Explanation, Timeline
 from ci_score.model.profile import Layer, OpOrigin, OpPlace, OpWork, Profile, RankWork
 from ci_score.model.record import Measured
 from ci_score.model.scorecard import LayerSummary
@@ -353,6 +353,31 @@ def test_communication__that_is_hidden_no_more() -> None:
     assert sentence(head, base) == (
         "communication overlaps less with compute: 5.00 → 25.0 ms are not hidden behind compute,"
         " of 30.0 ms in all (+20.0 ms)"
+    )
+
+
+def test_communication__that_is_hidden_is_no_cause() -> None:
+    """However much longer it takes: what compute hides makes no step longer."""
+    base = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 30.0)}, exposed=5.0)
+    head = side({GEMM: ("gemm", 9, 100.0), "nccl": ("comm", 12, 75.0)}, exposed=5.0)
+    assert sentence(head, base) == (
+        "mostly 'ampere_sgemm_128x64_nn': 25 % longer (80.0 → 100 ms), same 9 launches"
+    )
+    alone = side({GEMM: ("gemm", 9, 80.0), "nccl": ("comm", 12, 75.0)}, exposed=5.0, idle=15.0)
+    assert "nccl" not in sentence(alone, base)
+
+
+def test_communication__is_no_cause_where_the_parts_of_the_step_are_not_known() -> None:
+    """By phases alone nobody knows whether compute hides it."""
+    phases = ({"forward": 50.0, "backward": 50.0}, {"forward": 50.0, "backward": 70.0})
+    base, head = (
+        side({GEMM: ("gemm", 9, gemm), "nccl": ("comm", 12, nccl)}).but(
+            timeline=Timeline(basis="phases", step_ms=sum(parts.values()), parts=parts)
+        )
+        for gemm, nccl, parts in ((80.0, 30.0, phases[0]), (91.0, 75.0, phases[1]))
+    )
+    assert sentence(head, base) == (
+        "mostly 'ampere_sgemm_128x64_nn': 14 % longer (80.0 → 91.0 ms), same 9 launches"
     )
 
 
