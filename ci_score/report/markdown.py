@@ -165,9 +165,10 @@ class _Report:
         page = self._record.page
         for address in (page, None) if page else (None,):
             shown = self._rows(self._attention, address)
-            if _size("".join(shown)) <= limit:
-                break
-        text = self._piece("table_head") if shown else ""
+            text = self._piece("table_head") + "".join(shown)
+            if _size(text) <= limit:
+                return text + self._faster()
+        text = self._piece("table_head")
         for number, row in enumerate(shown):
             rest = self._names(self._attention[number + 1 :])
             if _size(text) + _size(row) + _size(rest) > limit:

@@ -80,9 +80,17 @@ def metric_rows(case: Judged, *, whole: bool = False) -> list[MetricRow]:
     return [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
 
 
+def is_compared(case: Judged) -> bool:
+    """Whether its numbers may be compared with the baseline's, where there is a verdict."""
+    verdict = case.verdict
+    if verdict is None or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return True
+    return verdict.decided_by is None
+
+
 def undecided_rows(case: Judged) -> list[MetricRow]:
     """The metrics without a limit, or without a second number to compare with."""
-    shown = metric_rows(case)
+    shown = metric_rows(case) if is_compared(case) else []
     measured = {metric_of(change).label for change in case.changes if change.base or change.head}
     rest = [row for row in metric_rows(case, whole=True) if row not in shown]
     return [row for row in rest if row.label in measured]

@@ -118,7 +118,18 @@ def _plain(value: Datum | Reason) -> Datum:
         return _marked(value)
     if isinstance(value, tuple):
         return tuple(unmarked(one) if isinstance(one, str) else one for one in value)
+    if isinstance(value, float):
+        return _Number(value)
     return unmarked(value) if isinstance(value, str) else value
+
+
+class _Number(float):
+    """A number that a sentence shows without an exponent, where its row does not say how."""
+
+    __slots__ = ()
+
+    def __format__(self, how: str) -> str:
+        return super().__format__(how) if how else plain_number(self)
 
 
 def accepted_words(accepted: Acceptance) -> str:
@@ -153,7 +164,9 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    return f"no launch of the {side} was sound: Launch {launch + 1} of the {side} is void ({why})"
+    return (
+        f"no launch of the {side} was sound: Launch {launch + 1:.0f} of the {side} is void ({why})"
+    )
 
 
 # What must be the same for a comparison, as people call it.

@@ -17,7 +17,7 @@ from ci_score.model.record import (
     Record,
     RunIdentity,
 )
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict
 from ci_score.report import rows
 from ci_score.report.markdown import report_markdown
 from tests.builders import case, record
@@ -217,6 +217,19 @@ def test_decision__what_has_no_limit_is_in_the_fold() -> None:
     assert text.count("<details>") == 2
 
 
+def test_decision__of_what_is_not_compared_has_no_row() -> None:
+    """Numbers of another machine are in the fold, where nobody takes them for a slowdown."""
+    verdict = Verdict(
+        outcome=Outcome.INCONCLUSIVE,
+        unjudged=Unjudged.ENVIRONMENT_CHANGED,
+        decided_by=Why.NO_BASELINE(why="environment_changed"),
+    )
+    one = case("llama", changes=(change(outcome=None, gated=False),), verdict=verdict)
+    before, fold = report_markdown(record(one)).split("<summary>Everything else</summary>")
+    assert "+30" not in before
+    assert "| Step time | 100\u00a0ms | 130\u00a0ms | +30\u00a0% |" in fold
+
+
 def test_decision__has_this_pr_over_its_column_in_a_pull_request() -> None:
     """A run of the branch is no pull request."""
     one = judged("llama", change())
@@ -271,6 +284,15 @@ def test_many__no_case_that_failed_is_unnamed(sizes: tuple[int, ...]) -> None:
     failing = [one for one in wrong if one.verdict and one.verdict.outcome is Outcome.FAIL]
     worst = sorted((one.name[:3] for one in failing), reverse=True)
     assert table[: len(worst)] == worst[: len(table)]
+
+
+def test_many__without_room_for_rows_are_named() -> None:
+    """A shorter limit than GitHub's costs the rows of the last ones, and no name."""
+    made = many(256, 0, 0, 64)
+    text = report_markdown(made, limit=24_000)
+    assert len(text.encode()) <= 24_000
+    assert [one.name for one in made.cases if f"`{one.name}`" not in text] == []
+    assert re.search(r"\*\*\d+ more fail:\*\* `", text)
 
 
 def test_many__a_row_links_the_case_in_the_page() -> None:
