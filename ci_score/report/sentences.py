@@ -164,9 +164,8 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    return (
-        f"no launch of the {side} was sound: Launch {launch + 1:.0f} of the {side} is void ({why})"
-    )
+    which = f"Launch {launch + 1:.0f} of the {side}"
+    return f"no launch of the {side} was sound: {which} is void ({why})"
 
 
 # What must be the same for a comparison, as people call it.

@@ -63,8 +63,8 @@ def failing(head: float = 130.0, **more: Any) -> Change:
     return change(head=head, outcome=Outcome.FAIL, **more)
 
 
-ONE = {"judged_by": JudgedBy.ONE_NUMBER, "samples": 0}
-UNCLEAR = {"outcome": Outcome.INCONCLUSIVE, "low": -0.04, "high": 0.38}
+ONE: dict[str, Any] = {"judged_by": JudgedBy.ONE_NUMBER, "samples": 0}
+UNCLEAR: dict[str, Any] = {"outcome": Outcome.INCONCLUSIVE, "low": -0.04, "high": 0.38}
 FOUR_PAIRS = (Why.UNCLEAR_PAIRS(pairs=4, void=0, more=15),)
 TOO_FEW = "4 pairs are too few, about 15 would tell"
 TOO_NOISY = "too noisy to see less than 6 %"
