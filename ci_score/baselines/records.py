@@ -20,7 +20,7 @@ from ci_score.model.record import (
 )
 from ci_score.model.scorecard import Scorecard
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # What a judgement and a trend look at; of older points only the times stay.
 JUDGED_POINTS = 140
 # As many as a proof needs by default.
@@ -233,8 +233,8 @@ def _cut_case(case: Judged, size: _Size) -> Judged:
     if size.details:
         return slim
     return slim.but(
-        ops={},
-        op_details={},
+        step_ops=case.step_ops.largest(16),
+        base=None,
         op_calls={},
         host_gaps=(),
         phases={},
