@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ci_score.cli.console import screen
 from ci_score.files.strict_json import dump
 from ci_score.model.accelerators import (
     Accelerator,
@@ -17,7 +18,6 @@ from ci_score.model.accelerators import (
     presets,
     unknown,
 )
-from ci_score.report import table
 
 
 def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
@@ -46,15 +46,18 @@ def command(name: str | None, as_json: bool) -> None:
         return
     if named_presets:
         click.echo("Presets of the reference model")
-        click.echo(table([("name", "GB/s", "bytes/token"), *map(_preset_row, named_presets)]))
+        header = ("name", "GB/s", "bytes/token")
+        rows = list(map(_preset_row, named_presets))
+        click.echo(screen().table(rows, ("name", "number", "number"), header))
     if devices:
-        click.echo(
-            "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
-        )
-        click.echo(table([("name", "GB", "GB/s", "peaks"), *map(_accelerator_row, devices)]))
+        words = "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
+        click.echo(screen().text(words))
+        kinds = ("name", "number", "number", "text")
+        header = ("name", "GB", "GB/s", "peaks")
+        click.echo(screen().table(list(map(_accelerator_row, devices)), kinds, header))
     if name:
         for device in devices:
-            click.echo(f"Source: {device.source}")
+            click.echo(screen().text(f"Source: {device.source}"))
 
 
 def _chosen(name: str | None) -> tuple[tuple[Accelerator, ...], tuple[Preset, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ci_score.cli.console import say
+from ci_score.cli.console import say, screen
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import read_bytes, write_atomically
 from ci_score.files.strict_json import dump
@@ -27,7 +27,7 @@ from ci_score.judge.policy import (
 from ci_score.model.lists import plural
 from ci_score.model.metrics import Kind, Metric
 from ci_score.model.verdict import Unjudged
-from ci_score.report import UNJUDGED, table
+from ci_score.report import UNJUDGED
 from ci_score.run import INPUTS
 
 DEFAULT_FILE = INPUTS["config"].default
@@ -172,15 +172,16 @@ def _block(name: str, rules: CaseRules, policy: Policy) -> str:
     other = ANY_OTHER_CASE if policy.case or policy.parity else ANY_CASE
     lines = [
         name or other,
-        table(
-            [
-                ("", "", "warns", "fails"),
-                *(_gate_row(gate, rules) for gate in rules.gates if gate.gate),
-            ]
-        ),
-        *(f"  {line}" for line in _facts(name, rules, policy)),
+        _gates(rules),
+        *(screen().text(line, first="  ", hang="    ") for line in _facts(name, rules, policy)),
     ]
     return "\n".join(lines)
+
+
+def _gates(rules: CaseRules) -> str:
+    rows = [_gate_row(gate, rules) for gate in rules.gates if gate.gate]
+    kinds = ("text", "text", "text", "text")
+    return screen().table(rows, kinds, ("", "", "warns", "fails"))
 
 
 def _gate_row(gate: GateRule, rules: CaseRules) -> tuple[str, str, str, str]:

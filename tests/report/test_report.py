@@ -236,7 +236,7 @@ def test_terminal__no_verdict_is_cut() -> None:
         reasons=(Why.ONE_NUMBER(),),
     )  # fmt: skip
     text = report_text(record(case(changes=(change,))))
-    assert "+10.0 % (+8.1 to +12.3 %) ⚠️ warning (could be noise)" in text
+    assert "+10.0 % (+8.1 to +12.3 %) ⚠ warning (could be noise)" in text
 
 
 def test_report__several_cases_of_which_some_are_not_judged() -> None:
