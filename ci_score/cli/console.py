@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import StringIO
 from typing import TYPE_CHECKING, Self, TextIO
 
 import click
@@ -32,8 +33,20 @@ def say(message: str) -> None:
     line = log_line(message, 2000)
     with suppress(OSError):
         if _is_terminal(sys.stderr):
-            line = _screen_of(_columns()).text(line)
+            line = _screen_of(_columns()).message(line)
         click.echo(line, err=True)
+
+
+def complain(error: click.ClickException) -> None:
+    """Prints what click says of a wrong use; on a terminal it wraps between words."""
+    if not _is_terminal(sys.stderr):
+        error.show()
+        return
+    text = StringIO()
+    error.show(text)
+    paper = _screen_of(_columns())
+    for line in text.getvalue().splitlines():
+        click.echo(paper.message(line), err=True)
 
 
 # --- reports ------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def shortened(name: str, width: int, share: float = _HALF) -> str:
     if cells(name) <= width:
         return name
     head = _beginning(name, round((width - 1) * share))
-    return f"{head}{CUT}{_ending(name, width - 1 - cells(head))}"
+    return f"{head.rstrip()}{CUT}{_ending(name, width - 1 - cells(head)).lstrip()}"
 
 
 def _beginning(name: str, width: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ci_score.report.cells import shown, wrapped
+from ci_score.report.cells import long_words, shown, wrapped
 from ci_score.report.tables import Kind, Row, Table
 
 # What a terminal is told for each style: bold is 1, red 31, green 32, yellow 33.
@@ -23,7 +23,7 @@ STYLES = {
     "faster": "32",
 }
 LONGEST_BAR = 12
-_LONGEST_LINE = 2000
+LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,28 @@ class Screen:
         code = STYLES[style] if style and text and self.has_colour else ""
         return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
-    def text(self, text: str, style: str = "", *, first: str = "", hang: str = "") -> str:
+    def text(
+        self,
+        text: str,
+        style: str = "",
+        *,
+        first: str = "",
+        hang: str = "",
+        longest: int = LONGEST_LINE,
+    ) -> str:
         """A paragraph that wraps between words, behind `first`; further lines are behind `hang`."""
         room = None if self.width is None else self.width - max(len(first), len(hang))
-        lines = wrapped(shown(text, _LONGEST_LINE), room)
+        lines = wrapped(shown(text, longest), room)
         begins = [first, *([hang] * len(lines))]
         return "\n".join(
             begin + self.paint(line, style) for begin, line in zip(begins, lines, strict=False)
         )
+
+    def message(self, text: str) -> str:
+        """A message, which wraps too; but a path stays whole, because it is there to be copied."""
+        line = shown(text, LONGEST_LINE)
+        whole = {word: word for word in long_words(line, self.width)} if self.width else {}
+        return "\n".join(wrapped(line, self.width, whole))
 
     def item(self, text: str) -> str:
         """An entry of a list."""

@@ -65,10 +65,12 @@ class Table:
         room = None if width is None else width - INDENT - GAP * (len(widths) - 1)
         if width is None or room is None or sum(widths) <= room:
             return list(self._drawn(widths, paint))
+        if len(widths) == 1:
+            return list(replace(self, kinds=("text",))._drawn([room], paint))
         if "bar" in self.kinds:
             return self._without(self.kinds.index("bar")).blocks(width, paint)
         least = [self._least(place) for place in range(len(widths))]
-        if sum(least) > room and len(widths) > 1:
+        if sum(least) > room:
             return list(self._folded(width, paint))
         return list(self._drawn(self._narrowed(widths, least, room), paint))
 
@@ -102,6 +104,18 @@ class Table:
                 for place, floor in enumerate(least)
             ]
             widths = _shrunk(widths, floors, room)
+        return self._filled(widths, room)
+
+    def _filled(self, widths: list[int], room: int) -> list[int]:
+        """The room that wrapped texts leave over goes to the last text."""
+        texts = [place for place, kind in enumerate(self.kinds) if kind == "text"]
+        for place in texts[:-1]:
+            widths[place] = max(
+                cells(line) for block in self._cell_lines(place, widths[place]) for line in block
+            )
+        if texts:
+            natural = max(cells(cell.text) for cell in self._column(texts[-1]))
+            widths[texts[-1]] = min(natural, widths[texts[-1]] + room - sum(widths))
         return widths
 
     def _without(self, place: int) -> Table:

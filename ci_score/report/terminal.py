@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ci_score.files.visible import LONGEST_NAME
 from ci_score.model.explanation import OpChange
 from ci_score.model.lists import plural
 from ci_score.model.metrics import time_change
-from ci_score.model.record import Judged, Record
+from ci_score.model.record import MOST_CASES, Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import rows, words
@@ -28,6 +29,8 @@ OF_OUTCOMES = {
 # Of several cases so many are shown in full; the overview has all.
 SHOWN_CASES = 8
 SHOWN_OPS = 8
+# No case that needs attention is unnamed, so that the names of all have room.
+LONGEST_NAMES = MOST_CASES * (LONGEST_NAME + len(", "))
 # A row of the overview says why in so many lines; the case's own block has the whole sentence.
 LINES_OF_WHY = 2
 # What is longer than a small terminal says at its end once more how it ended.
@@ -78,66 +81,88 @@ def _would_tell(verdict: Verdict | None, screen: Screen) -> str:
 # --- several cases ------------------------------------------------------------------------------
 
 
+# Cases with one story: a case with numbers is alone, the others stand with those of their reasons.
+Group = list[Judged]
+
+
 def _several(record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
     ordered = worst_first(record)
     judged = [case for case in ordered if case.verdict]
-    attention = [case for case in judged if not _passes(case)]
     yield screen.text(rows.counted(record), "heading")
-    yield _overview(judged if whole else attention, screen)
     if whole:
+        yield _overview([[case] for case in judged], screen)
         for case in ordered:
             yield from _case(case, record, screen, whole=True)
         return
-    detailed = [case for case in attention if case.changes]
-    for case in detailed[:SHOWN_CASES]:
-        yield from _case(case, record, screen, whole=False)
-    yield from _not_compared([case for case in attention if not case.changes], screen)
-    if more := len(detailed) - SHOWN_CASES:
-        yield screen.text(_more(more)) if more > 0 else ""
+    groups = _grouped([case for case in judged if not _passes(case)])
+    yield _overview(groups, screen)
+    yield from _details(groups, record, screen)
     yield _passed([case for case in judged if _passes(case)], screen)
     yield _without_verdict([case for case in ordered if not case.verdict], screen)
 
 
-def _more(more: int) -> str:
-    return f"{plural(more, 'more case')} of the overview: `--all` shows every case in full."
+def _grouped(cases: Iterable[Judged]) -> list[Group]:
+    groups: dict[tuple[str, ...], Group] = {}
+    for case in cases:
+        alone = (case.name,) if case.changes else ()
+        groups.setdefault((verdict_line(case), *rows.reasons(case), *alone), []).append(case)
+    return list(groups.values())
 
 
 def _passes(case: Judged) -> bool:
     return case.verdict is not None and case.verdict.outcome is Outcome.PASS
 
 
-def _overview(cases: Sequence[Judged], screen: Screen) -> str:
-    """A row for each case: its verdict, its main change, and why."""
-    metric = rows.overview_metric(cases)
+def _overview(groups: Sequence[Group], screen: Screen) -> str:
+    """A row for each group: its verdict, its main change, and why."""
+    metric = rows.overview_metric(group[0] for group in groups)
     lines = [
-        (
-            Cell(words.VERDICTS[case.verdict.outcome], OF_OUTCOMES[case.verdict.outcome]),
-            case.name,
-            words.headline_delta(time_change(case), named=not metric),
-            headline(case),
-        )
-        for case in cases
-        if case.verdict
+        (_verdict_cell(verdict), _named(group), _main_change(group[0], metric), headline(group[0]))
+        for group in groups
+        if (verdict := group[0].verdict)
     ]
     header = ("verdict", "case", metric.lower() or "change", "why")
     return screen.table(lines, ("fixed", "name", "text", "text"), header, LINES_OF_WHY)
 
 
-def _not_compared(cases: Sequence[Judged], screen: Screen) -> Iterator[str]:
-    """Cases without a number to show, together where they have the same reason."""
-    groups: dict[tuple[str, ...], list[Judged]] = {}
-    for case in cases:
-        groups.setdefault((verdict_line(case), *rows.reasons(case)), []).append(case)
-    for (decided, *reasons), alike in groups.items():
-        verdict = alike[0].verdict
-        style = OF_OUTCOMES[verdict.outcome] if verdict else ""
-        lines = [
-            screen.text(", ".join(case.name for case in alike), "heading"),
-            screen.text(decided, style),
-            *map(screen.item, reasons),
-            _would_tell(verdict, screen),
-        ]
-        yield "\n".join(filter(None, lines))
+def _verdict_cell(verdict: Verdict) -> Cell:
+    return Cell(words.VERDICTS[verdict.outcome], OF_OUTCOMES[verdict.outcome])
+
+
+def _named(group: Group) -> str:
+    """`llama@l4, 19 more`: the block below names them all."""
+    more = len(group) - 1
+    return group[0].name + (f", {more} more" if more else "")
+
+
+def _main_change(case: Judged, metric: str) -> str:
+    return words.headline_delta(time_change(case), named=not metric)
+
+
+def _details(groups: Sequence[Group], record: Record, screen: Screen) -> Iterator[str]:
+    """The blocks of what needs attention, as many as a person reads."""
+    for group in groups[:SHOWN_CASES]:
+        if group[0].changes:
+            yield from _case(group[0], record, screen, whole=False)
+        else:
+            yield _not_compared(group, screen)
+    rest = [case for group in groups[SHOWN_CASES:] for case in group]
+    if rest:
+        yield screen.text(
+            f"`--all` shows these in full, too: {_all_names(rest)}", longest=LONGEST_NAMES
+        )
+
+
+def _not_compared(group: Group, screen: Screen) -> str:
+    """Cases without a number to show: their reason is said once."""
+    names = screen.text(_all_names(group), "heading", longest=LONGEST_NAMES)
+    decided = _decided(group[0], rows.reasons(group[0]), screen)
+    tell = _would_tell(group[0].verdict, screen)
+    return "\n".join(filter(None, (names, decided, tell)))
+
+
+def _all_names(cases: Sequence[Judged]) -> str:
+    return ", ".join(shown(case.name, LONGEST_NAME) for case in cases)
 
 
 def _passed(cases: Sequence[Judged], screen: Screen) -> str:
@@ -145,9 +170,7 @@ def _passed(cases: Sequence[Judged], screen: Screen) -> str:
     if not cases:
         return ""
     metric = rows.overview_metric(cases)
-    lines = [
-        (case.name, words.headline_delta(time_change(case), named=not metric)) for case in cases
-    ]
+    lines = [(case.name, _main_change(case, metric)) for case in cases]
     verb = "passes" if len(cases) == 1 else "pass"
     heading = screen.text(f"{plural(len(cases), 'case')} {verb}", "pass")
     header = ("case", metric.lower() or "change")

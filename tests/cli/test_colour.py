@@ -15,6 +15,7 @@ from ci_score.model.metrics import STEP_TIME
 from ci_score.model.reasons import Why
 from ci_score.model.record import Record
 from ci_score.model.verdict import Change, Outcome
+from ci_score.report.cells import cells
 from ci_score.report.profile import profile_text
 from ci_score.report.screen import Screen
 from ci_score.report.terminal import report_text
@@ -25,14 +26,17 @@ from tests.builders.reports import demo, hostile, matrix
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def printed_on_a_terminal(folder: Path, **environment: str) -> str:
-    """What the demo prints where standard output is a terminal."""
+def printed_on_a_terminal(
+    folder: Path, *arguments: str, errors: bool = False, **environment: str
+) -> str:
+    """What the demo or another command prints on a terminal, or what it says of an error."""
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    command = arguments or ("demo", "--output-dir", str(folder / "demo"))
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ci_score", "demo", "--output-dir", str(folder / "demo")],
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-m", "ci_score", *command],
+        stdout=subprocess.DEVNULL if errors else theirs,
+        stderr=theirs if errors else subprocess.DEVNULL,
         env={**kept, "TERM": "xterm", **environment},
         cwd=Path(__file__).parents[2],
     )
@@ -47,8 +51,33 @@ def printed_on_a_terminal(folder: Path, **environment: str) -> str:
             break
         read += piece
     os.close(ours)
-    assert process.wait(60) == 0
-    return read.decode()
+    assert process.wait(60) == (2 if errors else 0)
+    return read.decode().replace("\r", "")
+
+
+@pytest.mark.parametrize("columns", [60, 132])
+def test_terminal__is_asked_how_wide_it_is(tmp_path: Path, columns: int) -> None:
+    """The report is laid out for it; COLUMNS says it where the terminal does not."""
+    printed = printed_on_a_terminal(tmp_path, COLUMNS=str(columns), NO_COLOR="1")
+    widths = [cells(line) for line in printed.split("The check of")[0].splitlines()]
+    assert columns - 15 < max(widths) <= columns
+
+
+def test_terminal__a_wrong_use_breaks_no_word(tmp_path: Path) -> None:
+    """What click says of it wraps as well."""
+    printed = printed_on_a_terminal(
+        tmp_path, "run", "--tokens-per-stop", "1", COLUMNS="50", errors=True
+    )
+    assert all(cells(line) <= 50 for line in printed.splitlines())
+    assert "'--tokens-per-step'" in printed
+
+
+def test_pipe__gets_whole_lines() -> None:
+    """However narrow the terminal is, so that a log can be searched."""
+    command = [sys.executable, "-m", "ci_score", "hardware", "h100 sxm"]
+    narrow = {**os.environ, "COLUMNS": "40", "PYTHONIOENCODING": "utf-8"}
+    printed = subprocess.run(command, env=narrow, capture_output=True, text=True, check=True)
+    assert max(map(cells, printed.stdout.splitlines())) > 60
 
 
 def test_colour__is_there_on_a_terminal(tmp_path: Path) -> None:
