@@ -21,6 +21,7 @@ from benchmarks.repeated import SAMPLES as KINETO_SAMPLES
 from ci_score.errors import BadInputError
 from ci_score.report.kernel_names import short_name
 from ci_score.report.screen import UNLIMITED
+from ci_score.report.tables import Kind
 from ci_score.traces import ProfileSource, read_profile
 
 SAMPLES = KINETO_SAMPLES.parent
@@ -84,7 +85,8 @@ def print_table(traces: Mapping[str, Mapping[str, float]]) -> None:
         (name, str(len(traces.get(name, ())) or ""), *(f"{figure:.1f} %" for figure in row))
         for name, row in figures.items()
     ]
-    print(UNLIMITED.table(rows, ("name", *["number"] * (len(head) - 1)), head))
+    kinds: list[Kind] = ["name", "number", "number", "number", "number", "number"]
+    print(UNLIMITED.table(rows, kinds, head))
 
 
 def print_list(kernels: Mapping[str, float]) -> None:

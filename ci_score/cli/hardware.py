@@ -44,20 +44,21 @@ def command(name: str | None, as_json: bool) -> None:
         rows = [*map(_as_json, named_presets), *map(_as_json, devices)]
         click.echo(dump(rows[0] if name else rows), nl=False)
         return
+    shown_on = screen()
     if named_presets:
         click.echo("Presets of the reference model")
-        header = ("name", "GB/s", "bytes/token")
-        rows = list(map(_preset_row, named_presets))
-        click.echo(screen().table(rows, ("name", "number", "number"), header))
+        header = ["name", "GB/s", "bytes/token"]
+        numbers = [_preset_row(preset) for preset in named_presets]
+        click.echo(shown_on.table(numbers, ("name", "number", "number"), header))
     if devices:
         words = "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
-        click.echo(screen().text(words))
-        kinds = ("name", "number", "number", "text")
-        header = ("name", "GB", "GB/s", "peaks")
-        click.echo(screen().table(list(map(_accelerator_row, devices)), kinds, header))
+        click.echo(shown_on.text(words))
+        header = ["name", "GB", "GB/s", "peaks"]
+        lines = [_accelerator_row(device) for device in devices]
+        click.echo(shown_on.table(lines, ("name", "number", "number", "text"), header))
     if name:
         for device in devices:
-            click.echo(screen().text(f"Source: {device.source}"))
+            click.echo(shown_on.text(f"Source: {device.source}"))
 
 
 def _chosen(name: str | None) -> tuple[tuple[Accelerator, ...], tuple[Preset, ...]]:

@@ -124,7 +124,8 @@ def show(file: Path, case: str | None, as_json: bool) -> None:
         click.echo(dump({**known, "unjudged": fates, "cases": shown}), nl=False)
         return
     if missing:
-        click.echo(f"There is no {file}: the defaults apply. `ci-score policy init` writes one.\n")
+        words = f"There is no {file}: the defaults apply. `ci-score policy init` writes one."
+        click.echo(f"{screen().message(words)}\n")
     blocks = [_block(name, rules, policy) for name, rules in cases.items()]
     if policy.enforce is not None:
         blocks.append(IN_THE_SHADOW)
@@ -180,8 +181,7 @@ def _block(name: str, rules: CaseRules, policy: Policy) -> str:
 
 def _gates(rules: CaseRules) -> str:
     rows = [_gate_row(gate, rules) for gate in rules.gates if gate.gate]
-    kinds = ("text", "text", "text", "text")
-    return screen().table(rows, kinds, ("", "", "warns", "fails"))
+    return screen().table(rows, ("text", "text", "text", "text"), ("", "", "warns", "fails"))
 
 
 def _gate_row(gate: GateRule, rules: CaseRules) -> tuple[str, str, str, str]:
@@ -259,7 +259,9 @@ def _unjudged_text(policy: Policy) -> str:
     fates = _fates(policy)
     passing = _listed(UNJUDGED[reason] for reason, fate in fates.items() if fate == "pass")
     failing = _listed(UNJUDGED[reason] for reason, fate in fates.items() if fate == "fail")
-    return f"If a case cannot be judged\n  pass, with a notice: {passing}\n  block: {failing}"
+    lines = (f"pass, with a notice: {passing}", f"block: {failing}")
+    shown = (screen().text(line, first="  ", hang="    ") for line in lines)
+    return "\n".join(["If a case cannot be judged", *shown])
 
 
 def _share(share: float) -> str:

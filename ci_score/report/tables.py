@@ -64,15 +64,15 @@ class Table:
         widths = self.natural()
         room = None if width is None else width - INDENT - GAP * (len(widths) - 1)
         if width is None or room is None or sum(widths) <= room:
-            return list(self._drawn(widths, paint))
+            return list(self.drawn(widths, paint))
         if len(widths) == 1:
-            return list(replace(self, kinds=("text",))._drawn([room], paint))
+            return list(replace(self, kinds=("text",)).drawn([room], paint))
         if "bar" in self.kinds:
             return self._without(self.kinds.index("bar")).blocks(width, paint)
         least = [self._least(place) for place in range(len(widths))]
         if sum(least) > room:
             return list(self._folded(width, paint))
-        return list(self._drawn(self._narrowed(widths, least, room), paint))
+        return list(self.drawn(self._narrowed(widths, least, room), paint))
 
     def natural(self) -> list[int]:
         """The widths of the columns if nothing gives way."""
@@ -127,7 +127,8 @@ class Table:
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def _drawn(self, widths: Sequence[int], paint: Paint) -> Iterator[list[str]]:
+    def drawn(self, widths: Sequence[int], paint: Paint) -> Iterator[list[str]]:
+        """The lines of each row, for columns of these widths."""
         columns = [self._cell_lines(place, width) for place, width in enumerate(widths)]
         for row, parts in zip(self.rows, zip(*columns, strict=True), strict=True):
             lines = zip_longest(*parts, fillvalue="")

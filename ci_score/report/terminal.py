@@ -180,8 +180,8 @@ def _passed(cases: Sequence[Judged], screen: Screen) -> str:
 def _without_verdict(cases: Sequence[Judged], screen: Screen) -> str:
     """A line for each case that was measured and not judged."""
     lines = [(case.name, *_numbers(case)) for case in cases]
-    kinds = ("name", "fixed", "number", "number")
-    return screen.table(lines, kinds, ("case", "grade", "step time", "throughput"))
+    header = ("case", "grade", "step time", "throughput")
+    return screen.table(lines, ("name", "fixed", "number", "number"), header)
 
 
 def _numbers(case: Judged) -> tuple[str, str, str]:
@@ -257,11 +257,9 @@ def _measured(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
             for name, ms, pct in hotspots
         ]
         header = ("op", "time", "share of op time")
-        yield _titled("Hotspots", screen.table(hottest, _TIMED, header), screen)
+        table = screen.table(hottest, ("name", "number", "number"), header)
+        yield _titled("Hotspots", table, screen)
     yield _notes(rows.notes(case), screen)
-
-
-_TIMED = ("name", "number", "number")
 
 
 def _provenance(case: Judged, record: Record, screen: Screen) -> str:
