@@ -16,6 +16,8 @@ from ci_score.report.cells import at_most, cells, kept_apart, long_words, shown,
 # `fixed` and `number` never give way, a `name` is shortened, a `text` wraps, a `bar` is left out.
 Kind = Literal["fixed", "number", "name", "text", "bar"]
 INDENT, GAP, UNDER = 2, 2, 4
+# Stands in a cell without a value; below a row it would only take a line.
+UNKNOWN = "–"
 # A text wraps to the first before a name is shortened to the second; then both go on to the least.
 COMFORTABLE_TEXT, COMFORTABLE_NAME = 30, 24
 LEAST_NAME, LEAST_TEXT = 12, 24
@@ -167,7 +169,8 @@ class Table:
         above = self._without(len(self.kinds) - 1).blocks(width, paint)
         for place, (block, cell) in enumerate(zip(above, last, strict=True)):
             is_header = self.has_header and place == 0
-            text = label + cell.text if cell.text and not is_header else ""
+            is_known = cell.text not in ("", UNKNOWN)
+            text = label + cell.text if is_known and not is_header else ""
             under = wrapped(text, width - UNDER) if text else []
             yield [*block, *(" " * UNDER + paint(line, cell.style) for line in under)]
 
