@@ -22,11 +22,11 @@ _HALF, _OTHER_SHARES = 0.5, (0.75, 0.25, 0.95, 0.05)
 _AS_PICTURE = "\ufe0f"
 # Once lines are wrapped, any word may begin one.
 _COMMAND = re.compile(r"(?<!\S)::")
-_UNIT = r"(?:%|[kMGTP]|[µn]?s|ms|[KMGT]?i?B|tok/s|GB/s|GB|points?)"
+_UNIT = r"(?:%|[kMGTP]|[µn]?s|ms|[KMGT]?i?B|tok/s|GB/s|ms/step|points?)"
 _TOKEN = re.compile(
     r"\([+−-]?\d[^()]{0,32}\)\S*"
     r"|`[^`]{1,40}`\S*"
-    rf"|[(+−~-]?\d[\d.,]*(?: {_UNIT}(?![\w/]))+\S*(?: (?:warns|fails)\b\S*)?"
+    rf"|[(+−~-]?\d[\d.,]*(?: → \d[\d.,]*)?(?: {_UNIT}(?![\w/]))+\S*(?: (?:warns|fails)\b\S*)?"
     r"|[✅⚠❔❌☑🆕] [A-Za-z]+(?: [a-z]+)*"
     r"|\S+"
 )

@@ -49,12 +49,16 @@ def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = Fal
 
 
 def verdict_line(of: Judged | Verdict) -> str:
-    """`Fail: 20.1 % slower`; a dash without a verdict."""
+    """`Fail: 20.1 % slower`; a dash without a verdict. What is not judged says so itself."""
     verdict = of if isinstance(of, Verdict) else of.verdict
     if verdict is None:
         return "–"
     word, text = words.VERDICTS[verdict.outcome], shown(headline(of))
-    return text if text.startswith(word) else f"{word}: {text}"
+    return text if text.startswith((word, *_OF_ITSELF)) else f"{word}: {text}"
+
+
+# How headlines begin that need no word before them.
+_OF_ITSELF = ("Not ", "First run")
 
 
 def _report(record: Record, screen: Screen) -> Iterator[str]:

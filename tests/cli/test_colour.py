@@ -107,7 +107,7 @@ def test_colour__is_on_each_outcome(change: Change) -> None:
     """Whatever a metric's outcome is called, its sign and its words have a colour."""
     text = report_text(record(case(changes=(change,))), COLOURED)
     words = outcome_words(change).replace("\ufe0f", "")
-    assert re.search(rf"\x1b\[[\d;]+m\+20.0 % {words}\x1b\[0m", text)
+    assert re.search(rf"\x1b\[[\d;]+m\+20(\.0)? % {words}\x1b\[0m", text)
 
 
 @pytest.mark.parametrize("told", [demo(), matrix(), hostile()], ids=["demo", "matrix", "hostile"])

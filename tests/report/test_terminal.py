@@ -104,7 +104,7 @@ ANY_TEXT = st.text(
 SENTENCES = st.lists(
     st.sampled_from(
         ["25.9 %", "(309 ms → 389 ms a step)", "−10 % warns,", "`ci-score ab`", "26.5 k tok/s",
-         "❌ fails", "slower", "(+7.2 to +10.8 %)", "核心", "communication"]
+         "❌ fails", "slower", "(+7.2 to +10.8 %)", "77.9 → 115 ms/step", "核心", "communication"]
     ),
     max_size=30,
 ).map(" ".join)  # fmt: skip
@@ -241,6 +241,13 @@ def test_terminal__shows_the_ops_that_changed() -> None:
     assert ["op", "base", "head", "change", "launches"] in rows
     shown_row = ["swiglu_bwd", "5.28", "ms", "57.1", "ms", "+51.8", "ms", "24", "→", "72"]
     assert shown_row in rows
+
+
+def test_terminal__says_once_that_a_case_is_not_judged() -> None:
+    """Its headline begins with it, so that the verdict's word is left out."""
+    text = report_text(matrix())
+    assert "\nNot " in text
+    assert ": Not " not in text
 
 
 # --- many cases ---------------------------------------------------------------------------------
