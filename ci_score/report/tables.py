@@ -21,6 +21,8 @@ UNKNOWN = "–"
 # A text wraps to the first before a name is shortened to the second; then both go on to the least.
 COMFORTABLE_TEXT, COMFORTABLE_NAME = 30, 24
 LEAST_NAME, LEAST_TEXT = 12, 24
+# Where lines may have any length.
+LONGEST_NAME = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,13 @@ class Table:
 
     def natural(self) -> list[int]:
         """The widths of the columns if nothing gives way."""
-        return [max(cells(cell.text) for cell in column) for column in zip(*self.rows, strict=True)]
+        widths = [
+            max(cells(row[place].text) for row in self.rows) for place in range(len(self.kinds))
+        ]
+        return [
+            min(width, LONGEST_NAME) if kind == "name" else width
+            for width, kind in zip(widths, self.kinds, strict=True)
+        ]
 
     def _column(self, place: int) -> list[Cell]:
         return [row[place] for row in self.rows]

@@ -14,7 +14,7 @@ from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import rows, words
 from ci_score.report.cells import cells, shown
 from ci_score.report.headlines import headline, worst_first
-from ci_score.report.kernel_names import op_label
+from ci_score.report.kernel_names import labels_apart
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.screen import UNLIMITED, Screen
 from ci_score.report.tables import Cell
@@ -255,15 +255,19 @@ def _measured(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
     yield screen.table(words.facts(case.scorecard), ("fixed", "text"))
     for advice in words.to_try(case):
         yield screen.text(f"To try: {advice}")
-    if hotspots := rows.hotspots(case):
-        hottest = [
-            (op_label(name, rows.origin_of(case, name)), milliseconds(ms), f"{pct:.1f} %")
-            for name, ms, pct in hotspots
-        ]
-        header = ("op", "time", "share of op time")
-        table = screen.table(hottest, ("name", "number", "number"), header)
-        yield _titled("Hotspots", table, screen)
+    yield _titled("Hotspots", _hotspots(case, screen), screen)
     yield _notes(rows.notes(case), screen)
+
+
+def _hotspots(case: Judged, screen: Screen) -> str:
+    hotspots = rows.hotspots(case)
+    labels = labels_apart([(name, rows.origin_of(case, name)) for name, _, _ in hotspots])
+    lines = [
+        (label, milliseconds(ms), f"{share:.1f} %")
+        for label, (_, ms, share) in zip(labels, hotspots, strict=True)
+    ]
+    header = ("op", "time", "share of op time")
+    return screen.table(lines, ("name", "number", "number"), header)
 
 
 def _provenance(case: Judged, record: Record, screen: Screen) -> str:
@@ -331,16 +335,18 @@ def _bar(value: float, largest: float, screen: Screen) -> Cell:
 def _ops(ops: Sequence[OpChange], screen: Screen) -> str:
     """The ops that changed most: their times on both sides, and how often they are launched."""
     ordered = sorted(ops, key=lambda op: (-abs(op.delta_ms), op.name))
+    shown_ops = ordered[:SHOWN_OPS]
+    labels = labels_apart([(op.name, op.origin) for op in shown_ops])
     places = common_places(ordered)
     lines = [
         (
-            op_label(op.name, op.origin),
+            label,
             "new" if op.status == "new" else milliseconds(op.base_ms),
             "gone" if op.status == "gone" else milliseconds(op.head_ms),
             _delta(op.delta_ms, places),
             words.counts(op),
         )
-        for op in ordered[:SHOWN_OPS]
+        for label, op in zip(labels, shown_ops, strict=True)
     ]
     more = len(ordered) - SHOWN_OPS
     table = screen.table(lines, ("name", "number", "number", "number", "number"), _OPS)

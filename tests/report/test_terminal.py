@@ -160,6 +160,15 @@ def test_kept_apart__no_two_names_become_one(names: set[str], width: int) -> Non
     assert all(cells(text) <= width for text in short.values())
 
 
+@pytest.mark.parametrize("width", [60, 80, None])
+def test_terminal__two_ops_are_never_called_the_same(width: int | None) -> None:
+    """Where their short names are the same, their full names are shortened apart."""
+    kernels = [f"void {'gemm_' * 20}<{tile}>()" for tile in ("64x64", "64x32")]
+    text = profile_text(profile(ops=dict.fromkeys(kernels, 2.0)), Screen(width))
+    rows = text.split("Ops\n")[1].splitlines()[:2]
+    assert len({row.split("2.00 ms")[0] for row in rows}) == 2
+
+
 # --- tables -------------------------------------------------------------------------------------
 
 NUMBERS = st.sampled_from(["1.25 ms", "+80.0 ms", "26.5 k tok/s", "–", "12,980", "67.3 %"])
