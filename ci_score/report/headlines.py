@@ -305,7 +305,7 @@ def told_of_report(record: Record) -> Headline:
     if own is not None and (worst is None or record.outcome is own.outcome):
         return Headline(_decided(own))
     if worst is None or worst.verdict is None:
-        return Headline(Sentence.of("nothing was measured"))
+        return Headline(Sentence.of("Nothing was measured"))
     if is_new(record):
         return Headline(_new(record))
     told = told_of(worst)
