@@ -21,7 +21,7 @@ from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
 from ci_score.model.metrics import slower_by, time_change
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
+from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity, Server
 from ci_score.model.stages import (
     Attempted,
     Baseline,
@@ -44,6 +44,16 @@ _SURELY_NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE})
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run belongs to, as its own event tells; a run on a machine has no such place."""
+
+    repository: str | None = None
+    server: Server = "github"
+    pull: int | None = None
+    pull_head: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
@@ -51,7 +61,7 @@ class Job:
     says that the run is on the baseline branch, and `may_lose_cases` that a known case may
     disappear without blocking. `gate_job` is the job that judges, and `inputs` are those
     that are not as they come. `gate` makes an exit code of the record: a report in the shadow says
-    which one it would have been.
+    which one it would have been. `place` is where on a server all of that is.
     """
 
     cases: tuple[CaseInput, ...]
@@ -67,6 +77,7 @@ class Job:
     tracked: bool = False
     may_lose_cases: bool = False
     gate: Gate = field(default_factory=Gate)
+    place: Place = field(default_factory=Place)
 
     @property
     def in_force(self) -> Policy:
@@ -107,7 +118,7 @@ def run(
     measured, notices = _measured(job, earlier)
     cases = []
     for case, session_base in measured:
-        beside = _beside(case, session_base, baselines, job.in_force)
+        beside = put_beside(case, session_base, baselines, job.in_force)
         cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded))
         notices += beside.doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
@@ -144,7 +155,7 @@ def _measured(
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class Beside:
     """What a case is compared with, what the branch has recorded of it, and what is doubtful."""
 
     baseline: Baseline
@@ -152,32 +163,32 @@ class _Beside:
     doubts: tuple[Reason, ...] = ()
 
 
-def _beside(
+def put_beside(
     case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
-) -> _Beside:
+) -> Beside:
     """The base side of the same session, else the branch's record.
 
     Where the policy wants no pairs, the change should not choose its own base, and none either by
     naming another machine.
     """
     found = baselines.find(case.name, _matching(case, policy))
-    if without_base := missing_base(case, found, baselines):
-        return _Beside(without_base)
+    if without_base := _missing_base(case, found, baselines):
+        return Beside(without_base)
     recorded = found.case if isinstance(found, BaselineFound) else None
     in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
     is_known = recorded is not None or case.name in baselines.known_cases()
     if session_base is None or (is_known and not in_pairs):
-        return _Beside(found, recorded)
+        return Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
     if recorded is None or case.environment.mismatch(recorded.environment) is not None:
         # Nothing then contradicts a base that is slow for a reason of its own.
         unknown = (Why.BASE_UNCHECKED(case=case.name),) if is_known else ()
-        return _Beside(session_base, recorded, unknown)
+        return Beside(session_base, recorded, unknown)
     explained = _with_a_profile(session_base, case, recorded)
-    return _Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
+    return Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
 
 
-def missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> Baseline | None:
+def _missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> Baseline | None:
     """Why a session that measured head alone has no baseline; None for all other measurements.
 
     It is not compared with a record, which would hide that the base is broken. Only a case that the
@@ -262,6 +273,10 @@ def judged_record(
         commit=job.commit,
         run=job.run,
         job=job.gate_job,
+        repository=job.place.repository,
+        server=job.place.server,
+        pull=job.place.pull,
+        pull_head=job.place.pull_head,
         inputs=job.inputs,
         rules=policy.rules,
         enforce=policy.enforce,
