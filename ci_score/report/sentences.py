@@ -280,6 +280,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: "the job {job} ended with {result}",
+    Why.MEASURING_SAID: "what measured {case} said last: “{words}”",
     Why.RESULT_UNKNOWN: lambda result: (
         f"the gate does not know how the measuring job ended ({result or 'no result was given'}):"
         " name that job in `needs`, and add the line"
@@ -540,6 +541,10 @@ SENTENCES: dict[Why, Row] = {
         " ends with 0."
     ),
     Why.RESOLVED: "What an earlier run reported here is resolved.",
+    Why.BY_ITS_OWN_CODE: lambda run, of_fork: (
+        f"Measured by the pull request's own code, in run {run}{' of a fork' if of_fork else ''}."
+        " The numbers were checked, and judged here."
+    ),
     Why.COMMENTS_NOT_READ: "Not every comment was read, so an acceptance may be missing: {words}",
     Why.MORE_COMMENTS: (
         "Not every comment was read, so an acceptance may be missing: of over {read} comments the"
