@@ -10,8 +10,8 @@ import re
 
 from ci_score.model.record import BaselineUsed, Record, RunIdentity
 
-
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_PULLS = {"github": "pull", "gitea": "pulls"}
 
 
 def commit_link(record: Record, commit: str | None) -> str:
@@ -19,6 +19,11 @@ def commit_link(record: Record, commit: str | None) -> str:
     if record.repository is None or commit is None or not _SHA.fullmatch(commit):
         return ""
     return f"{record.repository}/commit/{commit}"
+
+
+def shown_commit(record: Record) -> str | None:
+    """The commit that people know: of a pull request its own newest one, and no test merge."""
+    return record.pull_head or record.commit
 
 
 def run_link(record: Record, run: RunIdentity | None) -> str:
@@ -30,9 +35,21 @@ def run_link(record: Record, run: RunIdentity | None) -> str:
 
 def pull_link(record: Record) -> str:
     """The page of the pull request; empty without one."""
-    return f"{record.repository}/pull/{record.pull}" if record.repository and record.pull else ""
+    if not record.repository or not record.pull:
+        return ""
+    return f"{record.repository}/{_PULLS[record.server]}/{record.pull}"
 
 
 def baseline_run_link(record: Record, used: BaselineUsed | None) -> str:
     """The page of the run that left the baseline."""
-    return run_link(record, used.run) if used else ""
+    return run_link(record, used.run) if used and _is_of_the_branch(used) else ""
+
+
+def baseline_commit_link(record: Record, used: BaselineUsed | None) -> str:
+    """The page of the commit that the baseline was measured at."""
+    return commit_link(record, used.commit) if used and _is_of_the_branch(used) else ""
+
+
+def _is_of_the_branch(used: BaselineUsed) -> bool:
+    """Whether it was found on the tested line: a record in a folder may be of any repository."""
+    return used.commits_away is not None
