@@ -74,6 +74,37 @@ ACCEPTED = Acceptance(
     url=f"{WORDS} url",
     refused=REASON,
 )
+RANK = RankWork(
+    rank=15,
+    step_ms=309.0,
+    own_ms=310.0,
+    busy_ms=310.25,
+    compute_ms=310.5,
+    exposed_communication_ms=311.0,
+    peak_memory_gb=312.0,
+)
+OPS = StepOps(
+    names=(f"{NAME} op", f"{NAME} small op"),
+    ms=(305.0, 1.5),
+    counts=(13.0, 2.0),
+    kinds=("gemm", "comm"),
+    types=(f"{NAME} type", f"{NAME} small type"),
+    orders=(14, 15),
+    of_ops=(f"{NAME} operator", f"{NAME} small operator"),
+    of_modules=(f"{NAME} module", f"{NAME} small module"),
+    cells=(
+        OpCells(
+            phase=f"{NAME} phase",
+            layer=3,
+            direction="forward",
+            rows=(1,),
+            ms=(1.25,),
+            counts=(2.0,),
+        ),
+    ),
+    left_out=11,
+    left_out_ms=0.5,
+)
 CHANGE = Change(
     metric=f"{WORDS} metric",
     base=101.0,
@@ -148,37 +179,6 @@ CARD = Scorecard(
     mfu_basis=f"{WORDS} basis",
     hfu=0.36,
 )
-RANK = RankWork(
-    rank=15,
-    step_ms=309.0,
-    busy_ms=309.5,
-    own_ms=310.0,
-    compute_ms=310.5,
-    exposed_communication_ms=311.0,
-    peak_memory_gb=312.0,
-)
-STEP_OPS = StepOps(
-    names=(f"{NAME} op",),
-    ms=(305.0,),
-    counts=(13.0,),
-    kinds=("gemm",),
-    types=(f"{NAME} type",),
-    orders=(14,),
-    of_ops=(f"{NAME} operator",),
-    of_modules=(f"{NAME} module",),
-    cells=(
-        OpCells(
-            phase=f"{NAME} phase",
-            layer=1,
-            direction="forward",
-            rows=(0,),
-            ms=(305.5,),
-            counts=(14.5,),
-        ),
-    ),
-    left_out=11,
-    left_out_ms=306.5,
-)
 FULL = Judged(
     name=f"{NAME}-of-the-case",
     environment=Environment(
@@ -220,7 +220,7 @@ FULL = Judged(
     tokens_per_step=303.0,
     tokens_inferred=True,
     phases={f"{NAME} phase": 304.0},
-    step_ops=STEP_OPS,
+    step_ops=OPS,
     categories={"gemm": WORK},
     timeline=Timeline(basis="device", step_ms=306.0, parts={"compute": 307.0}),
     step_spread=StepSpread(count=24, median_ms=320.0, slowest_ms=321.0),
@@ -264,7 +264,7 @@ FULL = Judged(
         changed_versions=(f"{WORDS} changed",),
     ),
     base=BaseSide(
-        step_ops=STEP_OPS,
+        step_ops=OPS,
         called={f"{WORDS} op": f"{WORDS} was"},
         phases={f"{WORDS} phase": 328.0},
         layers=(2,),
