@@ -170,16 +170,6 @@ def test_measure__the_gate_says_why_it_failed(machine: Machine) -> None:
     assert "@octocat" not in said
 
 
-def test_measure__what_failed_before_is_forgotten(machine: Machine) -> None:
-    """A second use of the folder that measures something leaves no word of the first."""
-    machine.has("base", TELLS % 10.0)
-    machine.has("head", "raise SystemExit('no such layer')")
-    assert not machine.measures()[0]
-    machine.has("head", TELLS % 10.0)
-    assert machine.measures()[0]
-    assert not list((machine.workspace / "ci-score-measure").rglob("failed.json"))
-
-
 def test_measure__what_can_be_judged_is_a_success_where_ab_ends_with_3(machine: Machine) -> None:
     """Head breaks while it is timed: the void launches are uploaded, and the gate blocks."""
     machine.has("base", TELLS % 10.0)
