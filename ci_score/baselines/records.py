@@ -127,11 +127,12 @@ def join_histories(
     """The newest points of each case in all of them, each run's once, oldest first.
 
     Case, commit and run identify a point, so those of two pushes that ran at once both stay. The
-    last attempt of a run also holds what the earlier ones measured, so only its point stays.
+    last attempt of a run also holds what the earlier ones measured, so only its point stays. Of two
+    copies the one with more metrics stays: a record that was too large has lost those of old points.
     """
     points = {
         (point.case, point.commit, point.run and point.run.number): point
-        for point in sorted((point for history in histories for point in history), key=_attempt)
+        for point in sorted((point for history in histories for point in history), key=_fullness)
     }
     by_case: dict[str, list[HistoryPoint]] = {}
     for point in sorted(points.values(), key=_when):
@@ -140,8 +141,8 @@ def join_histories(
     return tuple(sorted(kept, key=_when))
 
 
-def _attempt(point: HistoryPoint) -> int:
-    return point.run.attempt if point.run else 0
+def _fullness(point: HistoryPoint) -> tuple[int, int]:
+    return point.run.attempt if point.run else 0, len(point.metrics)
 
 
 def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
@@ -203,7 +204,7 @@ def _on_one_line(record: Record) -> str:
 
 def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
     kept = {key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()}
-    return {key: one for key, one in kept.items() if one is not None and one != {}}
+    return {key: one for key, one in kept.items() if one not in (None, {}, [])}
 
 
 def _cut(record: Record, size: _Size) -> Record:
