@@ -26,9 +26,7 @@ MOST_SKIPPED = 5
 
 
 @click.command("site")
-@click.argument(
-    "records", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True)
-)
+@click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--out", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Where it goes."
 )

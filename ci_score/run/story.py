@@ -426,9 +426,7 @@ def _history(
     """
     if not job.tracked:
         return baselines.history(most_records=1)
-    points = tuple(
-        _point(job, case, policy, created_at) for case in judged if case.has_a_time
-    )
+    points = tuple(_point(job, case, policy, created_at) for case in judged if case.has_a_time)
     return join_histories(baselines.history(most_records=HISTORIES_JOINED), points)
 
 

@@ -111,13 +111,17 @@ def report_html(record: Record, title: str = "") -> str:
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
-    return pages().get_template("page.html.j2").render(
-        record=record,
-        title=title,
-        outcome=outcome_of(record),
-        report_headline=report_parts(record),
-        views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
-        policy=_policy(record),
+    return (
+        pages()
+        .get_template("page.html.j2")
+        .render(
+            record=record,
+            title=title,
+            outcome=outcome_of(record),
+            report_headline=report_parts(record),
+            views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
+            policy=_policy(record),
+        )
     )
 
 

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from ci_score.model.metrics import MINUS, STEP_TIME, THROUGHPUT, Metric, metric_by
 from ci_score.model.record import HistoryPoint, Judged, Record, Trend
 from ci_score.model.verdict import Acceptance, Outcome
-from ci_score.report import links
 from ci_score.report.html.page import csp_hash, pages
+from ci_score.report.links import comment_link, commit_link, range_link, run_link
 from ci_score.report.sentences import accepted_words
 from ci_score.report.site.lines import Change, Line, lines_of
 from ci_score.report.site.names import INDEX, case_files, report_name
@@ -120,7 +120,7 @@ def _accepted(record: Record, points: Iterable[HistoryPoint]) -> list[Accepted]:
             metric_by(one.metric, record.metrics.get(one.metric)).label,
             one,
             accepted_words(one),
-            links.comment_link(record, one),
+            comment_link(record, one),
         )
         for point in points
         for one in dict.fromkeys(point.accepted)
@@ -254,7 +254,9 @@ def _shared() -> Mapping[str, object]:
     return {
         "site_style": Markup(style),  # noqa: S704 - a file of ours
         "site_style_hash": csp_hash(style),
-        "links": links,
+        "commit_link": commit_link,
+        "range_link": range_link,
+        "run_link": run_link,
     }
 
 
