@@ -101,7 +101,7 @@ def _report(left: Left, file: Path, title: str) -> bool:
 
 
 def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
-    """Nothing is overwritten that an earlier `ci-score site` has not written, and no link followed."""
+    """Refuses to overwrite what `ci-score site` has not made, and to follow a link."""
     for path in (out / "reports", *(out / name for name in names)):
         is_foreign = path.is_file() and not _is_ours(path)
         if path.is_symlink() or is_foreign or (path.is_dir() and path.name != "reports"):

@@ -54,7 +54,7 @@ def test_branch__a_point_is_as_full_as_any_record_has_it(tmp_path: Path) -> None
 
 
 def test_branch__a_pull_requests_record_is_left_out(tmp_path: Path) -> None:
-    """It has the branch's history and not its own run in it, and its numbers are not the branch's."""
+    """Its own run is not in its history, and its numbers are not the branch's."""
     pull = left_by(300, HISTORY).but(commit="f" * 40, pull=9)
     found = whole_branch([records_in(tmp_path, left_by(299, HISTORY), pull)])
     assert found.record is not None
@@ -98,7 +98,7 @@ def test_branch__an_empty_folder_is_no_branch(tmp_path: Path) -> None:
 def test_branch__of_two_repositories_is_refused(tmp_path: Path) -> None:
     """Their cases may be called alike, and would become one line."""
     other = left_by(251, HISTORY).but(repository="https://github.com/octo/other")
-    with pytest.raises(WrongUseError, match="octo/other and https://github.com/octo/train"):
+    with pytest.raises(WrongUseError, match=r"octo/other and .*octo/train"):
         whole_branch([records_in(tmp_path, left_by(250, HISTORY), other)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +29,12 @@ def sha(run: int) -> str:
 
 def long_history(name: str = "llama-7b@h100", runs: int = RUNS) -> list[HistoryPoint]:
     """A run a day; both changes of level were merged, and the slower one was accepted."""
-    start = datetime.datetime(2025, 1, 1, 4, 23, tzinfo=datetime.timezone.utc)
+    start = dt.datetime(2025, 1, 1, 4, 23, tzinfo=dt.UTC)
     return [
         point.but(
             commit=sha(run),
             run=RunIdentity(number=800 + run, id=9_000 + run),
-            created_at=f"{start + datetime.timedelta(days=run):%Y-%m-%dT%H:%M:%SZ}",
+            created_at=f"{start + dt.timedelta(days=run):%Y-%m-%dT%H:%M:%SZ}",
             metrics={MEMORY: 18.9 if run < LARGER_FROM else 19.6, OWN: 0.25},
             low=-0.004,
             high=0.012,
@@ -59,11 +59,8 @@ def accepted(name: str) -> Acceptance:
 
 def left_by(run: int, *histories: Sequence[HistoryPoint]) -> Record:
     """The record of a run of the branch, with the newest points of each case."""
-    kept = [
-        point
-        for points in histories
-        for point in points[max(0, run + 1 - KEPT_POINTS) :][: min(run + 1, KEPT_POINTS)]
-    ]
+    first = max(0, run + 1 - KEPT_POINTS)
+    kept = [point for points in histories for point in points[first : run + 1]]
     own = [points[run] for points in histories]
     return record(
         *(

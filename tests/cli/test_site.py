@@ -18,11 +18,8 @@ from tests.builders.branch import left_by, long_history, records_in, sha
 
 Out = pytest.CaptureFixture[str]
 HISTORY = long_history()
-POLICY = {
-    "schema": 1,
-    "rules": "training",
-    "metrics": {"loss_gap": {"fail": 0.5, "direction": "lower", "scale": "absolute"}},
-}
+LOSS = {"fail": 0.5, "direction": "lower", "scale": "absolute"}
+POLICY = {"schema": 1, "rules": "training", "metrics": {"loss_gap": LOSS}}
 
 
 @pytest.fixture
@@ -156,7 +153,7 @@ GH = """#!/bin/sh
 echo "$@" >> asked
 case "$1 $2" in
   "api --method") printf '11\\n12\\n' ;;
-  "run download") test "$3" = 12 || exit 1; mkdir -p "records/$3"; cp left.json "records/$3/ci-score.json" ;;
+  "run download") test "$3" = 12 || exit 1; mkdir -p "records/$3"; cp left.json "records/$3/" ;;
 esac
 """
 
@@ -191,7 +188,7 @@ def test_example__takes_the_records_of_the_branchs_own_runs_alone(tmp_path: Path
 
 
 def test_example__has_no_right_that_it_does_not_need() -> None:
-    """Only the job that deploys may deploy; neither checks out code, and no pull request runs it."""
+    """Only one job may deploy; no code is checked out, and no pull request runs it."""
     assert EXAMPLE["permissions"] == {}
     jobs = EXAMPLE["jobs"]
     assert jobs["site"]["permissions"] == {"actions": "read"}

@@ -139,7 +139,8 @@ def _drawn(
         return None
     across = Scale(0.0, float(len(shown) - 1))
     scale = around([*shown, *(level for trend in trends for level in (trend.before, trend.after))])
-    sources = [*(point for point, _ in alike), *([record] if record else [])]
+    sources: list[HistoryPoint | Record] = [point for point, _ in alike]
+    sources += [record] if record else []
     placed = [
         _run(across.percent(place), scale.top(value), sources[place], metric.show(value))
         for place, value in enumerate(shown)

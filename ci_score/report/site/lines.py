@@ -1,4 +1,4 @@
-"""A case's history → its lines: a metric each, with its course, its changes and its newest number."""
+"""A case's history → a line for each metric: course, lasting changes and newest number."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ci_score.model.verdict import Acceptance, Outcome
 from ci_score.report.html.page import csp_hash, pages
 from ci_score.report.links import comment_link, commit_link, range_link, run_link
 from ci_score.report.sentences import accepted_words
-from ci_score.report.site.lines import Change, Line, lines_of
+from ci_score.report.site.lines import Line, lines_of
 from ci_score.report.site.names import INDEX, case_files, report_name
 
 # The overview stays under 2 MB: each case has its first line, the others while there is room.
@@ -170,11 +170,10 @@ def _given(record: Record, reports: Collection[str]) -> list[ReportRow]:
     for point in record.history:
         if (name := report_name(point)) in reports:
             of_run.setdefault(name, []).append(point)
-    rows = [
+    return [
         ReportRow(name, own[0], _worst(own))
         for name, own in sorted(of_run.items(), reverse=True)[:MOST_REPORTS]
     ]
-    return rows
 
 
 def _worst(points: Iterable[HistoryPoint]) -> Outcome | None:
