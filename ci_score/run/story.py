@@ -19,7 +19,7 @@ from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by, slower_by_share, time_change
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import (
     MOST_NAMED,
@@ -431,7 +431,7 @@ def _history(
 
 
 def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPoint:
-    low, high = _interval(case)
+    time = next((one for one in case.changes if one.metric == STEP_TIME), None)
     return HistoryPoint(
         case=case.name,
         commit=job.commit,
@@ -443,23 +443,10 @@ def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPo
         environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
         tokens_per_step=case.tokens_per_step,
         outcome=case.verdict.outcome if case.verdict else None,
-        low=low,
-        high=high,
+        low=time.low if time else None,
+        high=time.high if time else None,
         accepted=tuple(change.accepted for change in case.changes if change.accepted),
     )
-
-
-def _interval(case: Judged) -> tuple[float | None, float | None]:
-    """The interval of the change of its step's time; a throughput's is turned into one."""
-    known = {one.metric: one for one in case.changes if one.is_statistical}
-    if step := known.get(STEP_TIME):
-        return step.low, step.high
-    if (rate := known.get(THROUGHPUT)) is None:
-        return None, None
-    low, high = (
-        None if end is None else slower_by_share(THROUGHPUT, end) for end in (rate.high, rate.low)
-    )
-    return low, high
 
 
 def _facts(

@@ -187,8 +187,8 @@ def test_site__hostile_texts_stay_text() -> None:
 
 def test_site__names_of_files_are_safe_and_differ() -> None:
     """Also on a disk that cannot tell capitals apart."""
-    files = case_files(["A", "a", "index", "..", "a@b+c"])
-    assert len({file.casefold() for file in files.values()}) == 5
+    files = case_files(["A", "a", "b", "B", "index", "..", "a@b+c"])
+    assert len({file.casefold() for file in files.values()}) == 7
     assert all(re.fullmatch(r"case-[A-Za-z0-9@._+~-]+\.html", file) for file in files.values())
 
 

@@ -268,7 +268,7 @@ def test_run__says_what_of_its_own_policy_was_not_tried(
 
 
 def test_run__leaves_a_point_with_what_was_accepted_and_how_sure_the_change_is() -> None:
-    """The interval is that of the step's time, also where throughput alone is gated."""
+    """The interval is that of the step's time; one number has none."""
     record = left_by(Counting(), policy_file(rules="reference"), accepted=True, tracked=True)
     plain, timed = record.history
     assert (plain.low, plain.high) == (None, None)
@@ -278,16 +278,6 @@ def test_run__leaves_a_point_with_what_was_accepted_and_how_sure_the_change_is()
     assert {one.by for one in timed.accepted} == {"octocat"}
     assert {one.metric for one in plain.accepted} == {"step_time_ms", "throughput_tok_s"}
     assert timed.run == RunIdentity(number=7)
-
-
-def test_run__a_throughputs_interval_becomes_the_steps() -> None:
-    """Of a policy without the step time the ends change places, because less is worse."""
-    gated = {"step_time_ms": {"gate": False}, "throughput_tok_s": {"fail": 0.05}}
-    record = left_by(Counting(), policy_file(rules="training", metrics=gated), tracked=True)
-    _, timed = record.history
-    assert timed.low is not None
-    assert timed.high is not None
-    assert 0.2 < timed.low <= timed.high < 0.3
 
 
 def test_run__its_record_says_what_the_numbers_of_the_history_are() -> None:
