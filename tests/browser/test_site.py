@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -53,15 +53,27 @@ def hostile() -> Record:
     )
 
 
+def one_run() -> Record:
+    """A branch that was measured once."""
+    return left_by(0, long_history(runs=1))
+
+
+RECORDS: dict[str, Callable[[], Record]] = {
+    "two cases": branch,
+    "hostile texts": hostile,
+    "one run": one_run,
+    "64 cases": lambda: large(64, 1, 200),
+}
+
+
 @cache
 def site(name: str) -> dict[str, str]:
-    records = {"two cases": branch, "hostile texts": hostile, "one run": lambda: left_by(0, ONE)}
-    value = large(64, 1, 200) if name == "64 cases" else records[name]()
+    """The site of that record; that of two cases has reports."""
+    value = RECORDS[name]()
     newest = {report_name(point) for point in value.history[-3:]}
     return site_pages(value, newest if name == "two cases" else ())
 
 
-ONE = long_history(runs=1)
 PAGES = [
     ("two cases", "index.html"),
     ("two cases", f"case-{NAME}.html"),
