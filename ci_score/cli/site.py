@@ -17,7 +17,7 @@ from ci_score.model.lists import plural, some_of
 from ci_score.model.reasons import Reason
 from ci_score.model.record import Record, Trend
 from ci_score.report import render, sentence
-from ci_score.report.site import report_name, site_pages
+from ci_score.report.site import page_names, report_name, site_pages
 
 # The first line of every file of ours. What does not have it is somebody else's.
 MARK = "<!-- made by `ci-score site` -->\n"
@@ -63,7 +63,7 @@ def command(records: Sequence[Path], out: Path, title: str, most: int) -> int:
     record = branch.record.but(trends=_trends(branch.record))
     # All is checked before anything is written: with every report that there may be.
     wanted = {report_name(left): left for left in branch.left[:most]}
-    _refuse_foreign(out, [*wanted, *site_pages(record, wanted.keys(), title)])
+    _refuse_foreign(out, [*wanted, *page_names(record)])
     reports = [name for name, left in wanted.items() if _report(left, out / name, title)]
     pages = site_pages(record, reports, title)
     for name, text in pages.items():

@@ -223,6 +223,16 @@ def test_site__runs_of_another_machine_are_listed_and_not_drawn() -> None:
     assert shown(page).count("T4") == 8
 
 
+def test_site__a_machine_that_tells_no_tokens_has_its_step_time() -> None:
+    """Also where the branch ran on another one before, which told them."""
+    points = long_history(runs=20)
+    silent = [one.but(throughput_tok_s=0.0, tokens_per_step=None) for one in points[8:]]
+    moved = [*(one.but(environment=on("T4")) for one in points[:8]), *silent]
+    text = shown(site_pages(branch(20).but(history=tuple(moved), trends=()), ())["index.html"])
+    assert "Step time" in text
+    assert "Throughput" not in text
+
+
 def test_site__of_one_run_says_that_a_course_needs_two() -> None:
     """No drawing, and no mistake."""
     pages = site_pages(branch(1), ())

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ci_score import lazy_door
 
 if TYPE_CHECKING:
+    from ci_score.report.site.names import page_names as page_names
     from ci_score.report.site.names import report_name as report_name
     from ci_score.report.site.pages import site_pages as site_pages
 else:
-    __getattr__ = lazy_door(__name__, names=("report_name",), pages=("site_pages",))
+    __getattr__ = lazy_door(__name__, names=("page_names", "report_name"), pages=("site_pages",))

@@ -66,14 +66,16 @@ def lines_of(
     Throughput and step time are one fact: of the two, the one that tells the trend is drawn.
     """
     drawn = (_line(record, case, points, trends, name) for name in _names(points))
-    return [line for line in drawn if line is not None][:MOST_LINES]
+    lines = [line for line in drawn if line is not None]
+    has_throughput = bool(lines) and lines[0].metric.name == THROUGHPUT
+    kept = [line for line in lines if line.metric.name != STEP_TIME or not has_throughput]
+    return kept[:MOST_LINES]
 
 
 def _names(points: Sequence[HistoryPoint]) -> list[str]:
-    time = THROUGHPUT if any(point.throughput_tok_s for point in points) else STEP_TIME
     held = {name for point in points for name in point.metrics} - {THROUGHPUT, STEP_TIME}
     known = [row.name for row in METRICS if row.name in held]
-    return [time, *known, *sorted(held.difference(known))]
+    return [THROUGHPUT, STEP_TIME, *known, *sorted(held.difference(known))]
 
 
 def _line(

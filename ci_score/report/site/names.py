@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from ci_score.model.record import RunIdentity
+from ci_score.model.record import Record, RunIdentity
 
 INDEX = "index.html"
 REPORTS = "reports"
@@ -33,6 +33,11 @@ def report_name(left: OfARun) -> str:
     stamp = left.created_at.replace(":", "").replace("-", "") or "undated"
     commit = (left.commit or "no-commit")[:12]
     return f"{REPORTS}/{stamp}-{run.number}-{run.attempt}-{commit}.html"
+
+
+def page_names(record: Record) -> list[str]:
+    """The files of the overview and of the cases."""
+    return [INDEX, *case_files(case.name for case in record.cases).values()]
 
 
 def case_files(names: Iterable[str]) -> dict[str, str]:
