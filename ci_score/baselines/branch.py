@@ -13,7 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from ci_score.baselines.folder import record_files, record_of
-from ci_score.baselines.records import join_histories, read_record
+from ci_score.baselines.histories import join_histories
+from ci_score.baselines.records import read_record
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import LOCAL_RECORD_LIMIT, read_bytes
 from ci_score.model.lists import listed

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ci_score.compare.causes import with_causes
 from ci_score.compare.counterparts import counterparts
-from ci_score.compare.explanation import explain
+from ci_score.compare.explanation import explain, op_changes
 from ci_score.compare.places import LEAST_SHARE_OF_LAYER, layer_times
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
@@ -23,6 +23,7 @@ from ci_score.model.metrics import (
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Measured
 from ci_score.model.stages import Baseline, BaselineFound, Compared, Difference
+from ci_score.model.step_ops import BaseSide, four_digits
 from ci_score.model.sums import plain_sum
 from ci_score.reference import find_regressions
 
@@ -51,9 +52,24 @@ def compared(
             explanation = explain(head, base)
             if explanation is not None:
                 explanation = with_causes(explanation, head, base, places)
+            beside = base_side(head, base)
     except BadInputError as error:
         return Compared(head.but(unmeasured=quoted(str(error))), baseline, recorded)
-    return Compared(head, baseline, recorded, rows, places, explanation)
+    return Compared(head, baseline, recorded, rows, places, explanation, beside)
+
+
+def base_side(head: Measured, base: Measured) -> BaseSide:
+    """What the base's step is made of, and how its ops are called now."""
+    layers = layer_times(base)
+    return BaseSide(
+        step_ops=base.step_ops,
+        called={change.name: change.was for change in op_changes(head, base) if change.was},
+        phases=base.phases,
+        layers=tuple(layers),
+        forward_ms=tuple(four_digits(forward) for forward, _ in layers.values()),
+        backward_ms=tuple(four_digits(backward) for _, backward in layers.values()),
+        ranks=base.ranks,
+    )
 
 
 def differences(head: Measured, base: Measured, names: Iterable[str]) -> tuple[Difference, ...]:
@@ -114,7 +130,7 @@ def _comparable_ops(head: Measured, base: Measured) -> tuple[dict[str, float], .
     """The ops of each side by the head's names; only those of both if a side dropped small ops."""
     now_called = {was: name for name, was in counterparts(head, base).items()}
     before = {now_called.get(name, name): ms for name, ms in base.ops.items()}
-    if not head.ops_left_out and not base.ops_left_out:
+    if not head.step_ops.left_out and not base.step_ops.left_out:
         return head.ops, before
     both = head.ops.keys() & before.keys()
     return tuple({op: side[op] for op in both} for side in (head.ops, before))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,8 +30,9 @@ from ci_score.model.explanation import (
     StepSpread,
     Timeline,
 )
-from ci_score.model.profile import OpWork, Profile
+from ci_score.model.profile import OpPlace, OpWork, Profile
 from ci_score.model.record import Measured
+from ci_score.model.step_ops import StepOps, step_ops_of
 from ci_score.model.sums import plain_sum
 
 OVERLAP = "less what overlaps"
@@ -42,10 +43,9 @@ SHOWN_OPS = 12
 KEPT_PHASES, LONGEST_NAME = 32, 200
 # If the phases sum to more than this many steps, they are totals of a run and not parts of a step.
 MOST_OF_A_STEP = 1.5
-# An op that only one side has may have been dropped by the other as too small. One that takes this
-# many times the least kept op would have been kept.
-SURELY_KEPT = 10.0
 ALIKE_COUNT, LIKE_COUNT = 0.1, 2.0
+# Every op that one side alone has is held against every one of the other: so many of each.
+RENAMED = 256
 
 _DIGITS = re.compile(r"\d+")
 # Angle brackets hold the tile, the type or the layout; for these kinds they tell which op it is.
@@ -95,38 +95,27 @@ def _device_parts(
     return {**parts, **causes, IDLE_OTHER: max(idle_ms - plain_sum(causes.values()), 0.0)}
 
 
-def op_details_of(profile: Profile, ops: Iterable[str]) -> dict[str, OpDetail]:
-    """What is known about these ops beside their time."""
+def ops_of(profile: Profile, times: Mapping[str, float]) -> StepOps:
+    """These ops of a step with what the profile knows of them, and where they run."""
     order = {name: place for place, name in enumerate(profile.op_counts)}
-    phases = _phases_of_ops(profile)
     details = {
         name: OpDetail(
             kind=profile.op_kinds.get(name, ""),
             type=profile.op_types.get(name, ""),
             count=profile.op_counts.get(name),
             order=order.get(name),
-            phases=phases.get(name, {}),
             origin=profile.op_origins.get(name),
         )
-        for name in ops
+        for name in times
     }
-    return {name: detail for name, detail in details.items() if detail != OpDetail()}
+    return step_ops_of(times, details, profile.op_places or _layers_of(profile))
 
 
-def _phases_of_ops(profile: Profile) -> dict[str, dict[str, OpWork]]:
-    """What each op takes of each phase, over all layers; of very many phases the largest."""
-    found: dict[str, dict[str, OpWork]] = {}
-    for place in profile.op_places:
-        if place.phase is None or len(place.phase) >= LONGEST_NAME:
-            continue
-        phases = found.setdefault(place.op, {})
-        known = phases.get(place.phase)
-        if known is None and len(phases) >= KEPT_PHASES:
-            continue
-        counts = (place.count, known.count if known else 0.0)
-        count = None if counts[0] is None or counts[1] is None else counts[0] + counts[1]
-        phases[place.phase] = OpWork(count=count, ms=place.ms + (known.ms if known else 0.0))
-    return found
+def _layers_of(profile: Profile) -> Iterator[OpPlace]:
+    """Where the ops run by a format that tells their layers and nothing more."""
+    for layer in profile.per_layer:
+        for name, ms in layer.ops.items():
+            yield OpPlace(op=name, layer=layer.layer, ms=ms)
 
 
 def step_spread_of(times: Sequence[float]) -> StepSpread | None:
@@ -247,13 +236,19 @@ def op_changes(head: Measured, base: Measured) -> list[OpChange]:
     changes += [_changed(now[name], before[was], "changed") for name, was in met.items()]
     new = [op for name, op in now.items() if name not in both and name not in met]
     gone = [op for name, op in before.items() if name not in both and name not in met.values()]
-    for head_op, base_op in _renamed(new, gone, _slots(now, both), _slots(before, both)):
+    slots = _slots(now, both), _slots(before, both)
+    for head_op, base_op in _renamed(_largest_ops(new), _largest_ops(gone), *slots):
         changes.append(_changed(head_op, base_op, "renamed"))
         new.remove(head_op)
         gone.remove(base_op)
-    changes += [_alone(op, "new") for op in new if _was_not_dropped(op, base)]
-    changes += [_alone(op, "gone") for op in gone if _was_not_dropped(op, head)]
+    # What one side alone has is new or gone only where the other kept all of its ops.
+    changes += [_alone(op, "new") for op in new if not base.step_ops.left_out]
+    changes += [_alone(op, "gone") for op in gone if not head.step_ops.left_out]
     return sorted(changes, key=lambda change: (change.name, change.status))
+
+
+def _largest_ops(ops: Iterable[_Op]) -> list[_Op]:
+    return sorted(ops, key=lambda op: (-op.ms, op.name))[:RENAMED]
 
 
 def _ops(case: Measured) -> dict[str, _Op]:
@@ -261,11 +256,6 @@ def _ops(case: Measured) -> dict[str, _Op]:
         name: _Op(name, ms, case.op_details.get(name, OpDetail()))
         for name, ms in sorted(case.ops.items())
     }
-
-
-def _was_not_dropped(op: _Op, other: Measured) -> bool:
-    """Whether the other side certainly did not have the op."""
-    return not other.ops_left_out or op.ms > SURELY_KEPT * min(other.ops.values())
 
 
 def _changed(head: _Op, base: _Op, status: Literal["changed", "renamed"]) -> OpChange:

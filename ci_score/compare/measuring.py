@@ -9,7 +9,7 @@ from ci_score.compare.advice import advice_on
 from ci_score.compare.efficiency import Workload, training_scorecard
 from ci_score.compare.explanation import (
     categories_of,
-    op_details_of,
+    ops_of,
     step_spread_of,
     timeline_of,
 )
@@ -26,7 +26,7 @@ from ci_score.model.scorecard import ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
 
-KEPT_OPS, KEPT_RANGES, KEPT_CALLS = 64, 24, 128
+KEPT_NAMES, KEPT_RANGES, KEPT_CALLS = 64, 24, 128
 OWN_BASE = "the base side of the same measurements"
 # The reference knows hotspots of layers alone; a record has the ops of the whole step.
 NO_RATIO = "There are no layers, so the backward/forward ratio is not known."
@@ -44,8 +44,6 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         card = card.but(wall_coverage=0.0)
     # Counts are of the whole step, so the times beside them must be too.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
-    ops = of_layers or profile.ops
-    kept = _largest(ops)
     timeline, categories = timeline_of(profile), categories_of(profile)
     launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
     return Measured(
@@ -61,9 +59,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
         tokens_inferred=_tokens_are_inferred(profile, workload),
         phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
-        ops=kept,
-        ops_left_out=len(ops) - len(kept),
-        op_details=op_details_of(profile, kept),
+        step_ops=ops_of(profile, of_layers or profile.ops),
         categories=categories,
         timeline=timeline,
         step_spread=step_spread_of(profile.step_times_ms),
@@ -252,7 +248,7 @@ def _of_all(name: str, launches: Iterable[LaunchNumbers]) -> list[float]:
     return [launch.values[name] for launch in launches if name in launch.values]
 
 
-def _largest(ops: dict[str, float], most: int = KEPT_OPS) -> dict[str, float]:
+def _largest(ops: dict[str, float], most: int = KEPT_NAMES) -> dict[str, float]:
     named = [op for op in ops if len(op) <= LONGEST_NAME]
     kept = sorted(named, key=lambda op: (-ops[op], op))[:most]
     return {op: ops[op] for op in kept}

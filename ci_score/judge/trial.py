@@ -14,6 +14,7 @@ from ci_score.model.metrics import Kind, Metric
 from ci_score.model.reasons import Reason
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import Baseline, BaselineFound
+from ci_score.model.step_ops import BaseSide
 from ci_score.model.verdict import Acceptance, Change, Outcome
 
 # What holds without a baseline (a budget, a parity), and what became of it.
@@ -35,6 +36,7 @@ class Trial:
     changes: tuple[Change, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
+    base: BaseSide | None = None
     history: tuple[HistoryPoint, ...] = ()
     demands: tuple[Demand, ...] = ()
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)

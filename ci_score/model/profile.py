@@ -98,6 +98,8 @@ class RankWork(Value):
     rank: Count
     step_ms: Milliseconds
     own_ms: Milliseconds | None = None
+    # The device did anything at all.
+    busy_ms: Milliseconds | None = None
     # Kernels without communication: a rank that waits has no more of them.
     compute_ms: Milliseconds | None = None
     exposed_communication_ms: Milliseconds | None = None
@@ -154,7 +156,7 @@ class Profile(Value):
     # In the order in which a step first runs them: a renamed op is recognised by its neighbours.
     op_counts: dict[str, NotNegative] = {}
     op_kinds: dict[str, str] = {}
-    # The largest 256 ops by phase and layer, with launches and time: the largest place first.
+    # The largest 1,024 ops by phase and layer, with launches and time: the largest place first.
     op_places: Annotated[tuple[OpPlace, ...], Lax] = ()
     op_origins: dict[str, OpOrigin] = {}
     # Of a step that only a host did: its parts, the types of numbers that operators compute with,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
@@ -21,6 +21,7 @@ from ci_score.model.explanation import (
 from ci_score.model.profile import MOST_RANKS, HostGap, OpCalls, OpWork, RankWork
 from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
+from ci_score.model.step_ops import BaseSide, StepOps
 from ci_score.model.values import (
     CaseName,
     Count,
@@ -135,9 +136,7 @@ class Measured(Value):
     tokens_per_step: NotNegative | None = None
     tokens_inferred: bool = False
     phases: Annotated[dict[str, Milliseconds], _Few] = {}
-    ops: Annotated[dict[str, Milliseconds], _Few] = {}
-    ops_left_out: Count = 0
-    op_details: Annotated[dict[str, OpDetail], _Few] = {}
+    step_ops: StepOps = StepOps()
     categories: Annotated[dict[ShortText, OpWork], _Few] = {}
     timeline: Timeline | None = None
     # What a cause needs beside these: how alike the steps are, compute by tenths of the step's
@@ -153,6 +152,16 @@ class Measured(Value):
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     parity: Parity | None = None
     partner: ParityProfile | None = None
+
+    @property
+    def ops(self) -> dict[str, float]:
+        """Milliseconds of each op, the largest first."""
+        return self.step_ops.times
+
+    @property
+    def op_details(self) -> Mapping[str, OpDetail]:
+        """What is known about an op beside its time."""
+        return self.step_ops.details
 
     @property
     def has_a_time(self) -> bool:
@@ -204,10 +213,12 @@ class Measured(Value):
 class Judged(Measured):
     """A measured case with its baseline, what changed, and the verdict.
 
-    The record holds this type, so the next run reads back every field.
+    The record holds this type, so the next run reads back every field. `base` is what the step of
+    the baseline is made of.
     """
 
     baseline: BaselineUsed | None = None
+    base: BaseSide | None = None
     changes: Annotated[tuple[Change, ...], Lax] = ()
     contributions: Annotated[tuple[Contribution, ...], Lax] = ()
     explanation: Explanation | None = None
@@ -219,6 +230,7 @@ class Judged(Measured):
         measured: Measured,
         *,
         baseline: BaselineUsed | None = None,
+        base: BaseSide | None = None,
         changes: tuple[Change, ...] = (),
         contributions: tuple[Contribution, ...] = (),
         explanation: Explanation | None = None,
@@ -229,6 +241,7 @@ class Judged(Measured):
         return cls(
             **own,
             baseline=baseline,
+            base=base,
             changes=changes,
             contributions=contributions,
             explanation=explanation,
@@ -303,7 +316,7 @@ class Trend(Value):
 class Record(Value):
     """What a run leaves behind; it is the next run's baseline."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     ci_score_version: str
     created_at: Timestamp
     commit: Sha | None = None

@@ -10,6 +10,7 @@ from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason
 from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured, RunIdentity
 from ci_score.model.scorecard import ParityProfile, Severity
+from ci_score.model.step_ops import BaseSide
 from ci_score.model.verdict import Unjudged
 
 
@@ -126,3 +127,4 @@ class Compared:
     differences: tuple[Difference, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
+    base: BaseSide | None = None

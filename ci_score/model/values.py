@@ -51,5 +51,5 @@ class Value(BaseModel):
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
         rows = type(self).model_fields
-        values = {**dict(self), **fields}
+        values = {**{name: getattr(self, name) for name in rows}, **fields}
         return type(self)(**{rows[name].alias or name: value for name, value in values.items()})

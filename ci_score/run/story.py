@@ -226,9 +226,7 @@ def _with_a_profile(
         return session_base
     explained = session_base.case.but(
         phases=recorded.phases,
-        ops=recorded.ops,
-        ops_left_out=recorded.ops_left_out,
-        op_details=recorded.op_details,
+        step_ops=recorded.step_ops,
         categories=recorded.categories,
         timeline=recorded.timeline,
         step_spread=recorded.step_spread,

@@ -331,6 +331,7 @@ def _works_of(ranks: Mapping[int | None, Profile]) -> tuple[RankWork, ...]:
             rank=rank,
             step_ms=profile.avg_step_ms,
             own_ms=_own_ms(profile) if profile.exposed_communication_ms is not None else None,
+            busy_ms=profile.device_busy_ms,
             compute_ms=profile.compute_ms,
             exposed_communication_ms=profile.exposed_communication_ms,
             peak_memory_gb=profile.peak_memory_gb,

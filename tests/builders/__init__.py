@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ci_score.model.environment import Environment
-from ci_score.model.profile import Layer, Phase, Profile
+from ci_score.model.explanation import OpDetail
+from ci_score.model.profile import Layer, OpPlace, Phase, Profile
 from ci_score.model.record import BaselineUsed, Judged, Measured, Record
 from ci_score.model.scorecard import Grade, ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound
+from ci_score.model.step_ops import StepOps, step_ops_of
 
 PROJECT = Path(__file__).parents[2]
 
@@ -75,7 +77,28 @@ def scorecard(step_ms: float = 100.0, tok_s: float = 1000.0, **fields: Any) -> S
     return Scorecard(step_time_ms=step_ms, throughput_tok_s=tok_s, **{**defaults, **fields})
 
 
-def case(name: str = "training", card: Scorecard | None = None, **fields: Any) -> Judged:
+def step_ops(
+    ops: Mapping[str, float], op_details: Mapping[str, OpDetail] | None = None, left_out: int = 0
+) -> StepOps:
+    """Ops with what is known of them; their phases become places."""
+    details = op_details or {}
+    places = [
+        OpPlace(op=name, phase=phase, count=work.count, ms=work.ms)
+        for name, detail in details.items()
+        for phase, work in detail.phases.items()
+    ]
+    return step_ops_of(ops, details, places).but(left_out=left_out)
+
+
+def case(
+    name: str = "training",
+    card: Scorecard | None = None,
+    ops: Mapping[str, float] | None = None,
+    op_details: Mapping[str, OpDetail] | None = None,
+    **fields: Any,
+) -> Judged:
+    if ops is not None:
+        fields["step_ops"] = step_ops(ops, op_details)
     return Judged(name=name, scorecard=card or scorecard(), **fields)
 
 

@@ -36,9 +36,9 @@ SAID: dict[str, tuple[str, str, str]] = {
         "'layer_norm' does the work of mean, mul and pow: 2.94 ms → 0.496 ms (−2.44 ms)",
     ),
     "host, float64": (
-        "mm computes in float64 instead of float32: 6.44 ms → 10.5 ms a step (+4.06 ms)",
+        "mm computes in float64 instead of float32: 6.44 ms → 10.5 ms a step (+4.05 ms)",
         "'linear (float64)' is new, 4 calls a step",
-        "mm computes in float32 instead of float64: 10.5 ms → 6.44 ms a step (−4.06 ms)",
+        "mm computes in float32 instead of float64: 10.5 ms → 6.44 ms a step (−4.05 ms)",
     ),
     "host, without autocast": (
         "mm and addmm compute in float32 instead of bfloat16: 10.4 ms → 12.9 ms a step (+2.43 ms)",

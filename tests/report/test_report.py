@@ -25,10 +25,12 @@ from ci_score.report import render, rows
 from ci_score.report.headlines import headline, worst_first
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.numbers import delta_at
+from ci_score.report.screen import Screen
 from ci_score.report.terminal import parity_text, report_text
 from ci_score.report.words import where_it_went
 from tests.builders import case, found, on, profile, record, runtime, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
+from tests.builders.showcase import slow_pull_request
 from tests.builders.verdicts import judged_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -45,6 +47,9 @@ TEXTS: dict[str, Callable[[], str]] = {
     "demo.reference.md": lambda: scorecard_markdown(demo().cases[0].scorecard),
     "matrix.md": lambda: report_markdown(matrix(), title="nightly"),
     "matrix.txt": lambda: report_text(matrix()),
+    "matrix-80.txt": lambda: report_text(matrix(), Screen(80)),
+    "pairs-60.txt": lambda: report_text(slow_pull_request(), Screen(60)),
+    "pairs-80.txt": lambda: report_text(slow_pull_request(), Screen(80)),
     "hostile.md": lambda: report_markdown(hostile()),
     "hostile.txt": lambda: report_text(hostile()),
     "ungraded.md": lambda: report_markdown(ungraded()),
@@ -236,7 +241,7 @@ def test_terminal__no_verdict_is_cut() -> None:
         reasons=(Why.ONE_NUMBER(),),
     )  # fmt: skip
     text = report_text(record(case(changes=(change,))))
-    assert "+10.0 % (+8.1 to +12.3 %) ⚠️ warning (could be noise)" in text
+    assert "+10.0 % (+8.1 to +12.3 %) ⚠ warning (could be noise)" in text
 
 
 def test_report__several_cases_of_which_some_are_not_judged() -> None:

@@ -148,7 +148,7 @@ def _view(
             if allowance.draws(len(course.runs) * POINT_BYTES)
         ],
         ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
-        ops_in_all=len(ops) + case.ops_left_out,
+        ops_in_all=len(ops) + case.step_ops.left_out,
         layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,

@@ -25,7 +25,7 @@ from ci_score.traces.engine.timeline import intersection, length, union
 
 MOST_OPS = 10_000
 # Of these it is also said in which phase and layer they run, in so many rows.
-MOST_PLACED_OPS, MOST_PLACES = 256, 20_000
+MOST_PLACED_OPS, MOST_PLACES = 1_024, 65_536
 # A device that is busy for longer than this many times a step has not only that step to do.
 MOST_BUSY = 1.25
 
