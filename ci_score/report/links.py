@@ -11,8 +11,6 @@ import re
 from ci_score.model.record import BaselineUsed, Record, RunIdentity
 from ci_score.model.verdict import Acceptance
 
-# What comes after the repository's address in that of a comment.
-_COMMENT = re.compile(r"/[A-Za-z0-9/_-]{1,60}#[A-Za-z0-9_-]{1,40}")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -30,21 +28,15 @@ def run_link(record: Record, run: RunIdentity | None) -> str:
     return f"{record.repository}/actions/runs/{run.id}"
 
 
-def pull_link(record: Record) -> str:
-    """The page of the pull request; empty without one."""
-    return f"{record.repository}/pull/{record.pull}" if record.repository and record.pull else ""
-
-
-def baseline_run_link(record: Record, used: BaselineUsed | None) -> str:
-    """The page of the run that left the baseline."""
-    return run_link(record, used.run) if used else ""
-
-
 def range_link(record: Record, before: str | None, after: str | None) -> str:
     """The page of the commits after one and up to another."""
     if not commit_link(record, before) or not commit_link(record, after):
         return ""
     return f"{record.repository}/compare/{before}...{after}"
+
+
+# What comes after the repository's address in that of a comment.
+_COMMENT = re.compile(r"/[A-Za-z0-9/_-]{1,60}#[A-Za-z0-9_-]{1,40}")
 
 
 def comment_link(record: Record, accepted: Acceptance) -> str:
@@ -53,3 +45,13 @@ def comment_link(record: Record, accepted: Acceptance) -> str:
     rest = accepted.url.removeprefix(address)
     is_own = bool(address) and rest != accepted.url and _COMMENT.fullmatch(rest)
     return accepted.url if is_own else ""
+
+
+def pull_link(record: Record) -> str:
+    """The page of the pull request; empty without one."""
+    return f"{record.repository}/pull/{record.pull}" if record.repository and record.pull else ""
+
+
+def baseline_run_link(record: Record, used: BaselineUsed | None) -> str:
+    """The page of the run that left the baseline."""
+    return run_link(record, used.run) if used else ""
