@@ -44,9 +44,9 @@ def command(records: Sequence[Path], out: Path, title: str, most: int) -> int:
     """Make a static site of the branch's whole history.
 
     RECORDS are the ci-score.json that runs of the branch left, or folders of them. Each has up to
-    200 runs of a case, so a few records of different ages have years. The site has a chart for each
-    case and metric, with lasting changes and their commits, accepted regressions, and the reports
-    of the newest records, made anew of them. It works from disk and from any server.
+    200 runs of a case, and records of different ages have more of them together. The site has a
+    chart for each case and metric, lasting changes with their commits, accepted regressions, and
+    the reports of the newest records, made anew. It works from disk and from any server.
 
     \b
     Examples:
