@@ -443,7 +443,7 @@ def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPo
         outcome=case.verdict.outcome if case.verdict else None,
         low=time.low if time else None,
         high=time.high if time else None,
-        accepted=tuple(change.accepted for change in case.changes if change.accepted),
+        accepted=tuple(dict.fromkeys(one.accepted for one in case.changes if one.accepted)),
     )
 
 

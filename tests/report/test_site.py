@@ -107,6 +107,17 @@ def test_site__accepted_regressions_are_shown() -> None:
     assert "1 accepted regression." in shown(pages["index.html"])
 
 
+def test_site__an_accepted_step_time_counts_where_the_time_is_drawn() -> None:
+    """It is drawn as throughput; memory of the same run was not accepted."""
+    said = accepted(NAME)
+    both = (said.but(metric="step_time_ms"), said)
+    history = tuple(one.but(accepted=both) if one.accepted else one for one in branch().history)
+    index = site_pages(branch().but(history=history), ())["index.html"]
+    rows = re.findall(r"<tr><th scope=\"row\"><a href=\"case.*?</tr>", index, re.DOTALL)
+    lines = [row for row in rows if 'class="small"' in row]
+    assert [row.rsplit('<td class="n">', 1)[1][:1] for row in lines] == ["1", "–", "–"]
+
+
 def test_site__links_the_reports_that_it_holds() -> None:
     """Other runs are linked, and that their reports are deleted one day is said."""
     newest, other = branch().history[-1], branch().history[-2]

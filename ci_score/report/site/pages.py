@@ -64,6 +64,15 @@ class CaseView:
 
 
 @dataclass(frozen=True, slots=True)
+class LineRow:
+    """A line of the overview, with how often somebody accepted a worsening of its metric."""
+
+    view: CaseView
+    line: Line
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReportRow:
     """A report that the site holds, and the run that it is of."""
 
@@ -153,15 +162,22 @@ def _overview(
     }
 
 
-def _rows(views: Sequence[CaseView]) -> list[tuple[CaseView, Line]]:
+def _rows(views: Sequence[CaseView]) -> list[LineRow]:
     """The lines for which the overview has room, in the order of the cases."""
     room = INDEX_BYTES // BYTES_OF_A_LINE - sum(bool(view.lines) for view in views)
-    rows: list[tuple[CaseView, Line]] = []
+    rows: list[LineRow] = []
     for view in views:
         shown = view.lines[: 1 + max(room, 0)]
         room -= max(len(shown) - 1, 0)
-        rows += ((view, line) for line in shown)
+        rows += (LineRow(view, line, _times_accepted(view, line)) for line in shown)
     return rows
+
+
+def _times_accepted(view: CaseView, line: Line) -> int:
+    """In how many runs; throughput and step time are one fact."""
+    times = {STEP_TIME, THROUGHPUT}
+    names = times if line.metric.name in times else {line.metric.name}
+    return len({id(one.point) for one in view.accepted if one.acceptance.metric in names})
 
 
 def _given(record: Record, reports: Collection[str]) -> list[ReportRow]:
