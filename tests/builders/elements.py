@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 VOID = {"meta", "input", "br", "link"}
 # HTML lets these end where their parent or their neighbour says so.
-OPTIONAL_END = {"td", "th", "tr", "tbody"}
+OPTIONAL_END = {"td", "th", "tr", "tbody", "li"}
 
 
 class Elements(HTMLParser):
@@ -17,6 +17,7 @@ class Elements(HTMLParser):
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
+        self.data: list[str] = []
         self.feed(text)
         self.close()
 
@@ -38,5 +39,8 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag, f"</{tag}> ends another element"
 
     def handle_data(self, data: str) -> None:
-        """Text that a reader sees."""
-        self.text.append(data)
+        """Text that a reader sees; what a script or a style says is none, and JSON is kept."""
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+        elif self.tags[-1][1].get("type") == "application/json":
+            self.data.append(data)
