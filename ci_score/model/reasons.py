@@ -119,6 +119,7 @@ class Why(StrEnum):
     NO_SUCH_RECORD = "no_such_record", "record"
     NOT_A_FILE = "not_a_file", "record"
     LEAVES_WORKSPACE = "leaves_workspace", "record"
+    NOT_OF_THE_BRANCH = "not_of_the_branch", "record"
 
     # The two numbers of a metric cannot be compared.
     ONLY_IN_BASE = "only_in_base"

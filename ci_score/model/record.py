@@ -276,6 +276,18 @@ class HistoryPoint(Value):
         return (own[metric] or None) if metric in own else self.metrics.get(metric)
 
 
+class MetricFacts(Value):
+    """How the numbers of a metric are read: its label, its unit, and which direction is better.
+
+    `relative` says that its change is a share, and no difference.
+    """
+
+    label: ShortText
+    unit: ShortText = ""
+    higher_is_better: bool = False
+    relative: bool = True
+
+
 class Trend(Value):
     """A lasting change of the tracked branch's level. It is shown, and never decides a verdict.
 
@@ -331,6 +343,8 @@ class Record(Value):
     notices: Annotated[tuple[Reason, ...], Lax] = ()
     acceptances: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
     history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
+    # Of each metric that the history holds, by the policy in force.
+    metrics: Annotated[dict[ShortText, MetricFacts], _Few] = {}
     trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()
 
     @model_validator(mode="after")

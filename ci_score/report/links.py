@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from ci_score.model.record import BaselineUsed, Record, RunIdentity
+from ci_score.model.verdict import Acceptance
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PULLS = {"github": "pull", "gitea": "pulls"}
@@ -31,6 +32,25 @@ def run_link(record: Record, run: RunIdentity | None) -> str:
     if record.repository is None or run is None or run.id is None:
         return ""
     return f"{record.repository}/actions/runs/{run.id}"
+
+
+def range_link(record: Record, before: str | None, after: str | None) -> str:
+    """The page of the commits after one and up to another."""
+    if not commit_link(record, before) or not commit_link(record, after):
+        return ""
+    return f"{record.repository}/compare/{before}...{after}"
+
+
+# What comes after the repository's address in that of a comment.
+_COMMENT = re.compile(r"/[A-Za-z0-9/_-]{1,60}#[A-Za-z0-9_-]{1,40}")
+
+
+def comment_link(record: Record, accepted: Acceptance) -> str:
+    """The comment that accepts something, if it stands in the record's own repository."""
+    address = record.repository or ""
+    rest = accepted.url.removeprefix(address)
+    is_own = bool(address) and rest != accepted.url and _COMMENT.fullmatch(rest)
+    return accepted.url if is_own else ""
 
 
 def pull_link(record: Record) -> str:

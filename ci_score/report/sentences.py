@@ -374,6 +374,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SUCH_RECORD: "{record}: there is no such record or folder",
     Why.NOT_A_FILE: "{record}: not a regular file",
     Why.LEAVES_WORKSPACE: "{record}: a link that leaves the workspace",
+    Why.NOT_OF_THE_BRANCH: "{record}: not of the branch, because its history lacks its own run",
     # The two numbers of a metric cannot be compared.
     Why.ONLY_IN_BASE: "measured by the baseline alone",
     Why.ONLY_IN_HEAD: "measured here alone",

@@ -19,9 +19,18 @@ from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
-from ci_score.model.metrics import slower_by, time_change
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by, time_change
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity, Server
+from ci_score.model.record import (
+    MOST_NAMED,
+    HistoryPoint,
+    Judged,
+    Measured,
+    MetricFacts,
+    Record,
+    RunIdentity,
+    Server,
+)
 from ci_score.model.stages import (
     Attempted,
     Baseline,
@@ -286,6 +295,7 @@ def judged_record(
         notices=(*job.notices, *judgement.notices, *_moving_together(judgement.cases)),
         acceptances=judgement.acceptances,
         history=history,
+        metrics=_facts(history, judgement.cases, policy) if history else {},
         trends=trends(judgement.cases, policy, history),
     )
     if record.enforce is None:
@@ -430,23 +440,49 @@ def _history(
     """
     if not job.tracked:
         return baselines.history(most_records=1)
-    points = tuple(
-        HistoryPoint(
-            case=case.name,
-            commit=job.commit,
-            run=job.run,
-            created_at=created_at,
-            step_time_ms=case.scorecard.step_time_ms,
-            throughput_tok_s=case.scorecard.throughput_tok_s,
-            metrics=_gated(case, policy),
-            environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
-            tokens_per_step=case.tokens_per_step,
-            outcome=case.verdict.outcome if case.verdict else None,
-        )
-        for case in judged
-        if case.has_a_time
-    )
+    points = tuple(_point(job, case, policy, created_at) for case in judged if case.has_a_time)
     return join_histories(baselines.history(most_records=HISTORIES_JOINED), points)
+
+
+def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPoint:
+    time = next((one for one in case.changes if one.metric == STEP_TIME), None)
+    return HistoryPoint(
+        case=case.name,
+        commit=job.commit,
+        run=job.run,
+        created_at=created_at,
+        step_time_ms=case.scorecard.step_time_ms,
+        throughput_tok_s=case.scorecard.throughput_tok_s,
+        metrics=_gated(case, policy),
+        environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
+        tokens_per_step=case.tokens_per_step,
+        outcome=case.verdict.outcome if case.verdict else None,
+        low=time.low if time else None,
+        high=time.high if time else None,
+        accepted=tuple(dict.fromkeys(one.accepted for one in case.changes if one.accepted)),
+    )
+
+
+def _facts(
+    history: Sequence[HistoryPoint], judged: Sequence[Judged], policy: Policy
+) -> dict[str, MetricFacts]:
+    """What the policy says of each metric that the history holds."""
+    held = {STEP_TIME, THROUGHPUT}.union(*(point.metrics for point in history))
+    rows = {
+        gate.metric.name: gate.metric
+        for case in judged
+        for gate in rules_of(policy, case.name).gates
+        if gate.metric.name in held
+    }
+    return {
+        name: MetricFacts(
+            label=row.label,
+            unit=row.shown_unit,
+            higher_is_better=row.higher_is_better,
+            relative=row.relative,
+        )
+        for name, row in list(rows.items())[:MOST_NAMED]
+    }
 
 
 def _gated(case: Measured, policy: Policy) -> dict[str, float]:
