@@ -6,6 +6,7 @@ nothing of the network.
 """
 
 from ci_score.baselines.artifacts import ArtifactBaselines
+from ci_score.baselines.branch import Left, whole_branch
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.baselines.histories import join_histories
 from ci_score.baselines.records import fitted, read_record, record_schema
@@ -15,8 +16,10 @@ __all__ = [
     "ArtifactBaselines",
     "BaselineStore",
     "FolderBaselines",
+    "Left",
     "fitted",
     "join_histories",
     "read_record",
     "record_schema",
+    "whole_branch",
 ]

@@ -97,24 +97,15 @@ class FolderBaselines(Walk):
             if self._must_exist and not self._path.exists():
                 self._skipped.append(Why.NO_SUCH_RECORD(record=self._path.name))
             return [self._path] if self._path.exists() else []
-        return sorted(file for kind in _RECORDS for file in self._path.rglob(kind))
+        return sorted(record_files(self._path))
 
     def _read(self, file: Path) -> Record | None:
-        source = _shown(str(file))
-        if self._leaves(file):
-            self._skipped.append(Why.LEAVES_WORKSPACE(record=source))
-            return None
-        # A pipe would wait for ever, and a link may lead nowhere.
-        if not file.is_file():
-            self._skipped.append(Why.NOT_A_FILE(record=source))
-            return None
-        try:
-            record = read_record(read_bytes(str(file), LOCAL_RECORD_LIMIT), source)
-        except BadInputError as error:
-            self._skipped.append(quoted(str(error)))
+        record = record_of(file, self._within)
+        if not isinstance(record, Record):
+            self._skipped.append(record)
             return None
         is_own = self._asking is not None and _is_same_run(record, self._asking)
-        return record if self._may_serve(source, record, is_own=is_own) else None
+        return record if self._may_serve(_shown(str(file)), record, is_own=is_own) else None
 
     def _leaves(self, file: Path) -> bool:
         return self._within is not None and leaves(file, self._within)
@@ -137,6 +128,25 @@ class FolderBaselines(Walk):
         return (
             None if self._opened else (Unjudged.FIRST_RUN, Why.NO_RECORD_IN(folder=self._path.name))
         )
+
+
+def record_files(folder: Path) -> Iterator[Path]:
+    """What may be records in a folder and its subfolders; no link to a folder is followed."""
+    return (file for kind in _RECORDS for file in folder.rglob(kind))
+
+
+def record_of(file: Path, within: Path | None) -> Record | Reason:
+    """The record in a file, or why it cannot be used; no link leads out of `within`."""
+    source = _shown(str(file))
+    if within is not None and leaves(file, within):
+        return Why.LEAVES_WORKSPACE(record=source)
+    # A pipe would wait for ever, and a link may lead nowhere.
+    if not file.is_file():
+        return Why.NOT_A_FILE(record=source)
+    try:
+        return read_record(read_bytes(str(file), LOCAL_RECORD_LIMIT), source)
+    except BadInputError as error:
+        return quoted(str(error))
 
 
 def _shown(name: str) -> str:

@@ -11,11 +11,12 @@ def join_histories(
     """The newest points of each case in all of them, each run's once, oldest first.
 
     Case, commit and run identify a point, so those of two pushes that ran at once both stay. The
-    last attempt of a run also holds what the earlier ones measured, so only its point stays.
+    last attempt of a run also holds what the earlier ones measured, so only its point stays. Of two
+    copies the one with more metrics stays: a record that was cut has lost those of old points.
     """
     points = {
         (point.case, point.commit, point.run and point.run.number): point
-        for point in sorted((point for history in histories for point in history), key=_attempt)
+        for point in sorted((point for history in histories for point in history), key=_fullness)
     }
     by_case: dict[str, list[HistoryPoint]] = {}
     for point in sorted(points.values(), key=_when):
@@ -24,8 +25,8 @@ def join_histories(
     return tuple(sorted(kept, key=_when))
 
 
-def _attempt(point: HistoryPoint) -> int:
-    return point.run.attempt if point.run else 0
+def _fullness(point: HistoryPoint) -> tuple[int, int]:
+    return point.run.attempt if point.run else 0, len(point.metrics)
 
 
 def _when(point: HistoryPoint) -> tuple[str, int, int, str]:

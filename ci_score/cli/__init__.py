@@ -28,6 +28,7 @@ COMMANDS = (
     "hardware",
     "report",
     "badge",
+    "site",
     "demo",
     "open",
     "init",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ci_score.cli.session import (
     ProgressLine,
     WithCommand,
     added_pairs_of,
+    leaving_why,
     looks_of,
     place_in_words,
     plan_in_words,
@@ -125,6 +126,18 @@ def command(
       ci-score ab --base base --head head --case llama@h100 --more-pairs 8 -- python train.py
       ci-score run --measurements perf
     """
+    with leaving_why(options["out"]) as because:
+        return _measured(base, head, config, or_alone, because, options)
+
+
+def _measured(
+    base: Path | str,
+    head: Path,
+    config: Path | None,
+    or_alone: bool,
+    because: Callable[[str], None],
+    options: dict[str, Any],
+) -> int:
     request_of_sides = sides_of(options, base or None, head)
     asked = (*request_of_sides.asked, *_numbers(options))
     with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
@@ -146,6 +159,7 @@ def command(
             else:
                 is_measured = sitting.compares(words, or_alone=or_alone)
     if not is_measured:
+        because(sitting.ended)
         if isinstance(base, str) and sitting.base_failed:
             say(ONLY_TRACKED)
         return EXIT_UNJUDGED

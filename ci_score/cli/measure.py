@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from ci_score.cli.console import say
 from ci_score.cli.session import (
     ProgressLine,
     WithCommand,
+    leaving_why,
     place_in_words,
     profile_in,
     profile_options,
@@ -51,6 +53,11 @@ def command(launches: int, **options: Any) -> int:
       ci-score measure --launches 5 --profile --case small -- torchrun --nproc-per-node 2 train.py
       ci-score run --measurements perf
     """
+    with leaving_why(options["out"]) as because:
+        return _measured(launches, because, options)
+
+
+def _measured(launches: int, because: Callable[[str], None], options: dict[str, Any]) -> int:
     request_of_side = side_of(options)
     with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
         request = Request(**options)
@@ -58,6 +65,7 @@ def command(launches: int, **options: Any) -> int:
             session = OneSide(request, launches, sides, os.environ).run(profile_in, line, stopped)
     say_lines(session.stopped)
     if not session.is_measured:
+        because(session.stopped)
         return EXIT_UNJUDGED
     say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
     return EXIT_OK

@@ -22,7 +22,8 @@ def command(machine: Machine, /, page: str, **values: str | None) -> int:
 
     The page can be uploaded between the two, so that the comment leads to it; its address is
     written into the record, too, and one line into the job's summary. Nothing is judged: it exits
-    with 0 also where it may not write a comment, as on a fork's pull request.
+    with 0 also where it may not write a comment, as on a fork's pull request. For such a one it is
+    called in a workflow_run job, after the `run` there.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import signal
 import threading
@@ -16,7 +17,8 @@ import click
 
 from ci_score.cli.console import LiveLine, say
 from ci_score.cli.options import with_options
-from ci_score.errors import WrongUseError
+from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.files.failures import forget_failure, leave_failure
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
 from ci_score.measure import ADDED_AT_ONCE, Session, share_in_words
 from ci_score.model.lists import listed, plural
@@ -227,6 +229,25 @@ def stopped_by_signals() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def leaving_why(out: Path) -> Iterator[Callable[[str], None]]:
+    """Leaves in the folder of the measurements why there are none, for the job that judges.
+
+    A person on a machine of their own has just read it.
+    """
+
+    def leave(words: str) -> None:
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            leave_failure(out, words)
+
+    forget_failure(out)
+    try:
+        yield leave
+    except CiScoreError as error:
+        leave(str(error))
+        raise
 
 
 def place_in_words(out: Path) -> str:

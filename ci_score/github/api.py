@@ -43,6 +43,11 @@ _LIMIT_WORDS = ("rate limit", "abuse detection", "secondary rate")
 Json = Any
 
 
+def has_gitea_s_path(url: str) -> bool:
+    """Whether an API has the address that Gitea gives it; GitHub's have none such."""
+    return url.rstrip("/").endswith("/api/v1")
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back: enough of it to decide what it means."""
@@ -96,8 +101,7 @@ class Api:
         It is asked only where its API would lie: a run on GitHub has no request to spare.
         """
         if self._is_gitea is None:
-            lies_there = urlsplit(self.url).path.rstrip("/").endswith("/api/v1")
-            self._is_gitea = lies_there and self._has_a_version()
+            self._is_gitea = has_gitea_s_path(self.url) and self._has_a_version()
         return self._is_gitea
 
     def _has_a_version(self) -> bool:

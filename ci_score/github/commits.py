@@ -175,7 +175,7 @@ def is_ours(api: Api, event: Event, producer: ProducerRun) -> bool:
     return True
 
 
-def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[PullRequest]:
+def pulls_of_producer(api: Api, event: Event, producer: ProducerRun) -> list[PullRequest]:
     """The open pull requests whose head is the very commit that another run has measured.
 
     They are found by their head, never by a number in an artifact: a stranger wrote that.
@@ -184,7 +184,7 @@ def pulls_of_producer(api: Api, repository: str, producer: ProducerRun) -> list[
     if producer.head_owner is None:
         return []
     head = f"{producer.head_owner}:{producer.head_branch}"
-    return _open_pulls(api, repository, head, producer.head_sha)
+    return _to_tracked_first(_open_pulls(api, event.repository, head, producer.head_sha), event)
 
 
 def pull_of_branch(api: Api, event: Event) -> PullRequest | None:
@@ -196,9 +196,11 @@ def pull_of_branch(api: Api, event: Event) -> PullRequest | None:
         return None
     head = f"{event.repository.partition('/')[0]}:{event.branch}"
     pulls = _open_pulls(api, event.repository, head, event.sha)
-    return min(
-        pulls, key=lambda pull: (pull.base_ref != event.tracked_branch, pull.number), default=None
-    )
+    return next(iter(_to_tracked_first(pulls, event)), None)
+
+
+def _to_tracked_first(pulls: list[PullRequest], event: Event) -> list[PullRequest]:
+    return sorted(pulls, key=lambda pull: (pull.base_ref != event.tracked_branch, pull.number))
 
 
 def pull_of_number(api: Api, event: Event, number: int) -> PullRequest | Reason:

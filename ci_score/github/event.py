@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from ci_score.errors import WrongUseError
-from ci_score.model.record import RunIdentity
+from ci_score.github.api import has_gitea_s_path
+from ci_score.model.record import RunIdentity, Server
+from ci_score.model.values import page_address
 
 # What runs on a branch itself; every other event can be set off by a stranger, or tests a merge.
 TRACKED_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
@@ -72,7 +74,8 @@ class Event:
     """One run of the Action; `before` is where the branch stood before a push.
 
     `merge_base` is the base that the payload itself tells: of a merge group, and on a server that
-    tests a pull request's head, not its merge.
+    tests a pull request's head, not its merge. `address` is the repository's own page, unless that
+    cannot be linked.
     """
 
     kind: Kind
@@ -84,6 +87,8 @@ class Event:
     run_id: int
     run: RunIdentity
     workflow: str
+    address: str | None = None
+    server: Server = "github"
     job: str | None = None
     branch: str = ""
     pull: PullRequest | None = None
@@ -148,6 +153,8 @@ def _event(
             id=_int(environment, "GITHUB_RUN_ID"),
         ),
         workflow=workflow_path(environment.get("GITHUB_WORKFLOW_REF", "")),
+        address=_address(environment),
+        server="gitea" if has_gitea_s_path(environment.get("GITHUB_API_URL", "")) else "github",
         job=environment.get("GITHUB_JOB", "")[:LONGEST_JOB] or None,
         branch=_branch(environment.get("GITHUB_REF", "")),
         pull=pull,
@@ -155,6 +162,11 @@ def _event(
         before=_before(payload) if name == "push" else None,
         producer=_producer(payload) if name == "workflow_run" else None,
     )
+
+
+def _address(environment: Mapping[str, str]) -> str | None:
+    server = environment.get("GITHUB_SERVER_URL", "").rstrip("/")
+    return page_address(f"{server}/{_required(environment, 'GITHUB_REPOSITORY')}")
 
 
 def _branch(ref: str) -> str:

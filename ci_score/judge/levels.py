@@ -57,11 +57,13 @@ class LevelChange:
         return min(max((run - self.old + 1) / (self.new - self.old + 1), 0.0), 1.0)
 
 
-def level_changes(scores: Sequence[float], least: float) -> list[LevelChange]:
-    """The changes of level by more than `least`, the oldest first."""
+def level_changes(
+    scores: Sequence[float], least: float, looks_back: int = LOOKS_BACK
+) -> list[LevelChange]:
+    """The changes of level by more than `least` in the newest runs, the oldest first."""
     found: list[LevelChange] = []
     levels = _Levels(scores, least)
-    run = max(0, len(scores) - LOOKS_BACK)
+    run = max(0, len(scores) - looks_back)
     while run < len(scores):
         seen, sign = run, levels.moved_at(run)
         while run < min(len(scores), seen + GAP) and levels.moved_at(run) == sign:

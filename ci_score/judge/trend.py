@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ci_score.judge.evidence import comparable_points
-from ci_score.judge.levels import LEAST_RUNS, LevelChange, level_changes
+from ci_score.judge.levels import LEAST_RUNS, LOOKS_BACK, LevelChange, level_changes
 from ci_score.judge.policy import CaseRules, Policy, rules_of
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named
 from ci_score.model.reasons import ENDLESS
@@ -24,19 +24,33 @@ AROUND = 20
 
 
 def trends(
-    cases: Sequence[Measured], policy: Policy, history: Sequence[HistoryPoint]
+    cases: Sequence[Measured],
+    policy: Policy,
+    history: Sequence[HistoryPoint],
+    looks_back: int = LOOKS_BACK,
 ) -> tuple[Trend, ...]:
-    """The lasting changes of what is gated, over the runs that were measured as these were."""
+    """The lasting changes of what is gated, over the runs that were measured as these were.
+
+    A record looks back as far as its cut history allows, a history that was joined of many records
+    over all of its runs.
+    """
+    by_case: dict[str, list[HistoryPoint]] = {}
+    for point in history:
+        by_case.setdefault(point.case, []).append(point)
     found = (
         trend
         for case in cases
         if case.has_a_time
-        for trend in _of_case(case, rules_of(policy, case.name), history)
+        for trend in _of_case(
+            case, rules_of(policy, case.name), by_case.get(case.name, ()), looks_back
+        )
     )
     return tuple(islice(found, MOST_TRENDS))
 
 
-def _of_case(case: Measured, rules: CaseRules, history: Sequence[HistoryPoint]) -> Iterator[Trend]:
+def _of_case(
+    case: Measured, rules: CaseRules, history: Sequence[HistoryPoint], looks_back: int
+) -> Iterator[Trend]:
     """Throughput and step time are one fact: of the two, the one that is known tells it."""
     points = comparable_points(case, rules, history)
     gated = {gate.metric.name: gate.metric for gate in rules.gates if gate.gate}
@@ -44,10 +58,12 @@ def _of_case(case: Measured, rules: CaseRules, history: Sequence[HistoryPoint]) 
     times = {told: gated.get(told) or metric_named(told)}
     rest = {name: row for name, row in gated.items() if name not in (THROUGHPUT, STEP_TIME)}
     for metric in (times | rest).values():
-        yield from trends_of(metric, points)
+        yield from trends_of(metric, points, looks_back)
 
 
-def trends_of(metric: Metric, history: Sequence[HistoryPoint]) -> list[Trend]:
+def trends_of(
+    metric: Metric, history: Sequence[HistoryPoint], looks_back: int = LOOKS_BACK
+) -> list[Trend]:
     """The trends of one series: points of one case, measured alike, the oldest first."""
     measured = [
         (point, value, score)
@@ -59,7 +75,7 @@ def trends_of(metric: Metric, history: Sequence[HistoryPoint]) -> list[Trend]:
     if len(measured) < LEAST_RUNS:
         return []
     points, values, scores = zip(*measured, strict=True)
-    changes = level_changes(scores, metric.limit_score(LEAST_CHANGE))
+    changes = level_changes(scores, metric.limit_score(LEAST_CHANGE), looks_back)
     starts = [0, *(change.new for change in changes)]
     ends = [*(change.old for change in changes[1:]), len(values)]
     told = []

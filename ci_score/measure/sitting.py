@@ -26,7 +26,8 @@ LONGEST_GIST = 200
 class Sitting:
     """Each way to measure says whether `ci-score run` can judge it.
 
-    `base_failed` says that base's untimed launch did; `words_of` says what a session has found.
+    `base_failed` says that base's untimed launch did; `words_of` says what a session has found, and
+    `ended` what the last one did.
     """
 
     request: ComparisonRequest
@@ -37,6 +38,7 @@ class Sitting:
     stopped: Callable[[], bool]
     words_of: Callable[[Session], str]
     base_failed: bool = False
+    ended: str = ""
     _begin: float = field(default_factory=time.monotonic)
 
     def compares(self, plan: str, *, or_alone: bool) -> bool:
@@ -45,7 +47,7 @@ class Sitting:
             comparison = Comparison(self.request, self.sides, self.environment)
             self.audience.says(plan)
             session = comparison.run(self.audience, self.stopped)
-            self.audience.says(self.words_of(session))
+            self._tell(self.words_of(session))
             if session.can_be_judged:
                 comparison.profile(session, self.read, self.audience, self.stopped)
         except (LacksProgramError, SetupFailedError) as error:
@@ -71,8 +73,12 @@ class Sitting:
         sides = replace(self.sides, base=self.sides.head)
         measured = OneSide(request, LAUNCHES, sides, self.environment, alone)
         session = measured.run(self.read, self.audience, self.stopped)
-        self.audience.says(session.stopped)
+        self._tell(session.stopped)
         return session.is_measured
+
+    def _tell(self, words: str) -> None:
+        self.ended = words
+        self.audience.says(words)
 
 
 def _cannot_run(problem: str) -> Alone:

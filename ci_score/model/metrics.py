@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 # A number is printed without a record.
 if TYPE_CHECKING:
-    from ci_score.model.record import Judged, Measured
+    from ci_score.model.record import Judged, Measured, MetricFacts
     from ci_score.model.scorecard import Scorecard
     from ci_score.model.verdict import Change
 
@@ -112,6 +112,11 @@ class Metric:
             relative=scale == "relative" if scale else self.relative,
             kind=self.kind if exact is None else Kind.EXACT if exact else Kind.NOISY,
         )
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit that its numbers are shown in; empty for a count or a ratio."""
+        return self.show(1.0).partition(" ")[2]
 
     def show_or_dash(self, value: float | None) -> str:
         """The value, or a dash if it was not measured."""
@@ -378,6 +383,16 @@ def _first(given: bool | None, otherwise: bool) -> bool:
 def metric_named(name: str) -> Metric:
     """The row of that name; a metric of the user's own is printed without a unit."""
     return find_metric(name) or user_metric(name, None, None, None)
+
+
+def metric_by(name: str, facts: MetricFacts | None) -> Metric:
+    """The row of that name as a record describes it; an unknown one has only its description."""
+    row = metric_named(name)
+    if facts is None:
+        return row
+    if find_metric(name) is None:
+        row = replace(user_metric(name, None, None, facts.unit or None), label=facts.label)
+    return replace(row, higher_is_better=facts.higher_is_better, relative=facts.relative)
 
 
 def user_metric(

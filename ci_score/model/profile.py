@@ -9,6 +9,24 @@ from pydantic import Field
 
 from ci_score.model.values import Count, DeviceCount, Lax, Milliseconds, NotNegative, Value
 
+# Every kind of work that an op is known to do, in the order in which reports show them.
+CATEGORIES = (
+    "gemm",
+    "attention",
+    "conv",
+    "norm",
+    "elementwise",
+    "softmax_loss",
+    "embedding",
+    "reduce",
+    "optimizer",
+    "copy",
+    "other",
+    "comm",
+    "memcpy",
+    "memset",
+)
+
 
 class Phase(Value):
     """A named part of the step."""

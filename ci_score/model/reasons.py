@@ -68,6 +68,7 @@ class Why(StrEnum):
     NO_SOUND_LAUNCH = "no_sound_launch", "side launch events words"
     EMPTY_BY_ITS_RUN = "empty_by_its_run"
     JOB_ENDED = "job_ended", "job result"
+    MEASURING_SAID = "measuring_said", "case words"
     RESULT_UNKNOWN = "result_unknown", "result"
     NOT_NEEDED = "not_needed", "words"
     NOTHING_FOUND = "nothing_found", "where"
@@ -118,6 +119,7 @@ class Why(StrEnum):
     NO_SUCH_RECORD = "no_such_record", "record"
     NOT_A_FILE = "not_a_file", "record"
     LEAVES_WORKSPACE = "leaves_workspace", "record"
+    NOT_OF_THE_BRANCH = "not_of_the_branch", "record"
 
     # The two numbers of a metric cannot be compared.
     ONLY_IN_BASE = "only_in_base"
@@ -195,6 +197,7 @@ class Why(StrEnum):
     OTHER_INPUTS = "other_inputs", "names here there"
     SHADOW = "shadow", "code"
     RESOLVED = "resolved"
+    BY_ITS_OWN_CODE = "by_its_own_code", "run of_fork"
     COMMENTS_NOT_READ = "comments_not_read", "words"
     MORE_COMMENTS = "more_comments", "read"
     EARLIER_NOT_FOUND = "earlier_not_found", "attempt"

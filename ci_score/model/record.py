@@ -54,6 +54,8 @@ MOST_NAMED = 256
 _Few = Field(max_length=MOST_NAMED)
 # GitHub lets a run be started fifty times.
 MOST_ATTEMPTS = 100
+# Both have pages of their own for a pull request.
+Server = Literal["github", "gitea"]
 _ATTEMPT = re.compile(r"(.+)~([1-9][0-9]{0,8})", re.ASCII | re.DOTALL)
 
 
@@ -274,6 +276,18 @@ class HistoryPoint(Value):
         return (own[metric] or None) if metric in own else self.metrics.get(metric)
 
 
+class MetricFacts(Value):
+    """How the numbers of a metric are read: its label, its unit, and which direction is better.
+
+    `relative` says that its change is a share, and no difference.
+    """
+
+    label: ShortText
+    unit: ShortText = ""
+    higher_is_better: bool = False
+    relative: bool = True
+
+
 class Trend(Value):
     """A lasting change of the tracked branch's level. It is shown, and never decides a verdict.
 
@@ -311,9 +325,12 @@ class Record(Value):
     run: RunIdentity | None = None
     # The id of the job that judged, as its workflow names it.
     job: ShortText | None = None
-    # The repository's own address, such as https://github.com/octo/train, and its pull request.
+    # The repository's own address, such as https://github.com/octo/train, and what kind of server
+    # that is. The pull request, and its own newest commit where `commit` is its test merge.
     repository: PageAddress | None = None
+    server: Server = "github"
     pull: Count | None = None
+    pull_head: Sha | None = None
     # Where its page was uploaded to.
     page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
@@ -326,6 +343,8 @@ class Record(Value):
     notices: Annotated[tuple[Reason, ...], Lax] = ()
     acceptances: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
     history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
+    # Of each metric that the history holds, by the policy in force.
+    metrics: Annotated[dict[ShortText, MetricFacts], _Few] = {}
     trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()
 
     @model_validator(mode="after")

@@ -6,9 +6,18 @@ default, and an unknown field is ignored.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
@@ -38,6 +47,19 @@ PageAddress = Annotated[
 ]
 
 ShortText = Annotated[str, StringConstraints(max_length=200)]
+
+
+@cache
+def _page_addresses() -> TypeAdapter[str]:
+    return TypeAdapter(PageAddress)
+
+
+def page_address(text: str) -> str | None:
+    """The address, if it is one that a report may link."""
+    try:
+        return _page_addresses().validate_python(text)
+    except ValidationError:
+        return None
 
 
 class Value(BaseModel):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 
 from ci_score.model.record import BaselineUsed, Record, RunIdentity
+from ci_score.model.verdict import Acceptance
 
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_PULLS = {"github": "pull", "gitea": "pulls"}
 
 
 def commit_link(record: Record, commit: str | None) -> str:
@@ -20,6 +22,11 @@ def commit_link(record: Record, commit: str | None) -> str:
     return f"{record.repository}/commit/{commit}"
 
 
+def shown_commit(record: Record) -> str | None:
+    """The commit that people know: of a pull request its own newest one, and no test merge."""
+    return record.pull_head or record.commit
+
+
 def run_link(record: Record, run: RunIdentity | None) -> str:
     """The page of a run, with its artifacts; empty where it is not known."""
     if record.repository is None or run is None or run.id is None:
@@ -27,11 +34,42 @@ def run_link(record: Record, run: RunIdentity | None) -> str:
     return f"{record.repository}/actions/runs/{run.id}"
 
 
+def range_link(record: Record, before: str | None, after: str | None) -> str:
+    """The page of the commits after one and up to another."""
+    if not commit_link(record, before) or not commit_link(record, after):
+        return ""
+    return f"{record.repository}/compare/{before}...{after}"
+
+
+# What comes after the repository's address in that of a comment.
+_COMMENT = re.compile(r"/[A-Za-z0-9/_-]{1,60}#[A-Za-z0-9_-]{1,40}")
+
+
+def comment_link(record: Record, accepted: Acceptance) -> str:
+    """The comment that accepts something, if it stands in the record's own repository."""
+    address = record.repository or ""
+    rest = accepted.url.removeprefix(address)
+    is_own = bool(address) and rest != accepted.url and _COMMENT.fullmatch(rest)
+    return accepted.url if is_own else ""
+
+
 def pull_link(record: Record) -> str:
     """The page of the pull request; empty without one."""
-    return f"{record.repository}/pull/{record.pull}" if record.repository and record.pull else ""
+    if not record.repository or not record.pull:
+        return ""
+    return f"{record.repository}/{_PULLS[record.server]}/{record.pull}"
 
 
 def baseline_run_link(record: Record, used: BaselineUsed | None) -> str:
     """The page of the run that left the baseline."""
-    return run_link(record, used.run) if used else ""
+    return run_link(record, used.run) if used and _is_of_the_branch(used) else ""
+
+
+def baseline_commit_link(record: Record, used: BaselineUsed | None) -> str:
+    """The page of the commit that the baseline was measured at."""
+    return commit_link(record, used.commit) if used and _is_of_the_branch(used) else ""
+
+
+def _is_of_the_branch(used: BaselineUsed) -> bool:
+    """Whether it was found on the tested line: a record in a folder may be of any repository."""
+    return used.commits_away is not None

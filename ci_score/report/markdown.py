@@ -57,14 +57,12 @@ FOLDED = (
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def report_markdown(
-    record: Record, title: str = "", *, limit: int | None = None, measured_by: str = ""
-) -> str:
+def report_markdown(record: Record, title: str = "", *, limit: int | None = None) -> str:
     """The whole report: the verdict first, what matters next, the rest folded.
 
     Within `limit` bytes of UTF-8, which are never fewer than characters.
     """
-    report = _Report(record, title, measured_by)
+    report = _Report(record, title)
     text = _tidy("".join(report.within(limit if limit is not None else 1 << 62)))
     if limit is None or len(text.encode()) <= limit:
         return text
@@ -89,7 +87,7 @@ def _size(text: str) -> int:
 class _Report:
     """The pieces of a report, and which of them fit."""
 
-    def __init__(self, record: Record, title: str, measured_by: str) -> None:
+    def __init__(self, record: Record, title: str) -> None:
         self._record, self._cases = record, worst_first(record)
         self._lacks_something = False
         self._judged = bool(
@@ -99,7 +97,7 @@ class _Report:
         self._attention = attention
         self._pieces = _pieces(record, only=len(attention) == 1)
         self._opening = self._piece("heading", *self._heading(title)) + self._piece(
-            "links", link_line(record), measured_by
+            "links", link_line(record)
         )
 
     def _piece(self, name: str, *values: object) -> str:
@@ -273,12 +271,12 @@ def link_line(record: Record) -> list[escape.Safe]:
     shown = [
         _link("Report", record.page or ""),
         _link("This run", run),
-        _commit("head", record, record.commit),
+        _commit("head", head := links.shown_commit(record), links.commit_link(record, head)),
     ]
     used = [case.baseline for case in record.cases if case.baseline and case.baseline.commit]
     if len({(one.commit, one.run) for one in used}) == 1:
         base = used[0]
-        commit = _commit("base", record, base.commit)
+        commit = _commit("base", base.commit, links.baseline_commit_link(record, base))
         at = links.baseline_run_link(record, base)
         in_run = f" ([run {base.run.number}]({at}))" if base.run and at else ""
         shown.append(escape.Safe(f"{commit}{in_run}"))
@@ -289,10 +287,10 @@ def _link(name: str, address: str) -> escape.Safe:
     return escape.Safe(f"[{name}]({address})" if address else "")
 
 
-def _commit(side: str, record: Record, commit: str | None) -> escape.Safe:
+def _commit(side: str, commit: str | None, address: str) -> escape.Safe:
     if not commit:
         return escape.Safe("")
-    shown, address = escape.code(commit[: words.SHORT_SHA]), links.commit_link(record, commit)
+    shown = escape.code(commit[: words.SHORT_SHA])
     return escape.Safe(f"{side} [{shown}]({address})" if address else f"{side} {shown}")
 
 

@@ -14,7 +14,6 @@ def render(
     title: str = "",
     *,
     limit: int | None = None,
-    measured_by: str = "",
     screen: Screen = UNLIMITED,
     whole: bool = False,
 ) -> str:
@@ -37,7 +36,7 @@ def render(
     if style == "markdown":
         from ci_score.report.markdown import report_markdown
 
-        return report_markdown(record, title, limit=limit, measured_by=measured_by)
+        return report_markdown(record, title, limit=limit)
     from ci_score.report.terminal import report_text
 
     return report_text(record, screen, whole=whole)

@@ -325,6 +325,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: _job_ended,
+    Why.MEASURING_SAID: "what measured {case} said last: “{words}”",
     Why.RESULT_UNKNOWN: lambda result: (
         f"the gate does not know how the measuring job ended ({result or 'no result was given'}):"
         " name that job in `needs`, and add the line"
@@ -422,6 +423,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SUCH_RECORD: "{record}: there is no such record or folder",
     Why.NOT_A_FILE: "{record}: not a regular file",
     Why.LEAVES_WORKSPACE: "{record}: a link that leaves the workspace",
+    Why.NOT_OF_THE_BRANCH: "{record}: not of the branch, because its history lacks its own run",
     # The two numbers of a metric cannot be compared.
     Why.ONLY_IN_BASE: "measured by the baseline alone",
     Why.ONLY_IN_HEAD: "measured here alone",
@@ -588,6 +590,10 @@ SENTENCES: dict[Why, Row] = {
         " ends with 0."
     ),
     Why.RESOLVED: "What an earlier run reported here is resolved.",
+    Why.BY_ITS_OWN_CODE: lambda run, of_fork: (
+        f"Measured by the pull request's own code, in run {run}{' of a fork' if of_fork else ''}."
+        " The numbers were checked, and judged here."
+    ),
     Why.COMMENTS_NOT_READ: "Not every comment was read, so an acceptance may be missing: {words}",
     Why.MORE_COMMENTS: (
         "Not every comment was read, so an acceptance may be missing: of over {read} comments the"

@@ -10,7 +10,7 @@ from typing import Any
 from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
 from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.github import Kind, ProducerRun, PullConversation, artifacts, commits
+from ci_score.github import Kind, ProducerRun, artifacts, commits
 from ci_score.judge import exit_code
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why, quoted
@@ -21,7 +21,7 @@ from ci_score.run.case_files import CaseFiles, files_of_artifact
 from ci_score.run.context import Run, World
 from ci_score.run.fork_report import judged_anew
 from ci_score.run.job import Profiles, checked_out, job_of, profiles_in_workspace
-from ci_score.run.publishing import post_comment, publish
+from ci_score.run.publishing import publish, publish_for_another
 from ci_score.run.rules import rules_in_job
 from ci_score.run.settings import Settings
 from ci_score.run.story import Job, run
@@ -86,6 +86,7 @@ def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
         tracked=event.kind is Kind.TRACKED_BRANCH,
         may_lose_cases=not event.gates,
         gate=context.gate,
+        place=context.place,
         notices=(*context.notices, *rules.notices, *on_head_notices),
     )
     return job, _baselines(context, line)
@@ -176,7 +177,7 @@ def _baselines(context: Run, line: commits.BaseLine) -> BaselineStore:
 
 
 def _post_for(context: Run, producer: ProducerRun) -> int:
-    """For a workflow_run: posts the report of a run that could not. It never fails a check."""
+    """For a workflow_run: the report of a run that could not post it. It never fails a check."""
     try:
         for line in _posted(context, producer):
             context.world.say(line)
@@ -202,35 +203,29 @@ def _posted(context: Run, producer: ProducerRun) -> Iterator[str]:
     if record.was_cancelled:
         yield "nothing to post: the measurement was cancelled"
         return
-    pulls = commits.pulls_of_producer(context.api, event.repository, producer)
-    if not pulls:
+    runs = list(context.about(producer))
+    if not runs:
         yield "nothing to post: no open pull request has its head"
-    for pull in pulls:
-        its_run = replace(
-            event,
-            pull=pull,
-            run=producer.run,
-            run_id=producer.id,
-            workflow=producer.workflow,
-            sha=producer.head_sha,
-        )
-        conversation = PullConversation(context.api, event.repository, pull.number, pull.head)
+    for place, its_run in enumerate(runs):
         with overflow_is_bad_input(source):
-            line = _post(replace(context, event=its_run, conversation=conversation), record)
-        yield line
+            judged = _judged_for(its_run, record)
+            written = publish_for_another(judged, its_run, with_outputs=place == 0)
+        if written.notice:
+            yield sentence(written.notice)
+        else:
+            yield f"posted: {written.url}" if written.url else "judged, and no comment written"
 
 
-def _post(context: Run, record: Record) -> str:
-    """Judges the record anew, and writes the comment of the pull request that it is of."""
+def _judged_for(context: Run, record: Record) -> Record:
+    """The record judged anew, for the pull request that it is of."""
     event = context.event
     line = commits.BaseLine(context.api, event)
     rules = rules_in_job(context.settings, line)
     gate = Gate(context.settings.fail_on, context.settings.on_inconclusive)
-    job = Job(cases=(), policy=rules.file, notices=rules.notices, gate=gate)
+    of_fork = event.producer is not None and event.producer.from_fork
+    whose = Why.BY_ITS_OWN_CODE(run=event.run.number, of_fork=of_fork)
+    notices = (whose, *rules.notices)
+    job = Job((), policy=rules.file, notices=notices, gate=gate, place=context.place)
     baselines = _baselines(context, line)
     judged = judged_anew(record, baselines, context.accepting, context.world.now(), job)
-    judged = judged.but(run=event.run, commit=event.sha)
-    of_whom = " of a fork" if event.producer and event.producer.from_fork else ""
-    where = f"run {event.run.number}{of_whom}"
-    written = post_comment(judged, context, measured_by=where)
-    return sentence(written.notice) if written.notice else f"posted: {written.url}"
+    return judged.but(run=event.run, commit=event.sha)

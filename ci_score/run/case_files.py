@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path, PurePosixPath
 
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.checkpoints import checkpoints_among, folders_of
-from ci_score.files.disk import leaves
+from ci_score.files.disk import leaves, read_bytes
+from ci_score.files.failures import FAILED_FILE, LARGEST_FAILURE, failure_in
 from ci_score.launches import ENVIRONMENT_FILE
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import DEFAULT_CASE, MOST_CASES, case_name, of_attempt
 from ci_score.traces import ProfileSource
 
@@ -26,6 +29,8 @@ MOST_LOOKED_AT = 100_000
 DEEPEST = 32
 # Where GitHub's runner puts the workspace of an action that is a container.
 IN_CONTAINER = Path("/github/workspace")
+# Of these cases a report says what they said last.
+MOST_FAILURES = 4
 # What `ci-score ab` keeps beside its measurements.
 SESSION_FILE, PROFILES_FOLDER = "session.json", "profiles"
 SESSION_FOLDERS = frozenset({PROFILES_FOLDER, "logs", "launches", "traces"})
@@ -167,6 +172,23 @@ def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFil
         for side, folder in folders.items()
         if folder.is_dir()
     }
+
+
+def said_by_failures(sources: Iterable[CaseSource], workspace: Path) -> Iterator[Reason]:
+    """What the newest attempt of each case has left of why it failed: a stranger's words.
+
+    They are only shown, so what is too much or no such file is left out.
+    """
+    try:
+        found = find_files(sources, workspace, lambda name: name == FAILED_FILE)
+    except WrongUseError:
+        return
+    for case, files in islice(sorted(found.items()), MOST_FAILURES):
+        newest = max((file.attempt for file in files), default=0)
+        for file in [one for one in files if one.attempt == newest and one.path][:1]:
+            with suppress(BadInputError):
+                data = read_bytes(str(file.source().path), LARGEST_FAILURE)
+                yield Why.MEASURING_SAID(case=case, words=failure_in(data, file.name))
 
 
 def is_measurement(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +11,22 @@ from typing import Any
 from ci_score.errors import GitHubError, WrongUseError
 from ci_score.files.disk import read_bytes
 from ci_score.files.strict_json import parse
-from ci_score.github import Api, Event, Kind, PullConversation, artifacts, commits, read_event
+from ci_score.github import (
+    Api,
+    Event,
+    Kind,
+    ProducerRun,
+    PullConversation,
+    artifacts,
+    commits,
+    read_event,
+)
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Record
 from ci_score.run.settings import Settings, file_name
+from ci_score.run.story import Place
 
 LARGEST_EVENT = 32 * 1024 * 1024
 
@@ -93,10 +103,44 @@ class Run:
         )
         return replace(self, conversation=talk)
 
+    def about(self, producer: ProducerRun) -> Iterator[Run]:
+        """Itself for each pull request of another run's commit; nearly always that is one.
+
+        The first is to the tracked branch, if one is. Each further one has a folder of its own.
+        """
+        api, name = self.api, self.event.repository
+        event = replace(
+            self.event,
+            run=producer.run,
+            run_id=producer.id,
+            workflow=producer.workflow,
+            sha=producer.head_sha,
+        )
+        first = self.settings.output_dir
+        for place, pull in enumerate(commits.pulls_of_producer(api, event, producer)):
+            folder = first / f"pull-{pull.number}" if place else first
+            yield replace(
+                self,
+                event=replace(event, pull=pull),
+                settings=replace(self.settings, output_dir=folder),
+                conversation=PullConversation(api, name, pull.number, pull.head),
+            )
+
     @property
     def accepting(self) -> Conversation:
         """Where a regression may be accepted."""
         return self.conversation.accepting if self.conversation else Nobody()
+
+    @property
+    def place(self) -> Place:
+        """Where the report belongs to, by this run's own event alone."""
+        event, talk = self.event, self.conversation
+        return Place(
+            repository=event.address,
+            server=event.server,
+            pull=talk.number if talk else None,
+            pull_head=event.pull.head_sha if event.pull else None,
+        )
 
     @property
     def record_artifact(self) -> str:

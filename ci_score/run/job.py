@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from ci_score.baselines import FolderBaselines
-from ci_score.model.reasons import Why
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Unjudged, Verdict, unjudged
-from ci_score.run.case_files import CaseFiles, find_files, find_measurements, to_be_read
+from ci_score.run.case_files import (
+    CaseFiles,
+    find_files,
+    find_measurements,
+    said_by_failures,
+    to_be_read,
+)
 from ci_score.run.reading import read_cases
 from ci_score.run.rules import rules_here
 from ci_score.run.settings import Producer, Settings
@@ -41,7 +47,8 @@ def job_of(
     `until` stays unread.
     """
     if settings.producer is not None and settings.producer.result != "success":
-        return Job((), unjudged=_unmeasured(settings.producer))
+        said = said_by_failures(settings.measurements, settings.workspace)
+        return Job((), unjudged=_unmeasured(settings.producer, said))
     profiled, workspace = profiles(), settings.workspace
     asked = settings.measurements
     by_default = "profiles" not in settings.inputs and not settings.profile_artifact
@@ -64,7 +71,7 @@ def job_of(
     return Job(cases, settings.workload, unjudged=problem)
 
 
-def _unmeasured(producer: Producer) -> Verdict:
+def _unmeasured(producer: Producer, said: Iterable[Reason] = ()) -> Verdict:
     """Why there is nothing to judge, by how the job ended that should have measured."""
     reasons = {
         "failure": Unjudged.NOTHING_MEASURED,
@@ -76,7 +83,8 @@ def _unmeasured(producer: Producer) -> Verdict:
     if producer.result == "skipped" and producer.not_needed:
         return unjudged(Unjudged.NOT_NEEDED, Why.NOT_NEEDED(words=producer.not_needed))
     ended = Why.JOB_ENDED(job=producer.name, result=producer.result)
-    return unjudged(reasons[producer.result], ended)
+    failed = producer.result == "failure"
+    return unjudged(reasons[producer.result], ended, *(said if failed else ()))
 
 
 def job_of_files(settings: Settings, store: FolderBaselines | None = None) -> Job:

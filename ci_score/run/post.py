@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import ValidationError
-
 from ci_score.baselines import read_record
 from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.disk import RECORD_LIMIT, read_bytes
 from ci_score.github import runner
 from ci_score.model.reasons import Why
 from ci_score.model.record import RECORD_FILE, Record
+from ci_score.model.values import page_address
 from ci_score.report import sentence
 from ci_score.run.context import Run, World
 from ci_score.run.publishing import post_comment, write_or_tell
@@ -22,10 +21,10 @@ def post_report(settings: Settings, world: World, page: str) -> int:
     """Writes the comment, and the page's address into it and the record; never fails a check."""
     if not world.is_job:
         raise WrongUseError("post: it writes the comment of a GitHub Actions job, and this is none")
-    context = Run.of(settings, world).with_its_pull()
+    context = Run.of(settings, world)
     lines = []
     try:
-        for line in _posted(context, page):
+        for line in _all_posted(context, page):
             lines.append(line)
             world.say(line)
     except (GitHubError, BadInputError) as error:
@@ -35,15 +34,25 @@ def post_report(settings: Settings, world: World, page: str) -> int:
     return EXIT_OK
 
 
+def _all_posted(context: Run, page: str) -> Iterator[str]:
+    """For this run, or for the one that it reports on; of several reports one has the page."""
+    producer = context.event.producer
+    if producer is None:
+        yield from _posted(context.with_its_pull(), page)
+        return
+    for place, its_run in enumerate(context.about(producer)):
+        yield from _posted(its_run, "" if place else page)
+
+
 def _posted(context: Run, page: str) -> Iterator[str]:
     """What was done, or why it was not, a line each."""
     settings, world = context.settings, context.world
     path = settings.output_dir / RECORD_FILE
     record = read_record(read_bytes(str(path), RECORD_LIMIT), RECORD_FILE)
-    if record.run != context.event.run:
+    if not _is_of_this_run(record, context):
         yield sentence(Why.RECORD_OF_ANOTHER_RUN())
         return
-    shown = _with_page(record, page, world.environment.get("GITHUB_SERVER_URL", ""))
+    shown = record.but(page=_page_of(context, page))
     if shown.page:
         yield sentence(Why.PAGE_IS_AT(page=shown.page))
         if unwritten := write_or_tell(shown, settings):
@@ -57,11 +66,26 @@ def _posted(context: Run, page: str) -> Iterator[str]:
         yield sentence(written.notice)
 
 
-def _with_page(record: Record, page: str, server: str) -> Record:
-    """The record with the page's address, if that is a plain one of our server."""
-    if not page.startswith(f"{server.rstrip('/')}/"):
-        return record
-    try:
-        return record.but(page=page)
-    except ValidationError:
-        return record
+def _is_of_this_run(record: Record, context: Run) -> bool:
+    """Whether this attempt has judged it; and of another run's, for the same pull request.
+
+    On a Gitea the job that measured may be an attempt ahead, and the record then says so.
+    """
+    event, own = context.event, record.run
+    if own is None or own.but(attempt=event.run.attempt) != event.run:
+        return False
+    is_ahead = event.server == "gitea" and own.attempt > event.run.attempt
+    is_of_pull = event.producer is None or record.pull == context.place.pull
+    return is_of_pull and (own == event.run or is_ahead)
+
+
+def _page_of(context: Run, page: str) -> str | None:
+    """The page's address, if it is a plain one below this repository's.
+
+    An upload tells the id of its artifact, where a Gitea has the name.
+    """
+    event = context.event
+    folder, _, artifact = page.rpartition("/")
+    if event.server == "gitea" and artifact.isdecimal():
+        page = f"{folder}/{context.page_file}"
+    return page_address(page) if event.address and page.startswith(f"{event.address}/") else None

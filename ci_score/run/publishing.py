@@ -80,6 +80,22 @@ def publish(record: Record, context: Run) -> None:
         world.command(line)
 
 
+def publish_for_another(record: Record, context: Run, *, with_outputs: bool) -> comment.Written:
+    """The report on another run: its files, for an upload, and the comment.
+
+    It has no annotations: they would stand at the default branch's commit.
+    """
+    settings, world = context.settings, context.world
+    unwritten = write_or_tell(record, settings)
+    unwritten = unwritten or write_page(record, settings, context.page_file)
+    if unwritten:
+        world.say(sentence(unwritten))
+    written = post_comment(record, context)
+    if with_outputs and not unwritten and (outputs := world.path("GITHUB_OUTPUT")):
+        runner.append_outputs(outputs, outputs_of(record, context, written.url))
+    return written
+
+
 def write_or_tell(record: Record, settings: Settings) -> Reason | None:
     """Writes record and report, or says in a notice why not."""
     try:
@@ -89,7 +105,7 @@ def write_or_tell(record: Record, settings: Settings) -> Reason | None:
     return None
 
 
-def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comment.Written:
+def post_comment(record: Record, context: Run) -> comment.Written:
     """Posts the comment, if there is a pull request and the user wants one."""
     settings, event = context.settings, context.event
     if context.conversation is None or settings.comment is CommentWhen.NEVER:
@@ -101,13 +117,8 @@ def post_comment(record: Record, context: Run, *, measured_by: str = "") -> comm
     if not wanted:
         # A comment about a problem that is solved must be updated.
         record = record.but(notices=(Why.RESOLVED(), *record.notices))
-    body = render(
-        record,
-        "markdown",
-        settings.title,
-        limit=comment.LONGEST_COMMENT - COMMENT_MARGIN,
-        measured_by=measured_by,
-    )
+    most = comment.LONGEST_COMMENT - COMMENT_MARGIN
+    body = render(record, "markdown", settings.title, limit=most)
     return comment.post(
         context.conversation,
         body,

@@ -19,9 +19,18 @@ from ci_score.launches import pooled
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
-from ci_score.model.metrics import slower_by, time_change
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by, time_change
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import HistoryPoint, Judged, Measured, Record, RunIdentity
+from ci_score.model.record import (
+    MOST_NAMED,
+    HistoryPoint,
+    Judged,
+    Measured,
+    MetricFacts,
+    Record,
+    RunIdentity,
+    Server,
+)
 from ci_score.model.stages import (
     Attempted,
     Baseline,
@@ -44,6 +53,16 @@ _SURELY_NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE})
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run belongs to, as its own event tells; a run on a machine has no such place."""
+
+    repository: str | None = None
+    server: Server = "github"
+    pull: int | None = None
+    pull_head: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What a run was asked to do: which cases, what is known about them, and who asks.
 
@@ -51,7 +70,7 @@ class Job:
     says that the run is on the baseline branch, and `may_lose_cases` that a known case may
     disappear without blocking. `gate_job` is the job that judges, and `inputs` are those
     that are not as they come. `gate` makes an exit code of the record: a report in the shadow says
-    which one it would have been.
+    which one it would have been. `place` is where on a server all of that is.
     """
 
     cases: tuple[CaseInput, ...]
@@ -67,6 +86,7 @@ class Job:
     tracked: bool = False
     may_lose_cases: bool = False
     gate: Gate = field(default_factory=Gate)
+    place: Place = field(default_factory=Place)
 
     @property
     def in_force(self) -> Policy:
@@ -107,7 +127,7 @@ def run(
     measured, notices = _measured(job, earlier)
     cases = []
     for case, session_base in measured:
-        beside = _beside(case, session_base, baselines, job.in_force)
+        beside = put_beside(case, session_base, baselines, job.in_force)
         cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded))
         notices += beside.doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
@@ -144,7 +164,7 @@ def _measured(
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class Beside:
     """What a case is compared with, what the branch has recorded of it, and what is doubtful."""
 
     baseline: Baseline
@@ -152,32 +172,32 @@ class _Beside:
     doubts: tuple[Reason, ...] = ()
 
 
-def _beside(
+def put_beside(
     case: Measured, session_base: BaselineFound | None, baselines: BaselineStore, policy: Policy
-) -> _Beside:
+) -> Beside:
     """The base side of the same session, else the branch's record.
 
     Where the policy wants no pairs, the change should not choose its own base, and none either by
     naming another machine.
     """
     found = baselines.find(case.name, _matching(case, policy))
-    if without_base := missing_base(case, found, baselines):
-        return _Beside(without_base)
+    if without_base := _missing_base(case, found, baselines):
+        return Beside(without_base)
     recorded = found.case if isinstance(found, BaselineFound) else None
     in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
     is_known = recorded is not None or case.name in baselines.known_cases()
     if session_base is None or (is_known and not in_pairs):
-        return _Beside(found, recorded)
+        return Beside(found, recorded)
     # The policy may allow a record of another machine; its times cannot be compared with these.
     if recorded is None or case.environment.mismatch(recorded.environment) is not None:
         # Nothing then contradicts a base that is slow for a reason of its own.
         unknown = (Why.BASE_UNCHECKED(case=case.name),) if is_known else ()
-        return _Beside(session_base, recorded, unknown)
+        return Beside(session_base, recorded, unknown)
     explained = _with_a_profile(session_base, case, recorded)
-    return _Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
+    return Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
 
 
-def missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> Baseline | None:
+def _missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> Baseline | None:
     """Why a session that measured head alone has no baseline; None for all other measurements.
 
     It is not compared with a record, which would hide that the base is broken. Only a case that the
@@ -262,6 +282,10 @@ def judged_record(
         commit=job.commit,
         run=job.run,
         job=job.gate_job,
+        repository=job.place.repository,
+        server=job.place.server,
+        pull=job.place.pull,
+        pull_head=job.place.pull_head,
         inputs=job.inputs,
         rules=policy.rules,
         enforce=policy.enforce,
@@ -271,6 +295,7 @@ def judged_record(
         notices=(*job.notices, *judgement.notices, *_moving_together(judgement.cases)),
         acceptances=judgement.acceptances,
         history=history,
+        metrics=_facts(history, judgement.cases, policy) if history else {},
         trends=trends(judgement.cases, policy, history),
     )
     if record.enforce is None:
@@ -415,23 +440,49 @@ def _history(
     """
     if not job.tracked:
         return baselines.history(most_records=1)
-    points = tuple(
-        HistoryPoint(
-            case=case.name,
-            commit=job.commit,
-            run=job.run,
-            created_at=created_at,
-            step_time_ms=case.scorecard.step_time_ms,
-            throughput_tok_s=case.scorecard.throughput_tok_s,
-            metrics=_gated(case, policy),
-            environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
-            tokens_per_step=case.tokens_per_step,
-            outcome=case.verdict.outcome if case.verdict else None,
-        )
-        for case in judged
-        if case.has_a_time
-    )
+    points = tuple(_point(job, case, policy, created_at) for case in judged if case.has_a_time)
     return join_histories(baselines.history(most_records=HISTORIES_JOINED), points)
+
+
+def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPoint:
+    time = next((one for one in case.changes if one.metric == STEP_TIME), None)
+    return HistoryPoint(
+        case=case.name,
+        commit=job.commit,
+        run=job.run,
+        created_at=created_at,
+        step_time_ms=case.scorecard.step_time_ms,
+        throughput_tok_s=case.scorecard.throughput_tok_s,
+        metrics=_gated(case, policy),
+        environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
+        tokens_per_step=case.tokens_per_step,
+        outcome=case.verdict.outcome if case.verdict else None,
+        low=time.low if time else None,
+        high=time.high if time else None,
+        accepted=tuple(dict.fromkeys(one.accepted for one in case.changes if one.accepted)),
+    )
+
+
+def _facts(
+    history: Sequence[HistoryPoint], judged: Sequence[Judged], policy: Policy
+) -> dict[str, MetricFacts]:
+    """What the policy says of each metric that the history holds."""
+    held = {STEP_TIME, THROUGHPUT}.union(*(point.metrics for point in history))
+    rows = {
+        gate.metric.name: gate.metric
+        for case in judged
+        for gate in rules_of(policy, case.name).gates
+        if gate.metric.name in held
+    }
+    return {
+        name: MetricFacts(
+            label=row.label,
+            unit=row.shown_unit,
+            higher_is_better=row.higher_is_better,
+            relative=row.relative,
+        )
+        for name, row in list(rows.items())[:MOST_NAMED]
+    }
 
 
 def _gated(case: Measured, policy: Policy) -> dict[str, float]:

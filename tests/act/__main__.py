@@ -131,9 +131,12 @@ class Story:
         posting = events.workflow_run(
             self.github, event.run, path=f".github/workflows/{FORK_COMMENT}"
         )
-        code, _ = self.runner.run(FORK_COMMENT, posting)
-        self.hold(code == 0, "the other workflow posts for it", f"exit {code}", posting)
-        self.commented("the fork has its comment", pull, "40.0 % slower")
+        code, artifacts = self.runner.run(FORK_COMMENT, posting)
+        pages = len([*artifacts.glob("*.html")])
+        made = f"exit {code}, pages: {pages}"
+        self.hold((code, pages) == (0, 1), "the other workflow makes its page", made, posting)
+        page = f"]({posting.environment['GITHUB_SERVER_URL']}/{repository.full_name}/actions/runs/"
+        self.commented("the fork has its comment, with that page", pull, "40.0 % slower", page)
 
     def event(self, pull: PullRequest) -> Event:
         """The pull request was pushed to."""
@@ -156,10 +159,11 @@ class Story:
         fits = found == code and says in headline and pages == 1
         self.hold(fits, what, f"exit {found}, {headline}, pages: {pages}", event)
 
-    def commented(self, what: str, pull: PullRequest, says: str) -> None:
+    def commented(self, what: str, pull: PullRequest, *says: str) -> None:
         """The pull request has exactly one comment, and that is what it says."""
         texts = self.github.state.said_in(pull)
-        self.hold(len(texts) == 1 and says in texts[0], what, f"{len(texts)} comments")
+        fits = len(texts) == 1 and all(words in texts[0] for words in says)
+        self.hold(fits, what, f"{len(texts)} comments")
 
     def hold(self, fits: bool, what: str, found: str, event: Event | None = None) -> None:
         """Prints what was found, and all that act said where it is not what was wanted."""

@@ -137,6 +137,13 @@ def test_history__keeps_the_newest_of_each_case() -> None:
     assert joined[-1] == often[-1]
 
 
+def test_history__the_fuller_copy_of_a_point_stays() -> None:
+    """A record that was cut has lost the metrics of old points, and an older one still has them."""
+    full = point(1, metrics={"peak_memory_gb": 18.0})
+    for histories in (((full,), (point(1),)), ((point(1),), (full,))):
+        assert join_histories(*histories) == (full,)
+
+
 def test_folder__joins_the_histories_of_its_records(tmp_path: Path) -> None:
     """As many of the newest records as are asked for."""
     left = {

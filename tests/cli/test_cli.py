@@ -378,7 +378,12 @@ def test_completion__completes_commands() -> None:
     """What the script asks for is answered with the commands."""
     asked = {"_CI_SCORE_COMPLETE": "bash_complete", "COMP_WORDS": "ci-score s", "COMP_CWORD": "1"}
     done = start(env=asked)
-    assert done.stdout.split() == ["plain,score", "plain,suspect", "plain,selftest"]
+    assert done.stdout.split() == [
+        "plain,score",
+        "plain,site",
+        "plain,suspect",
+        "plain,selftest",
+    ]
 
 
 # --- the demo -----------------------------------------------------------------------------------

@@ -149,6 +149,7 @@ def composites(story: Story) -> None:
     slow = team.pull("slow", {"step_ms": "108"})
     same = team.pull("same", {"note": "nothing"})
     team.judged("short: 8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8.0 % slower")
+    team.commented("short: its comment leads to its page", slow, "8.0 % slower")
     run = team.judged("short: unchanged passes beside it", same.sha, "pull_request", 0, "pairs")
     pairs = team.pairs(run)
     story.gitea.api("POST", f"/repos/{team.name}/actions/runs/{run['id']}/rerun")

@@ -45,6 +45,7 @@ ROOMS: tuple[Room, ...] = (
         _knows(
             "run",
             "report",
+            "report.site",
             "measure",
             "judge",
             "judge.policy",
@@ -90,6 +91,11 @@ ROOMS: tuple[Room, ...] = (
         "report",
         "values → text: markdown, terminal, HTML, badge, and every sentence of a verdict",
         _knows("reference", "model", "files"),
+    ),
+    Room(
+        "report.site",
+        "the branch's whole history → the pages of a static site",
+        _knows("report", "model"),
     ),
     Room(
         "judge",

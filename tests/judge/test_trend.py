@@ -90,6 +90,18 @@ def test_trend__what_does_not_last_is_forgotten() -> None:
     assert trends(levels) == []
 
 
+def test_trend__over_a_whole_history_old_changes_stay() -> None:
+    """A record's trend forgets a change after some runs; over all runs each of them is told."""
+    points = history(quiet(runs=400), {120: 0.05, 250: -0.06, 385: 0.08})
+    metric = metric_named(STEP_TIME)
+    (newest,) = trends_of(metric, points)
+    assert place(newest.first_after) >= 385
+    told = trends_of(metric, points, looks_back=len(points))
+    assert [trend.worse for trend in told] == [True, False, True]
+    for trend, merged in zip(told, (120, 250, 385), strict=True):
+        assert place(trend.last_before) < merged <= place(trend.first_after)
+
+
 def test_trend__an_improvement_is_one() -> None:
     """More tokens a second are no worsening, fewer milliseconds neither."""
     points = [

@@ -6,11 +6,11 @@ import pytest
 
 from ci_score import compute_parity
 from ci_score.errors import BadInputError
+from ci_score.model.profile import CATEGORIES
 from ci_score.model.scorecard import Parity, ParityProfile
 from ci_score.reference.parity import kind_of, side_of
 from ci_score.report.markdown import parity_report
 from ci_score.report.terminal import parity_text
-from ci_score.traces.engine.categories import CATEGORIES
 from tests.builders import profile, runtime
 
 

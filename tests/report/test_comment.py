@@ -77,7 +77,7 @@ def opened(made: Record) -> str:
 def test_links__lead_to_report_run_and_both_commits() -> None:
     """Each by numbers and hashes of the record, below its own repository."""
     run = RunIdentity(number=917, id=69)
-    used = BaselineUsed(source="a run", commit=BASE, run=run, created_at="2026-01-05T08:00:00Z")
+    used = BaselineUsed(source="a run", commit=BASE, run=run, commits_away=0)
     made = record(
         judged("llama", change(), baseline=used), repository=REPOSITORY, page=PAGE, commit=HEAD,
         run=RunIdentity(number=918, id=70),

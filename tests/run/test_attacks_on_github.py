@@ -30,6 +30,7 @@ from tests.builders.launches import lines
 from tests.builders.scene import (
     FAST,
     SLOW,
+    Outcome,
     Scene,
     fork_pull_request,
     on_pull_request,
@@ -100,6 +101,100 @@ def of_many_numbers(folder: Path) -> None:
     (folder / "m.jsonl").write_bytes(gzip.compress(lines({"step_ms": [1.0]}) + b" " * 60 * 2**20))
     for name in ("a", "b"):
         shutil.copy(folder / "m.jsonl", folder / f"{name}.jsonl")
+
+
+# --- why a measurement failed ---------------------------------------------------------------------
+
+
+def failed_with(scene: Scene, data: bytes, name: str = "training~1") -> Path:
+    """What the code that is measured may leave as its last words."""
+    path = scene.workspace / "perf" / name / "failed.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def last_words(text: str) -> bytes:
+    return json.dumps({"schema": 1, "words": text}).encode()
+
+
+def failed(scene: Scene, result: str = "failure") -> Outcome:
+    """The gate after a measuring job that ended so."""
+    pull = pull_request(scene)
+    return on_pull_request(scene, pull, measurements="perf", producer=f"measure={result}")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"words": 7}',
+        b'{"words": " "}',
+        b'{"words": "a", "words": "b"}',
+        b"[" * 10_000,
+        b'{"words": "' + b"a" * 20_000 + b'"}',
+        b'\xff{"words": "a"}',
+    ],
+)
+def test_last_words__of_any_other_form_are_left_out(scene: Scene, data: bytes) -> None:
+    """The verdict is that of a failed job, with or without them."""
+    failed_with(scene, data)
+    done = failed(scene)
+    assert done.code == 3
+    assert "`measure` failed" in done.summary
+    assert "said last" not in done.summary
+
+
+@pytest.mark.parametrize(
+    ("words", "hidden"),
+    [
+        ("## Verdict: pass\n\n# ✅ No slowdown", "\n#"),
+        ("\u202egnp.exe\u200b", "\u202e"),
+        ("<!-- ci-score --><img src=x>", "--><img"),
+        ("![x](https://elsewhere.example/x.png)", "![x]("),
+        ("a" * 5_000, "a" * 500),
+        ("::error::stop", "\n::"),
+    ],
+)
+def test_last_words__are_one_line_that_is_shown(scene: Scene, words: str, hidden: str) -> None:
+    """They are quoted and cut; nothing in them is markup, and they decide nothing."""
+    failed_with(scene, last_words(words))
+    done = failed(scene)
+    assert done.code == 3
+    (said,) = [line for line in done.summary.splitlines() if "said last" in line]
+    assert hidden not in said
+    assert hidden not in done.summary
+
+
+def test_last_words__no_link_leads_out_of_the_workspace(scene: Scene) -> None:
+    """It could point at a secret of the machine."""
+    secret = scene.folder / "secret"
+    secret.write_bytes(last_words("secret words"))
+    path = failed_with(scene, b"")
+    path.unlink()
+    path.symlink_to(secret)
+    assert "secret words" not in failed(scene).summary
+
+
+def test_last_words__of_four_cases_and_of_the_newest_attempt(scene: Scene) -> None:
+    """Hundreds of cases would be a wall of text; an attempt before has had its own report."""
+    for number in range(6):
+        failed_with(scene, last_words("old"), f"case-{number}~1")
+        failed_with(scene, last_words("new"), f"case-{number}~2")
+    summary = failed(scene).summary
+    assert (summary.count("“new”"), summary.count("“old”")) == (4, 0)
+
+
+@pytest.mark.parametrize("result", ["success", "cancelled", "skipped", "", "odd"])
+def test_last_words__count_only_after_a_failure(scene: Scene, result: str) -> None:
+    """A file beside good measurements is no measurement either."""
+    failed_with(scene, last_words("no such layer"))
+    done = failed(scene, result)
+    assert done.code == 3
+    assert "no such layer" not in done.summary
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,14 +47,17 @@ from ci_score.model.scorecard import (
 )
 from ci_score.model.step_ops import BaseSide, OpCells, StepOps
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
+from ci_score.report import render
 from ci_score.report.headlines import headline
+from ci_score.run.cleaned_names import CleanedNames
 from ci_score.run.fork_report import judged_anew, only_numbers
-from ci_score.run.story import Job
+from ci_score.run.story import Job, Place
 from tests.builders import case, record, scorecard
 from tests.builders.verdicts import policy_file
 
 # The author's own words, and the names that must stay for a reader to know what a number is of.
 WORDS, NAME = "WORDS", "NAME"
+STYLES = ("markdown", "html", "terminal")
 
 REASON = Why.MISMATCH_IN(
     record=f"{WORDS} record", why=Why.MISMATCH(key=f"{WORDS} key", here=1.5, there=f"{WORDS} there")
@@ -83,7 +87,7 @@ OPS = StepOps(
     names=(f"{NAME} op", f"{NAME} small op"),
     ms=(305.0, 1.5),
     counts=(13.0, 2.0),
-    kinds=(f"{NAME} kind", f"{NAME} small kind"),
+    kinds=("gemm", "comm"),
     types=(f"{NAME} type", f"{NAME} small type"),
     orders=(14, 15),
     of_ops=(f"{NAME} operator", f"{NAME} small operator"),
@@ -217,7 +221,7 @@ FULL = Judged(
     tokens_inferred=True,
     phases={f"{NAME} phase": 304.0},
     step_ops=OPS,
-    categories={f"{NAME} kind": WORK},
+    categories={"gemm": WORK},
     timeline=Timeline(basis="device", step_ms=306.0, parts={"compute": 307.0}),
     step_spread=StepSpread(count=24, median_ms=320.0, slowest_ms=321.0),
     compute_tenths_ms=(322.0,),
@@ -263,7 +267,7 @@ FULL = Judged(
         step_ops=OPS,
         called={f"{WORDS} op": f"{WORDS} was"},
         phases={f"{WORDS} phase": 328.0},
-        layers=(3,),
+        layers=(2,),
         forward_ms=(329.0,),
         backward_ms=(330.0,),
         ranks=(RANK,),
@@ -292,12 +296,10 @@ NAMES = {
     "launches.values{}",
     "phases{}",
     "step_ops.names",
-    "step_ops.kinds",
     "step_ops.types",
     "step_ops.of_ops",
     "step_ops.of_modules",
     "step_ops.cells.phase",
-    "categories{}",
     "idle_ranges{}",
     "op_calls{}",
     "host_gaps.after",
@@ -316,7 +318,9 @@ ONE_OF_A_FEW = {
     "timeline.basis",
     "timeline.parts{}",
     "layers_are.kind",
+    "step_ops.kinds",
     "step_ops.cells.direction",
+    "categories{}",
 }
 # What is said here in our own words, in place of the author's.
 OURS = {
@@ -415,8 +419,12 @@ def test_only_numbers__keeps_every_number() -> None:
 
 
 def test_only_numbers__keeps_no_words() -> None:
-    """Of all texts only names stay, and one word of a few."""
+    """Of all texts only names stay, in a plain form, and one word of a few."""
     left = texts(only_numbers(FULL))
+    plain = re.compile(r"[A-Za-z0-9_:.~]+")
+    assert [text for path, text in left if path in NAMES and not plain.fullmatch(text)] == [
+        FULL.name
+    ]
     assert [(path, text) for path, text in left if WORDS in text] == []
     assert {path for path, _ in left} == NAMES | ONE_OF_A_FEW | OURS
     assert {path for path, text in left if NAME in text} == NAMES
@@ -462,7 +470,7 @@ def test_judged_anew__an_accelerator_is_called_as_everybody_calls_it(
     assert shown == said or said[:30] not in done.model_dump_json()
 
 
-@pytest.mark.parametrize("field", ["phases", "idle_ranges"])
+@pytest.mark.parametrize("field", ["categories", "phases", "idle_ranges"])
 def test_record__of_more_names_than_any_run_writes_is_refused(field: str) -> None:
     """Those of both sides are compared with each other, which took minutes for 20,000."""
     value = record().model_dump(mode="json")
@@ -489,23 +497,134 @@ def test_judged_anew__compares_a_metric_of_a_table_of_cases(tmp_path: Path) -> N
     assert outcomes["syncs"] is Outcome.FAIL
 
 
-def test_judged_anew__no_name_becomes_a_sentence(tmp_path: Path) -> None:
-    """An op or a part of the step may be called by any words: none of them is in the headline."""
-    praise = "the maintainers approved this"
+PLAIN, NOW = "aten::mm", "2026-01-02T03:04:05Z"
+SLOW_MS = 200.0
+HOSTILE = (
+    "the maintainers approved this",
+    "✅ No slowdown, merge it",
+    "[report](https://elsewhere.example/x)",
+    "@octocat, see octo/train#7 and GH-7",
+    "<img src=x onerror=alert(1)>",
+    "a | b ` c",
+    "\u202emoc.elpmaxe\u202c\u200b",
+    "line\n\n## Verdict: pass",
+    "x" * 150 + " y",
+)
+
+
+def sides(name: str, known: str = PLAIN) -> tuple[Judged, Judged]:
+    """A case of the branch, and one of a stranger whose step is slower by an op of that name."""
     fast, slow = (
         case(
-            card=scorecard(step_ms),
-            ops={praise: step_ms},
-            timeline=Timeline(basis=basis, step_ms=step_ms, parts={part: step_ms}),
+            card=scorecard(step_ms, hotspot_ops=((op, step_ms, 100.0),)),
+            ops={op: step_ms},
+            timeline=Timeline(basis="device", step_ms=step_ms, parts={"compute": step_ms}),
         )
-        for step_ms, basis, part in ((100.0, "device", "compute"), (200.0, "device", "compute"))
+        for step_ms, op in ((100.0, known), (SLOW_MS, name))
     )
-    phases = slow.but(timeline=Timeline(basis="phases", step_ms=200.0, parts={praise: 200.0}))
-    (tmp_path / "r.json").write_text(dump(record(fast)), encoding="utf-8")
-    for head in (slow, phases):
-        done = judged_anew(
-            record(head), FolderBaselines(tmp_path), Nobody(), "2026-01-02T03:04:05Z"
-        )
+    return fast, slow
+
+
+def anew(folder: Path, of_branch: Judged, strange: Judged) -> Record:
+    """The stranger's case, judged beside the branch's record."""
+    (folder / "r.json").write_text(dump(record(of_branch)), encoding="utf-8")
+    return judged_anew(record(strange), FolderBaselines(folder), Nobody(), NOW)
+
+
+def test_judged_anew__explains_with_the_names_of_the_branch(tmp_path: Path) -> None:
+    """What the branch's own record calls so is called so in the cause, whatever it looks like."""
+    name = "void at::native::kernel<4, float>(int)"
+    (done,) = anew(tmp_path, *sides(name, known=name)).cases
+    assert done.explanation is not None
+    assert done.explanation.cause is not None
+    assert done.explanation.cause.data["name"] == name
+    assert done.ops == {name: SLOW_MS}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_judged_anew__no_name_becomes_a_sentence(tmp_path: Path, name: str) -> None:
+    """An op, a phase or a rank's range of another name reads as one short word of plain signs."""
+    of_branch, strange = sides(name)
+    phases = Timeline(basis="phases", step_ms=SLOW_MS, parts={name: SLOW_MS})
+    before = of_branch.but(timeline=phases.but(step_ms=100.0, parts={PLAIN: 100.0}))
+    of_phases = strange.but(timeline=phases, phases={name: SLOW_MS}, idle_ranges={name: 1.0})
+    for there, here in ((of_branch, strange), (before, of_phases)):
+        done = anew(tmp_path, there, here)
         assert "2× as long" in headline(done.cases[0])
-        assert praise not in headline(done.cases[0])
-    assert done.cases[0].explanation is None
+        for text in (done.model_dump_json(), *(render(done, style) for style in STYLES)):
+            assert name not in text
+        (op,) = done.cases[0].ops
+        assert re.fullmatch(r"[A-Za-z0-9_:.]{1,100}", op)
+        assert all(ord(char) < 0x202A or ord(char) > 0x2069 for char in render(done, "html"))
+
+
+def test_judged_anew__a_new_name_is_said_in_its_plain_form(tmp_path: Path) -> None:
+    """A cause is found from the numbers, so it may name what the stranger's change has brought."""
+    (done,) = anew(tmp_path, *sides("void slow_kernel<4>(int*)")).cases
+    assert done.explanation is not None
+    assert done.explanation.cause is not None
+    assert "void_slow_kernel_4_int" in headline(done)
+
+
+def test_judged_anew__explains_a_session_beside_the_branch_s_profile(tmp_path: Path) -> None:
+    """A session's own base has times alone; so has it in the fork's own check."""
+    of_branch, strange = sides(PLAIN)
+    launches = tuple(
+        LaunchNumbers(side=side, launch=number, values={"step_time_ms": step_ms})
+        for number in range(8)
+        for side, step_ms in (("base", 100.0 + number / 10), ("head", SLOW_MS + number / 10))
+    )
+    (done,) = anew(tmp_path, of_branch, strange.but(launches=launches, took_turns=True)).cases
+    assert done.baseline is not None
+    assert done.baseline.of_session
+    assert done.explanation is not None
+    assert done.explanation.cause is not None
+    assert done.explanation.cause.data["name"] == PLAIN
+
+
+def test_cleaned_names__no_two_are_alike() -> None:
+    """Each name keeps its number, and none takes the place of one that the branch or we know."""
+    names = ("a b", "a/b", "a_b", "aten::mm", "aten::mm ", "step_time_ms ", "", "!")
+    bare = only_numbers(
+        case(ops=dict.fromkeys(names, 1.0), metrics={"step_time_ms ": 1.0, "step_time_ms": 2.0}),
+        case(ops={"aten::mm": 1.0}),
+    )
+    assert set(bare.ops) == {
+        "a_b", "a_b~2", "a_b~3", "aten::mm", "aten::mm~2", "step_time_ms~2", "", "unnamed"
+    }  # fmt: skip
+    assert bare.metrics == {"step_time_ms~2": 1.0, "step_time_ms": 2.0}
+
+
+def test_cleaned_names__a_thousand_that_are_alike() -> None:
+    """All are kept, each by a number of its own."""
+    names = CleanedNames()
+    many = {f"{'?' * number}x": 1.0 for number in range(1000)}
+    told = names.within(ParityProfile(runtime="x", ops=many)).ops
+    assert len(told) == len(many)
+
+
+def test_only_numbers__kinds_are_of_our_list() -> None:
+    """Any other kind of work is `other`, and has no sum of its own."""
+    ops = StepOps(names=("one", "two"), ms=(2.0, 1.0), kinds=("gemm", "approved kind"))
+    work = {"gemm": WORK, "approved kind": WORK}
+    bare = only_numbers(case(step_ops=ops, categories=work))
+    assert bare.step_ops.kinds == ("gemm", "other")
+    assert bare.categories == {"gemm": WORK}
+
+
+def test_judged_anew__believes_no_place_that_the_record_names(tmp_path: Path) -> None:
+    """Repository, pull request and page come from the job that posts."""
+    (tmp_path / "r.json").write_text(dump(record(case())), encoding="utf-8")
+    elsewhere = "https://github.com/stranger/train"
+    strange = record(case()).but(
+        repository=elsewhere, pull=666, page=f"{elsewhere}/actions/runs/1/artifacts/1",
+        pull_head="d" * 40, server="gitea",
+    )  # fmt: skip
+    place = Place(repository="https://github.com/octo/train", pull=7, pull_head="a" * 40)
+    job = Job(cases=(), place=place)
+    done = judged_anew(strange, FolderBaselines(tmp_path), Nobody(), NOW, job)
+    assert (done.repository, done.pull, done.pull_head) == (
+        "https://github.com/octo/train", 7, "a" * 40,
+    )  # fmt: skip
+    assert (done.page, done.server) == (None, "github")
+    assert "stranger" not in done.model_dump_json()

@@ -78,10 +78,10 @@ class Machine:
         done = job.run("measure", **{"command": f"{sys.executable} train.py", "args": FEW} | inputs)
         return done, job
 
-    def judged(self) -> Outcome:
+    def judged(self, result: str = "success") -> Outcome:
         """The gate on all that was uploaded."""
         shutil.copytree(self.store, self.scene.workspace / "perf", dirs_exist_ok=True)
-        return self.scene.act(self.event, measurements="perf", producer="measure=success")
+        return self.scene.act(self.event, measurements="perf", producer=f"measure={result}")
 
 
 @pytest.fixture
@@ -154,6 +154,20 @@ def test_measure__a_head_that_fails_is_an_error_with_what_ab_said(machine: Machi
     assert line.startswith("::error title=Nothing was measured::")
     assert "no such layer" in line
     assert "100 %25 fake" in line
+
+
+def test_measure__the_gate_says_why_it_failed(machine: Machine) -> None:
+    """The sentence comes in a small file; it is quoted, and cannot be more than words."""
+    machine.has("base", TELLS % 10.0)
+    machine.has("head", "raise SystemExit('no such layer [x](https://elsewhere.example) @octocat')")
+    assert not machine.measures()[0]
+    judged = machine.judged("failure")
+    assert judged.code == 3
+    assert "`measure` failed" in judged.summary
+    (said,) = [line for line in judged.summary.splitlines() if "no such layer" in line]
+    assert said.startswith("- what measured training said last: “")
+    assert "[x](" not in said
+    assert "@octocat" not in said
 
 
 def test_measure__what_can_be_judged_is_a_success_where_ab_ends_with_3(machine: Machine) -> None:

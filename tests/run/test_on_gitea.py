@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from ci_score.files.strict_json import dump
 from ci_score.github import Api, issue
 from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged
+from ci_score.report.links import pull_link
 from tests.builders.scene import (
     FAST,
     REPOSITORY,
@@ -118,6 +120,38 @@ def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scen
     # Version, own run, two policies, history, listing, run, zip, comments, reviews, own name,
     # write, a look.
     assert len(gitea.asked()) <= 14
+
+
+def test_pull_request__is_linked_as_this_server_links_it(gitea: Scene) -> None:
+    """Its pages of pull requests have another address, and an artifact's has its name."""
+    pull = pull_request(gitea)
+    gitea.measure(FAST)
+    event = on_gitea(events.pull_request(gitea.github, pull, path=WORKFLOW), gitea.state)
+    assert gitea.act(event, comment="never", title="nightly").code == 0
+    web = f"{gitea.github.links.web}/{REPOSITORY}"
+    folder = f"{web}/actions/runs/{event.run.id}/artifacts"
+    gitea.environment["INPUT_PAGE"] = f"{folder}/7"
+    assert gitea.act(event, "post", title="nightly").code == 0
+    made = record_in(gitea)
+    assert (made.repository, made.server, made.pull) == (web, "gitea", pull.number)
+    assert pull_link(made) == f"{web}/pulls/{pull.number}"
+    assert made.page == f"{folder}/ci-score-nightly-{event.environment['GITHUB_RUN_ATTEMPT']}.html"
+    assert made.page in gitea.comments(pull)[0]
+
+
+def test_post__of_a_run_whose_measurement_is_an_attempt_ahead(gitea: Scene) -> None:
+    """The record says so, and its report is posted all the same."""
+    pull = pull_request(gitea)
+    gitea.measure(FAST)
+    event = on_gitea(events.pull_request(gitea.github, pull, path=WORKFLOW), gitea.state)
+    gitea.act(event, comment="never")
+    path = gitea.workspace / "ci-score" / "ci-score.json"
+    made = record_in(gitea)
+    assert made.run is not None
+    for attempt, comments in ((made.run.attempt - 1, 0), (made.run.attempt + 1, 1)):
+        path.write_text(dump(made.but(run=made.run.but(attempt=attempt))), encoding="utf-8")
+        assert gitea.act(event, "post").code == 0
+        assert len(gitea.comments(pull)) == comments
 
 
 def test_pull_request__keeps_one_comment(gitea: Scene) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ci_score.files.strict_json import dump
+from ci_score.report.links import (
+    baseline_commit_link,
+    baseline_run_link,
+    commit_link,
+    pull_link,
+    run_link,
+    shown_commit,
+)
 from ci_score.run.settings import file_name
 from tests.builders import PROJECT
 from tests.builders.scene import (
@@ -19,13 +29,17 @@ from tests.builders.scene import (
     fork_pull_request,
     on_pull_request,
     pull_request,
+    record_for,
     record_in,
+    run_of_fork,
     tip,
 )
 from tests.loopback_github import FORK_PERMISSIONS, events, faults
 from tests.loopback_github.events import Event
+from tests.loopback_github.state import PullRequest
 
 LINK = "[Report]({})"
+SLOWER = re.compile(r"30(\.0)?.%.slower")
 
 
 def page_of(scene: Scene, name: str = "ci-score-report-1.html") -> str:
@@ -91,6 +105,8 @@ def test_post__asks_for_comments_and_writes_one(scene: Scene) -> None:
         "{web}/a)[b](c",
         "{web}/a?b=<script>",
         "{web}.elsewhere.example/a",
+        "{web}/stranger/model/actions/runs/7/artifacts/1",
+        "{web}/team/model.stranger/actions/runs/7/artifacts/1",
         "{web}/" + "a" * 600,
         "//[",
     ],
@@ -188,6 +204,147 @@ def test_post__without_a_record_posts_nothing(scene: Scene, left: str | None) ->
         (folder / "ci-score.json").write_text(left, encoding="utf-8")
     done = post(scene, events.pull_request(scene.github, pull))
     assert (done.code, scene.comments(pull)) == (0, [])
+
+
+# --- for a fork's run -----------------------------------------------------------------------------
+
+
+def of_fork(scene: Scene, pulls: int = 1) -> tuple[list[PullRequest], Event]:
+    """A slow pull request of a fork, to some branches, and the run that posts for it."""
+    scene.leave_record(tip(scene), FAST)
+    pull = fork_pull_request(scene)
+    fork = scene.state.repository_named("stranger/model")
+    others = []
+    for number in range(pulls - 1):
+        scene.state.commit(scene.repository, f"release-{number}", parents=[tip(scene).sha])
+        made = scene.state.pull_request(
+            scene.repository, pull.head_ref, head_repository=fork, base_ref=f"release-{number}"
+        )
+        others.append(made)
+    producer = run_of_fork(scene, pull)
+    left = record_for("d" * 40, SLOW, producer).but(
+        page=f"{scene.github.links.web}/stranger/model/actions/runs/1/artifacts/1",
+        repository="https://github.com/stranger/model",
+        pull=666,
+        pull_head="d" * 40,
+    )
+    scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": dump(left).encode()})
+    return [pull, *others], events.workflow_run(scene.github, producer)
+
+
+def test_post__for_a_fork_leads_to_a_page_of_ours(scene: Scene) -> None:
+    """The poster makes the page from the numbers, uploads it, and then comments."""
+    (pull,), event = of_fork(scene)
+    judged = judge(scene, event)
+    assert (judged.code, scene.comments(pull)) == (0, [])
+    assert judged.outputs["page"] == "ci-score/ci-score-report-1.html"
+    page = (scene.workspace / judged.outputs["page"]).read_text("utf-8")
+    assert SLOWER.search(page)
+    assert "Measured by the pull request&#39;s own code" in page
+    assert "stranger" not in page
+    assert post(scene, event, page_of(scene)).code == 0
+    (comment,) = scene.comments(pull)
+    assert LINK.format(page_of(scene)) in comment
+    assert SLOWER.search(comment)
+    kept = record_in(scene)
+    assert (kept.page, kept.pull, kept.pull_head) == (page_of(scene), pull.number, pull.head_sha)
+    assert kept.repository == f"{scene.github.links.web}/team/model"
+    assert "stranger" not in comment
+    assert kept.run is not None
+    assert kept.run.id == event.payload["workflow_run"]["id"]
+
+
+def test_post__for_a_fork_with_two_pull_requests(scene: Scene) -> None:
+    """Each has its own comment, and the page is of the one to the default branch."""
+    pulls, event = of_fork(scene, pulls=2)
+    judge(scene, event)
+    assert post(scene, event, page_of(scene)).code == 0
+    texts = [scene.comments(pull) for pull in pulls]
+    assert [len(text) for text in texts] == [1, 1]
+    assert [page_of(scene) in text for (text,) in texts] == [True, False]
+
+
+def test_post__for_a_fork_whose_pull_request_moved_on(scene: Scene) -> None:
+    """What was judged is not the head any more, so nothing is posted."""
+    (pull,), event = of_fork(scene)
+    judge(scene, event)
+    scene.state.close(pull)
+    assert post(scene, event, page_of(scene)).code == 0
+    assert scene.comments(pull) == []
+
+
+def test_post__shows_no_pull_request_what_was_judged_for_another(scene: Scene) -> None:
+    """Of two of one head, the one to the default branch was closed meanwhile."""
+    (pull, other), event = of_fork(scene, pulls=2)
+    judge(scene, event)
+    scene.state.close(min(pull, other, key=lambda one: one.base_ref != "main"))
+    done = post(scene, event, page_of(scene))
+    assert (done.code, scene.comments(pull), scene.comments(other)) == (0, [], [])
+    assert "of another run, or of another attempt" in done.summary
+
+
+def test_post__for_a_fork_alone_comments_at_once(scene: Scene) -> None:
+    """The root action in the workflow of before: no page to link, and the same report."""
+    (pull,), event = of_fork(scene)
+    assert scene.act(event).code == 0
+    (comment,) = scene.comments(pull)
+    assert SLOWER.search(comment)
+    assert "report as a page" not in comment
+
+
+# --- where a record belongs to --------------------------------------------------------------------
+
+
+def test_record__names_its_repository_and_pull_request(scene: Scene) -> None:
+    """By the event of its run, so that a report can link them; a push is of no pull request."""
+    pull = pull_request(scene)
+    scene.measure(FAST)
+    on_pull_request(scene, pull)
+    made, web = record_in(scene), f"{scene.github.links.web}/team/model"
+    assert (made.repository, made.pull, made.pull_head) == (web, pull.number, pull.head_sha)
+    assert pull_link(made) == f"{web}/pull/{pull.number}"
+    assert made.run is not None
+    assert run_link(made, made.run) == f"{web}/actions/runs/{made.run.id}"
+    assert commit_link(made, shown_commit(made)) == f"{web}/commit/{pull.head_sha}"
+    scene.act(events.push(scene.github, scene.repository))
+    made = record_in(scene)
+    assert (made.repository, made.pull, made.pull_head) == (web, None, None)
+    assert pull_link(made) == ""
+    assert shown_commit(made) == made.commit
+
+
+def test_record__links_the_baseline_that_the_branch_left(scene: Scene) -> None:
+    """Its run and its commit are of this repository; those of a file may be of any."""
+    left = scene.leave_record(tip(scene), FAST)
+    scene.measure(FAST)
+    on_pull_request(scene, pull_request(scene))
+    made, web = record_in(scene), f"{scene.github.links.web}/team/model"
+    used = made.cases[0].baseline
+    assert baseline_run_link(made, used) == f"{web}/actions/runs/{left.run_id}"
+    assert baseline_commit_link(made, used) == f"{web}/commit/{tip(scene).sha}"
+    kept = scene.workspace / "main.json"
+    kept.write_bytes((scene.workspace / "ci-score" / "ci-score.json").read_bytes())
+    on_pull_request(scene, pull_request(scene, "other"), baseline="main.json")
+    made = record_in(scene)
+    used = made.cases[0].baseline
+    assert used is not None
+    assert used.run is not None
+    assert (baseline_run_link(made, used), baseline_commit_link(made, used)) == ("", "")
+
+
+@pytest.mark.parametrize("server", ["", "ftp://web", "https://a b", "https://x/<script>", "//["])
+def test_record__of_a_server_that_cannot_be_linked(scene: Scene, server: str) -> None:
+    """An address that is no plain one is left out, and nothing fails."""
+    scene.environment["GITHUB_SERVER_URL"] = server
+    pull = pull_request(scene)
+    event = events.pull_request(scene.github, pull)
+    scene.measure(FAST)
+    judge(scene, event)
+    done = post(scene, event, page_of(scene))
+    assert (done.code, len(scene.comments(pull))) == (0, 1)
+    made = record_in(scene)
+    assert (made.repository, made.page, pull_link(made)) == (None, None, "")
+    assert run_link(made, made.run) == ""
 
 
 # --- names for uploads ----------------------------------------------------------------------------

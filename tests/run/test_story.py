@@ -14,9 +14,17 @@ from ci_score.compare import Workload, measured_case
 from ci_score.judge.policy import Policy, PolicyFile, policy_of, read_policy
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.environment import Environment
+from ci_score.model.metrics import metric_by
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record, RunIdentity
+from ci_score.model.record import (
+    BaselineUsed,
+    HistoryPoint,
+    Judged,
+    MetricFacts,
+    Record,
+    RunIdentity,
+)
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput
 from ci_score.model.verdict import Outcome
 from ci_score.run.case_files import CaseFile
@@ -38,6 +46,7 @@ class Counting:
 
     accelerator: str | None = None
     looked_up: list[str] = field(default_factory=list)
+    remembers: tuple[HistoryPoint, ...] = ()
 
     def find(self, case: str, environment: Environment) -> Baseline:
         """Each case, a third faster."""
@@ -47,8 +56,8 @@ class Counting:
         return BaselineFound(there.but(environment=where), BaselineUsed(source="the branch"))
 
     def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
-        """Nothing before it."""
-        return ()
+        """What it remembers."""
+        return self.remembers
 
     def known_cases(self) -> frozenset[str]:
         """Those of the run."""
@@ -256,3 +265,37 @@ def test_run__says_what_of_its_own_policy_was_not_tried(
     record = left_by(Counting(), policy_file(rules="training"), own)
     (notice,) = (one for one in record.notices if one.code is Why.OWN_POLICY)
     assert notice.data["not_tried"] == not_tried
+
+
+def test_run__leaves_a_point_with_what_was_accepted_and_how_sure_the_change_is() -> None:
+    """The interval is that of the step's time; one number has none."""
+    record = left_by(Counting(), policy_file(rules="reference"), accepted=True, tracked=True)
+    plain, timed = record.history
+    assert (plain.low, plain.high) == (None, None)
+    assert timed.low is not None
+    assert timed.high is not None
+    assert 0.2 < timed.low <= timed.high < 0.3
+    assert {one.by for one in timed.accepted} == {"octocat"}
+    assert {one.metric for one in plain.accepted} == {"step_time_ms", "throughput_tok_s"}
+    assert timed.run == RunIdentity(number=7)
+
+
+def test_run__its_record_says_what_the_numbers_of_the_history_are() -> None:
+    """Unit, direction and scale of each metric, by the policy in force."""
+    table = {"loss_gap": {"gate": False, "direction": "lower", "scale": "absolute", "unit": "nats"}}
+    point = HistoryPoint(
+        case="plain",
+        created_at="2026-01-01T00:00:00Z",
+        step_time_ms=100.0,
+        throughput_tok_s=0.0,
+        metrics={"loss_gap": 0.25, "nobody_knows": 1.0},
+    )
+    rules = policy_file(rules="training", metrics=table)
+    record = left_by(Counting(remembers=(point,)), rules)
+    assert record.metrics["loss_gap"] == MetricFacts(
+        label="loss_gap", unit="nats", higher_is_better=False, relative=False
+    )
+    assert record.metrics["throughput_tok_s"].higher_is_better
+    assert record.metrics["step_time_ms"].unit == "ms"
+    assert "nobody_knows" not in record.metrics
+    assert metric_by("loss_gap", record.metrics["loss_gap"]).show_delta(0.5) == "+0.500 nats"

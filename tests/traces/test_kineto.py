@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from benchmarks.repeated import taken_apart
 from benchmarks.traces import make_up, write_trace
 from ci_score.errors import BadInputError
-from ci_score.model.profile import Profile
+from ci_score.model.profile import CATEGORIES, Profile
 from ci_score.traces.engine.categories import (
-    CATEGORIES,
     category_of,
     category_of_operator,
     memcpy_direction,

@@ -81,19 +81,34 @@ def courses(record: Record, case: Judged, history: Sequence[HistoryPoint]) -> li
     trends = [trend for trend in record.trends if trend.case == case.name]
     others += [trend.metric for trend in trends if trend.metric != STEP_TIME]
     drawn = (
-        _course(record, case, history, metric_named(name), trends)
+        course_of(record, case, history, metric_named(name), trends)
         for name in dict.fromkeys((first, *others))
     )
     return [course for course in drawn if course is not None][:MOST_COURSES]
 
 
-def _course(
-    record: Record,
+def course_of(
+    record: Record | None,
     case: Judged,
     history: Sequence[HistoryPoint],
     metric: Metric,
     trends: Sequence[Trend],
 ) -> Course | None:
+    """The course of a metric, with the run of a record where one is given; None without a course.
+
+    The trends are all of the case.
+    """
+    alike, elsewhere = alike_points(case, history, metric)
+    if not alike:
+        return None
+    own = [trend for trend in trends if trend.metric == metric.name]
+    return _drawn(record, metric, alike, metric.value(case), own, elsewhere)
+
+
+def alike_points(
+    case: Judged, history: Sequence[HistoryPoint], metric: Metric
+) -> tuple[list[tuple[HistoryPoint, float]], int]:
+    """The points that were measured as the case was, with their numbers, and how many others."""
     measured = [
         (point, value)
         for point in history
@@ -105,15 +120,11 @@ def _course(
         if point.environment.mismatch(case.environment) is None
         and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
     ]
-    if not alike:
-        return None
-    own = [trend for trend in trends if trend.metric == metric.name]
-    elsewhere = len(measured) - len(alike)
-    return _drawn(record, metric, alike, metric.value(case), own, elsewhere)
+    return alike, len(measured) - len(alike)
 
 
 def _drawn(
-    record: Record,
+    record: Record | None,
     metric: Metric,
     alike: Sequence[tuple[HistoryPoint, float]],
     current: float | None,
@@ -121,20 +132,21 @@ def _drawn(
     elsewhere: int,
 ) -> Course | None:
     # On the branch itself this run is the last point of its history already.
-    is_new = not is_of_run(alike[-1][0], record)
+    is_new = record is not None and not is_of_run(alike[-1][0], record)
     values = [value for _, value in alike]
     shown = [*values, current] if is_new and current else values
     if len(shown) < 2:
         return None
     across = Scale(0.0, float(len(shown) - 1))
     scale = around([*shown, *(level for trend in trends for level in (trend.before, trend.after))])
-    sources: list[HistoryPoint | Record] = [*(point for point, _ in alike), record]
+    sources: list[HistoryPoint | Record] = [point for point, _ in alike]
+    sources += [record] if record else []
     placed = [
         _run(across.percent(place), scale.top(value), sources[place], metric.show(value))
         for place, value in enumerate(shown)
     ]
     runs = placed[: len(alike)]
-    now = placed[-1] if current or not is_new else None
+    now = placed[-1] if record and (current or not is_new) else None
     places = [(across.units(place), scale.down(value)) for place, value in enumerate(values)]
     commits = [point.commit for point, _ in alike]
     return Course(

@@ -11,7 +11,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
@@ -111,13 +111,17 @@ def report_html(record: Record, title: str = "") -> str:
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
-    return _page().render(
-        record=record,
-        title=title,
-        outcome=outcome_of(record),
-        report_headline=report_parts(record),
-        views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
-        policy=_policy(record),
+    return (
+        pages()
+        .get_template("page.html.j2")
+        .render(
+            record=record,
+            title=title,
+            outcome=outcome_of(record),
+            report_headline=report_parts(record),
+            views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
+            policy=_policy(record),
+        )
     )
 
 
@@ -249,7 +253,8 @@ def _counted(value: float) -> str:
 
 
 @cache
-def _page() -> Template:
+def pages() -> Environment:
+    """Where our pages are made: everything is escaped, and style and script are ours alone."""
     environment = Environment(
         loader=PackageLoader("ci_score.report.html"),
         autoescape=True,
@@ -272,8 +277,8 @@ def _page() -> Template:
         figures=figures,
         style=Markup(style),  # noqa: S704 - both are files of ours
         script=Markup(script),  # noqa: S704 - the same
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=csp_hash(style),
+        script_hash=csp_hash(script),
         UNITS=UNITS,
         MOST_CASES=MOST_CASES,
     )
@@ -291,12 +296,13 @@ def _page() -> Template:
         delta_ms=delta_milliseconds,
         number=three_digits,
     )
-    return environment.get_template("page.html.j2")
+    return environment
 
 
 def _asset(name: str) -> str:
     return (files("ci_score.report.html") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def csp_hash(text: str) -> str:
+    """How a page's policy names a style or a script of its own."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

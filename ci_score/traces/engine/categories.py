@@ -17,24 +17,6 @@ LONGEST_READ = 8192
 
 Direction = Literal["h2d", "d2h", "d2d"]
 
-# Every answer that `category_of` can give, in the order in which reports show them.
-CATEGORIES = (
-    "gemm",
-    "attention",
-    "conv",
-    "norm",
-    "elementwise",
-    "softmax_loss",
-    "embedding",
-    "reduce",
-    "optimizer",
-    "copy",
-    "other",
-    "comm",
-    "memcpy",
-    "memset",
-)
-
 # Names are compared in lower case.
 _ROWS = (
     # What profilers call transfers and fills: always at the start, unlike `memcpy` inside a kernel.
