@@ -52,6 +52,8 @@ FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES, HOST_OPS)
 LEAST_SHARE_OF_CHANGE = 0.03
 LEAST_SHARE_OF_OP = 0.01
 ROUNDING = 1e-9
+# No sentence accepts more, as a share or in a unit.
+MOST_ACCEPTED = 1e6
 SHOWN_HOTSPOTS = 10
 
 
@@ -271,16 +273,16 @@ def part_bars(explanation: Explanation) -> list[str]:
     changed = [row for row in part_rows(explanation) if not row.is_sum and row.delta_ms]
     places, largest = common_places(changed), max((abs(row.delta_ms) for row in changed), default=0)
     shown = [
-        (log_line(row.name, WIDEST_PART), delta_at(row.delta_ms, places), row.delta_ms)
+        (log_line(row.name, WIDEST_PART), delta_at(row.delta_ms, places), row.delta_ms / largest)
         for row in changed
-        if round(WIDEST_BAR * abs(row.delta_ms) / largest)
+        if round(WIDEST_BAR * abs(row.delta_ms / largest))
     ]
     names = max((len(name) for name, _, _ in shown), default=0)
     deltas = max((len(delta) for _, delta, _ in shown), default=0)
     return [
         f"{name:<{names}}  {delta:>{deltas}}  "
-        + ("█" if ms > 0 else "░") * round(WIDEST_BAR * abs(ms) / largest)
-        for name, delta, ms in sorted(shown, key=lambda line: -abs(line[2]))
+        + ("█" if share > 0 else "░") * round(WIDEST_BAR * abs(share))
+        for name, delta, share in sorted(shown, key=lambda line: -abs(line[2]))
     ]
 
 
@@ -508,7 +510,7 @@ def acceptance_line(case: Judged) -> str:
 def _bound(change: Change) -> str:
     """How far a worsening would be accepted, with room for the noise of the next run."""
     metric = metric_of(change)
-    if change.delta is None:
+    if change.delta is None or abs(change.delta) > MOST_ACCEPTED:
         return ""
     worse = abs(change.delta)
     if metric.relative:
