@@ -312,7 +312,8 @@ def test_cause__with_hostile_names_is_code_and_nothing_else() -> None:
 # --- whatever the numbers are ---------------------------------------------------------------------
 
 numbers = st.one_of(
-    st.floats(1e-9, 1e12, allow_nan=False), st.sampled_from([1e-12, 0.1, 1.0, 99.96, 1e15, 1e300, 1.7e308])
+    st.floats(1e-9, 1e12, allow_nan=False),
+    st.sampled_from([1e-12, 0.1, 1.0, 99.96, 1e15, 1e300, 1.7e308]),
 )
 metrics = st.sampled_from(
     [STEP_TIME, THROUGHPUT, "peak_memory_gb", "kernel_launches_per_step", "device_busy_ms", "mfu"]
