@@ -34,6 +34,8 @@ from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
 LONGEST_TEXT = 1000
+# One after the other in the page's only style.
+STYLES = ("style.css", "shades.css")
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
 # About how many bytes a row takes beside its name.
@@ -258,7 +260,7 @@ def _page() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = _asset("style.css"), _asset("script.js")
+    style, script = "".join(map(_asset, STYLES)), _asset("script.js")
     environment.globals.update(
         words=words,
         ab_command=ab_command,
