@@ -17,7 +17,6 @@ from markupsafe import Markup
 from ci_score.files.visible import LONGEST_NAME, plain
 from ci_score.model.explanation import OpChange
 from ci_score.model.metrics import metric_named, three_digits, time_change
-from ci_score.model.profile import RankWork
 from ci_score.model.record import HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
@@ -27,6 +26,10 @@ from ci_score.report.headlines import cause_words, headline, report_parts, worst
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
+from ci_score.report.html.heat import CELL_BYTES, MAP_BYTES, Map, Row
+from ci_score.report.html.launches import LAUNCH_BYTES, Launch, Launches, launches_plot
+from ci_score.report.html.layer_heat import layer_map
+from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
@@ -35,11 +38,11 @@ from ci_score.report.sentences import sentence
 
 LONGEST_TEXT = 1000
 # One after the other in the page's only style.
-STYLES = ("style.css", "shades.css")
+STYLES = ("style.css", "shades.css", "heat.css")
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
 # About how many bytes a row takes beside its name.
-RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES, RANK_BYTES = 66, 120, 60, 145, 70, 240
+RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES = 66, 120, 60, 145, 70
 # The same for a point of a course and for the bar of a layer.
 POINT_BYTES, BAR_BYTES = 20, 46
 
@@ -77,11 +80,11 @@ class CourseView:
 
 
 @dataclass(frozen=True, slots=True)
-class RankLine:
-    """A rank with the width of its bar."""
+class MapView:
+    """A map with the rows of its table for which the page has room."""
 
-    work: RankWork
-    width: str
+    drawn: Map
+    rows: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,13 @@ class CaseView:
     courses: Sequence[CourseView]
     ops: Sequence[OpLine]
     ops_in_all: int
+    layer_map: MapView | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
     changed_ops: Sequence[OpChange]
-    ranks: Sequence[RankLine]
-    pairs: figures.Pairs | None
-    listed_pairs: Sequence[figures.Pair]
+    rank_map: MapView | None
+    launches: Launches | None
+    listed_launches: Sequence[Launch]
 
 
 def report_html(record: Record, title: str = "") -> str:
@@ -112,6 +116,7 @@ def report_html(record: Record, title: str = "") -> str:
         history.setdefault(point.case, []).append(point)
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
+    drawn += sum(map(_map_bytes, cases)) + sum(len(case.launches) * LAUNCH_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
     return _page().render(
         record=record,
@@ -131,7 +136,7 @@ def _view(
     others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
     changes = {metric_named(change.metric).label: change for change in case.changes}
     ops = _ops(case)
-    pairs = figures.launch_pairs(case)
+    launches = launches_plot(case, history)
     layers = case.scorecard.per_layer_summary
     headline = time_change(case)
     return CaseView(
@@ -147,6 +152,7 @@ def _view(
         ],
         ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
         ops_in_all=len(ops) + case.step_ops.left_out,
+        layer_map=_map(layer_map(case), allowance),
         layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,
@@ -154,19 +160,22 @@ def _view(
             layers, LAYER_BYTES + _longest(op_label(layer.top_op) for layer in layers)
         ),
         changed_ops=rows.changed_ops(case.explanation) if case.explanation else (),
-        ranks=allowance.take(_ranks(case), RANK_BYTES),
-        pairs=pairs,
-        listed_pairs=allowance.take(pairs.pairs, PAIR_BYTES) if pairs else (),
+        rank_map=_map(rank_map(case), allowance),
+        launches=launches if allowance.draws(len(case.launches) * LAUNCH_BYTES) else None,
+        listed_launches=allowance.take(launches.rows, PAIR_BYTES) if launches else (),
     )
 
 
-def _ranks(case: Judged) -> list[RankLine]:
-    """Each rank with a bar of its own work, or of its whole step if its waiting is not known."""
-    own = [work.step_ms if work.own_ms is None else work.own_ms for work in case.ranks]
-    return [
-        RankLine(work, width)
-        for work, width in zip(case.ranks, figures.share_bars(own), strict=True)
-    ]
+def _map_bytes(case: Judged) -> int:
+    """About what the maps of a case take: two lanes of layers, five of ranks."""
+    layers = len(case.scorecard.per_layer_summary) if case.base else 0
+    return (2 * layers + 5 * len(case.ranks)) * CELL_BYTES + 2 * MAP_BYTES
+
+
+def _map(drawn: Map | None, allowance: Allowance) -> MapView | None:
+    if drawn is None or not allowance.draws(drawn.size):
+        return None
+    return MapView(drawn, allowance.take(drawn.table.rows, drawn.table.row_bytes))
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
