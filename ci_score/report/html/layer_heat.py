@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ci_score.model.record import Judged
 from ci_score.report.html.heat import (
+    MOST_WITH_NUMBERS,
     Cell,
     Columns,
     Hover,
@@ -53,7 +54,8 @@ def layer_map(case: Judged) -> Map | None:
     layers = _layers(grid)
     if not layers:
         return None
-    return _drawn(_few_phases(grid), layers, layer_word(case.layers_are))
+    few = _few_phases(_in_order(grid, tuple(case.phases)))
+    return _drawn(few, layers, layer_word(case.layers_are))
 
 
 # --- what each layer takes in each phase ----------------------------------------------------------
@@ -112,6 +114,13 @@ def _layers(grid: Grid) -> list[int]:
     return sorted({layer for cells in grid.values() for layer in cells if layer is not None})
 
 
+def _in_order(grid: Grid, phases: Sequence[str]) -> Grid:
+    """The phases as a step runs through them; what no phase has comes last."""
+    order = {row: place for place, row in enumerate((*phases, "forward", "backward"))}
+    rows = sorted(grid, key=lambda row: order.get(row, len(order)))
+    return {row: grid[row] for row in rows}
+
+
 def _few_phases(grid: Grid) -> Grid:
     """The large phases as they are, and the others as one."""
     if len(grid) <= MOST_PHASES:
@@ -151,14 +160,22 @@ class _Drawing:
     groups: tuple[tuple[int, ...], ...]
     labels: tuple[str, ...]
     largest: float
+    # Decimals of the changes of cells, and of their sums.
     places: int | None
+    sum_places: int | None
 
     def shade(self, sides: Sides) -> str:
         return shade(_delta(sides), max(self.largest, _DARK_FROM * max(_both(sides))))
 
     def cell(self, start: float, end: float, sides: Sides) -> Cell:
-        cell = Cell(start, end, self.shade(sides))
-        return Cell(start, end, cell.shade, mark_of(cell))
+        sign = mark_of(Cell(start, end, self.shade(sides)))
+        number = self.numbers(sides)[2].removesuffix(" ms")
+        text = f"{sign} {number}" if len(self.groups) <= MOST_WITH_NUMBERS and sign else sign
+        return Cell(start, end, self.shade(sides), text)
+
+    def sum(self, cells: Iterable[Sides]) -> str:
+        """By how much several cells changed together."""
+        return delta_at(_delta(_sum(cells)), self.sum_places)
 
     def numbers(self, sides: Sides) -> tuple[str, str, str]:
         base, head = _both(sides)
@@ -186,7 +203,8 @@ def _drawn(grid: Grid, layers: Sequence[int], word: str) -> Map:
         tuple(groups),
         tuple(labels),
         largest,
-        common_places(every_change(every)),
+        common_places(_Change(_delta(sides)) for sides in every),
+        common_places(_Change(_delta(_sum(cells.values()))) for cells in grid.values()),
     )
     lanes = [_lane(drawing, row, cells) for row, cells in grid.items()]
     outside = (Tick("100%", "outside", "end"),) if is_beside else ()
@@ -205,16 +223,13 @@ def _drawn(grid: Grid, layers: Sequence[int], word: str) -> Map:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
+    """What decides about the decimals."""
+
     delta_ms: float
 
 
-def every_change(sides: Iterable[Sides]) -> list[_Change]:
-    """The changes of all cells, which have the same number of decimals."""
-    return [_Change(_delta(each)) for each in sides]
-
-
 def _lane(drawing: _Drawing, row: str, cells: Mapping[int | None, Sides]) -> Lane:
-    note = drawing.numbers(_sum(cells.values()))[2]
+    note = drawing.sum(cells.values())
     if not any(layer is not None for layer in cells):
         cell = drawing.cell(0.0, 1.0, cells[None])
         name = row if row.startswith("outside") else f"{row}, outside the {drawing.word}s"
@@ -302,7 +317,7 @@ def _of_layers(
     }
     order = sorted(by_row, key=lambda row: -sign * _delta(by_row[row]))
     told = [
-        f"{drawing.numbers(by_row[row])[2]} {_in(row)}"
+        f"{drawing.sum([by_row[row]])} {_in(row)}"
         for row in order[:2]
         if sign * _delta(by_row[row]) > _NAMED_FROM * sign * _delta(by_row[order[0]])
     ]
@@ -335,5 +350,5 @@ def _in(row: str) -> str:
 def _of_outside(drawing: _Drawing, row: str, sides: Sides) -> str:
     how = "grew" if _delta(sides) > 0 else "shrank"
     where = "" if row in (OUTSIDE_PHASES, OUTSIDE_LAYERS) else f" {_in(row)}"
-    change = drawing.numbers(sides)[2]
+    change = drawing.sum([sides])
     return f"What is outside the {drawing.word}s {how} most: {change}{where}"
