@@ -101,6 +101,7 @@ def _of_layers(
         avg_step_ms=gemm_ms + optimizer_ms + 2.0,
         ops={GEMM: gemm_ms, ADAM: optimizer_ms},
         op_kinds={GEMM: "gemm", ADAM: "optimizer"},
+        op_counts={GEMM: 2.0 * layers, ADAM: 1.0},
         op_places=(*places, outside) if has_places else (),
         phases={name: phase(float(layers)) for name in (*phases, "optimizer")},
         per_layer=tuple(

@@ -18,6 +18,8 @@ MOST_WITH_GAPS, MOST_WITH_SIGNS, MOST_WITH_NUMBERS = 65, 22, 5
 MAP_BYTES, CELL_BYTES, TEXT_BYTES = 2_500, 165, 20
 UNKNOWN = "unknown"
 _ABOUT_TICKS = 8
+# The share of a narrow screen that the marked label takes on each side.
+_ROOM_OF_MARKED = 0.14
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A column with a frame through all lanes."""
+    """A column between two lines through all lanes."""
 
-    x: str
-    width: str
+    start: str
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +170,20 @@ class Columns:
         for place, label in enumerate(labels):
             if place == marked:
                 yield Tick(self.middle(place), label, _anchor(place, self.count), is_marked=True)
-            elif place % between == 0 and not _is_near(place, marked, between):
+            elif place % between == 0 and not _is_near(place, marked, self.count):
                 yield Tick(self.middle(place), label)
 
 
-def _is_near(place: int, marked: int | None, between: int) -> bool:
-    return marked is not None and between > 1 and abs(place - marked) < between
+def _is_near(place: int, marked: int | None, count: int) -> bool:
+    if marked is None:
+        return False
+    room = _ROOM_OF_MARKED if _anchor(marked, count) == "middle" else 2 * _ROOM_OF_MARKED
+    return abs(place - marked) < count * room
 
 
 def _anchor(place: int, count: int) -> str:
-    if count < _ABOUT_TICKS:
+    """A label near an edge does not stick out."""
+    if count <= _ABOUT_TICKS:
         return "middle"
     return "start" if place < count * 0.1 else "end" if place > count * 0.9 else "middle"
 

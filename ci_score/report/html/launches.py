@@ -77,6 +77,11 @@ class Launches:
     rows: tuple[Launch, ...]
     left_out: int
 
+    @property
+    def are_many(self) -> bool:
+        """Whether the dots must be small."""
+        return len(self.rows) > MOST_JOINED
+
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
@@ -266,7 +271,7 @@ def _limits(change: Change, metric: Metric, scale: Scale) -> Iterator[Limit]:
 
 def _ticks(sides: _Sides, scale: Scale) -> Iterator[AxisTick]:
     """At round changes, with the number that each stands for."""
-    for tick in scale.ticks(4):
+    for tick in scale.ticks(5):
         delta = sides.metric.worsening(tick)
         words = "0" if abs(tick) < 1e-12 else sides.metric.show_delta(delta).replace(".0 ", " ")
         yield AxisTick(

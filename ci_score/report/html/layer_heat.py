@@ -29,6 +29,8 @@ from ci_score.report.rows import layer_word
 # Of more layers several share a column; of more phases the small ones share a lane.
 MOST_COLUMNS, MOST_PHASES = 256, 8
 OUTSIDE_PHASES, OUTSIDE_LAYERS = "outside all phases", "outside all layers"
+WHOLE_STEP = "the whole step"
+USUAL_PHASES = ("forward", "backward", "optimizer")
 # How wide the place outside of all layers is, and where the layers end beside it.
 _OUTSIDE_FROM, _LAYERS_TO = 0.915, 0.895
 # A cell that changed by a smaller share of its own time is never a dark one.
@@ -49,8 +51,9 @@ def layer_map(case: Judged) -> Map | None:
         return None
     known = joined_ops(case)
     grid = _of_ops(known.ops) if known.has_base else {}
-    if not _layers(grid):
-        grid = _of_sums(case)
+    # Forward and backward tell more than the sum of both.
+    if not any(_layers({row: cells}) for row, cells in grid.items() if row != WHOLE_STEP):
+        grid = _of_sums(case) or grid
     layers = _layers(grid)
     if not layers:
         return None
@@ -69,7 +72,7 @@ def _of_ops(ops: Sequence[JoinedOp]) -> Grid:
     outside = OUTSIDE_PHASES if has_phases else OUTSIDE_LAYERS
     for op in known:
         for place, sides in op.places.items():
-            _add(grid, place.phase or place.direction or outside, place.layer, sides)
+            _add(grid, place.phase or place.direction or WHOLE_STEP, place.layer, sides)
         rest = _without(op.sides, op.places.values())
         if max(_both(rest)) > 0:
             _add(grid, outside, None, rest)
@@ -107,7 +110,13 @@ def _of_sums(case: Judged) -> Grid:
             forward, backward = before[layer.layer]
             _add(grid, "forward", layer.layer, Sides(forward, layer.fwd_ms))
             _add(grid, "backward", layer.layer, Sides(backward, layer.bwd_ms))
-    return {row: cells for row, cells in grid.items() if _largest_time(cells.values()) > 0}
+    known = {row: cells for row, cells in grid.items() if _largest_time(cells.values()) > 0}
+    if known and case.step_ops.names and base.step_ops.names:
+        whole = Sides(base.step_ops.in_all_ms, case.step_ops.in_all_ms)
+        rest = _without(whole, [sides for cells in known.values() for sides in cells.values()])
+        if max(_both(rest)) > 0:
+            known[OUTSIDE_LAYERS] = {None: rest}
+    return known
 
 
 def _layers(grid: Grid) -> list[int]:
@@ -115,10 +124,11 @@ def _layers(grid: Grid) -> list[int]:
 
 
 def _in_order(grid: Grid, phases: Sequence[str]) -> Grid:
-    """The phases as a step runs through them; what no phase has comes last."""
-    order = {row: place for place, row in enumerate((*phases, "forward", "backward"))}
-    rows = sorted(grid, key=lambda row: order.get(row, len(order)))
-    return {row: grid[row] for row in rows}
+    """The phases that every step has as it runs through them, then the others, the largest first."""
+    known = dict.fromkeys((*USUAL_PHASES, *phases, *grid))
+    outside = [row for row in (OUTSIDE_PHASES, OUTSIDE_LAYERS) if row in grid]
+    rows = [row for row in known if row in grid and row not in outside]
+    return {row: grid[row] for row in (*rows, *outside)}
 
 
 def _few_phases(grid: Grid) -> Grid:
@@ -170,7 +180,8 @@ class _Drawing:
     def cell(self, start: float, end: float, sides: Sides) -> Cell:
         sign = mark_of(Cell(start, end, self.shade(sides)))
         number = self.numbers(sides)[2].removesuffix(" ms")
-        text = f"{sign} {number}" if len(self.groups) <= MOST_WITH_NUMBERS and sign else sign
+        has_room = len(self.groups) <= MOST_WITH_NUMBERS and start < _OUTSIDE_FROM
+        text = f"{sign} {number}" if has_room and sign else sign
         return Cell(start, end, self.shade(sides), text)
 
     def sum(self, cells: Iterable[Sides]) -> str:
@@ -305,7 +316,7 @@ def _sentence(drawing: _Drawing, grid: Grid, layers: Sequence[int]) -> str:
         said.insert(0, _of_outside(drawing, beside, outside[beside]))
     if not said:
         return f"No {drawing.word} changed by more than 2 %."
-    return "; ".join(said) + "."
+    return ". ".join(said) + "."
 
 
 def _of_layers(
@@ -344,7 +355,9 @@ def _how(sign: int, named: int, layers: Sequence[int]) -> str:
 
 
 def _in(row: str) -> str:
-    return row if row.startswith("outside") else f"in {row}" if " " in row else f"in the {row}"
+    if row.startswith("outside"):
+        return row
+    return f"in {row}" if " " in row else f"in the {row}"
 
 
 def _of_outside(drawing: _Drawing, row: str, sides: Sides) -> str:

@@ -29,20 +29,23 @@ from ci_score.report.html.scale import percent
 from ci_score.report.html.shades import shade
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 
-STEP, COMPUTE, COMMUNICATION, COPIES, IDLE = PARTS = (
-    "step",
+COMPUTE, COMMUNICATION, COPIES, IDLE, STEP = PARTS = (
     "compute",
     "exposed communication",
     "exposed copies",
     "idle",
+    "step",
 )
 NOT_TOLD, NOT_IN_BASE = "–", "not in the base"
 # Levels of a time between the least and the most of its part; differences below this share of the
 # step are never dark, in a time or in a change.
 LEVELS = 5
 _DARK_FROM = 0.05
+# A part that differs by less is no lane of its own, but for those that every reader looks for.
+_ALIKE, _ALWAYS = 0.01, (COMPUTE, STEP)
 # A rank is said to compute longest where it does so by this share of the step.
 _STANDS_OUT = 0.03
+_SAME_WORK = 0.01
 _HEIGHT, _LOW_HEIGHT, _GAP = 18, 12, 2
 
 
@@ -61,6 +64,10 @@ class _Times:
         base, head = self.of(rank)
         return None if base is None or head is None else head - base
 
+    def differs(self, step_ms: float) -> bool:
+        """Whether any rank has more of it than another, on either side or since the base."""
+        return bool(self.known) and max(self.known) - min(self.known) >= _ALIKE * step_ms
+
     @property
     def known(self) -> list[float]:
         both = (*self.base.values(), *self.head.values())
@@ -74,16 +81,18 @@ def rank_map(case: Judged) -> Map | None:
         return None
     base = case.base.ranks if case.base else ()
     every = [_part(name, base, case.ranks) for name in PARTS]
-    parts = [part for part in every if part.known]
+    step_ms = statistics.median(every[-1].known)
+    parts = [part for part in every if part.name in _ALWAYS or part.differs(step_ms)]
+    parts = [part for part in parts if part.known]
     slow = culprit(case.explanation)
     marked = ranks.index(slow) if slow in ranks else None
     columns = Columns(len(ranks))
     has_base = any(rank in part.base for part in parts for rank in ranks)
-    drawing = _Drawing(columns, ranks, has_base, _largest_change(parts, ranks), _usual_step(parts))
+    drawing = _Drawing(columns, ranks, has_base, _largest_change(parts, ranks, step_ms), step_ms)
     return Map(
-        sentence=_sentence(case, parts[1:], ranks, slow),
+        sentence=_sentence(case, parts, ranks, slow),
         key=_key(has_base),
-        notes=tuple(_notes(every, base, ranks)),
+        notes=tuple(_notes(every, parts, base, ranks)),
         lanes=tuple(_lane(drawing, part) for part in parts),
         ticks=tuple(columns.ticks([_label(rank, slow) for rank in ranks], marked)),
         marked=_frame(columns, marked),
@@ -127,14 +136,10 @@ def _time(name: str, work: RankWork) -> float | None:
     return max(work.busy_ms - work.compute_ms - work.exposed_communication_ms, 0.0)
 
 
-def _largest_change(parts: Sequence[_Times], ranks: Sequence[int]) -> float:
+def _largest_change(parts: Sequence[_Times], ranks: Sequence[int], step_ms: float) -> float:
     changes = (part.delta(rank) for part in parts for rank in ranks)
     largest = max((abs(change) for change in changes if change is not None), default=0.0)
-    return max(largest, _DARK_FROM * _usual_step(parts), 1e-12)
-
-
-def _usual_step(parts: Sequence[_Times]) -> float:
-    return statistics.median(parts[0].known)
+    return max(largest, _DARK_FROM * step_ms, 1e-12)
 
 
 # --- drawn ----------------------------------------------------------------------------------------
@@ -220,7 +225,7 @@ def _frame(columns: Columns, marked: int | None) -> Marked | None:
     if marked is None:
         return None
     start, end = columns.edges(marked)
-    return Marked(percent(start), percent(end - start))
+    return Marked(percent(start), percent(end))
 
 
 def _label(rank: int, slow: int | None) -> str:
@@ -279,15 +284,15 @@ def _sentence(case: Judged, parts: Sequence[_Times], ranks: Sequence[int], slow:
 
 def _culprit_words(compute: _Times, now: Mapping[int, float], slow: int, delta: float) -> str:
     others = [change for rank in now if rank != slow and (change := compute.delta(rank)) is not None]
+    usual = statistics.median(others) if others else 0.0
     how = "for longer" if delta > 0 else "for less"
-    base, head = compute.of(slow)
-    words = f"Rank {slow} of {len(now)} computes {how}: {milliseconds(base or 0.0)} →"
-    usual = f", the middle one of the others {_small(statistics.median(others))}" if others else ""
-    return f"{words} {milliseconds(head or 0.0)} ({delta_milliseconds(delta)}){usual}."
-
-
-def _small(delta: float) -> str:
-    return delta_milliseconds(delta) if abs(delta) >= 0.001 else "0 ms"
+    base, head = (milliseconds(ms or 0.0) for ms in compute.of(slow))
+    words = f"Rank {slow} of {len(now)} computes {how}: {base} → {head}"
+    beside = f"by {delta_milliseconds(usual)} in the middle"
+    if abs(usual) < _SAME_WORK * (compute.of(slow)[0] or 0.0):
+        beside = "as long as before"
+    waits = ", and wait for it" if delta > 0 else ""
+    return f"{words} ({delta_milliseconds(delta)}). The others compute {beside}{waits}."
 
 
 def _counted(ranks: Sequence[int]) -> str:
@@ -300,7 +305,14 @@ def _from_to(times: Iterable[float]) -> str:
     return high if low == high else f"{low.removesuffix(' ms')} to {high}"
 
 
-def _notes(every: Sequence[_Times], base: Sequence[RankWork], ranks: Sequence[int]) -> Iterable[str]:
+def _notes(
+    every: Sequence[_Times],
+    drawn: Sequence[_Times],
+    base: Sequence[RankWork],
+    ranks: Sequence[int],
+) -> Iterable[str]:
+    if alike := [f"{part.name} ({_span(part)})" for part in every if part.known and part not in drawn]:
+        yield f"Alike on all ranks: {', '.join(alike)}."
     if untold := [part.name for part in every if not part.known]:
         yield f"Not told by this format: {', '.join(untold)}."
     gone = {work.rank for work in base} - set(ranks)
@@ -311,10 +323,9 @@ def _notes(every: Sequence[_Times], base: Sequence[RankWork], ranks: Sequence[in
 def _table(
     drawing: _Drawing, every: Sequence[_Times], works: Sequence[RankWork], slow: int | None
 ) -> Table:
-    parts = ("Step", "Compute", "Exposed communication", "Exposed copies", "Idle")
     heads = [
         head
-        for part in parts
+        for part in map(str.capitalize, PARTS)
         for head in ((f"{part}, base", f"{part}, this PR", "Δ") if drawing.has_base else (part,))
     ]
     return Table(
