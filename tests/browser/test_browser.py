@@ -250,7 +250,7 @@ def test_page__prints(browser: Browser) -> None:
         assert page.pdf(format="A4").startswith(b"%PDF")
 
 
-def test_page__draws_trend_and_pairs(browser: Browser) -> None:
+def test_page__draws_trend_and_launches(browser: Browser) -> None:
     """With sizes that can be seen: a course of 120 runs, this run marked, a change marked."""
     with browser.page(page_of("a slow pull request")) as (page, _):
         line = page.locator(".course .line").bounding_box()
@@ -259,7 +259,7 @@ def test_page__draws_trend_and_pairs(browser: Browser) -> None:
         assert page.locator(".course .now circle").count() == 1
         assert page.locator(".course text.key").text_content() == "1"
         assert page.locator(".course .hover title").count() == 120
-        assert page.locator(".pairs .head-dot").count() == 2
+        assert page.locator(".launches .head-dot").count() == 1
         assert page.locator(".layers .forward").bounding_box()["height"] > 20
 
 

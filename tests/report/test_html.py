@@ -183,12 +183,6 @@ def test_interval__right_is_worse() -> None:
     assert float(drawn.at.rstrip("%")) > places[-1]
 
 
-def test_pairs__are_counted_from_1() -> None:
-    """As the terminal counts them that measured."""
-    (found,) = filter(None, map(figures.launch_pairs, slow_pull_request().cases))
-    assert [pair.number for pair in found.pairs] == [*range(1, 13)]
-
-
 def test_waterfall__bars_meet_and_end_at_this_change() -> None:
     """Each bar begins where the one before ended, so the eye can add them up."""
     found = demo().cases[0].explanation
@@ -218,7 +212,7 @@ def test_page__its_words_are_told_and_its_code_is_code() -> None:
 
 
 def test_ranks__are_a_section_of_their_own() -> None:
-    """On the page with a bar each, in the comment folded; what is not known is a dash."""
+    """On the page as a map, in the comment folded; what is not known is a dash."""
     ranks = (
         RankWork(rank=0, step_ms=14.5, own_ms=8.92, exposed_communication_ms=5.54),
         RankWork(rank=1, step_ms=19.9),

@@ -253,4 +253,3 @@ def ranges(numbers: Iterable[int], known: Sequence[int]) -> list[str]:
             found.append([number])
         is_open = number in wanted
     return [str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in found]
-

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_of, tokens_differ
 from ci_score.model.record import HistoryPoint, Judged, LaunchNumbers
 from ci_score.model.verdict import Change, JudgedBy, Outcome
-from ci_score.report.html.scale import UNITS, Scale, dots, percent
+from ci_score.report.html.scale import Scale, dots, percent
 
 MOST_DRAWN = 400
 MOST_OF_BRANCH = 60
@@ -59,7 +59,6 @@ class Launches:
 
     metric: Metric
     sentence: str
-    of_base: str
     stems: str
     bases: str
     heads: str
@@ -91,7 +90,7 @@ class _Sides:
     change: Change
     base: tuple[float, ...]
     head: tuple[float, ...]
-    pairs: tuple[tuple[int, float, float], ...]
+    pairs: tuple[tuple[int, int], ...]
     is_history: bool
 
     @property
@@ -166,11 +165,17 @@ def _of_branch(case: Judged, name: str, history: Sequence[HistoryPoint]) -> list
     ]
 
 
-def _paired(case: Judged, name: str) -> Iterator[tuple[int, float, float]]:
+def _paired(case: Judged, name: str) -> Iterator[tuple[int, int]]:
+    """The places of both launches of a pair among those of their side that have a number."""
+    known = [launch for launch in case.launches if launch.values.get(name, 0.0) > 0]
+    places = {
+        id(launch): place
+        for side in ("base", "head")
+        for place, launch in enumerate(one for one in known if one.side == side)
+    }
     for head, base in case.pairs():
-        ours, theirs = head.values.get(name, 0.0), base.values.get(name, 0.0)
-        if ours > 0 and theirs > 0:
-            yield head.launch + 1, theirs, ours
+        if id(base) in places and id(head) in places:
+            yield places[id(base)], places[id(head)]
 
 
 # --- drawn ----------------------------------------------------------------------------------------
@@ -186,7 +191,6 @@ def _drawn(case: Judged, sides: _Sides) -> Launches:
     return Launches(
         metric=metric,
         sentence=_sentence(sides),
-        of_base="the branch's runs" if sides.is_history else "base",
         stems="".join(_stems(sides, scale)),
         bases=dots(bases),
         heads=dots(heads),
@@ -245,10 +249,9 @@ def _stems(sides: _Sides, scale: Scale) -> Iterator[str]:
     """A faint line from each launch of the base to its partner."""
     if not sides.pairs or len(sides.pairs) > MOST_JOINED:
         return
-    bases = dict(zip(sides.base, _placed(sides, scale, "base"), strict=False))
-    heads = dict(zip(sides.head, _placed(sides, scale, "head"), strict=False))
-    for _, base, head in sides.pairs:
-        if base in bases and head in heads:
+    bases, heads = (_placed(sides, scale, side) for side in ("base", "head"))
+    for base, head in sides.pairs:
+        if base < len(bases) and head < len(heads):
             (x, y), (to_x, to_y) = bases[base], heads[head]
             yield f"M{x} {y}L{to_x} {to_y}"
 
@@ -336,8 +339,9 @@ def _rows(case: Judged, sides: _Sides) -> Iterator[Launch]:
         yield _row(sides, head.launch, base, head)
     for launch in case.launches:
         if id(launch) not in paired and (launch.void or name in launch.values):
-            base, head = (launch, None) if launch.side == "base" else (None, launch)
-            yield _row(sides, launch.launch, base, head)
+            is_base = launch.side == "base"
+            alone = (launch, None) if is_base else (None, launch)
+            yield _row(sides, launch.launch, *alone)
 
 
 def _row(

@@ -124,7 +124,7 @@ def _layers(grid: Grid) -> list[int]:
 
 
 def _in_order(grid: Grid, phases: Sequence[str]) -> Grid:
-    """The phases that every step has as it runs through them, then the others, the largest first."""
+    """Those that every step has as it runs through them, then the others, the largest first."""
     known = dict.fromkeys((*USUAL_PHASES, *phases, *grid))
     outside = [row for row in (OUTSIDE_PHASES, OUTSIDE_LAYERS) if row in grid]
     rows = [row for row in known if row in grid and row not in outside]
@@ -221,8 +221,8 @@ def _drawn(grid: Grid, layers: Sequence[int], word: str) -> Map:
     outside = (Tick("100%", "outside", "end"),) if is_beside else ()
     return Map(
         sentence=_sentence(drawing, grid, layers),
-        key=f"Each column is a {word}, and colour is its change in milliseconds: ▲ or hatched /"
-        f" takes longer, ▼ or hatched \\ less, grey changed by less than 2 % of the largest change.",
+        key=f"Each column is a {word}, and colour is its change in ms: ▲ or hatched / takes"
+        " longer, ▼ or hatched \\ less, grey changed by less than 2 % of the largest change.",
         notes=(),
         lanes=tuple(lanes),
         ticks=(*drawing.columns.ticks(labels), *outside),
@@ -258,7 +258,11 @@ def _cells(
     """Each column of a lane with what it is called; and what is outside of the layers."""
     for place, (group, label) in enumerate(zip(drawing.groups, drawing.labels, strict=True)):
         sides = _sum(cells[layer] for layer in group if layer in cells)
-        yield drawing.cell(*drawing.columns.edges(place), sides), _called(drawing, label, row), sides
+        yield (
+            drawing.cell(*drawing.columns.edges(place), sides),
+            _called(drawing, label, row),
+            sides,
+        )
     if None in cells:
         where = f"outside the {drawing.word}s, {row}"
         yield drawing.cell(_OUTSIDE_FROM, 1.0, cells[None]), where, cells[None]
@@ -298,7 +302,9 @@ def _table(drawing: _Drawing, grid: Grid) -> Table:
 
 def _sentence(drawing: _Drawing, grid: Grid, layers: Sequence[int]) -> str:
     """Which layers changed most, in which phase; and what is outside of them, if that did more."""
-    of_layer = {layer: _sum(row[layer] for row in grid.values() if layer in row) for layer in layers}
+    of_layer = {
+        layer: _sum(row[layer] for row in grid.values() if layer in row) for layer in layers
+    }
     outside = {row: cells[None] for row, cells in grid.items() if None in cells}
     said = []
     most = max(of_layer.values(), key=lambda sides: abs(_delta(sides)))

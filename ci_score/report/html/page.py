@@ -26,7 +26,7 @@ from ci_score.report.headlines import cause_words, headline, report_parts, worst
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
-from ci_score.report.html.heat import CELL_BYTES, MAP_BYTES, Map, Row
+from ci_score.report.html.heat import Map, Row
 from ci_score.report.html.launches import LAUNCH_BYTES, Launch, Launches, launches_plot
 from ci_score.report.html.layer_heat import layer_map
 from ci_score.report.html.rank_heat import rank_map
@@ -116,20 +116,29 @@ def report_html(record: Record, title: str = "") -> str:
         history.setdefault(point.case, []).append(point)
     drawn = sum(len(points) * POINT_BYTES for points in history.values())
     drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
-    drawn += sum(map(_map_bytes, cases)) + sum(len(case.launches) * LAUNCH_BYTES for case in cases)
+    maps = [(layer_map(case), rank_map(case)) for case in cases]
+    drawn += sum(found.size for pair in maps for found in pair if found)
+    drawn += sum(len(case.launches) * LAUNCH_BYTES for case in cases)
     allowance = Allowance(len(cases), drawn)
     return _page().render(
         record=record,
         title=title,
         outcome=outcome_of(record),
         report_headline=report_parts(record),
-        views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
+        views=[
+            _view(record, case, history.get(case.name, ()), both, allowance)
+            for case, both in zip(cases, maps, strict=True)
+        ],
         policy=_policy(record),
     )
 
 
 def _view(
-    record: Record, case: Judged, history: Sequence[HistoryPoint], allowance: Allowance
+    record: Record,
+    case: Judged,
+    history: Sequence[HistoryPoint],
+    maps: tuple[Map | None, Map | None],
+    allowance: Allowance,
 ) -> CaseView:
     shown = rows.metric_rows(case)
     labels = {row.label for row in shown}
@@ -152,7 +161,7 @@ def _view(
         ],
         ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
         ops_in_all=len(ops) + case.step_ops.left_out,
-        layer_map=_map(layer_map(case), allowance),
+        layer_map=_map(maps[0], allowance),
         layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
         if allowance.draws(len(layers) * BAR_BYTES)
         else None,
@@ -160,16 +169,10 @@ def _view(
             layers, LAYER_BYTES + _longest(op_label(layer.top_op) for layer in layers)
         ),
         changed_ops=rows.changed_ops(case.explanation) if case.explanation else (),
-        rank_map=_map(rank_map(case), allowance),
+        rank_map=_map(maps[1], allowance),
         launches=launches if allowance.draws(len(case.launches) * LAUNCH_BYTES) else None,
         listed_launches=allowance.take(launches.rows, PAIR_BYTES) if launches else (),
     )
-
-
-def _map_bytes(case: Judged) -> int:
-    """About what the maps of a case take: two lanes of layers, five of ranks."""
-    layers = len(case.scorecard.per_layer_summary) if case.base else 0
-    return (2 * layers + 5 * len(case.ranks)) * CELL_BYTES + 2 * MAP_BYTES
 
 
 def _map(drawn: Map | None, allowance: Allowance) -> MapView | None:

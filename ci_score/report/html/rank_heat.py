@@ -36,6 +36,7 @@ COMPUTE, COMMUNICATION, COPIES, IDLE, STEP = PARTS = (
     "idle",
     "step",
 )
+OWN = "outside communication"
 NOT_TOLD, NOT_IN_BASE = "–", "not in the base"
 # Levels of a time between the least and the most of its part; differences below this share of the
 # step are never dark, in a time or in a change.
@@ -65,8 +66,9 @@ class _Times:
         return None if base is None or head is None else head - base
 
     def differs(self, step_ms: float) -> bool:
-        """Whether any rank has more of it than another, on either side or since the base."""
-        return bool(self.known) and max(self.known) - min(self.known) >= _ALIKE * step_ms
+        """Whether any rank has more of it than another, on either side, or does not tell it."""
+        known, told = self.known, len(self.base) + len(self.head)
+        return bool(known) and (len(known) < told or max(known) - min(known) >= _ALIKE * step_ms)
 
     @property
     def known(self) -> list[float]:
@@ -81,6 +83,10 @@ def rank_map(case: Judged) -> Map | None:
         return None
     base = case.base.ranks if case.base else ()
     every = [_part(name, base, case.ranks) for name in PARTS]
+    # Without compute, what is left beside the communication is the nearest to it.
+    own = _part(OWN, base, case.ranks)
+    if not every[0].known and own.known:
+        every.insert(1, own)
     step_ms = statistics.median(every[-1].known)
     parts = [part for part in every if part.name in _ALWAYS or part.differs(step_ms)]
     parts = [part for part in parts if part.known]
@@ -125,6 +131,8 @@ def _time(name: str, work: RankWork) -> float | None:
         return work.step_ms
     if name == COMPUTE:
         return work.compute_ms
+    if name == OWN:
+        return work.own_ms
     if name == COMMUNICATION:
         return work.exposed_communication_ms
     if work.busy_ms is None:
@@ -241,7 +249,9 @@ def _key(has_base: bool) -> str:
     darker = "Each column is a rank; the darker, the more time in this part."
     if not has_base:
         return darker
-    return f"{darker} Δ compares each rank with itself: ▲ or hatched / longer, ▼ or hatched \\ less."
+    return (
+        f"{darker} Δ compares each rank with itself: ▲ or hatched / longer, ▼ or hatched \\ less."
+    )
 
 
 # --- said -----------------------------------------------------------------------------------------
@@ -276,14 +286,18 @@ def _sentence(case: Judged, parts: Sequence[_Times], ranks: Sequence[int], slow:
     step_ms = max(work.step_ms for work in case.ranks)
     if now[longest] - next_ms < _STANDS_OUT * step_ms:
         return f"No rank stands out: compute takes {_from_to(now.values())} on {len(now)} ranks."
-    words = f"Rank {longest} of {len(now)} computes longest: {milliseconds(now[longest])}, the others"
+    words = (
+        f"Rank {longest} of {len(now)} computes longest: {milliseconds(now[longest])}, the others"
+    )
     before = compute.base.get(longest)
     as_before = f"; in the base it took {milliseconds(before)}" if before is not None else ""
     return f"{words} at most {milliseconds(next_ms)}{as_before}."
 
 
 def _culprit_words(compute: _Times, now: Mapping[int, float], slow: int, delta: float) -> str:
-    others = [change for rank in now if rank != slow and (change := compute.delta(rank)) is not None]
+    others = [
+        change for rank in now if rank != slow and (change := compute.delta(rank)) is not None
+    ]
     usual = statistics.median(others) if others else 0.0
     how = "for longer" if delta > 0 else "for less"
     base, head = (milliseconds(ms or 0.0) for ms in compute.of(slow))
@@ -311,7 +325,9 @@ def _notes(
     base: Sequence[RankWork],
     ranks: Sequence[int],
 ) -> Iterable[str]:
-    if alike := [f"{part.name} ({_span(part)})" for part in every if part.known and part not in drawn]:
+    if alike := [
+        f"{part.name} ({_span(part)})" for part in every if part.known and part not in drawn
+    ]:
         yield f"Alike on all ranks: {', '.join(alike)}."
     if untold := [part.name for part in every if not part.known]:
         yield f"Not told by this format: {', '.join(untold)}."
@@ -325,7 +341,7 @@ def _table(
 ) -> Table:
     heads = [
         head
-        for part in map(str.capitalize, PARTS)
+        for part in (one.name.capitalize() for one in every)
         for head in ((f"{part}, base", f"{part}, this PR", "Δ") if drawing.has_base else (part,))
     ]
     return Table(
@@ -333,7 +349,9 @@ def _table(
         ("Rank", *heads, "Peak memory"),
         1,
         tuple(
-            Row((str(work.rank), *_row(drawing, every, work.rank), _memory(work)), work.rank == slow)
+            Row(
+                (str(work.rank), *_row(drawing, every, work.rank), _memory(work)), work.rank == slow
+            )
             for work in works
         ),
     )
