@@ -124,8 +124,8 @@ def launched(
         metric=STEP_TIME,
         base=base[0] if base else 100.0,
         head=head[0],
-        delta=0.09,
         **{
+            "delta": 0.09,
             "gated": True,
             "warn_limit": 0.05,
             "fail_limit": 0.10,

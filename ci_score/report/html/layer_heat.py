@@ -22,7 +22,7 @@ from ci_score.report.html.heat import (
 )
 from ci_score.report.html.scale import percent
 from ci_score.report.html.shades import shade
-from ci_score.report.joined_ops import JoinedOp, Sides, joined_ops
+from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, joined_ops
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.rows import layer_word
 
@@ -40,16 +40,17 @@ _NAMED_FROM = 0.3
 # Nothing is named as grown where no cell changed by more than this share of the largest one.
 _CHANGED_FROM = 0.02
 _MOST_RANGES = 4
+_NOTHING_MS = 0.001
 _HEIGHT = 26
 
 Grid = dict[str, dict[int | None, Sides]]
 
 
-def layer_map(case: Judged) -> Map | None:
+def layer_map(case: Judged, joined: JoinedOps | None = None) -> Map | None:
     """The map of both sides; None if either does not tell its layers."""
     if case.base is None:
         return None
-    known = joined_ops(case)
+    known = joined or joined_ops(case)
     grid = _of_ops(known.ops) if known.has_base else {}
     # Forward and backward tell more than the sum of both.
     if not any(_layers({row: cells}) for row, cells in grid.items() if row != WHOLE_STEP):
@@ -66,13 +67,21 @@ def layer_map(case: Judged) -> Map | None:
 
 def _of_ops(ops: Sequence[JoinedOp]) -> Grid:
     """The sums over all ops whose times both sides tell."""
-    grid: Grid = {}
     known = [op for op in ops if op.sides.delta_ms is not None]
     has_phases = any(place.phase for op in known for place in op.places)
     outside = OUTSIDE_PHASES if has_phases else OUTSIDE_LAYERS
+    # There may be tens of thousands of places of ops, and few hundred of layers.
+    sums: dict[tuple[str, int | None], list[float]] = {}
     for op in known:
         for place, sides in op.places.items():
-            _add(grid, place.phase or place.direction or WHOLE_STEP, place.layer, sides)
+            row = place.phase or place.direction or WHOLE_STEP
+            both = sums.setdefault((row, place.layer), [0.0, 0.0])
+            both[0] += sides.base_ms or 0.0
+            both[1] += sides.head_ms or 0.0
+    grid: Grid = {}
+    for (row, layer), (base_ms, head_ms) in sums.items():
+        grid.setdefault(row, {})[layer] = Sides(base_ms, head_ms)
+    for op in known:
         rest = _without(op.sides, op.places.values())
         if max(_both(rest)) > 0:
             _add(grid, outside, None, rest)
@@ -186,16 +195,21 @@ class _Drawing:
 
     def sum(self, cells: Iterable[Sides]) -> str:
         """By how much several cells changed together."""
-        return delta_at(_delta(_sum(cells)), self.sum_places)
+        return _change_words(_delta(_sum(cells)), self.sum_places)
 
     def numbers(self, sides: Sides) -> tuple[str, str, str]:
         base, head = _both(sides)
-        return milliseconds(base), milliseconds(head), delta_at(_delta(sides), self.places)
+        return milliseconds(base), milliseconds(head), _change_words(_delta(sides), self.places)
 
     def hover(self, cell: Cell, where: str, sides: Sides) -> Hover:
         base, head, change = self.numbers(sides)
         title = f"{where}: {base} → {head} ({change})"
         return Hover(percent(cell.start), percent(cell.end - cell.start), title)
+
+
+def _change_words(delta: float, places: int | None) -> str:
+    """A change with as many decimals as the others; nothing is a plain 0."""
+    return "0 ms" if places is None and abs(delta) < _NOTHING_MS else delta_at(delta, places)
 
 
 def _drawn(grid: Grid, layers: Sequence[int], word: str) -> Map:

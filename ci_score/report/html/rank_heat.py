@@ -41,7 +41,7 @@ NOT_TOLD, NOT_IN_BASE = "–", "not in the base"
 # Levels of a time between the least and the most of its part; differences below this share of the
 # step are never dark, in a time or in a change.
 LEVELS = 5
-_DARK_FROM = 0.05
+_DARK_FROM = 0.1
 # A part that differs by less is no lane of its own, but for those that every reader looks for.
 _ALIKE, _ALWAYS = 0.01, (COMPUTE, STEP)
 # A rank is said to compute longest where it does so by this share of the step.
@@ -196,7 +196,7 @@ def _times(
     drawing: _Drawing, part: _Times, side: str, times: Mapping[int, float | None], top: int
 ) -> Strip:
     low = min(part.known)
-    span = max(max(part.known) - low, 2 * _DARK_FROM * drawing.step_ms, 1e-12)
+    span = max(max(part.known) - low, _DARK_FROM * drawing.step_ms, 1e-12)
     cells = []
     for place, rank in enumerate(drawing.ranks):
         value = times.get(rank)
@@ -331,6 +331,8 @@ def _notes(
         yield f"Alike on all ranks: {', '.join(alike)}."
     if untold := [part.name for part in every if not part.known]:
         yield f"Not told by this format: {', '.join(untold)}."
+    if any(None in (*side.values(),) for part in drawn for side in (part.base, part.head)):
+        yield "Dashed cells are not told; their words on hover say by whom."
     gone = {work.rank for work in base} - set(ranks)
     if gone:
         yield f"The base has {len(gone)} more rank{'s' if len(gone) > 1 else ''}."
