@@ -365,6 +365,7 @@ def test_launches__more_throughput_is_left() -> None:
         [int(x) for x in re.findall(r"M(\d+) ", path)] for path in (drawn.bases, drawn.heads)
     )
     assert max(bases) < min(heads)
+    assert [(tick.change, tick.value) for tick in drawn.ticks][-1] == ("−20 %", "21.7 k tok/s")
     assert "Throughput per device, 12 pairs: −20." in drawn.sentence
     assert [row.number for row in drawn.rows] == [*range(1, 13)]
 
@@ -400,10 +401,11 @@ def test_launches__beside_a_history_the_branch_has_the_dots() -> None:
         for number in range(31)
     ]
     one = launched((), HEAD, judged_by=JudgedBy.HISTORY, samples=30).but(tokens_per_step=8192.0)
-    one = one.but(changes=tuple(change.but(base=101.0) for change in one.changes))
+    one = one.but(changes=tuple(change.but(base=102.0) for change in one.changes))
     drawn = plot_of(one, *points)
     assert drawn.sentence.startswith("Step time, 3 launches against 30 runs of the branch: +9.0 %")
     assert drawn.base_words == "the branch: its last 30 runs"
+    assert [tick.value for tick in drawn.ticks if tick.change == "0"] == ["102 ms"]
     assert drawn.bases.count("M") == 30
 
 
