@@ -27,12 +27,17 @@ from ci_score.report.headlines import cause_words, headline, report_parts, worst
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import MOST_CASES, Allowance
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
+from ci_score.report.html.icicle import Icicle, icicle
+from ci_score.report.html.page_data import page_data
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
 from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
+# What the page is made of; a style or script comes behind those that it needs.
+STYLES = ("style.css", "icicle.css")
+SCRIPTS = ("script.js", "page_data.js", "icicle.js")
 LONGEST_TEXT = 1000
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
@@ -92,6 +97,8 @@ class CaseView:
     more_metrics: Sequence[MetricLine]
     headline: figures.Interval | None
     courses: Sequence[CourseView]
+    icicle: Icicle | None
+    data: Markup
     ops: Sequence[OpLine]
     ops_in_all: int
     layer_bars: figures.Layers | None
@@ -132,6 +139,7 @@ def _view(
     pairs = figures.launch_pairs(case)
     layers = case.scorecard.per_layer_summary
     headline = time_change(case)
+    drawn, data = icicle(case), page_data(case)
     return CaseView(
         case=case,
         anchor=f"case-{case.name}",
@@ -143,6 +151,8 @@ def _view(
             for course in courses(record, case, history)
             if allowance.draws(len(course.runs) * POINT_BYTES)
         ],
+        icicle=drawn if drawn and allowance.take((drawn,), drawn.size) else None,
+        data=data if drawn and allowance.take((data,), len(data)) else Markup(),
         ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
         ops_in_all=len(ops) + case.step_ops.left_out,
         layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
@@ -258,7 +268,7 @@ def _page() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = _asset("style.css"), _asset("script.js")
+    style, script = _assets(STYLES), _assets(SCRIPTS)
     environment.globals.update(
         words=words,
         ab_command=ab_command,
@@ -294,8 +304,9 @@ def _page() -> Template:
     return environment.get_template("page.html.j2")
 
 
-def _asset(name: str) -> str:
-    return (files("ci_score.report.html") / "templates" / name).read_text(encoding="utf-8")
+def _assets(names: Iterable[str]) -> str:
+    folder = files("ci_score.report.html") / "templates"
+    return "".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
 def _hash(text: str) -> str:

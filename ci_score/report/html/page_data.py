@@ -18,7 +18,7 @@ from ci_score.files.visible import plain
 from ci_score.model.record import Judged
 from ci_score.model.step_ops import Place, four_digits, six_digits
 from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, joined_ops
-from ci_score.report.kernel_names import short_name
+from ci_score.report.names_of_case import names_of_ops
 
 LONGEST_NAME = 1_000
 # Of one case; half of it may be names.
@@ -71,10 +71,11 @@ class _Line:
 
 def _named(ops: Sequence[JoinedOp], room: int) -> Iterator[_Line]:
     """The texts of the first ops, the largest, for which there is room."""
+    short = names_of_ops(ops)
     for op in ops:
         line = _Line(
             plain(op.name, LONGEST_NAME),
-            plain(short_name(op.name), LONGEST_NAME),
+            plain(short[op.name], LONGEST_NAME),
             plain(op.was or "", LONGEST_NAME),
             plain(op.kind, LONGEST_NAME),
         )
