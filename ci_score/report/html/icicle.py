@@ -482,7 +482,7 @@ def _key(tree: Tree) -> str:
     if not tree.largest_delta_ms:
         return "No op changed."
     return (
-        f"Colour is the change in time: grey below {least}, darkest from {most} on. A box too narrow"
+        f"Colour is the change in time: grey below {least}, full colour from {most} on. A box too narrow"
         " for ▲ or ▼ is hatched; an outlined one is new, or gone."
     )
 

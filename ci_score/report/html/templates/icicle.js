@@ -5,6 +5,8 @@
   const MOST_BOXES = 400, LEAST_SHARE = 0.0015, LEAST_SHARE_WITH_TEXT = 0.014, ROUNDING = 0.005;
   const STEPS = [0.02, 0.08, 0.25, 0.6], MARKS = { u: "\u25b2", d: "\u25bc" }, ROW = 40;
   const OUTSIDE_PHASES = "outside of all phases", OUTSIDE = "outside", MORE = "+";
+  const HINT = "Point at a box for its full name. A click zooms into it, Escape zooms out, and arrows lead on.";
+  const capital = word => word[0].toUpperCase() + word.slice(1);
   const SIDES = { base: "Base", head: "This change" };
 
   // --- numbers ---
@@ -186,7 +188,7 @@
   const keyOf = tree => {
     if (!tree.hasBase) return "";
     if (!tree.most) return "No op changed.";
-    return `Colour is the change in time: grey below ${ms(STEPS[0] * tree.most)}, darkest from`
+    return `Colour is the change in time: grey below ${ms(STEPS[0] * tree.most)}, full colour from`
       + ` ${ms(STEPS[3] * tree.most)} on. A box too narrow for \u25b2 or \u25bc is hatched; an outlined one`
       + " is new, or gone.";
   };
@@ -260,6 +262,7 @@
       this.state = { zoom: [], layer: "", find: "" };
       this.drawings = [...figure.querySelectorAll("svg.rows")];
       this.levels = this.drawings[0].querySelectorAll("g").length;
+      this.shown = this.drawings[0].previousElementSibling.querySelector("span").textContent;
       this.addControls();
       for (const drawing of this.drawings) drawing.setAttribute("tabindex", 0);
       figure.addEventListener("pointerenter", () => this.wake());
@@ -275,22 +278,20 @@
       this.found = html("output", { className: "found" });
       this.out = html("button", { type: "button", hidden: true, textContent: "Zoom out" });
       this.select = html("select", { id: `${id}-layer` });
-      this.told = html("p", { className: "told" });
+      this.told = html("p", { className: "told soft", textContent: HINT });
       input.addEventListener("input", () => this.find(input.value));
       this.select.addEventListener("change", () => this.set({ layer: this.select.value, zoom: [] }));
       this.out.addEventListener("click", () => this.zoomOut());
-      const bar = html("p", { className: "search" }, html("label", { htmlFor: input.id, textContent: "Mark ops" }), input);
-      if (this.figure.dataset.word) {
-        this.select.append(html("option", { value: "", textContent: `All ${this.figure.dataset.word}s` }));
-        bar.append(html("label", { htmlFor: this.select.id, textContent: this.title(this.figure.dataset.word) }), this.select);
+      const labelled = (text, field) =>
+        html("span", {}, html("label", { htmlFor: field.id, textContent: text }), field);
+      const { word } = this.figure.dataset, bar = html("p", { className: "search" }, labelled("Mark ops", input));
+      if (word) {
+        this.select.append(html("option", { value: "", textContent: `All ${word}s` }));
+        bar.append(labelled(capital(word), this.select));
       }
       bar.append(this.out, this.found);
       this.figure.prepend(bar);
       this.figure.querySelector("figcaption").before(this.told);
-    }
-
-    title(word) {
-      return word[0].toUpperCase() + word.slice(1);
     }
 
     wake() {
@@ -298,7 +299,7 @@
       const { ops, word } = this.figure.dataset;
       this.model = modelOf(pageData(ops), word);
       for (const layer of this.model.layers) {
-        this.select.append(html("option", { value: layer, textContent: `${this.title(word)} ${layer}` }));
+        this.select.append(html("option", { value: layer, textContent: `${capital(word)} ${layer}` }));
       }
       if (this.model.isOutside) {
         this.select.append(html("option", { value: OUTSIDE, textContent: `Outside ${word}s` }));
@@ -335,7 +336,11 @@
         const first = rows[chain.length - 1]?.[0] ?? rows.flat()[0];
         first?.setAttribute("tabindex", 0);
         if (had) first?.focus();
+        const levels = drawing.previousElementSibling.querySelector("span");
+        levels.textContent = tree.root[side] === null ? `tells no ${this.model.word}s` : this.shown;
+        if (this.state.zoom.length) this.tell(first);
       }
+      if (!this.state.zoom.length) this.told.textContent = HINT;
       this.out.hidden = !this.state.zoom.length;
       this.select.value = this.state.layer;
       this.figure.querySelector(".key").textContent = keyOf(tree);
@@ -408,7 +413,7 @@
     }
 
     tell(target) {
-      const box = target.closest?.(".rows .b");
+      const box = target?.closest?.(".rows .b");
       if (box && info.has(box)) this.told.textContent = info.get(box).title.replaceAll("\n", " \u00b7 ");
     }
 
