@@ -36,7 +36,7 @@ from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
 # What the page is made of; a style or script comes behind those that it needs.
-STYLES = ("style.css", "icicle.css")
+STYLES = ("style.css", "shades.css", "icicle.css")
 SCRIPTS = ("script.js", "page_data.js", "icicle.js")
 LONGEST_TEXT = 1000
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
