@@ -26,7 +26,7 @@ from ci_score.report.numbers import delta_milliseconds, milliseconds
 LONGEST_FULL_NAME = 1000
 # Without scripts of each op so many places are told, those that changed most first.
 PLACES_AS_ROWS = 6
-HALF_BAR = 40
+HALF_BAR = 30
 # An op is slower or faster from this share of its time on; a record keeps four digits of a time.
 LEAST_CHANGE, LEAST_TOLD = 0.02, 0.0005
 _STATUSES = tuple(Status)
@@ -142,10 +142,13 @@ class CaseOps:
             )
 
     def _in_place(self, place: Place, sides: Sides) -> str:
-        """`forward · layer 3: 1.00 → 2.00 ms, +1.00, 4 × 0.250 → 0.500`"""
+        """`forward · layer 3: 1.00 → 2.00 ms (+1.00), launches 4, each 0.250 → 0.500 ms`"""
         texts = _texts(sides)
-        times = f"{texts.base} → {texts.head} ms, {texts.change}" if self._has_base else f"{texts.head} ms"
-        launches = "" if texts.launches == NOT_COUNTED else f", {texts.launches} × {texts.each}"
+        times = f"{texts.head} ms"
+        if self._has_base:
+            times = f"{texts.base} → {times} ({texts.change})"
+        is_counted = texts.launches != NOT_COUNTED
+        launches = f", launches {texts.launches}, each {texts.each} ms" if is_counted else ""
         return f"{place_words(place)}: {times}{launches}"
 
     def _bar(self, op: JoinedOp) -> Bar:

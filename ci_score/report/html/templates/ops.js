@@ -1,6 +1,6 @@
 // The table of ops: drawn of the columns that stand behind it, sorted and filtered, in windows.
 {
-const WINDOW = 60, MOST_PRINTED = 500, HALF_BAR = 40, MINUS = "\u2212";
+const WINDOW = 60, MOST_PRINTED = 500, HALF_BAR = 30, MINUS = "\u2212";
 const LEAST_CHANGE = 0.02, LEAST_TOLD = 0.0005;
 const make = (tag, attributes, ...children) => {
   const svg = tag === "svg" || tag === "rect";
@@ -282,8 +282,8 @@ class Ops {
     const places = this.placesOf(row), list = make("ul", {});
     for (const [place, sides] of places.slice(0, WINDOW)) {
       const told = texts(sides);
-      const times = hasBase ? `${told.base} \u2192 ${told.head} ms, ${told.change}` : `${told.head} ms`;
-      const launched = told.launches === "not counted" ? "" : `, ${told.launches} \u00d7 ${told.each}`;
+      const times = hasBase ? `${told.base} \u2192 ${told.head} ms (${told.change})` : `${told.head} ms`;
+      const launched = told.launches === "not counted" ? "" : `, launches ${told.launches}, each ${told.each} ms`;
       list.append(make("li", {}, `${place.words}: ${times}${launched}`));
     }
     if (places.length > WINDOW) list.append(make("li", {}, `and ${places.length - WINDOW} more, which the copied JSON has`));
