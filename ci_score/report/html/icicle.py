@@ -17,12 +17,13 @@ from ci_score.model.explanation import (
     IDLE,
     IDLE_OTHER,
     IDLE_WORDS,
-    OUTSIDE_PHASES,
 )
 from ci_score.model.metrics import three_digits
 from ci_score.model.record import Judged
 from ci_score.report.html import figures
+from ci_score.report.html.ops import OUTSIDE, known_ops
 from ci_score.report.html.scale import percent
+from ci_score.report.html.shades import SAME, STEPS, mark, shade
 from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, Status, joined_ops
 from ci_score.report.names_of_case import names_of_ops
 from ci_score.report.numbers import delta_milliseconds, milliseconds
@@ -33,17 +34,14 @@ from ci_score.report.rows import layer_word
 MOST_BOXES, LEAST_SHARE = 400, 0.0015
 # A narrower box has no room for text there.
 LEAST_SHARE_WITH_TEXT = 0.014
-# The shares of the largest change of an op from which on a box has each of the four colours.
-STEPS = (0.02, 0.08, 0.25, 0.6)
 # Less than this share of an op outside of all phases is a rounding of four digits.
 ROUNDING = 0.005
 OTHER_KIND = "other"
 # The names in the titles of a drawing share so many characters, and each has at least so many.
 TITLES, LEAST_OF_A_NAME, LONGEST_NAME = 60_000, 80, 1_000
-BYTES_OF_ALL, BYTES_OF_A_BOX, BYTES_OF_A_LINE = 6_000, 270, 160
 _IDLE = frozenset({IDLE, IDLE_OTHER, *IDLE_WORDS.values(), BETWEEN, BETWEEN_LOADING})
-# Red and blue are for what became slower and faster.
-_COLOURS = ("k6", "k7", "k3", "k8", "k4", "k2")
+# Red and green are for what became slower and faster, so they come last.
+_COLOURS = ("k6", "k7", "k8", "k4", "k2", "k3")
 _TIMES = {"device": "Kernel time", "host": "Operator time"}
 
 Side = Literal["base", "head"]
@@ -87,12 +85,8 @@ class Tree:
     has_base: bool
 
     def shade(self, node: Node) -> str:
-        """`u1` to `u4` for longer, `d1` to `d4` for shorter, and nothing for next to no change."""
-        if not node.delta_ms:
-            return ""
-        share = abs(node.delta_ms) / self.largest_delta_ms
-        step = sum(share >= least for least in STEPS)
-        return f"{'u' if node.delta_ms > 0 else 'd'}{step}" if step else ""
+        """The class of its colour, which is that of its change beside the largest one of an op."""
+        return shade(node.delta_ms or 0.0, self.largest_delta_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +142,7 @@ class StepBar:
 
 @dataclass(frozen=True, slots=True)
 class Icicle:
-    """The whole figure; `size` is about how many bytes it takes in a page."""
+    """The whole figure; a live one is drawn anew by scripts of the columns that the ops have."""
 
     heading: str
     layer_word: str
@@ -159,10 +153,10 @@ class Icicle:
     step: tuple[StepBar, ...]
     drawings: tuple[Drawing, ...]
     lines: tuple[Line, ...]
-    size: int
+    is_live: bool
 
 
-def icicle(case: Judged) -> Icicle | None:
+def icicle(case: Judged, *, is_live: bool = True) -> Icicle | None:
     """The figure of a case; None if no profile tells the time of its ops."""
     found = joined_ops(case)
     tree = tree_of(found)
@@ -182,7 +176,8 @@ def icicle(case: Judged) -> Icicle | None:
         step=_step_bars(case),
         drawings=drawings,
         lines=lines,
-        size=_size(drawings, lines),
+        # Of a record without the base's ops only those that changed are known of both sides.
+        is_live=is_live and known_ops(case).has_base == found.has_base,
     )
 
 
@@ -196,7 +191,7 @@ def tree_of(found: JoinedOps) -> Tree | None:
     names = names_of_ops(found.ops)
     leaves: dict[tuple[str, str], list[Node]] = {}
     for op in found.ops:
-        for phase, sides in _phases(op) if has_phases else ((OUTSIDE_PHASES, op.sides),):
+        for phase, sides in _phases(op) if has_phases else ((OUTSIDE, op.sides),):
             key = phase, op.kind or OTHER_KIND
             leaves.setdefault(key, []).append(_leaf(op, names[op.name], sides))
     tops = [*_grouped(leaves, has_phases=has_phases, has_kinds=has_kinds), *_not_kept(found)]
@@ -230,7 +225,7 @@ def _phases(op: JoinedOp) -> Iterator[tuple[str, Sides]]:
         _rest(whole.head_count, within.head_count),
     )
     if rest.base_ms or rest.head_ms:
-        yield OUTSIDE_PHASES, rest
+        yield OUTSIDE, rest
 
 
 def _rest(whole: float | None, within: float | None) -> float | None:
@@ -353,20 +348,17 @@ _SIDES: Mapping[Side, str] = {"base": "Base", "head": "This change"}
 def _box(
     tree: Tree, node: Node, side: Side, start: float, share: float, title: str
 ) -> Box:
-    shade = tree.shade(node)
-    css = " ".join(filter(None, ("b", shade, _outline(node))))
+    shaded = tree.shade(node)
+    css = " ".join(filter(None, ("b", shaded, _outline(node))))
     name = value = ""
     if share >= LEAST_SHARE_WITH_TEXT:
         # Where the op comes from stands in the list; a box has room for the kernel.
         name = node.label.rpartition(" · ")[2] if node.level == "op" else node.label
-        name = f"{_MARKS[shade[0]]} {name}" if shade else name
+        name = f"{mark(shaded)} {name}".lstrip()
         value = milliseconds(node.ms(side))
-        if shade and side == "head" and node.status is not Status.NEW:
+        if shaded != SAME and side == "head" and node.status is not Status.NEW:
             value += f" {delta_milliseconds(node.delta_ms or 0.0)}"
     return Box(percent(start), percent(share), css, title, name, value)
-
-
-_MARKS = {"u": "▲", "d": "▼"}
 
 
 def _outline(node: Node) -> str:
@@ -509,16 +501,3 @@ def _step_bars(case: Judged) -> tuple[StepBar, ...]:
 def _step_part(segment: figures.Segment, name: str, ms: float) -> StepPart:
     css = "idle" if name in _IDLE else _COLOURS[(segment.number - 1) % len(_COLOURS)]
     return StepPart(segment.start, segment.width, css, plain(name), milliseconds(ms))
-
-
-def _size(drawings: Iterable[Drawing], lines: Iterable[Line]) -> int:
-    """About how many bytes the figure takes in a page."""
-    boxes = [box for drawing in drawings for row in drawing.rows for box in row]
-    drawn = sum(len((box.title + box.name).encode()) + BYTES_OF_A_BOX for box in boxes)
-    return BYTES_OF_ALL + drawn + _size_of_list(lines)
-
-
-def _size_of_list(lines: Iterable[Line]) -> int:
-    return sum(
-        len(line.name.encode()) + BYTES_OF_A_LINE + _size_of_list(line.children) for line in lines
-    )

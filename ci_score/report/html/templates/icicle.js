@@ -3,75 +3,66 @@
 // those of icicle.py, which drew what stands there without script.
 {
   const MOST_BOXES = 400, LEAST_SHARE = 0.0015, LEAST_SHARE_WITH_TEXT = 0.014, ROUNDING = 0.005;
-  const STEPS = [0.02, 0.08, 0.25, 0.6], MARKS = { u: "\u25b2", d: "\u25bc" }, ROW = 40;
-  const OUTSIDE_PHASES = "outside of all phases", OUTSIDE = "outside", MORE = "+";
+  const STEPS = [0.02, 0.1, 0.3, 0.6], MARKS = { u: "\u25b2", d: "\u25bc", s: "" }, ROW = 40;
+  const OUTSIDE_PHASES = "outside all phases", OUTSIDE = "outside", MORE = "+", SAME = "same";
   const HINT = "Point at a box for its full name. A click zooms into it, Escape zooms out, and arrows lead on.";
   const capital = word => word[0].toUpperCase() + word.slice(1);
   const SIDES = { base: "Base", head: "This change" };
 
   // --- numbers ---
-  const PLACES = [[100, 0], [10, 1], [1, 2], [0.1, 3], [0.01, 4], [0, 5]];
-  const digits = value => {
-    if (value === 0) return "0";
-    if (value < 0.001 || value >= 1e9) {
-      return value.toExponential(2).replace(/[+-]\d$/, power => power[0] + "0" + power[1]);
-    }
-    const text = value.toFixed(PLACES.find(([least]) => value >= least)[1]);
-    return value < 1000 ? text : text.replace(/\B(?=(\d{3})+$)/g, ",");
+  const ms = value => `${threeDigits(value)} ms`;
+  const change = value => {
+    const shown = ms(Math.abs(value));
+    return shown[0] === "<" ? shown : (value >= 0 ? "+" : "\u2212") + shown;
   };
-  const ms = value => `${digits(value)} ms`;
-  const change = value => (value >= 0 ? "+" : "\u2212") + ms(Math.abs(value));
-  const percent = share => `${(share * 100).toFixed(2).replace(/\.?0+$/, "")}%`;
+  const percent = share => `${fixed(share * 100, 2).replace(/\.?0+$/, "")}%`;
   const plus = (sum, value) => value === null || value === undefined ? sum : (sum ?? 0) + value;
   const total = (nodes, key) => nodes.reduce((sum, node) => plus(sum, node[key]), null);
-  const whole = value => value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+  const whole = value => grouped(fixed(value, 0));
 
   // --- the tree ---
-  const FIELDS = ["base", "head", "base_n", "head_n"];
+  const FIELDS = ["base", "head", "baseCount", "headCount"];
   const largest = node => Math.max(node.base ?? 0, node.head ?? 0);
   const delta = node => node.base === null || node.head === null ? null : node.head - node.base;
   const sum = cells => Object.fromEntries(FIELDS.map(field => [field, total(cells, field)]));
 
-  // What each op takes in each place, by its row.
-  const cellsOf = data => {
-    const cells = data.ops.map(() => []);
-    for (const place of data.places) {
-      const counts = place.head_n ?? place.base_n;
-      place.rows.forEach((row, at) => cells[row].push({
-        phase: place.phase ?? null, layer: place.layer ?? null,
-        base: place.base?.[at] ?? null, head: place.head?.[at] ?? null,
-        base_n: place.base_n?.[at] ?? null, head_n: counts?.[at] ?? null,
+  // A column is a list, or the one value of all its rows, or not there.
+  const sidesAt = (columns, at) => Object.fromEntries(FIELDS.map(
+    field => [field, (Array.isArray(columns[field]) ? columns[field][at] : columns[field]) ?? null]));
+  const numbers = rows => Array.isArray(rows) ? rows : Array.from({ length: rows.count }, (_, at) => rows.from + at);
+  // The ops with their names, and what each takes in each place.
+  const readOps = (columns, places) => {
+    const ops = columns.names.map((name, row) => ({
+      name: columns.full[row] || name, short: name, was: columns.was[row]?.[1] ?? "",
+      kind: columns.kinds[columns.kind[row]], status: columns.statuses[columns.status[row]],
+      sides: sidesAt(columns, row), cells: [],
+    }));
+    for (const place of places) {
+      const phase = columns.phases[place.phase];
+      numbers(place.rows).forEach((row, at) => ops[row].cells.push({
+        phase: phase === OUTSIDE_PHASES ? null : phase, layer: place.layer, ...sidesAt(place, at),
       }));
     }
-    return cells;
+    return ops;
   };
-  const wholeOf = (data, row) => ({
-    base: data.base_ms?.[row] ?? null, head: data.head_ms?.[row] ?? null,
-    base_n: data.base_n?.[row] ?? null, head_n: (data.head_n ?? data.base_n)?.[row] ?? null,
-  });
   const rest = (all, within) => {
     if (all === null) return null;
     const left = all - (within ?? 0);
     return left > ROUNDING * all ? left : 0;
   };
-  const outside = (data, row, cells) => {
-    const all = wholeOf(data, row), within = sum(cells);
-    return Object.fromEntries(FIELDS.map(field => [field, rest(all[field], within[field])]));
+  const outside = (op, cells) => {
+    const within = sum(cells);
+    return Object.fromEntries(FIELDS.map(field => [field, rest(op.sides[field], within[field])]));
   };
   // Phases with what an op takes of them: of all layers, of one, or outside of all layers.
-  const phasesOf = (model, row, layer) => {
-    const { data, cells, hasPhases } = model, own = cells[row], by = new Map();
-    const isAll = layer === "";
-    if (isAll && !hasPhases) return [[OUTSIDE_PHASES, wholeOf(data, row)]];
-    const put = (phase, cell) => by.set(phase, [...(by.get(phase) ?? []), cell]);
-    for (const cell of own) {
-      if (isAll ? cell.phase !== null : layer === OUTSIDE ? cell.layer === null : cell.layer === +layer) {
-        put(cell.phase ?? OUTSIDE_PHASES, cell);
-      }
-    }
-    if (isAll || layer === OUTSIDE) {
-      const placed = isAll ? own.filter(cell => cell.phase !== null) : own;
-      const left = outside(data, row, placed);
+  const phasesOf = (op, layer, hasPhases) => {
+    if (layer === "" && !hasPhases) return [[OUTSIDE_PHASES, op.sides]];
+    const by = new Map(), put = (phase, cell) => by.set(phase, [...(by.get(phase) ?? []), cell]);
+    const isHere = layer === "" ? cell => cell.phase !== null
+      : layer === OUTSIDE ? cell => cell.layer === null : cell => cell.layer === +layer;
+    for (const cell of op.cells.filter(isHere)) put(cell.phase ?? OUTSIDE_PHASES, cell);
+    if (layer === "" || layer === OUTSIDE) {
+      const left = outside(op, layer === "" ? op.cells.filter(isHere) : op.cells);
       if (left.base || left.head) put(OUTSIDE_PHASES, left);
     }
     return [...by].map(([phase, found]) => [phase, sum(found)]);
@@ -80,50 +71,50 @@
     const known = children.map(child => child.delta).filter(value => value !== null);
     return {
       level, name, label: name, key: name, children, status: "", was: "",
-      base: total(children, "base"), head: total(children, "head"), base_n: null, head_n: null,
+      base: total(children, "base"), head: total(children, "head"), baseCount: null, headCount: null,
       delta: known.length ? known.reduce((one, other) => one + other, 0) : null,
     };
   };
-  const leaf = (data, row, sides) => ({
-    level: "op", name: data.ops[row], key: data.ops[row], label: data.short[row].split(" \u00b7 ").pop(),
-    status: data.status[row], was: data.was[row] ?? "", row, children: [], ...sides, delta: delta(sides),
+  const leaf = (op, sides) => ({
+    level: "op", name: op.name, key: op.name, label: op.short.split(" \u00b7 ").pop(), op,
+    status: op.status, was: op.was, children: [], ...sides, delta: delta(sides),
   });
-  const notKept = ({ data }) => {
-    const out = data.left_out;
-    if (!out.base_ms && !out.head_ms) return [];
-    const many = data.has_base ? `${out.base_ops ?? 0} \u2192 ${out.head_ops}` : `${out.head_ops}`;
-    const node = parent("not kept", `${many} ops that were not kept`, []);
-    return [{ ...node, base: out.base_ms, head: out.head_ms }];
+  const notKept = ({ leftOut, hasBase }) => {
+    if (!leftOut.base && !leftOut.head) return [];
+    const counts = [leftOut.baseCount, leftOut.headCount].map(count => String(count ?? 0));
+    const many = hasBase ? counts.join(" \u2192 ") : counts[1];
+    return [{ ...parent("not kept", `${many} ops that were not kept`, []), base: leftOut.base, head: leftOut.head }];
   };
   const treeOf = (model, layer) => {
-    const { data, hasPhases, hasKinds } = model, phases = new Map(), leaves = [];
-    data.ops.forEach((_, row) => {
-      for (const [phase, sides] of phasesOf(model, row, layer)) {
+    const { ops, hasPhases, hasKinds, word } = model, phases = new Map(), leaves = [];
+    for (const op of ops) {
+      for (const [phase, sides] of phasesOf(op, layer, hasPhases)) {
         const kinds = phases.get(phase) ?? phases.set(phase, new Map()).get(phase);
-        const kind = data.kinds[row] || "other", node = leaf(data, row, sides);
+        const kind = op.kind || "other", node = leaf(op, sides);
         kinds.set(kind, [...(kinds.get(kind) ?? []), node]);
         leaves.push(node);
       }
-    });
+    }
     const tops = [...phases].flatMap(([phase, kinds]) => {
       const inner = [...kinds].flatMap(
         ([kind, nodes]) => hasKinds ? [parent("kind", kind, nodes)] : nodes);
       return hasPhases ? [parent("phase", phase, inner)] : inner;
     });
-    const where = layer === "" ? "a step" : layer === OUTSIDE ? `no ${model.word}` : `${model.word} ${layer}`;
+    const where = layer === "" ? "a step" : layer === OUTSIDE ? `no ${word}` : `${word} ${layer}`;
     const root = parent("all", `all ops of ${where}`, layer === "" ? [...tops, ...notKept(model)] : tops);
     const most = leaves.reduce((most, node) => Math.max(most, Math.abs(node.delta ?? 0)), 0);
-    return { root, leaves, most, hasBase: data.has_base };
+    return { root, leaves, most, hasBase: model.hasBase };
   };
-  const modelOf = (data, word) => {
-    const cells = cellsOf(data), all = cells.flat();
+  const modelOf = (columns, places, word) => {
+    const ops = readOps(columns, places), all = ops.flatMap(op => op.cells);
     const layers = [...new Set(all.map(cell => cell.layer).filter(layer => layer !== null))];
     return {
-      data, cells, word, layers: layers.sort((a, b) => a - b), trees: new Map(),
-      hasPhases: all.some(cell => cell.phase !== null), hasKinds: data.kinds.some(Boolean),
-      isOutside: layers.length > 0 && cells.some((own, row) => {
-        const left = outside(data, row, own);
-        return own.some(cell => cell.layer === null) || left.base || left.head;
+      ops, word, layers: layers.sort((a, b) => a - b), trees: new Map(), hasBase: columns.hasBase,
+      leftOut: sidesAt(columns.leftOut, 0), hasKinds: ops.some(op => op.kind),
+      hasPhases: all.some(cell => cell.phase !== null),
+      isOutside: layers.length > 0 && ops.some(op => {
+        const left = outside(op, op.cells);
+        return op.cells.some(cell => cell.layer === null) || left.base || left.head;
       }),
     };
   };
@@ -164,12 +155,11 @@
 
   // --- words ---
   const shade = (tree, node) => {
-    if (!node.delta) return "";
-    const step = STEPS.filter(least => Math.abs(node.delta) / tree.most >= least).length;
-    return step ? (node.delta > 0 ? "u" : "d") + step : "";
+    const step = tree.most ? STEPS.filter(least => Math.abs(node.delta ?? 0) / tree.most >= least).length : 0;
+    return step ? (node.delta > 0 ? "up" : "down") + step : SAME;
   };
   const fromTo = node => node.base === null || node.head === null ? ms(largest(node))
-    : `${digits(node.base)} \u2192 ${ms(node.head)}`;
+    : `${threeDigits(node.base)} \u2192 ${ms(node.head)}`;
   const isNotKept = node => node.status.startsWith("not kept");
   const times = node => {
     if (node.status === "new") return `new: ${ms(node.head ?? 0)}`;
@@ -178,7 +168,7 @@
     return fromTo(node) + (node.delta === null ? "" : ` (${change(node.delta)})`);
   };
   const launches = node => {
-    const shown = [...new Set([node.base_n, node.head_n].filter(Boolean).map(whole))];
+    const shown = [...new Set([node.baseCount, node.headCount].filter(Boolean).map(whole))];
     return shown.length ? `${shown.join(" \u2192 ")} launch${shown.at(-1) === "1" ? "" : "es"}` : "";
   };
   const titleOf = (node, above) => [
@@ -186,7 +176,7 @@
     [times(node), launches(node)].filter(Boolean).join(", "),
   ].filter(Boolean).join("\n");
   const keyOf = tree => {
-    if (!tree.hasBase) return "";
+    if (!tree.hasBase || tree.root.base === null || tree.root.head === null) return "";
     if (!tree.most) return "No op changed.";
     return `Colour is the change in time: grey below ${ms(STEPS[0] * tree.most)}, full colour from`
       + ` ${ms(STEPS[3] * tree.most)} on. A box too narrow for \u25b2 or \u25bc is hatched; an outlined one`
@@ -215,9 +205,9 @@
       height: ROW - 2, role: "button", tabindex: -1, "aria-label": title.replace(/\n/g, ", "),
     }, make("title", {}, title), make("rect", { class: "f", width: "100%", height: ROW - 2 }));
     if (share >= LEAST_SHARE_WITH_TEXT) {
-      const longer = colour && side === "head" && node.status !== "new" ? ` ${change(node.delta)}` : "";
+      const longer = colour !== SAME && side === "head" && node.status !== "new" ? ` ${change(node.delta)}` : "";
       box.append(
-        make("text", { x: 5, y: 15 }, colour ? `${MARKS[colour[0]]} ${node.label}` : node.label),
+        make("text", { x: 5, y: 15 }, `${MARKS[colour[0]]} ${node.label}`.trimStart()),
         make("text", { class: "v", x: 5, y: 31 }, ms(node[side] ?? 0) + longer));
     }
     box.append(make("rect", { class: "h", height: ROW - 2 }));
@@ -246,7 +236,7 @@
     const changed = node.status === "new" || node.status === "gone" ? `${node.status} ${change(node.delta ?? 0)}`
       : node.delta === null ? "" : change(node.delta);
     const text = [
-      `${node.long ?? node.label} `, html("span", { textContent: isNotKept(node) ? times(node) : fromTo(node) }),
+      `${node.op?.short ?? node.label} `, html("span", { textContent: isNotKept(node) ? times(node) : fromTo(node) }),
       ...(changed ? [" ", html("b", { textContent: changed })] : []),
     ];
     if (!node.children.length) return html("li", {}, ...text);
@@ -296,8 +286,9 @@
 
     wake() {
       if (this.model) return;
-      const { ops, word } = this.figure.dataset;
-      this.model = modelOf(pageData(ops), word);
+      const { word, case: id } = this.figure.dataset;
+      const [columns, places] = ["columns", "places"].map(part => pageData(document.getElementById(`${id}-op-${part}`)));
+      this.model = modelOf(columns, places, word);
       for (const layer of this.model.layers) {
         this.select.append(html("option", { value: layer, textContent: `${capital(word)} ${layer}` }));
       }
@@ -329,7 +320,7 @@
         const rows = rowsOf(tree, chain, kept, side, this.levels), had = drawing.contains(document.activeElement);
         drawing.replaceChildren(...rows.map(
           (row, at) => make("g", { transform: `translate(0 ${at * ROW})` }, ...row)));
-        drawing.setAttribute("height", rows.length * ROW - 2);
+        drawing.setAttribute("height", rows.some(row => row.length) ? rows.length * ROW - 2 : 0);
         drawing.setAttribute("role", "group");
         drawing.setAttribute("aria-label", `${SIDES[side]}: ${ms(tree.root[side] ?? 0)}`);
         drawing.removeAttribute("tabindex");
@@ -351,19 +342,16 @@
     list(tree) {
       const list = this.figure.querySelector(".list");
       if (this.listed || this.state.layer) {
-        const { short } = this.model.data, kept = pruned(tree.root);
-        const named = node => ({
-          ...node, children: node.children.map(named), long: node.row === undefined ? node.label : short[node.row] });
-        list.querySelector("ul").replaceWith(listOf(named(kept)));
+        list.querySelector("ul").replaceWith(listOf(pruned(tree.root)));
       }
       this.listed = tree;
     }
 
     // Marks the boxes whose name holds the words, and says how much time the ops have in them.
     mark() {
-      const wanted = this.state.find.trim().toLowerCase(), { short } = this.model.data;
+      const wanted = this.state.find.trim().toLowerCase();
       const holds = node => node.name.toLowerCase().includes(wanted)
-        || node.row !== undefined && short[node.row].toLowerCase().includes(wanted)
+        || Boolean(node.op?.short.toLowerCase().includes(wanted))
         || Boolean(node.inside?.some(holds));
       this.figure.classList.toggle("marked", wanted !== "");
       for (const box of this.figure.querySelectorAll(".rows .b")) {
@@ -373,7 +361,7 @@
         this.found.textContent = "";
         return;
       }
-      const hits = this.tree().leaves.filter(holds), ops = new Set(hits.map(node => node.row)).size;
+      const hits = this.tree().leaves.filter(holds), ops = new Set(hits.map(node => node.op)).size;
       const all = parent("all", "", hits);
       this.found.textContent = ops ? `${ops} op${ops > 1 ? "s" : ""}: ${times(all)}` : "No op has that in its name.";
     }
@@ -494,7 +482,7 @@
       return [one.slice(0, at), decoded(one.slice(at + 1))];
     })];
   };
-  const icicles = new Map([...document.querySelectorAll("figure.icicle[data-ops]")].map(
+  const icicles = new Map([...document.querySelectorAll("figure.icicle[data-case]")].map(
     figure => [figure.dataset.case, new Icicle(figure)]));
   const arrive = () => {
     const [anchor, said] = address();

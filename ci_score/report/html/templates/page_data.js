@@ -1,6 +1,6 @@
 
-// The ops of a case, which stand in the page as JSON and are read when somebody first asks for them.
-const pageData = (known => id => {
-  if (!known.has(id)) known.set(id, JSON.parse(document.getElementById(id).textContent));
-  return known.get(id);
-})(new Map());
+// JSON that stands in the page, read when somebody asks for it first.
+const pageData = (known => element => {
+  if (!known.has(element)) known.set(element, JSON.parse(element.textContent));
+  return known.get(element);
+})(new WeakMap());
