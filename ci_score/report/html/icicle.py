@@ -258,7 +258,8 @@ def _not_kept(found: JoinedOps) -> Iterator[Node]:
     if found.left_out.base_ms or found.left_out.head_ms:
         many = f"{base:.0f} → {head:.0f}" if found.has_base else f"{head:.0f}"
         label = f"{many} ops that were not kept"
-        yield Node("not kept", label, label, found.left_out, None)
+        sides = Sides(found.left_out.base_ms, found.left_out.head_ms)
+        yield Node("not kept", label, label, sides, None)
 
 
 def _parent(level: Level, name: str, children: Sequence[Node]) -> Node:
@@ -289,26 +290,48 @@ def _total(values: Iterable[float | None]) -> float | None:
 
 
 def pruned(root: Node, most: int = MOST_BOXES) -> Node:
-    """The tree without the narrowest boxes: each parent has one for them."""
-    least = LEAST_SHARE
-    while True:
-        kept = _with_wide_boxes(root, least * root.largest_ms)
-        if max(_boxes(kept, "base"), _boxes(kept, "head")) <= most:
-            return kept
-        least *= 1.5
+    """The tree with its widest boxes: each parent has one for those that are not drawn."""
+    return _with(root, _widest(root, most))
 
 
-def _with_wide_boxes(node: Node, least_ms: float) -> Node:
-    in_order = sorted(node.children, key=lambda child: (-child.largest_ms, child.name))
-    wide = [child for child in in_order if child.largest_ms >= least_ms]
-    narrow = in_order[len(wide) :]
-    kept = [_with_wide_boxes(child, least_ms) for child in wide]
-    if len(narrow) == 1:
-        kept.append(replace(narrow[0], children=()))
-    elif narrow:
-        label = f"{len(narrow)} more"
-        kept.append(replace(_parent("more", label, narrow), children=()))
-    return replace(node, children=tuple(kept))
+def _widest(root: Node, most: int) -> frozenset[int]:
+    """The boxes that are drawn, by their identity, with room for one more in each parent."""
+    least_ms = LEAST_SHARE * root.largest_ms
+    wide = [pair for pair in _below(root) if pair[0].largest_ms >= least_ms]
+    left = {id(root): len(root.children)}
+    kept: list[int] = []
+    boxes = 2
+    # A parent is as wide as its widest child, and stands before it.
+    for node, parent in sorted(wide, key=lambda pair: -pair[0].largest_ms):
+        left[id(parent)] -= 1
+        left[id(node)] = len(node.children)
+        boxes += 1 + bool(node.children) - (not left[id(parent)])
+        if boxes > most:
+            break
+        kept.append(id(node))
+    return frozenset(kept)
+
+
+def _with(node: Node, kept: frozenset[int]) -> Node:
+    in_order = _in_order(node.children)
+    rest = [child for child in in_order if id(child) not in kept]
+    children = [_with(child, kept) for child in in_order if id(child) in kept]
+    if len(rest) == 1:
+        children.append(replace(rest[0], children=()))
+    elif rest:
+        children.append(replace(_parent("more", f"{len(rest)} more", rest), children=()))
+    return replace(node, children=tuple(children))
+
+
+def _below(node: Node) -> Iterator[tuple[Node, Node]]:
+    """Each box below this one, with its parent."""
+    for child in _in_order(node.children):
+        yield child, node
+        yield from _below(child)
+
+
+def _in_order(nodes: Iterable[Node]) -> list[Node]:
+    return sorted(nodes, key=lambda node: (-node.largest_ms, node.name))
 
 
 def _boxes(node: Node, side: Side) -> int:

@@ -122,24 +122,31 @@
   // --- which boxes are drawn ---
   const ordered = nodes => [...nodes].sort((a, b) =>
     largest(b) - largest(a) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-  const withWideBoxes = (node, least) => {
-    const all = ordered(node.children), wide = all.filter(child => largest(child) >= least);
-    const narrow = all.slice(wide.length), kept = wide.map(child => withWideBoxes(child, least));
-    if (narrow.length === 1) kept.push({ ...narrow[0], children: [] });
-    else if (narrow.length) {
-      const more = parent("more", `${narrow.length} more`, narrow);
-      kept.push({ ...more, key: MORE, children: [], inside: narrow });
+  const below = node => ordered(node.children).flatMap(child => [[child, node], ...below(child)]);
+  // The boxes that are drawn, with room for one more in each parent.
+  const widest = root => {
+    const least = LEAST_SHARE * largest(root), left = new Map([[root, root.children.length]]), kept = new Set();
+    const wide = below(root).filter(([node]) => largest(node) >= least);
+    let boxes = 2;
+    for (const [node, parent] of wide.sort(([a], [b]) => largest(b) - largest(a))) {
+      left.set(parent, left.get(parent) - 1);
+      left.set(node, node.children.length);
+      boxes += 1 + (node.children.length > 0) - (left.get(parent) === 0);
+      if (boxes > MOST_BOXES) break;
+      kept.add(node);
     }
-    return { ...node, children: kept };
+    return kept;
   };
-  const boxes = (node, side) =>
-    (node[side] > 0) + node.children.reduce((many, child) => many + boxes(child, side), 0);
-  const pruned = root => {
-    for (let least = LEAST_SHARE; ; least *= 1.5) {
-      const kept = withWideBoxes(root, least * largest(root));
-      if (Math.max(boxes(kept, "base"), boxes(kept, "head")) <= MOST_BOXES) return kept;
+  const withOnly = (node, kept) => {
+    const all = ordered(node.children), rest = all.filter(child => !kept.has(child));
+    const children = all.filter(child => kept.has(child)).map(child => withOnly(child, kept));
+    if (rest.length === 1) children.push({ ...rest[0], children: [] });
+    else if (rest.length) {
+      children.push({ ...parent("more", `${rest.length} more`, rest), key: MORE, children: [], inside: rest });
     }
+    return { ...node, children };
   };
+  const pruned = root => withOnly(root, widest(root));
   // The boxes from the whole down to the one that is zoomed into, as far as they are there.
   const chainOf = (root, path) => {
     const chain = [root];
@@ -202,7 +209,7 @@
       : node.level === "op" && (node.status === "new" || node.status === "gone") ? node.status : "";
     const box = make("svg", {
       class: ["b", colour, outline].filter(Boolean).join(" "), x: percent(start), width: percent(share),
-      height: ROW - 2, role: "button", tabindex: -1, "aria-label": title.replace(/\n/g, ", "),
+      height: ROW - 2, role: "button", tabindex: -1,
     }, make("title", {}, title), make("rect", { class: "f", width: "100%", height: ROW - 2 }));
     if (share >= LEAST_SHARE_WITH_TEXT) {
       const longer = colour !== SAME && side === "head" && node.status !== "new" ? ` ${change(node.delta)}` : "";
