@@ -110,6 +110,7 @@ class _Side:
     ops: StepOps
     rows: Mapping[str, int]
     cells: Mapping[int, Mapping[Place, tuple[float, float | None]]]
+    knows_layers: bool
 
     @classmethod
     def of(cls, ops: StepOps) -> _Side:
@@ -122,7 +123,7 @@ class _Side:
                 before_ms, before = known.get(place, (0.0, 0.0))
                 both = None if count is None or before is None else before + count
                 known[place] = before_ms + ms, both
-        return cls(ops, {name: row for row, name in enumerate(ops.names)}, cells)
+        return cls(ops, {name: row for row, name in enumerate(ops.names)}, cells, ops.has_layers)
 
     def work(self, name: str) -> tuple[float, float | None]:
         row = self.rows[name]
@@ -135,7 +136,7 @@ class _Side:
         self, place: Place, places: Mapping[Place, tuple[float, float | None]]
     ) -> tuple[float | None, float | None]:
         """What an op takes there; a side that knows no layers at all does not tell it of one."""
-        knows = place.layer is None or self.ops.has_layers
+        knows = place.layer is None or self.knows_layers
         return places.get(place, (0.0, 0.0) if knows else (None, None))
 
 

@@ -11,13 +11,14 @@ from ci_score.model.profile import OpPlace
 from ci_score.model.record import Judged
 from ci_score.report.html.icicle import MOST_BOXES, Box, Drawing, Icicle, Line, icicle
 from ci_score.report.html.page import report_html
+from ci_score.report.joined_ops import joined_ops
 from tests.builders import case, record
 from tests.builders.both_sides import FULL_NAME, at, compared, many_layers, side, slower
 from tests.builders.reports import HOSTILE
 
 
 def drawn(value: Judged) -> Icicle:
-    found = icicle(value)
+    found = icicle(value, joined_ops(value))
     assert found is not None
     return found
 
@@ -132,7 +133,7 @@ def test_levels__that_are_there_are_not_spoken_of() -> None:
 
 def test_page__without_a_profile_has_one_line() -> None:
     """And no drawing."""
-    assert icicle(case()) is None
+    assert icicle(case(), joined_ops(case())) is None
     text = report_html(record(case()))
     assert "No profile tells what each op takes" in text
     assert '<figure class="icicle"' not in text
@@ -276,7 +277,8 @@ def test_drawing__of_a_large_model_is_small() -> None:
 
 def test_ops_that_take_no_time__are_not_drawn() -> None:
     """There is nothing to divide the width by."""
-    assert icicle(compared(side([at("gemm", 0.0)]))) is None
+    value = compared(side([at("gemm", 0.0)]))
+    assert icicle(value, joined_ops(value)) is None
 
 
 def test_change__within_an_op_that_moved_has_a_colour() -> None:

@@ -21,10 +21,10 @@ from ci_score.model.explanation import (
 from ci_score.model.metrics import three_digits
 from ci_score.model.record import Judged
 from ci_score.report.html import figures
-from ci_score.report.html.ops import OUTSIDE, known_ops
+from ci_score.report.html.ops import OUTSIDE
 from ci_score.report.html.scale import percent
 from ci_score.report.html.shades import SAME, STEPS, mark, shade
-from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, Status, joined_ops
+from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, Status
 from ci_score.report.names_of_case import names_of_ops
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.rows import layer_word
@@ -156,10 +156,10 @@ class Icicle:
     is_live: bool
 
 
-def icicle(case: Judged, *, is_live: bool = True) -> Icicle | None:
-    """The figure of a case; None if no profile tells the time of its ops."""
-    found = joined_ops(case)
-    tree = tree_of(found)
+def icicle(case: Judged, found: JoinedOps, *, is_live: bool = True) -> Icicle | None:
+    """The figure of a case with these ops; None if no profile tells the time of all of them."""
+    is_whole = bool(case.step_ops.names) and found.has_base == _has_base(case)
+    tree = tree_of(found) if is_whole else None
     if tree is None:
         return None
     kept = pruned(tree.root)
@@ -176,8 +176,7 @@ def icicle(case: Judged, *, is_live: bool = True) -> Icicle | None:
         step=_step_bars(case),
         drawings=drawings,
         lines=lines,
-        # Of a record without the base's ops only those that changed are known of both sides.
-        is_live=is_live and known_ops(case).has_base == found.has_base,
+        is_live=is_live,
     )
 
 
@@ -462,6 +461,11 @@ def _change(node: Node) -> str:
 def _basis(case: Judged) -> str:
     found = case.explanation or case.timeline
     return found.basis if found is not None else ""
+
+
+def _has_base(case: Judged) -> bool:
+    """Whether the record has the base's ops; of older ones only those that changed are known."""
+    return case.base is not None and bool(case.base.step_ops.names)
 
 
 def _has_layers(found: JoinedOps) -> bool:

@@ -97,7 +97,7 @@ class CaseOps:
     """The ops of a case, joined and named once, of which tables of several sizes are made."""
 
     def __init__(self, case: Judged) -> None:
-        joined = known_ops(case)
+        self.joined = joined = known_ops(case)
         self._has_base = joined.has_base
         self._left_out = joined.left_out
         self._ops = sorted(joined.ops, key=_most_changed_first if joined.has_base else _largest)

@@ -24,11 +24,17 @@
   const FIELDS = ["base", "head", "baseCount", "headCount"];
   const largest = node => Math.max(node.base ?? 0, node.head ?? 0);
   const delta = node => node.base === null || node.head === null ? null : node.head - node.base;
-  const sum = cells => Object.fromEntries(FIELDS.map(field => [field, total(cells, field)]));
+  const sum = cells => {
+    const all = { base: null, head: null, baseCount: null, headCount: null };
+    for (const cell of cells) for (const field of FIELDS) all[field] = plus(all[field], cell[field]);
+    return all;
+  };
 
   // A column is a list, or the one value of all its rows, or not there.
-  const sidesAt = (columns, at) => Object.fromEntries(FIELDS.map(
-    field => [field, (Array.isArray(columns[field]) ? columns[field][at] : columns[field]) ?? null]));
+  const at = (column, row) => (Array.isArray(column) ? column[row] : column) ?? null;
+  const sidesAt = ({ base, head, baseCount, headCount }, row) => ({
+    base: at(base, row), head: at(head, row), baseCount: at(baseCount, row), headCount: at(headCount, row),
+  });
   const numbers = rows => Array.isArray(rows) ? rows : Array.from({ length: rows.count }, (_, at) => rows.from + at);
   // The ops with their names, and what each takes in each place.
   const readOps = (columns, places) => {
@@ -38,9 +44,11 @@
       sides: sidesAt(columns, row), cells: [],
     }));
     for (const place of places) {
-      const phase = columns.phases[place.phase];
-      numbers(place.rows).forEach((row, at) => ops[row].cells.push({
-        phase: phase === OUTSIDE_PHASES ? null : phase, layer: place.layer, ...sidesAt(place, at),
+      const named = columns.phases[place.phase], phase = named === OUTSIDE_PHASES ? null : named;
+      const { layer, base, head, baseCount, headCount } = place;
+      numbers(place.rows).forEach((row, place) => ops[row].cells.push({
+        phase, layer, base: at(base, place), head: at(head, place),
+        baseCount: at(baseCount, place), headCount: at(headCount, place),
       }));
     }
     return ops;
@@ -54,18 +62,23 @@
     const within = sum(cells);
     return Object.fromEntries(FIELDS.map(field => [field, rest(op.sides[field], within[field])]));
   };
+  const groups = (list, key) => {
+    const found = new Map();
+    for (const one of list) {
+      const name = key(one), group = found.get(name);
+      if (group) group.push(one);
+      else found.set(name, [one]);
+    }
+    return found;
+  };
   // Phases with what an op takes of them: of all layers, of one, or outside of all layers.
   const phasesOf = (op, layer, hasPhases) => {
     if (layer === "" && !hasPhases) return [[OUTSIDE_PHASES, op.sides]];
-    const by = new Map(), put = (phase, cell) => by.set(phase, [...(by.get(phase) ?? []), cell]);
-    const isHere = layer === "" ? cell => cell.phase !== null
-      : layer === OUTSIDE ? cell => cell.layer === null : cell => cell.layer === +layer;
-    for (const cell of op.cells.filter(isHere)) put(cell.phase ?? OUTSIDE_PHASES, cell);
-    if (layer === "" || layer === OUTSIDE) {
-      const left = outside(op, layer === "" ? op.cells.filter(isHere) : op.cells);
-      if (left.base || left.head) put(OUTSIDE_PHASES, left);
-    }
-    return [...by].map(([phase, found]) => [phase, sum(found)]);
+    op.layers ??= groups(op.cells, cell => String(cell.layer ?? OUTSIDE));
+    const here = layer === "" ? op.cells.filter(cell => cell.phase !== null) : op.layers.get(layer) ?? [];
+    const left = layer === "" ? [outside(op, here)] : layer === OUTSIDE ? [outside(op, op.cells)] : [];
+    const all = [...here, ...left.filter(cell => cell.base || cell.head)];
+    return [...groups(all, cell => cell.phase ?? OUTSIDE_PHASES)].map(([phase, found]) => [phase, sum(found)]);
   };
   const parent = (level, name, children) => {
     const known = children.map(child => child.delta).filter(value => value !== null);
@@ -86,18 +99,12 @@
     return [{ ...parent("not kept", `${many} ops that were not kept`, []), base: leftOut.base, head: leftOut.head }];
   };
   const treeOf = (model, layer) => {
-    const { ops, hasPhases, hasKinds, word } = model, phases = new Map(), leaves = [];
-    for (const op of ops) {
-      for (const [phase, sides] of phasesOf(op, layer, hasPhases)) {
-        const kinds = phases.get(phase) ?? phases.set(phase, new Map()).get(phase);
-        const kind = op.kind || "other", node = leaf(op, sides);
-        kinds.set(kind, [...(kinds.get(kind) ?? []), node]);
-        leaves.push(node);
-      }
-    }
-    const tops = [...phases].flatMap(([phase, kinds]) => {
-      const inner = [...kinds].flatMap(
-        ([kind, nodes]) => hasKinds ? [parent("kind", kind, nodes)] : nodes);
+    const { ops, hasPhases, hasKinds, word } = model;
+    const leaves = ops.flatMap(op => phasesOf(op, layer, hasPhases).map(
+      ([phase, sides]) => ({ ...leaf(op, sides), phase })));
+    const tops = [...groups(leaves, node => node.phase)].flatMap(([phase, nodes]) => {
+      const kinds = groups(nodes, node => node.op.kind || "other");
+      const inner = hasKinds ? [...kinds].map(([kind, own]) => parent("kind", kind, own)) : nodes;
       return hasPhases ? [parent("phase", phase, inner)] : inner;
     });
     const where = layer === "" ? "a step" : layer === OUTSIDE ? `no ${word}` : `${word} ${layer}`;
