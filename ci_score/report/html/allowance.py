@@ -38,11 +38,13 @@ def fitted(needy: Sequence[bool], render: Render, room: int = BYTES) -> list[str
     """
     texts: list[str | None] = [None] * len(needy)
     ranks = [-1] * len(needy)
+    tried: set[tuple[int, Form]] = set()
     for form, places in _rounds(needy):
         misfits = 0
         for place in places:
-            if ranks[place] >= form.rank or misfits == MOST_MISFITS:
+            if ranks[place] >= form.rank or misfits == MOST_MISFITS or (place, form) in tried:
                 continue
+            tried.add((place, form))
             text = render(place, form)
             more = len(text.encode()) - len((texts[place] or "").encode())
             if more > room:
@@ -58,8 +60,8 @@ def _rounds(needy: Sequence[bool]) -> Iterator[tuple[Form, Sequence[int]]]:
     if len(needy) == 1:
         yield ALONE, every
     else:
-        yield LEAST, every
-        yield WHOLE, [place for place in every if needy[place]]
+        first = [place for place in every if needy[place]]
+        yield from ((LEAST, every), (DRAWN, first), (WHOLE, first))
     yield DRAWN, every
     yield WHOLE, every
     yield LEAST, every

@@ -229,7 +229,10 @@ class Ops {
     const size = row => this.columns.hasBase ? Math.abs(delta(sides[row]) ?? 0) : largest(sides[row]);
     const longest = rows.reduce((all, row) => Math.max(all, size(row)), 0);
     const drawn = rows.slice(start, start + most);
-    this.table.tBodies[0].replaceChildren(...drawn.map(row => this.row(row, sides[row], longest)));
+    // A key that changes nothing costs nothing.
+    const now = [this.state.phase, longest, ...drawn].join();
+    if (now !== this.drawn) this.table.tBodies[0].replaceChildren(...drawn.map(row => this.row(row, sides[row], longest)));
+    this.drawn = now;
     this.back.disabled = start === 0;
     this.next.disabled = start + WINDOW >= rows.length;
     this.back.hidden = this.next.hidden = rows.length <= WINDOW;
