@@ -109,9 +109,10 @@ def test_maps__one_rank_of_64_is_seen_at_once(browser: Browser) -> None:
 def test_maps__a_change_is_told_without_its_colour(browser: Browser) -> None:
     """Narrow cells are hatched, one way for longer and another for less; wide ones have a sign."""
     with browser.page(page_of("128 layers"), width=PHONE) as (page, _):
-        more, less = (page.locator(f'.map rect[fill$="-{kind})"]') for kind in ("more", "less"))
+        more, less = (page.locator(f'.map rect[fill*="-{way}"]') for way in ("up", "down"))
         assert (more.count(), less.count()) == (1, 1)
-        assert page.locator(".map pattern").count() == 2
+        shown = [hatched.get_attribute("fill")[5:-1] for hatched in (more, less)]
+        assert all(page.locator(f"pattern#{pattern}").count() == 1 for pattern in shown)
     with browser.page(page_of("four layers"), width=PHONE) as (page, _):
         signs = page.locator(".map text.on").all_text_contents()
         assert "▲ +0.400" in signs

@@ -9,8 +9,10 @@ import pytest
 
 from ci_score.model.explanation import BETWEEN, Timeline
 from ci_score.model.profile import RankWork
+from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.html import figures
+from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
@@ -18,11 +20,11 @@ from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from tests.builders import case, on, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
-from tests.builders.showcase import history, large, slow_pull_request
+from tests.builders.showcase import deep, history, large, slow_pull_request
 
 VOID = {"meta", "input", "br", "link"}
 # HTML lets these end where their parent or their neighbour says so.
-OPTIONAL_END = {"td", "th", "tr", "tbody"}
+OPTIONAL_END = {"td", "th", "tr", "tbody", "li"}
 
 
 class Elements(HTMLParser):
@@ -33,6 +35,7 @@ class Elements(HTMLParser):
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
+        self.data: list[str] = []
         self.feed(text)
         self.close()
 
@@ -55,7 +58,10 @@ class Elements(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Text that a reader sees."""
-        self.text.append(data)
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+        elif self.tags[-1][1].get("type") == "application/json":
+            self.data.append(data)
 
 
 def test_page__is_well_formed() -> None:
@@ -71,18 +77,62 @@ def test_page__is_well_formed() -> None:
 
 
 def test_page__asks_for_nothing() -> None:
-    """No address but the names of SVG's own fragments, and a policy that would refuse others."""
-    page = Elements(report_html(demo()))
-    wanted = [
-        value
-        for _, attributes in page.tags
-        for name, value in attributes.items()
-        if name in ("src", "href", "xlink:href", "srcset", "action", "style") or name[:2] == "on"
-    ]
-    assert all(value is not None and value.startswith("#") for value in wanted)
-    policy = next(a["content"] for tag, a in page.tags if "http-equiv" in a) or ""
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert "unsafe" not in policy
+    """No address but fragments and pages of its own repository; a policy would refuse others."""
+    for told in (demo(), of_pull_request()):
+        page = Elements(report_html(told))
+        wanted = [
+            value or ""
+            for _, attributes in page.tags
+            for name, value in attributes.items()
+            if name in ("src", "href", "xlink:href", "srcset", "action", "style")
+            or name[:2] == "on"
+        ]
+        own = f"{told.repository}/" if told.repository else "#"
+        assert all(value.startswith(("#", own)) or value == told.repository for value in wanted)
+        policy = next(a["content"] for tag, a in page.tags if "http-equiv" in a) or ""
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert "unsafe" not in policy
+
+
+def of_pull_request() -> Record:
+    """The demo in a repository, beside the run of its baseline."""
+    told = demo()
+    (one,) = told.cases
+    assert one.baseline is not None
+    used = one.baseline.but(run=RunIdentity(number=917, id=88123))
+    return told.but(
+        repository="https://github.com/octocat/train",
+        pull=12,
+        run=RunIdentity(number=918, id=88130),
+        cases=(one.but(baseline=used),),
+    )
+
+
+def test_page__its_header_says_what_was_measured() -> None:
+    """Repository, pull request, commit and case, each with its page, and both runs."""
+    told = of_pull_request()
+    page = Elements(report_html(told))
+    links = {attributes.get("href") for tag, attributes in page.tags if tag == "a"}
+    own = told.repository
+    assert told.commit is not None
+    for address in ("", "/pull/12", f"/commit/{told.commit}", "/actions/runs/88130"):
+        assert f"{own}{address}" in links
+    (one,) = told.cases
+    assert one.baseline is not None
+    assert {f"{own}/commit/{one.baseline.commit}", f"{own}/actions/runs/88123"} <= links
+    title = re.search("<title>(.*)</title>", report_html(told))
+    assert title is not None
+    assert title[1] == f"Fail: octocat/train #12 {told.commit[:7]} {one.name} · ci-score"
+
+
+def test_page__its_header_links_nothing_that_is_not_known() -> None:
+    """Without a repository the commit is a text, and nothing stands for what is not there."""
+    page = Elements(report_html(demo(), "nightly"))
+    assert not [a for tag, a in page.tags if tag == "a" and not (a["href"] or "").startswith("#")]
+    shown = " ".join("".join(page.text).split())
+    assert re.search(r"Fail: [0-9a-f]{7} nightly training \S* ?· ci-score|Fail: \w{7} nightly", shown)
+    assert "This run" in shown
+    assert "This PR" not in shown
 
 
 def test_page__ids_are_unique_and_links_lead_somewhere() -> None:
@@ -111,8 +161,8 @@ def test_page__hostile_names_stay_text() -> None:
 
 
 def test_page__long_names_are_cut() -> None:
-    """A name of 10,000 characters costs no more than a line."""
-    long = hostile().model_dump_json().replace("**bold**", "**bold**" + "x" * 10_000)
+    """The longest name that a record may have costs no more than a line in each place."""
+    long = hostile().model_dump_json().replace("**bold**", "**bold**" + "x" * 900)
     text = report_html(type(hostile()).model_validate_json(long))
     assert len(text) < len(report_html(hostile())) + 20_000
 
@@ -136,10 +186,41 @@ def test_page__says_what_a_reader_looks_for() -> None:
 
 @pytest.mark.parametrize("size", [(64, 128, 200), (256, 8, 8), (256, 128, 50), (1, 3000, 200)])
 def test_page__stays_below_its_size(size: tuple[int, int, int]) -> None:
-    """Under 2 MB for whatever a record may hold; every case is in the overview."""
+    """Under 5 MB for whatever a record may hold; every case is in the overview and has its tables."""
     text = report_html(large(*size))
-    assert len(text.encode()) < 2_000_000
+    assert len(text.encode()) < 5_000_000
     assert len(set(re.findall(r"model-\d+@h100", text))) == size[0]
+    assert text.count('<table class="metrics">') >= size[0]
+
+
+def test_page__what_fails_is_whole_before_the_rest_is_drawn() -> None:
+    """Of many cases those that need attention have all their ops; the others what still fits."""
+    told = deep(layers=12, ops=174, cases=64)
+    text = report_html(told)
+    assert len(text.encode()) < 5_000_000
+    bodies = text.split('<details class="case"')[1:]
+    fails = [body for body in bodies if "</svg> Fail</span>" in body[:300]]
+    assert len(fails) == 13
+    assert all(body.count('<tr><th scope="row"><details>') >= 20 for body in fails)
+    assert ['class="op-columns"' in body for body in fails].count(True) >= 11
+    assert not any('class="op-columns"' in body for body in bodies[13:])
+
+
+def test_fitted__is_as_rich_as_there_is_room() -> None:
+    """Those that need attention first; what does not fit in one form may do in a lesser one."""
+
+    def render(place: int, form: Form) -> str:
+        return f"{place}{form.rank}".ljust(10 * (form.rank + 1), ".")
+
+    def ranks(needy: list[bool], room: int) -> list[int | None]:
+        return [text and int(text[1]) for text in fitted(needy, render, room)]  # type: ignore[misc]
+
+    assert ranks([True, False, False], 200) == [2, 2, 2]
+    assert ranks([True, False, False], 60) == [2, 1, 0]
+    assert ranks([True, True, False], 60) == [2, 1, 0]
+    assert ranks([False, True, False], 50) == [0, 2, 0]
+    assert ranks([False, False, False], 25) == [0, 0, None]
+    assert ranks([False], 25) == [1]
 
 
 def test_page__draws_long_courses_whole() -> None:

@@ -1,41 +1,67 @@
-"""How many rows and figures fit into a page of bounded size; the worst case comes first."""
+"""How much of each case fits into a page of bounded size; the worst cases come first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-Row = TypeVar("Row")
-
-# A page stays under 2 MB.
-BYTES = 1_800_000
-# Style, script, and what every case has: a line in the overview, and its verdict, metrics,
-# scorecard and provenance.
-BYTES_OF_A_PAGE, BYTES_OF_A_LINE, BYTES_OF_A_CASE = 30_000, 700, 7_500
-# Of more cases only the line in the overview is shown.
-MOST_CASES = 160
+# What the cases of a page may have together: with style, scripts and the overview under 5 MB.
+BYTES = 4_500_000
+# A round ends after so many cases that did not fit: the others would hardly do either.
+MOST_MISFITS = 3
 
 
-class Allowance:
-    """Bytes that rows and figures may still take."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How much of a case is shown: ops as rows, all ops as data, drawings, long lists."""
 
-    def __init__(self, cases: int, figures: int) -> None:
-        self._left = BYTES - BYTES_OF_A_PAGE - cases * BYTES_OF_A_LINE
-        self._left -= min(cases, MOST_CASES) * BYTES_OF_A_CASE
-        # Room for the figures of all cases is reserved, because a figure shows more than its rows.
-        self._kept = min(figures, max(self._left, 0))
-        self._left -= self._kept
+    rank: int
+    op_rows: int = 0
+    is_live: bool = False
+    draws: bool = False
+    lists: bool = False
 
-    def take(self, rows: Sequence[Row], bytes_a_row: int, least: int = 0) -> Sequence[Row]:
-        """The rows to show: all of them if there is room, else only the first `least`."""
-        if len(rows) * bytes_a_row > self._left:
-            rows = rows[:least]
-        self._left -= len(rows) * bytes_a_row
-        return rows
 
-    def draws(self, size: int) -> bool:
-        """Whether there is room for a figure of so many bytes."""
-        if size > self._kept:
-            return False
-        self._kept -= size
-        return True
+LEAST = Form(0)
+DRAWN = Form(1, op_rows=20, draws=True)
+WHOLE = Form(2, op_rows=200, is_live=True, draws=True, lists=True)
+# Without other cases a page has room for more.
+ALONE = Form(2, op_rows=500, is_live=True, draws=True, lists=True)
+
+Render = Callable[[int, Form], str]
+
+
+def fitted(needy: Sequence[bool], render: Render, room: int = BYTES) -> list[str | None]:
+    """The text of each case, in the richest form that fits; None where not even the least does.
+
+    Those that need attention are whole before others have more than their tables.
+    """
+    texts: list[str | None] = [None] * len(needy)
+    ranks = [-1] * len(needy)
+    tried: set[tuple[int, Form]] = set()
+    for form, places in _rounds(needy):
+        misfits = 0
+        for place in places:
+            if ranks[place] >= form.rank or misfits == MOST_MISFITS or (place, form) in tried:
+                continue
+            tried.add((place, form))
+            text = render(place, form)
+            more = len(text.encode()) - len((texts[place] or "").encode())
+            if more > room:
+                misfits += 1
+                continue
+            texts[place], ranks[place] = text, form.rank
+            room -= more
+    return texts
+
+
+def _rounds(needy: Sequence[bool]) -> Iterator[tuple[Form, Sequence[int]]]:
+    every = range(len(needy))
+    if len(needy) == 1:
+        yield ALONE, every
+    else:
+        first = [place for place in every if needy[place]]
+        yield from ((LEAST, every), (DRAWN, first), (WHOLE, first))
+    yield DRAWN, every
+    yield WHOLE, every
+    yield LEAST, every

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ci_score.report.html.scale import UNITS, percent
-from ci_score.report.html.shades import MORE, mark
+from ci_score.report.html.shades import mark
 
 # With more cells there is no gap between them, no room for a sign, and none for a number.
 MOST_WITH_GAPS, MOST_WITH_SIGNS, MOST_WITH_NUMBERS = 65, 22, 5
-# About how many bytes they take: a map, a cell of the drawing, and one of the table.
-MAP_BYTES, CELL_BYTES, TEXT_BYTES = 2_500, 165, 20
 UNKNOWN = "unknown"
 _ABOUT_TICKS = 8
 # The share of a narrow screen that the marked label takes on each side.
@@ -42,9 +40,9 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Hatch:
-    """Narrow cells that all changed in one direction, each from its start with its width."""
+    """Narrow cells that changed alike, each from its start with its width."""
 
-    kind: str
+    shade: str
     spans: tuple[tuple[str, str], ...]
 
 
@@ -124,11 +122,6 @@ class Table:
     names: int
     rows: tuple[Row, ...]
 
-    @property
-    def row_bytes(self) -> int:
-        """About how many bytes a row takes."""
-        return TEXT_BYTES * (len(self.heads) + self.names)
-
 
 @dataclass(frozen=True, slots=True)
 class Map:
@@ -142,11 +135,6 @@ class Map:
     marked: Marked | None
     has_sides: bool
     table: Table
-
-    @property
-    def size(self) -> int:
-        """About how many bytes the drawing takes."""
-        return MAP_BYTES + CELL_BYTES * sum(len(lane.hovers) for lane in self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +207,14 @@ def _fills(cells: Sequence[Cell]) -> Iterator[Fill]:
 
 def _hatches(cells: Sequence[Cell]) -> Iterator[Hatch]:
     spans: dict[str, list[tuple[str, str]]] = {}
-    for start, end, sign in _runs(cells, mark_of, joins=True):
-        spans.setdefault(sign, []).append((percent(start), percent(end - start)))
-    for sign, places in spans.items():
-        yield Hatch("more" if sign == MORE else "less", tuple(places))
+    for start, end, shade in _runs(cells, _changed_shade, joins=True):
+        spans.setdefault(shade, []).append((percent(start), percent(end - start)))
+    for shade, places in spans.items():
+        yield Hatch(shade, tuple(places))
+
+
+def _changed_shade(cell: Cell) -> str:
+    return cell.shade if mark_of(cell) else ""
 
 
 def _runs(

@@ -19,8 +19,6 @@ MOST_DRAWN = 400
 MOST_OF_BRANCH = 60
 # More pairs than these would join into a blot.
 MOST_JOINED = 60
-# About how many bytes a launch takes in the drawing.
-LAUNCH_BYTES = 45
 _BASE_LANE, _HEAD_LANE = (95, 350), (480, 735)
 
 
@@ -104,7 +102,9 @@ class _Sides:
         return self.metric.worsening(value / self.middle - 1.0)
 
 
-def launches_plot(case: Judged, history: Sequence[HistoryPoint]) -> Launches | None:
+def launches_plot(
+    case: Judged, history: Sequence[HistoryPoint], head_word: str = "This run"
+) -> Launches | None:
     """The launches of a change that has at least two numbers of its base."""
     change = _shown(case)
     if change is None:
@@ -112,7 +112,7 @@ def launches_plot(case: Judged, history: Sequence[HistoryPoint]) -> Launches | N
     sides = _sides(case, change, history)
     if len(sides.base) < 2 or not sides.head or sides.middle <= 0:
         return None
-    return _drawn(case, sides)
+    return _drawn(case, sides, head_word)
 
 
 def _shown(case: Judged) -> Change | None:
@@ -181,7 +181,7 @@ def _paired(case: Judged, name: str) -> Iterator[tuple[int, int]]:
 # --- drawn ----------------------------------------------------------------------------------------
 
 
-def _drawn(case: Judged, sides: _Sides) -> Launches:
+def _drawn(case: Judged, sides: _Sides, head_word: str) -> Launches:
     metric, change = sides.metric, sides.change
     scale = _scale(sides)
     bases, heads = (_placed(sides, scale, side) for side in ("base", "head"))
@@ -195,7 +195,7 @@ def _drawn(case: Judged, sides: _Sides) -> Launches:
         bases=dots(bases),
         heads=dots(heads),
         base_words=_base_words(sides),
-        head_words=f"this PR: {_counted(len(sides.head), 'launch', 'launches')}",
+        head_words=f"{head_word[0].lower()}{head_word[1:]}: {_counted(len(sides.head), 'launch', 'launches')}",
         base_void=_void_words(count["base"]),
         head_void=_void_words(count["head"]),
         zero=scale.percent(0.0),

@@ -46,7 +46,9 @@ _HEIGHT = 26
 Grid = dict[str, dict[int | None, Sides]]
 
 
-def layer_map(case: Judged, joined: JoinedOps | None = None) -> Map | None:
+def layer_map(
+    case: Judged, joined: JoinedOps | None = None, head_word: str = "This run"
+) -> Map | None:
     """The map of both sides; None if either does not tell its layers."""
     if case.base is None:
         return None
@@ -59,7 +61,7 @@ def layer_map(case: Judged, joined: JoinedOps | None = None) -> Map | None:
     if not layers:
         return None
     few = _few_phases(_in_order(grid, tuple(case.phases)))
-    return _drawn(few, layers, layer_word(case.layers_are))
+    return _drawn(few, layers, layer_word(case.layers_are), head_word)
 
 
 # --- what each layer takes in each phase ----------------------------------------------------------
@@ -212,7 +214,7 @@ def _change_words(delta: float, places: int | None) -> str:
     return "0 ms" if places is None and abs(delta) < _NOTHING_MS else delta_at(delta, places)
 
 
-def _drawn(grid: Grid, layers: Sequence[int], word: str) -> Map:
+def _drawn(grid: Grid, layers: Sequence[int], word: str, head_word: str) -> Map:
     inner = [sides for row in grid.values() for layer, sides in row.items() if layer is not None]
     largest = max(
         *(abs(_delta(sides)) for sides in inner), _DARK_FROM * _largest_time(inner), 1e-12
@@ -235,14 +237,14 @@ def _drawn(grid: Grid, layers: Sequence[int], word: str) -> Map:
     outside = (Tick("100%", "outside", "end"),) if is_beside else ()
     return Map(
         sentence=_sentence(drawing, grid, layers),
-        key=f"Each column is a {word}, and colour is its change in ms: ▲ or hatched / takes"
-        " longer, ▼ or hatched \\ less, grey changed by less than 2 % of the largest change.",
+        key=f"Each column is a {word}, and colour is its change in ms: ▲ or hatched \\ takes"
+        " longer, ▼ or hatched / less, grey changed by less than 2 % of the largest change.",
         notes=(),
         lanes=tuple(lanes),
         ticks=(*drawing.columns.ticks(labels), *outside),
         marked=None,
         has_sides=False,
-        table=_table(drawing, grid),
+        table=_table(drawing, grid, head_word),
     )
 
 
@@ -291,7 +293,7 @@ def _sum(cells: Iterable[Sides]) -> Sides:
     return Sides(sum(_both(each)[0] for each in known), sum(_both(each)[1] for each in known))
 
 
-def _table(drawing: _Drawing, grid: Grid) -> Table:
+def _table(drawing: _Drawing, grid: Grid, head_word: str) -> Table:
     rows = [
         Row((label, row, *drawing.numbers(_sum(cells[layer] for layer in group if layer in cells))))
         for row, cells in grid.items()
@@ -305,7 +307,7 @@ def _table(drawing: _Drawing, grid: Grid) -> Table:
     ]
     return Table(
         f"Kernel time of each {drawing.word} in each phase of a step",
-        (drawing.word.capitalize(), "Phase", "Base", "This PR", "Δ"),
+        (drawing.word.capitalize(), "Phase", "Base", head_word, "Δ"),
         2,
         tuple(rows),
     )

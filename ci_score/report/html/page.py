@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -15,36 +15,36 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
-from ci_score.model.explanation import OpChange
 from ci_score.model.metrics import metric_named, three_digits, time_change
-from ci_score.model.record import HistoryPoint, Judged, Record
+from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
 from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
 from ci_score.report.html import figures
-from ci_score.report.html.allowance import MOST_CASES, Allowance
+from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
-from ci_score.report.html.heat import Map, Row
-from ci_score.report.html.launches import LAUNCH_BYTES, Launch, Launches, launches_plot
+from ci_score.report.html.heat import Map
+from ci_score.report.html.icicle import Icicle, icicle
+from ci_score.report.html.launches import Launches, launches_plot
 from ci_score.report.html.layer_heat import layer_map
+from ci_score.report.html.ops import CaseOps, OpTable
 from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
-from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
+from ci_score.report.links import commit_link, pull_link, run_link
+from ci_score.report.names_of_case import LONGEST_CASE_NAME
+from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
+STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
+SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js")
 LONGEST_TEXT = 1000
-# One after the other in the page's only style.
-STYLES = ("style.css", "shades.css", "heat.css")
-_UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
-# About how many bytes a row takes beside its name.
-RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES = 66, 120, 60, 145, 70
-# The same for a point of a course and for the bar of a layer.
-POINT_BYTES, BAR_BYTES = 20, 46
+SHOWN_COMMIT = 7
+_UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +58,6 @@ class MetricLine:
 
 
 @dataclass(frozen=True, slots=True)
-class OpLine:
-    """A row of the table of ops."""
-
-    name: str
-    kind: str
-    ms: float
-    share: float
-    width: str
-    count: float | None
-    change: OpChange | None
-
-
-@dataclass(frozen=True, slots=True)
 class CourseView:
     """A course with the runs for which the page has room, newest first."""
 
@@ -80,56 +67,132 @@ class CourseView:
 
 
 @dataclass(frozen=True, slots=True)
-class MapView:
-    """A map with the rows of its table for which the page has room."""
-
-    drawn: Map
-    rows: Sequence[Row]
-
-
-@dataclass(frozen=True, slots=True)
 class CaseView:
     """What a page shows of a case and what has to be computed for it."""
 
     case: Judged
     anchor: str
+    form: Form
     metrics: Sequence[MetricLine]
     more_metrics: Sequence[MetricLine]
-    headline: figures.Interval | None
     courses: Sequence[CourseView]
-    ops: Sequence[OpLine]
-    ops_in_all: int
-    layer_map: MapView | None
+    icicle: Icicle | None
+    ops: OpTable | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
-    changed_ops: Sequence[OpChange]
-    rank_map: MapView | None
+    layer_map: Map | None
+    rank_map: Map | None
     launches: Launches | None
-    listed_launches: Sequence[Launch]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case in the overview, and below it, where there is room, everything about it."""
+
+    case: Judged
+    anchor: str
+    headline: figures.Interval | None
+    body: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """A word of the header that says what was measured, with its page where that is known."""
+
+    text: str
+    link: str = ""
+    is_code: bool = False
 
 
 def report_html(record: Record, title: str = "") -> str:
     """The whole report as one file."""
     cases = worst_first(record)
+    outcome = outcome_of(record)
+    crumbs = _crumbs(record, title)
+    bodies = _bodies(record, cases)
+    return _template("page.html.j2").render(
+        record=record,
+        title=_title(outcome, crumbs),
+        crumbs=crumbs,
+        outcome=outcome,
+        report_headline=report_parts(record),
+        entries=[_entry(case, body) for case, body in zip(cases, bodies, strict=True)],
+        baseline=_only_baseline(cases),
+        policy=_policy(record),
+    )
+
+
+def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
     history: dict[str, list[HistoryPoint]] = {}
     for point in record.history:
         history.setdefault(point.case, []).append(point)
-    drawn = sum(len(points) * POINT_BYTES for points in history.values())
-    drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
-    maps = [(layer_map(case), rank_map(case)) for case in cases]
-    drawn += sum(found.size for pair in maps for found in pair if found)
-    drawn += sum(len(case.launches) * LAUNCH_BYTES for case in cases)
-    allowance = Allowance(len(cases), drawn)
-    return _page().render(
-        record=record,
-        title=title,
-        outcome=outcome_of(record),
-        report_headline=report_parts(record),
-        views=[
-            _view(record, case, history.get(case.name, ()), both, allowance)
-            for case, both in zip(cases, maps, strict=True)
-        ],
-        policy=_policy(record),
+    level = 2 if len(cases) == 1 else 3
+    template, ops = _template("body.html.j2"), [_cached_ops(case) for case in cases]
+
+    def render(place: int, form: Form) -> str:
+        case = cases[place]
+        view = _view(record, case, history.get(case.name, ()), ops[place], form)
+        return template.render(record=record, view=view, level=level, head_word=head_word(record))
+
+    return fitted([_needs_attention(case) for case in cases], render)
+
+
+def _cached_ops(case: Judged) -> Callable[[], CaseOps]:
+    """The ops of a case, joined when they are asked for first."""
+    return cache(lambda: CaseOps(case))
+
+
+def _needs_attention(case: Judged) -> bool:
+    return case.verdict is not None and case.verdict.outcome is not Outcome.PASS
+
+
+def head_word(record: Record) -> str:
+    """What the column of what was measured now is called."""
+    return "This PR" if record.pull else "This run"
+
+
+def _crumbs(record: Record, title: str) -> list[Crumb]:
+    """Repository, pull request, commit and case, as far as they are known."""
+    crumbs = []
+    if record.repository:
+        name = record.repository.partition("//")[2].partition("/")[2]
+        crumbs.append(Crumb(name, record.repository))
+    if record.pull:
+        crumbs.append(Crumb(f"#{record.pull}", pull_link(record)))
+    if record.commit:
+        link = commit_link(record, record.commit)
+        crumbs.append(Crumb(record.commit[:SHOWN_COMMIT], link, is_code=True))
+    if title:
+        crumbs.append(Crumb(title))
+    if len(record.cases) == 1:
+        crumbs.append(Crumb(record.cases[0].name))
+    return crumbs
+
+
+def _title(outcome: Outcome | None, crumbs: Iterable[Crumb]) -> str:
+    """`Fail: octo/train #12 9a41d7e llama · ci-score`"""
+    verdict = f"{words.VERDICTS[outcome]}: " if outcome else ""
+    return f"{verdict}{' '.join(crumb.text for crumb in crumbs) or 'report'} · ci-score"
+
+
+def _only_baseline(cases: Iterable[Judged]) -> BaselineUsed | None:
+    """What all cases were compared with, if it is one run."""
+    used = [case.baseline for case in cases if case.baseline]
+    runs = {(one.source, one.commit, one.run) for one in used}
+    return used[0] if len(runs) == 1 else None
+
+
+def _anchor(case: Judged) -> str:
+    return f"case-{case.name}"
+
+
+def _entry(case: Judged, body: str | None) -> Entry:
+    headline = time_change(case)
+    return Entry(
+        case=case,
+        anchor=_anchor(case),
+        headline=figures.interval(headline) if headline else None,
+        body=None if body is None else Markup(body),  # noqa: S704 - a template of ours made it
     )
 
 
@@ -137,48 +200,31 @@ def _view(
     record: Record,
     case: Judged,
     history: Sequence[HistoryPoint],
-    maps: tuple[Map | None, Map | None],
-    allowance: Allowance,
+    ops: Callable[[], CaseOps],
+    form: Form,
 ) -> CaseView:
     shown = rows.metric_rows(case)
     labels = {row.label for row in shown}
     others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
     changes = {metric_named(change.metric).label: change for change in case.changes}
-    ops = _ops(case)
-    launches = launches_plot(case, history)
-    layers = case.scorecard.per_layer_summary
-    headline = time_change(case)
+    word = rows.layer_word(case.layers_are)
     return CaseView(
         case=case,
-        anchor=f"case-{case.name}",
+        anchor=_anchor(case),
+        form=form,
         metrics=[_line(row, changes[row.label]) for row in shown],
         more_metrics=[_line(row, changes[row.label]) for row in others],
-        headline=figures.interval(headline) if headline else None,
-        courses=[
-            _course(course, allowance)
-            for course in courses(record, case, history)
-            if allowance.draws(len(course.runs) * POINT_BYTES)
-        ],
-        ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
-        ops_in_all=len(ops) + case.step_ops.left_out,
-        layer_map=_map(maps[0], allowance),
-        layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
-        if allowance.draws(len(layers) * BAR_BYTES)
-        else None,
-        layers=allowance.take(
-            layers, LAYER_BYTES + _longest(op_label(layer.top_op) for layer in layers)
-        ),
-        changed_ops=rows.changed_ops(case.explanation) if case.explanation else (),
-        rank_map=_map(maps[1], allowance),
-        launches=launches if allowance.draws(len(case.launches) * LAUNCH_BYTES) else None,
-        listed_launches=allowance.take(launches.rows, PAIR_BYTES) if launches else (),
+        courses=[_course(course, form) for course in courses(record, case, history)]
+        if form.draws
+        else (),
+        icicle=icicle(case, ops().joined, is_live=form.is_live) if form.draws else None,
+        ops=ops().table(form.op_rows, is_live=form.is_live) if form.op_rows and ops() else None,
+        layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
+        layers=case.scorecard.per_layer_summary if form.lists else (),
+        layer_map=layer_map(case, ops().joined, head_word(record)) if form.draws else None,
+        rank_map=rank_map(case, head_word(record)) if form.draws else None,
+        launches=launches_plot(case, history, head_word(record)) if form.draws else None,
     )
-
-
-def _map(drawn: Map | None, allowance: Allowance) -> MapView | None:
-    if drawn is None or not allowance.draws(drawn.size):
-        return None
-    return MapView(drawn, allowance.take(drawn.table.rows, drawn.table.row_bytes))
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
@@ -186,51 +232,15 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
     _, _, word = row.verdict.partition(" ")
     outcome = change.outcome if row.verdict and not change.accepted else None
     if outcome is Outcome.PASS:
-        word = "within limits"
+        word = "OK"
     return MetricLine(row, outcome, word or "–", figures.interval(change))
 
 
-def _course(course: Course, allowance: Allowance) -> CourseView:
-    listed = allowance.take(course.runs[::-1], RUN_BYTES)
-    hovers = allowance.take(course.runs, HOVER_BYTES) if len(course.runs) <= MOST_HOVERS else ()
-    return CourseView(course, hovers, listed)
-
-
-def _longest(names: Iterable[str]) -> int:
-    """The characters of the longest name, as far as it is shown."""
-    return min(max(map(len, names), default=0), LONGEST_LABEL)
-
-
-def _ops(case: Judged) -> list[OpLine]:
-    """All ops that the record holds, or the scorecard's hotspots where it holds none."""
-    times = case.ops or {name: ms for name, ms, _ in case.scorecard.hotspot_ops}
-    total = _total_op_ms(case, times)
-    names = sorted(times, key=lambda name: (-times[name], name))
-    changes = {change.name: change for change in case.explanation.ops} if case.explanation else {}
-    widths = figures.share_bars(times[name] for name in names)
-    lines = []
-    for name, width in zip(names, widths, strict=True):
-        detail = case.op_details.get(name)
-        lines.append(
-            OpLine(
-                name=op_label(name, detail.origin if detail else None),
-                kind=detail.kind if detail else "",
-                ms=times[name],
-                share=100.0 * times[name] / total if total else 0.0,
-                width=width,
-                count=detail.count if detail else None,
-                change=changes.get(name),
-            )
-        )
-    return lines
-
-
-def _total_op_ms(case: Judged, times: Mapping[str, float]) -> float:
-    """The time of all ops; if the scorecard has it, with those that the record left out."""
-    for _, ms, pct in case.scorecard.hotspot_ops[:1]:
-        if pct > 0:
-            return ms * 100.0 / pct
-    return sum(times.values())
+def _course(course: Course, form: Form) -> CourseView:
+    hovers = course.runs if len(course.runs) <= MOST_HOVERS else ()
+    return (
+        CourseView(course, hovers, course.runs[::-1]) if form.lists else CourseView(course, (), ())
+    )
 
 
 def _policy(record: Record) -> str:
@@ -258,12 +268,13 @@ def _unbroken(value: str) -> str:
     return _UNIT.sub("\u00a0", value)
 
 
-def _counted(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
 
 
 @cache
-def _page() -> Template:
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("ci_score.report.html"),
         autoescape=True,
@@ -272,7 +283,7 @@ def _page() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = "".join(map(_asset, STYLES)), _asset("script.js")
+    style, script = _joined(STYLES), _joined(SCRIPTS)
     environment.globals.update(
         words=words,
         ab_command=ab_command,
@@ -280,32 +291,35 @@ def _page() -> Template:
         time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
-        maybe_delta=maybe_delta,
-        delta_milliseconds=delta_milliseconds,
+        commit_link=commit_link,
+        run_link=run_link,
         rows=rows,
         figures=figures,
-        style=Markup(style),  # noqa: S704 - both are files of ours
+        style=Markup(style),  # noqa: S704 - all are files of ours
         script=Markup(script),  # noqa: S704 - the same
         style_hash=_hash(style),
         script_hash=_hash(script),
         UNITS=UNITS,
-        MOST_CASES=MOST_CASES,
+        SHOWN_COMMIT=SHOWN_COMMIT,
     )
     environment.filters.update(
         name=lambda value: plain(value, LONGEST_NAME),
         op=lambda value, origin=None: plain(op_label(value, origin), LONGEST_LABEL),
-        label=lambda value: plain(value, LONGEST_LABEL),
-        # Numbers and letters that figures made, which may be longer than any text.
+        label=lambda value: plain(value, LONGEST_CASE_NAME),
+        # Numbers, letters and JSON that we made, which may be longer than any text.
         path=Markup,
         unbroken=_unbroken,
-        counted=_counted,
         # Lines that were made visible one by one before.
         lines=lambda value: Markup("\n").join(value.splitlines()),
         ms=milliseconds,
         delta_ms=delta_milliseconds,
         number=three_digits,
     )
-    return environment.get_template("page.html.j2")
+    return environment
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "\n".join(_asset(name) for name in names)
 
 
 def _asset(name: str) -> str:

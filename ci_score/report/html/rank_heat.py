@@ -76,7 +76,7 @@ class _Times:
         return [value for value in both if value is not None]
 
 
-def rank_map(case: Judged) -> Map | None:
+def rank_map(case: Judged, head_word: str = "This run") -> Map | None:
     """The map of the ranks; None of a case without any."""
     ranks = [work.rank for work in case.ranks]
     if not ranks:
@@ -94,7 +94,8 @@ def rank_map(case: Judged) -> Map | None:
     marked = ranks.index(slow) if slow in ranks else None
     columns = Columns(len(ranks))
     has_base = any(rank in part.base for part in parts for rank in ranks)
-    drawing = _Drawing(columns, ranks, has_base, _largest_change(parts, ranks, step_ms), step_ms)
+    largest = _largest_change(parts, ranks, step_ms)
+    drawing = _Drawing(columns, ranks, has_base, largest, step_ms, head_word)
     return Map(
         sentence=_sentence(case, parts, ranks, slow),
         key=_key(has_base),
@@ -162,6 +163,12 @@ class _Drawing:
     has_base: bool
     largest: float
     step_ms: float
+    head_word: str
+
+    @property
+    def side(self) -> str:
+        """What was measured now, in the middle of a sentence."""
+        return self.head_word[0].lower() + self.head_word[1:]
 
     @property
     def height(self) -> int:
@@ -174,7 +181,7 @@ class _Drawing:
 
 def _lane(drawing: _Drawing, part: _Times) -> Lane:
     strips, top = [], 0
-    sides = (("base", part.base), ("this PR", part.head))
+    sides = (("base", part.base), (drawing.side, part.head))
     for side, times in sides if drawing.has_base else sides[1:]:
         strips.append(_times(drawing, part, side, times, top))
         top += drawing.height + _GAP
@@ -246,11 +253,11 @@ def _span(part: _Times) -> str:
 
 
 def _key(has_base: bool) -> str:
-    darker = "Each column is a rank; the darker, the more time in this part."
+    darker = "Each column is a rank; the stronger its shade, the more time in this part."
     if not has_base:
         return darker
     return (
-        f"{darker} Δ compares each rank with itself: ▲ or hatched / longer, ▼ or hatched \\ less."
+        f"{darker} Δ compares each rank with itself: ▲ or hatched \\ longer, ▼ or hatched / less."
     )
 
 
@@ -344,7 +351,9 @@ def _table(
     heads = [
         head
         for part in (one.name.capitalize() for one in every)
-        for head in ((f"{part}, base", f"{part}, this PR", "Δ") if drawing.has_base else (part,))
+        for head in (
+            (f"{part}, base", f"{part}, {drawing.side}", "Δ") if drawing.has_base else (part,)
+        )
     ]
     return Table(
         "A step of each rank by its parts, and the most memory that it held",
