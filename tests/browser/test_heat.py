@@ -149,12 +149,26 @@ def test_maps__hostile_phases_stay_text(browser: Browser) -> None:
     with browser.page(page_of("hostile names")) as (page, seen):
         checks.open_all(page)
         assert page.locator("img, iframe").count() == 0
-        assert page.locator("script").count() == 1
+        assert page.locator("script:not([type='application/json'])").count() == 1
         assert seen.dialogs == []
         text = page.locator(".map").inner_text()
         assert "<img src=x>" in text
         assert "alert(4)" in text
         assert not set("\u202e") & set(page.content())
+
+
+def test_maps__a_click_on_a_layer_draws_its_icicle(browser: Browser) -> None:
+    """The icicle's own list, which works by keyboard, then shows the same choice."""
+    with browser.page(page_of("four layers")) as (page, seen):
+        chosen = page.locator(".icicle select")
+        assert chosen.input_value() == ""
+        page.locator('.map [data-layer="1"]').first.click()
+        assert chosen.input_value() == "1"
+        assert chosen.is_visible()
+        assert "layer=1" in page.url
+        page.locator('.map [data-layer=""]').first.click()
+        assert chosen.input_value() not in ("", "1")
+        assert (seen.console, seen.errors) == ([], [])
 
 
 def test_launches__stand_on_one_axis(browser: Browser) -> None:

@@ -130,6 +130,15 @@ def test_layers__without_their_ops_forward_and_backward_are_drawn() -> None:
     assert len(lane(drawn, "forward").hovers) == 24
 
 
+def test_layers__only_those_whose_ops_are_known_can_be_chosen() -> None:
+    """Of sums there is nothing to draw, nor of a column that stands for several layers."""
+    known = layer_map_of(layered(24, {3: 0.4}))
+    assert [hover.layer for hover in lane(known, "forward").hovers] == [*map(str, range(24))]
+    assert lane(known, "optimizer, outside the layers").hovers[0].layer == ""
+    for drawn in (layer_map_of(layered(24, has_places=False)), layer_map_of(layered(300))):
+        assert {hover.layer for hover in lane(drawn, "forward").hovers} == {None}
+
+
 def test_layers__that_are_repeats_of_kernels_are_called_so() -> None:
     """They may be something else than layers."""
     drawn = layer_map_of(layered(24, {3: 0.4}, layers_are=LayersAre(kind="repeats")))
@@ -446,7 +455,7 @@ def test_page__a_map_of_many_layers_and_phases_is_small() -> None:
     """128 layers and as many phases as are drawn take a fraction of what a page may have."""
     many = layered(128, {3: 0.4}, phases=[f"phase {number}" for number in range(12)])
     page = report_html(record(many))
-    drawn = page[page.index('<figure class="map">') :].partition("</figure>")[0]
+    drawn = page[page.index('<figure class="map"') :].partition("</figure>")[0]
     assert drawn.count("<title>layer") >= 128 * (MOST_PHASES - 2)
     assert len(drawn) < 250_000
 

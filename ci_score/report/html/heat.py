@@ -69,11 +69,12 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Hover:
-    """A place of a lane that tells its numbers."""
+    """A place of a lane that tells its numbers, and which layer a click on it chooses."""
 
     x: str
     width: str
     title: str
+    layer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

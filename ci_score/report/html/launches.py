@@ -195,7 +195,7 @@ def _drawn(case: Judged, sides: _Sides, head_word: str) -> Launches:
         bases=dots(bases),
         heads=dots(heads),
         base_words=_base_words(sides),
-        head_words=f"{head_word[0].lower()}{head_word[1:]}: {_counted(len(sides.head), 'launch', 'launches')}",
+        head_words=_head_words(sides, head_word),
         base_void=_void_words(count["base"]),
         head_void=_void_words(count["head"]),
         zero=scale.percent(0.0),
@@ -320,6 +320,11 @@ def _base_words(sides: _Sides) -> str:
     if sides.is_history:
         return f"the branch: its last {_counted(len(sides.base), 'run', 'runs')}"
     return f"base: {_counted(len(sides.base), 'launch', 'launches')}"
+
+
+def _head_words(sides: _Sides, head_word: str) -> str:
+    who = head_word[0].lower() + head_word[1:]
+    return f"{who}: {_counted(len(sides.head), 'launch', 'launches')}"
 
 
 def _void(case: Judged) -> dict[str, int]:

@@ -53,7 +53,7 @@ def layer_map(
     if case.base is None:
         return None
     known = joined or joined_ops(case)
-    grid = _of_ops(known.ops) if known.has_base else {}
+    grid = of_ops = _of_ops(known.ops) if known.has_base else {}
     # Forward and backward tell more than the sum of both.
     if not any(_layers({row: cells}) for row, cells in grid.items() if row != WHOLE_STEP):
         grid = _of_sums(case) or grid
@@ -61,7 +61,8 @@ def layer_map(
     if not layers:
         return None
     few = _few_phases(_in_order(grid, tuple(case.phases)))
-    return _drawn(few, layers, layer_word(case.layers_are), head_word)
+    drawing = _drawing(few, layers, layer_word(case.layers_are), has_ops=grid is of_ops)
+    return _drawn(drawing, few, head_word)
 
 
 # --- what each layer takes in each phase ----------------------------------------------------------
@@ -172,10 +173,23 @@ def _largest_time(cells: Iterable[Sides]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """A cell with what it is called, and the layer alone that it stands for: "" is outside."""
+
+    cell: Cell
+    name: str
+    sides: Sides
+    layer: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Drawing:
     """What every lane of a map has in common."""
 
     word: str
+    # Whether the ops of a layer are known, so that they can be drawn alone.
+    has_ops: bool
+    layers: Sequence[int]
     columns: Columns
     # The layers of each column, and its label.
     groups: tuple[tuple[int, ...], ...]
@@ -203,10 +217,11 @@ class _Drawing:
         base, head = _both(sides)
         return milliseconds(base), milliseconds(head), _change_words(_delta(sides), self.places)
 
-    def hover(self, cell: Cell, where: str, sides: Sides) -> Hover:
-        base, head, change = self.numbers(sides)
-        title = f"{where}: {base} → {head} ({change})"
-        return Hover(percent(cell.start), percent(cell.end - cell.start), title)
+    def hover(self, place: _Place) -> Hover:
+        base, head, change = self.numbers(place.sides)
+        cell, title = place.cell, f"{place.name}: {base} → {head} ({change})"
+        chosen = place.layer if self.has_ops else None
+        return Hover(percent(cell.start), percent(cell.end - cell.start), title, chosen)
 
 
 def _change_words(delta: float, places: int | None) -> str:
@@ -214,7 +229,7 @@ def _change_words(delta: float, places: int | None) -> str:
     return "0 ms" if places is None and abs(delta) < _NOTHING_MS else delta_at(delta, places)
 
 
-def _drawn(grid: Grid, layers: Sequence[int], word: str, head_word: str) -> Map:
+def _drawing(grid: Grid, layers: Sequence[int], word: str, *, has_ops: bool) -> _Drawing:
     inner = [sides for row in grid.values() for layer, sides in row.items() if layer is not None]
     largest = max(
         *(abs(_delta(sides)) for sides in inner), _DARK_FROM * _largest_time(inner), 1e-12
@@ -224,8 +239,10 @@ def _drawn(grid: Grid, layers: Sequence[int], word: str, head_word: str) -> Map:
     labels = [str(group[0]) if size == 1 else f"{group[0]}–{group[-1]}" for group in groups]
     is_beside = any(None in cells and len(cells) > 1 for cells in grid.values())
     every = [sides for row in grid.values() for sides in row.values()]
-    drawing = _Drawing(
+    return _Drawing(
         word,
+        has_ops,
+        layers,
         Columns(len(groups), _LAYERS_TO if is_beside else 1.0),
         tuple(groups),
         tuple(labels),
@@ -233,15 +250,18 @@ def _drawn(grid: Grid, layers: Sequence[int], word: str, head_word: str) -> Map:
         common_places(_Change(_delta(sides)) for sides in every),
         common_places(_Change(_delta(_sum(cells.values()))) for cells in grid.values()),
     )
-    lanes = [_lane(drawing, row, cells) for row, cells in grid.items()]
+
+
+def _drawn(drawing: _Drawing, grid: Grid, head_word: str) -> Map:
+    is_beside = drawing.columns.share < 1.0
     outside = (Tick("100%", "outside", "end"),) if is_beside else ()
     return Map(
-        sentence=_sentence(drawing, grid, layers),
-        key=f"Each column is a {word}, and colour is its change in ms: ▲ or hatched \\ takes"
+        sentence=_sentence(drawing, grid, drawing.layers),
+        key=f"Each column is a {drawing.word}, and colour its change in ms: ▲ or hatched \\ takes"
         " longer, ▼ or hatched / less, grey changed by less than 2 % of the largest change.",
         notes=(),
-        lanes=tuple(lanes),
-        ticks=(*drawing.columns.ticks(labels), *outside),
+        lanes=tuple(_lane(drawing, row, cells) for row, cells in grid.items()),
+        ticks=(*drawing.columns.ticks(drawing.labels), *outside),
         marked=None,
         has_sides=False,
         table=_table(drawing, grid, head_word),
@@ -260,28 +280,24 @@ def _lane(drawing: _Drawing, row: str, cells: Mapping[int | None, Sides]) -> Lan
     if not any(layer is not None for layer in cells):
         cell = drawing.cell(0.0, 1.0, cells[None])
         name = row if row.startswith("outside") else f"{row}, outside the {drawing.word}s"
-        hover = drawing.hover(cell, name, cells[None])
+        hover = drawing.hover(_Place(cell, name, cells[None], ""))
         return Lane(name, note, _HEIGHT, (strip([cell], "", 0, _HEIGHT),), (hover,))
-    drawn = list(_cells(drawing, row, cells))
-    hovers = [drawing.hover(cell, where, sides) for cell, where, sides in drawn]
-    shaded = [cell for cell, _, _ in drawn]
-    return Lane(row, note, _HEIGHT, (strip(shaded, "", 0, _HEIGHT),), tuple(hovers))
+    places = list(_places(drawing, row, cells))
+    drawn = strip([place.cell for place in places], "", 0, _HEIGHT)
+    return Lane(row, note, _HEIGHT, (drawn,), tuple(map(drawing.hover, places)))
 
 
-def _cells(
-    drawing: _Drawing, row: str, cells: Mapping[int | None, Sides]
-) -> Iterator[tuple[Cell, str, Sides]]:
+def _places(drawing: _Drawing, row: str, cells: Mapping[int | None, Sides]) -> Iterator[_Place]:
     """Each column of a lane with what it is called; and what is outside of the layers."""
     for place, (group, label) in enumerate(zip(drawing.groups, drawing.labels, strict=True)):
         sides = _sum(cells[layer] for layer in group if layer in cells)
-        yield (
-            drawing.cell(*drawing.columns.edges(place), sides),
-            _called(drawing, label, row),
-            sides,
-        )
+        cell = drawing.cell(*drawing.columns.edges(place), sides)
+        alone = label if len(group) == 1 else None
+        yield _Place(cell, _called(drawing, label, row), sides, alone)
     if None in cells:
         where = f"outside the {drawing.word}s, {row}"
-        yield drawing.cell(_OUTSIDE_FROM, 1.0, cells[None]), where, cells[None]
+        cell = drawing.cell(_OUTSIDE_FROM, 1.0, cells[None])
+        yield _Place(cell, where, cells[None], "")
 
 
 def _called(drawing: _Drawing, label: str, row: str) -> str:

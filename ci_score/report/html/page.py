@@ -40,7 +40,7 @@ from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
 STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
-SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js")
+SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
 SHOWN_COMMIT = 7
