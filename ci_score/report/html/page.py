@@ -251,8 +251,8 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
 
 
 def _course(course: Course, form: Form) -> CourseView:
-    hovers = course.runs if len(course.runs) <= MOST_HOVERS else ()
-    return CourseView(course, hovers, course.runs[::-1]) if form.lists else CourseView(course, (), ())
+    hovers = course.runs if form.hovers and len(course.runs) <= MOST_HOVERS else ()
+    return CourseView(course, hovers, course.runs[::-1] if form.lists else ())
 
 
 def _policy(record: Record) -> str:
