@@ -131,13 +131,12 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
         history.setdefault(point.case, []).append(point)
     level = 2 if len(cases) == 1 else 3
     template, ops = _template("body.html.j2"), [_cached_ops(case) for case in cases]
+    shared = {"head_word": head_word(record), "one_base": _only_baseline(cases) is not None}
 
     def render(place: int, form: Form) -> str:
         case = cases[place]
         view = _view(record, case, history.get(case.name, ()), ops[place], form)
-        return template.render(
-            record=record, view=view, level=level, head_word=head_word(record)
-        )
+        return template.render(record=record, view=view, level=level, **shared)
 
     return fitted([_needs_attention(case) for case in cases], render)
 
