@@ -12,7 +12,7 @@ from ci_score.model.profile import RankWork
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.html import figures
-from ci_score.report.html.allowance import Form, fitted
+from ci_score.report.html.allowance import ALONE, DRAWN, LEAST, LISTED, WHOLE, fitted
 from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
@@ -206,21 +206,30 @@ def test_page__what_fails_is_whole_before_the_rest_is_drawn() -> None:
     assert not any('class="op-columns"' in body for body in bodies[13:])
 
 
-def test_fitted__is_as_rich_as_there_is_room() -> None:
-    """Those that need attention first; what does not fit in one form may do in a lesser one."""
-
-    def render(place: int, form: Form) -> str:
-        return f"{place}{form.rank}".ljust(10 * (form.rank + 1), ".")
-
-    def ranks(needy: list[bool], room: int) -> list[int | None]:
-        return [text and int(text[1]) for text in fitted(needy, render, room)]  # type: ignore[misc]
-
-    assert ranks([True, False, False], 200) == [2, 2, 2]
-    assert ranks([True, False, False], 60) == [2, 1, 0]
-    assert ranks([True, True, False], 60) == [2, 1, 0]
-    assert ranks([False, True, False], 50) == [0, 2, 0]
-    assert ranks([False, False, False], 25) == [0, 0, None]
-    assert ranks([False], 25) == [1]
+@pytest.mark.parametrize(
+    ("needy", "room", "expected"),
+    [
+        ((True, False, False), 200, "WLL"),
+        ((True, False, False), 75, "WDD"),
+        ((True, False, False), 65, "WD."),
+        ((True, True, False), 95, "WWD"),
+        ((False,) * 17, 999, "D" * 17),
+        ((True, True, False), 75, "WDD"),
+        ((False, True, False), 75, "DWD"),
+        ((False, False, False), 30, "..."),
+        ((False, False, False), 25, ".. "),
+        ((False,), 35, "A"),
+        ((True,), 25, "D"),
+    ],
+)
+def test_fitted__is_as_rich_as_there_is_room(
+    needy: tuple[bool, ...], room: int, expected: str
+) -> None:
+    """Those that need attention are whole first, as far as the others still have their drawings."""
+    sizes = {LEAST: 10, DRAWN: 20, LISTED: 30, WHOLE: 35, ALONE: 35}
+    letters = {LEAST: ".", DRAWN: "D", LISTED: "L", WHOLE: "W", ALONE: "A"}
+    texts = fitted(needy, lambda _, form: letters[form] * sizes[form], room, spare=10)
+    assert "".join(text[0] if text else " " for text in texts) == expected
 
 
 def test_page__draws_long_courses_whole() -> None:

@@ -17,7 +17,7 @@ from ci_score.model.verdict import Change
 from ci_score.report.badges import main_number
 from ci_score.report.html.scale import UNITS, Scale, percent
 from ci_score.report.numbers import common_places, delta_at, milliseconds
-from ci_score.report.rows import PartRow, part_rows
+from ci_score.report.rows import ROUNDING, PartRow, part_rows
 
 # More segments could not be distinguished.
 MOST_SEGMENTS = 8
@@ -116,8 +116,12 @@ def compute_waterfall(explanation: Explanation) -> Waterfall | None:
     if not explanation.categories:
         return None
     kinds = explanation.categories
+    # Less is an error of rounding.
+    least = ROUNDING * max(explanation.base_step_ms, explanation.head_step_ms)
     parts = [
-        PartRow(part.name or "other", part.base_ms, part.head_ms) for part in kinds if part.delta_ms
+        PartRow(part.name or "other", part.base_ms, part.head_ms)
+        for part in kinds
+        if abs(part.delta_ms) > least
     ]
     base_ms = sum(part.base_ms for part in kinds)
     return _waterfall(parts, base_ms, sum(part.head_ms for part in kinds))

@@ -128,11 +128,12 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
         history.setdefault(point.case, []).append(point)
     level = 2 if len(cases) == 1 else 3
     template, ops = _template("body.html.j2"), [_cached_ops(case) for case in cases]
+    shared = {"head_word": head_word(record), "one_base": _only_baseline(cases) is not None}
 
     def render(place: int, form: Form) -> str:
         case = cases[place]
         view = _view(record, case, history.get(case.name, ()), ops[place], form)
-        return template.render(record=record, view=view, level=level, head_word=head_word(record))
+        return template.render(record=record, view=view, level=level, **shared)
 
     return fitted([_needs_attention(case) for case in cases], render)
 
@@ -237,10 +238,8 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
 
 
 def _course(course: Course, form: Form) -> CourseView:
-    hovers = course.runs if len(course.runs) <= MOST_HOVERS else ()
-    return (
-        CourseView(course, hovers, course.runs[::-1]) if form.lists else CourseView(course, (), ())
-    )
+    hovers = course.runs if form.hovers and len(course.runs) <= MOST_HOVERS else ()
+    return CourseView(course, hovers, course.runs[::-1] if form.lists else ())
 
 
 def _policy(record: Record) -> str:
