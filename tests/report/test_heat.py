@@ -462,8 +462,19 @@ def test_page__a_map_of_many_layers_and_phases_is_small() -> None:
 
 def test_page__has_the_maps_with_their_tables() -> None:
     """Each drawing brings its sentence, a title for each cell, and the same as a table."""
-    page = report_html(record(layered(24, {3: 0.4}), slow_rank().but(name="ranks")))
-    assert "Layer 3 grew most: +0.40" in page.replace("\u00a0", " ")
-    assert "<title>layer 3, backward: 1.00 ms → 1.40 ms (+0.40" in page
-    assert "<title>rank 37, compute: 5" in page
-    assert page.count("The same as a table") == 2
+    layers, ranks = (report_html(record(one)) for one in (layered(24, {3: 0.4}), slow_rank()))
+    assert "Layer 3 grew most: +0.40" in layers.replace("\u00a0", " ")
+    assert "<title>layer 3, backward: 1.00 ms → 1.40 ms (+0.40" in layers
+    assert "<title>rank 37, compute: 5" in ranks
+    for page in (layers, ranks):
+        drawn = page[page.index('<figure class="map"') :].partition("</figure>")[0]
+        assert "<summary>The same as a table</summary>" in drawn
+
+
+def test_page__of_very_many_cases_has_maps_without_their_lists() -> None:
+    """What passes keeps its drawings; titles and tables are the first to go."""
+    passing = [layered(8).but(name=f"case-{number}") for number in range(20)]
+    page = report_html(record(*passing))
+    assert page.count('<figure class="map"') == 20
+    assert "The same as a table</summary>" not in page.partition('<figure class="icicle"')[0]
+    assert "<title>layer" not in page
