@@ -146,6 +146,17 @@ def test_layers__that_are_repeats_of_kernels_are_called_so() -> None:
     assert "layer" not in drawn.sentence + drawn.key + drawn.table.caption
 
 
+def test_layers__ops_that_one_side_has_not_kept_are_left_out_and_said() -> None:
+    """Their time on the other side is not known, so they have no change."""
+    told = layered(24, {3: 0.4}, optimizer_ms=5.0)
+    assert told.base is not None
+    assert layer_map_of(told).notes == ()
+    fewer = told.base.but(step_ops=told.base.step_ops.largest(1))
+    drawn = layer_map_of(told.but(base=fewer))
+    assert drawn.notes == ("Without 13.0 ms of ops that only one side has kept.",)
+    assert drawn.sentence == "Layer 3 grew most: +0.400 ms in the backward."
+
+
 def test_layers__need_both_sides() -> None:
     """One side alone has no change; a case without layers has no map."""
     assert layer_map(layered(4).but(base=None)) is None
@@ -476,5 +487,5 @@ def test_page__of_very_many_cases_has_maps_without_their_lists() -> None:
     passing = [layered(8).but(name=f"case-{number}") for number in range(20)]
     page = report_html(record(*passing))
     assert page.count('<figure class="map"') == 20
-    assert "The same as a table</summary>" not in page.partition('<figure class="icicle"')[0]
-    assert "<title>layer" not in page
+    drawn = re.findall(r'<figure class="map".*?</figure>', page, re.DOTALL)
+    assert not any("<table" in one or "<title>" in one for one in drawn)

@@ -41,6 +41,7 @@ _NAMED_FROM = 0.3
 _CHANGED_FROM = 0.02
 _MOST_RANGES = 4
 _NOTHING_MS = 0.001
+_LEFT_OUT_FROM = 0.01
 _HEIGHT = 26
 
 Grid = dict[str, dict[int | None, Sides]]
@@ -62,7 +63,8 @@ def layer_map(
         return None
     few = _few_phases(_in_order(grid, tuple(case.phases)))
     drawing = _drawing(few, layers, layer_word(case.layers_are), has_ops=grid is of_ops)
-    return _drawn(drawing, few, head_word)
+    left_out = _left_out(known.ops) if grid is of_ops else ()
+    return _drawn(drawing, few, left_out, head_word)
 
 
 # --- what each layer takes in each phase ----------------------------------------------------------
@@ -89,6 +91,14 @@ def _of_ops(ops: Sequence[JoinedOp]) -> Grid:
         if max(_both(rest)) > 0:
             _add(grid, outside, None, rest)
     return grid
+
+
+def _left_out(ops: Sequence[JoinedOp]) -> Sequence[str]:
+    """A note where ops that one side alone has kept hold some of the time."""
+    alone = [max(_both(op.sides)) for op in ops if op.sides.delta_ms is None]
+    if sum(alone) < _LEFT_OUT_FROM * sum(max(_both(op.sides)) for op in ops):
+        return ()
+    return (f"Without {milliseconds(sum(alone))} of ops that only one side has kept.",)
 
 
 def _without(whole: Sides, parts: Iterable[Sides]) -> Sides:
@@ -252,14 +262,14 @@ def _drawing(grid: Grid, layers: Sequence[int], word: str, *, has_ops: bool) -> 
     )
 
 
-def _drawn(drawing: _Drawing, grid: Grid, head_word: str) -> Map:
+def _drawn(drawing: _Drawing, grid: Grid, notes: Sequence[str], head_word: str) -> Map:
     is_beside = drawing.columns.share < 1.0
     outside = (Tick("100%", "outside", "end"),) if is_beside else ()
     return Map(
         sentence=_sentence(drawing, grid, drawing.layers),
         key=f"Each column is a {drawing.word}, and colour its change in ms: ▲ or hatched \\ takes"
         " longer, ▼ or hatched / less, grey changed by less than 2 % of the largest change.",
-        notes=(),
+        notes=tuple(notes),
         lanes=tuple(_lane(drawing, row, cells) for row, cells in grid.items()),
         ticks=(*drawing.columns.ticks(drawing.labels), *outside),
         marked=None,
