@@ -35,6 +35,8 @@ USUAL_PHASES = ("forward", "backward", "optimizer")
 _OUTSIDE_FROM, _LAYERS_TO = 0.915, 0.895
 # A cell that changed by a smaller share of its own time is never a dark one.
 _DARK_FROM = 0.05
+# Nor does one stand out that changed by less than two runs of the same program differ.
+_NOISE = 0.01
 # Layers that changed by so much of what the one did that changed most are named with it.
 _NAMED_FROM = 0.3
 # Nothing is named as grown where no cell changed by more than this share of the largest one.
@@ -210,7 +212,8 @@ class _Drawing:
     sum_places: int | None
 
     def shade(self, sides: Sides) -> str:
-        return shade(_delta(sides), max(self.largest, _DARK_FROM * max(_both(sides))))
+        own = max(_both(sides))
+        return shade(_delta(sides), max(self.largest, _DARK_FROM * own), _NOISE * own)
 
     def cell(self, start: float, end: float, sides: Sides) -> Cell:
         sign = mark_of(Cell(start, end, self.shade(sides)))
@@ -268,7 +271,7 @@ def _drawn(drawing: _Drawing, grid: Grid, notes: Sequence[str], head_word: str) 
     return Map(
         sentence=_sentence(drawing, grid, drawing.layers),
         key=f"Each column is a {drawing.word}, and colour its change in ms: ▲ or hatched \\ takes"
-        " longer, ▼ or hatched / less, grey changed by less than 2 % of the largest change.",
+        " longer, ▼ or hatched / less, grey hardly changed.",
         notes=tuple(notes),
         lanes=tuple(_lane(drawing, row, cells) for row, cells in grid.items()),
         ticks=(*drawing.columns.ticks(drawing.labels), *outside),

@@ -224,7 +224,7 @@ def _changes(drawing: _Drawing, part: _Times, top: int) -> Strip:
         if delta is None:
             cells.append(Cell(*edges, UNKNOWN))
             continue
-        cell = Cell(*edges, shade(delta, drawing.largest))
+        cell = Cell(*edges, shade(delta, drawing.largest, _ALIKE * drawing.step_ms))
         sign = mark_of(cell)
         number = drawing.number(_change(delta, drawing))
         cells.append(Cell(*edges, cell.shade, f"{sign} {number}".strip()))
@@ -257,7 +257,8 @@ def _key(has_base: bool) -> str:
     if not has_base:
         return darker
     return (
-        f"{darker} Δ compares each rank with itself: ▲ or hatched \\ longer, ▼ or hatched / less."
+        f"{darker} Δ compares each rank with itself: ▲ or hatched \\ longer, ▼ or hatched / less,"
+        " grey by less than 1 % of the step."
     )
 
 
