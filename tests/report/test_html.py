@@ -129,8 +129,9 @@ def test_page__its_header_links_nothing_that_is_not_known() -> None:
     """Without a repository the commit is a text, and nothing stands for what is not there."""
     page = Elements(report_html(demo(), "nightly"))
     assert not [a for tag, a in page.tags if tag == "a" and not (a["href"] or "").startswith("#")]
+    (one,) = demo().cases
     shown = " ".join("".join(page.text).split())
-    assert re.search(r"Fail: [0-9a-f]{7} nightly training \S* ?· ci-score|Fail: \w{7} nightly", shown)
+    assert f"Fail: {(demo().commit or '')[:7]} nightly {one.name} · ci-score" in shown
     assert "This run" in shown
     assert "This PR" not in shown
 
@@ -186,7 +187,7 @@ def test_page__says_what_a_reader_looks_for() -> None:
 
 @pytest.mark.parametrize("size", [(64, 128, 200), (256, 8, 8), (256, 128, 50), (1, 3000, 200)])
 def test_page__stays_below_its_size(size: tuple[int, int, int]) -> None:
-    """Under 5 MB for whatever a record may hold; every case is in the overview and has its tables."""
+    """Under 5 MB whatever a record holds; every case is in the overview and has its tables."""
     text = report_html(large(*size))
     assert len(text.encode()) < 5_000_000
     assert len(set(re.findall(r"model-\d+@h100", text))) == size[0]
