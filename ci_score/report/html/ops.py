@@ -40,8 +40,8 @@ _TAGS = {
 }
 OUTSIDE = "outside all phases"
 NOT_KEPT, NOT_KNOWN, NOT_COUNTED = "not kept", "not known", "not counted"
-# What would end a script element or a line of one.
-_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# What would end a script element, or a line of a script.
+_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<\u2028\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
