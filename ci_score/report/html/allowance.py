@@ -29,7 +29,7 @@ class Form:
 
 LEAST = Form()
 DRAWN = Form(op_rows=20, draws=True)
-# Of a case that passes, one that needs attention, and one without others beside it.
+# At most of a case that passes, of one that needs attention, and of one that is alone.
 LISTED = Form(op_rows=60, is_live=True, draws=True, lists=True)
 WHOLE = Form(op_rows=200, is_live=True, draws=True, lists=True, hovers=True)
 ALONE = Form(op_rows=500, is_live=True, draws=True, lists=True, hovers=True)
@@ -72,7 +72,7 @@ def fitted(
 def _forms(cases: int, is_needy: bool) -> Sequence[Form]:
     """The forms of a case beyond the least, the richest first."""
     if cases == 1:
-        return ALONE, DRAWN
+        return ALONE, LISTED, DRAWN
     if is_needy:
-        return WHOLE, DRAWN
+        return WHOLE, LISTED, DRAWN
     return (LISTED, DRAWN) if cases <= FEW else (DRAWN,)

@@ -40,8 +40,8 @@ _TAGS = {
 }
 OUTSIDE = "outside all phases"
 NOT_KEPT, NOT_KNOWN, NOT_COUNTED = "not kept", "not known", "not counted"
-# What would end a script element or a line of one.
-_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# What would end a script element, or a line of a script.
+_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<\u2028\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,9 @@ class CaseOps:
         if not self._has_base:
             return Bar("all", 0, _pixels(_own_ms(op), self._largest, 2 * HALF_BAR))
         width = _pixels(abs(_delta(op)), self._largest, HALF_BAR)
-        return Bar("more", HALF_BAR, width) if _delta(op) > 0 else Bar("less", HALF_BAR - width, width)
+        return (
+            Bar("more", HALF_BAR, width) if _delta(op) > 0 else Bar("less", HALF_BAR - width, width)
+        )
 
     def _counted(self) -> str:
         """`12 slower, 3 faster, 1 new`; what is not told is left out."""
@@ -173,7 +175,9 @@ class CaseOps:
             ("this side", self._left_out.head_count, self._left_out.head_ms),
         )
         parts = [
-            f"{count:,.0f} of {side} ({milliseconds(ms or 0.0)})" for side, count, ms in sides if count
+            f"{count:,.0f} of {side} ({milliseconds(ms or 0.0)})"
+            for side, count, ms in sides
+            if count
         ]
         return f"Of the smallest ops only the sum is kept: {' and '.join(parts)}." if parts else ""
 
@@ -328,7 +332,9 @@ def _change(sides: Sides) -> str:
     if delta is None:
         return NOT_KNOWN
     largest = max(sides.base_ms or 0.0, sides.head_ms or 0.0)
-    return delta_milliseconds(delta).removesuffix(" ms") if abs(delta) > LEAST_TOLD * largest else "0"
+    return (
+        delta_milliseconds(delta).removesuffix(" ms") if abs(delta) > LEAST_TOLD * largest else "0"
+    )
 
 
 def _shown(ms: float | None) -> str:
