@@ -32,7 +32,7 @@ NASTY = (
 # What a box of a drawing shows, without what scripts add: they know names whole, of which the page
 # has 79 letters at least.
 BOXES = """
-() => [...document.querySelectorAll("svg.rows")].map(drawing => [...drawing.querySelectorAll("g")]
+() => [...document.querySelectorAll("svg.rows")].map(drawing => [...drawing.querySelectorAll(".row")]
   .map(row => [...row.children].map(box => [
     box.getAttribute("class"), box.getAttribute("x"), box.getAttribute("width"),
     box.querySelector("title").textContent.replace(/^(.{79}).*/, "$1"),
@@ -107,7 +107,7 @@ def box(page: Any, name: str, drawing: str = "head") -> Any:
 def titles(page: Any, drawing: str = "head") -> list[list[str]]:
     """The names in the rows of a drawing."""
     found: list[list[str]] = page.evaluate(
-        """side => [...document.querySelectorAll(`svg.rows.${side} g`)].map(row =>
+        """side => [...document.querySelectorAll(`svg.rows.${side} .row`)].map(row =>
           [...row.children].map(box => box.querySelector("title").textContent.split("\\n")[0]))""",
         drawing,
     )
@@ -206,11 +206,11 @@ def test_narrow_boxes__are_hatched_at_the_width_that_the_window_has(browser: Bro
     cover = "box => box.querySelector('.h').getBoundingClientRect().width"
     for width, hatched in ((DESK, False), (PHONE, True)):
         with browser.page(html, width=width, script=False) as (page, _):
-            narrow = page.locator(".rows.head g").last.locator(".b").last
+            narrow = page.locator(".rows.head .row").last.locator(".b").last
             assert (narrow.evaluate(cover) > 0) is hatched
             fill = narrow.evaluate("box => getComputedStyle(box.querySelector('.h')).fill")
             assert fill == 'url("#hatch-up4")'
-            wide = page.locator(".rows.head g").last.locator(".b").first
+            wide = page.locator(".rows.head .row").last.locator(".b").first
             assert wide.evaluate(cover) == 0
 
 

@@ -17,16 +17,17 @@ class Form:
 
     rank: int
     op_rows: int = 0
+    boxes: int = 0
     is_live: bool = False
     draws: bool = False
     lists: bool = False
 
 
 LEAST = Form(0)
-DRAWN = Form(1, op_rows=20, draws=True)
-WHOLE = Form(2, op_rows=200, is_live=True, draws=True, lists=True)
+DRAWN = Form(1, op_rows=20, boxes=60, draws=True)
+WHOLE = Form(2, op_rows=200, boxes=64, is_live=True, draws=True, lists=True)
 # Without other cases a page has room for more.
-ALONE = Form(2, op_rows=500, is_live=True, draws=True, lists=True)
+ALONE = Form(2, op_rows=500, boxes=400, is_live=True, draws=True, lists=True)
 
 Render = Callable[[int, Form], str]
 
