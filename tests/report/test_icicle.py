@@ -13,8 +13,9 @@ from ci_score.report.html.icicle import MOST_BOXES, Box, Drawing, Icicle, Line, 
 from ci_score.report.html.page import report_html
 from ci_score.report.joined_ops import joined_ops
 from tests.builders import case, record
-from tests.builders.both_sides import FULL_NAME, at, compared, many_layers, side, slower
+from tests.builders.both_sides import FULL_NAME, at, compared, side, slower
 from tests.builders.reports import HOSTILE
+from tests.builders.showcase import deep
 
 
 def drawn(value: Judged) -> Icicle:
@@ -94,7 +95,9 @@ def test_outlines__gone_ops_in_the_base_and_new_ones_in_the_head() -> None:
     """Each stands in one drawing alone."""
     base, head = drawn(slower()).drawings
     assert [box.title.split("\n")[0] for box in boxes(base) if box.css.endswith(" gone")] == ["old"]
-    assert [box.title.split("\n")[0] for box in boxes(head) if box.css.endswith(" new")] == ["fused"]
+    assert [box.title.split("\n")[0] for box in boxes(head) if box.css.endswith(" new")] == [
+        "fused"
+    ]
     assert not [box for box in boxes(base) if box.title.startswith("fused")]
     assert "gone: 3.00 ms before, 7 launches" in box_of(base, "old").title
 
@@ -179,7 +182,9 @@ def test_narrow_boxes__one_alone_keeps_its_name() -> None:
 def test_boxes__are_at_most_400_a_drawing(phases: int, ops: int, least: int) -> None:
     """However many phases and ops a stranger's record has; the widest have them, to the last."""
     places = [
-        at(f"op {op}", 1.0 + op % 7, f"phase {phase}") for phase in range(phases) for op in range(ops)
+        at(f"op {op}", 1.0 + op % 7, f"phase {phase}")
+        for phase in range(phases)
+        for op in range(ops)
     ]
     value = compared(side(places[:60_000], kinds={}), side(places[:60_000], kinds={}))
     found = drawn(value)
@@ -214,7 +219,9 @@ def test_layers__that_only_one_side_tells_leave_the_sums_alone() -> None:
     """The base's time of a phase is whole, although it knows no layer of it."""
     head = side([at("gemm", 4.0, layer=0), at("gemm", 5.0, layer=1), at("gemm", 1.0)])
     found = drawn(compared(head, side([at("gemm", 8.0)])))
-    assert box_of(found.drawings[0], "gemm").title.endswith("8.00 → 10.0 ms (+2.00 ms), 7 → 21 launches")
+    assert box_of(found.drawings[0], "gemm").title.endswith(
+        "8.00 → 10.0 ms (+2.00 ms), 7 → 21 launches"
+    )
 
 
 def test_list__has_the_same_boxes_the_largest_change_first() -> None:
@@ -265,7 +272,7 @@ def test_titles__of_a_drawing_are_bounded() -> None:
 
 def test_drawing__of_a_large_model_is_small() -> None:
     """128 layers make no box more: the levels are phase, kind and op."""
-    value = many_layers(layers=8)
+    value = deep(layers=8).cases[0]
     found = drawn(value)
     assert len(boxes(found.drawings[0])) <= MOST_BOXES
     assert found.layer_word == "layer"

@@ -371,9 +371,7 @@ def _drawing(tree: Tree, root: Node, side: Side, longest: int) -> Drawing:
 _SIDES: Mapping[Side, str] = {"base": "Base", "head": "This change"}
 
 
-def _box(
-    tree: Tree, node: Node, side: Side, start: float, share: float, title: str
-) -> Box:
+def _box(tree: Tree, node: Node, side: Side, start: float, share: float, title: str) -> Box:
     shaded = tree.shade(node)
     css = " ".join(filter(None, ("b", shaded, _outline(node))))
     name = value = ""
@@ -442,8 +440,7 @@ def _lines(node: Node) -> tuple[Line, ...]:
     """What stands below a box, the largest change first."""
     in_order = sorted(node.children, key=lambda child: (-abs(child.delta_ms or 0.0), child.name))
     return tuple(
-        Line(child.label, _line_times(child), _change(child), _lines(child))
-        for child in in_order
+        Line(child.label, _line_times(child), _change(child), _lines(child)) for child in in_order
     )
 
 
@@ -505,8 +502,8 @@ def _key(tree: Tree) -> str:
     if not tree.largest_delta_ms:
         return "No op changed."
     return (
-        f"Colour is the change in time: grey below {least}, full colour from {most} on. A box too narrow"
-        " for ▲ or ▼ is hatched; an outlined one is new, or gone."
+        f"Colour is the change in time: grey below {least}, full colour from {most} on. A box too"
+        " narrow for ▲ or ▼ is hatched; an outlined one is new, or gone."
     )
 
 
@@ -521,7 +518,9 @@ def _step_bars(case: Judged) -> tuple[StepBar, ...]:
             bar.side,
             bar.total,
             tuple(
-                _step_part(segment, names[segment.number], stack.legend[segment.number - 1].times[place])
+                _step_part(
+                    segment, names[segment.number], stack.legend[segment.number - 1].times[place]
+                )
                 for segment in bar.segments
             ),
         )
