@@ -6,14 +6,15 @@ import re
 
 import pytest
 
-from ci_score.model.explanation import Timeline
+from ci_score.model.explanation import OpChange, Timeline
 from ci_score.model.profile import OpPlace
 from ci_score.model.record import Judged
 from ci_score.report.html.icicle import MOST_BOXES, Box, Drawing, Icicle, Line, icicle
+from ci_score.report.html.ops import known_ops
 from ci_score.report.html.page import report_html
 from ci_score.report.joined_ops import joined_ops
-from tests.builders import case, record
-from tests.builders.both_sides import FULL_NAME, at, compared, side, slower
+from tests.builders import case, record, scorecard
+from tests.builders.both_sides import FULL_NAME, at, compared, explained, side, slower
 from tests.builders.reports import HOSTILE
 from tests.builders.showcase import deep
 
@@ -77,6 +78,9 @@ def test_widths__are_on_one_scale() -> None:
         whole = share(drawing.rows[0][0])
         for row in drawing.rows[1:]:
             assert sum(map(share, row)) == pytest.approx(whole, abs=0.06)
+            ends = [share(box) + float(box.x.removesuffix("%")) for box in row]
+            starts = [float(box.x.removesuffix("%")) for box in row]
+            assert starts == pytest.approx([0.0, *ends[:-1]], abs=0.03)
 
 
 def test_colour__is_the_change_beside_the_largest_of_an_op() -> None:
@@ -142,6 +146,18 @@ def test_page__without_a_profile_has_one_line() -> None:
     assert '<figure class="icicle"' not in text
 
 
+def test_record__without_the_ops_of_the_base_is_not_drawn() -> None:
+    """Only its ops that changed are known of both sides: their sum is not the base's."""
+    change = OpChange(name="send", kind="comm", base_ms=20.0, head_ms=50.0)
+    ops = side([at("gemm", 50.0), at("send", 50.0)])
+    value = compared(ops, explanation=explained().but(ops=(change,)))
+    assert known_ops(value).has_base
+    assert icicle(value, known_ops(value)) is None
+    hotspots = case(card=scorecard(hotspot_ops=(("gemm", 5.0, 10.0),)))
+    assert known_ops(hotspots).ops
+    assert icicle(hotspots, known_ops(hotspots)) is None
+
+
 def test_one_side__is_drawn_alone() -> None:
     """A first run has no base: one drawing, no colours, and no words about them."""
     found = drawn(compared(side([at("gemm", 20.0), at("send", 2.0)])))
@@ -154,8 +170,9 @@ def test_one_side__is_drawn_alone() -> None:
 def test_time_outside_of_phases__is_a_box_of_its_own() -> None:
     """What the phases of an op do not cover; a rounding of its time does not count."""
     head = side([at("gemm", 6.0), at("send", 2.0)], whole={"gemm": 10.0, "send": 2.001})
-    row = drawn(compared(head)).drawings[0].rows[1]
+    _, row, kinds, _ = drawn(compared(head)).drawings[0].rows
     assert [box.title.split("\n")[0] for box in row] == ["forward", "outside all phases"]
+    assert [box.title.split("\n")[0] for box in kinds] == ["gemm", "comm", "gemm"]
     assert [share(box) for box in row] == pytest.approx([66.66, 33.33], abs=0.02)
 
 
