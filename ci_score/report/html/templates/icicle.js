@@ -288,7 +288,7 @@
       this.out.addEventListener("click", () => this.zoomOut());
       const labelled = (text, field) =>
         html("span", {}, html("label", { htmlFor: field.id, textContent: text }), field);
-      const { word } = this.figure.dataset, bar = html("p", { className: "search" }, labelled("Mark ops", input));
+      const { word } = this.figure.dataset, bar = html("p", { className: "of-ops" }, labelled("Mark ops", input));
       if (word) {
         this.select.append(html("option", { value: "", textContent: `All ${word}s` }));
         bar.append(labelled(capital(word), this.select));
