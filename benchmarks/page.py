@@ -18,7 +18,7 @@ from tests.builders.showcase import deep
 LOADS, WORDS = 5, "elementwise_functor_1"
 WATCH = """() => {
   window.frames_ms = [];
-  for (const kind of ["keydown", "change", "click"]) {
+  for (const kind of ["keydown", "change", "click", "focusin"]) {
     addEventListener(kind, event => requestAnimationFrame(() => setTimeout(() => {
       window.frames_ms.push(performance.now() - event.timeStamp);
     })), true);
@@ -53,7 +53,7 @@ def opening(browser: Browser, html: str) -> tuple[float, float]:
 
 
 def show(page: Any) -> None:
-    """From an event to the next frame: keys, a first and a second phase, a column, a fold."""
+    """From an event to the next frame: keys, phases, a column, a fold, layers and a zoom."""
     page.evaluate(WATCH)
     page.get_by_label("Find an op").press_sequentially(WORDS)
     print_frames(page, "a key in the search")
@@ -65,6 +65,15 @@ def show(page: Any) -> None:
     print_frames(page, "a column")
     page.locator(".op-table summary").first.click()
     print_frames(page, "an op unfolded")
+    page.get_by_label("Layer", exact=True).focus()
+    print_frames(page, "the icicle woken")
+    for layer in range(8):
+        page.get_by_label("Layer", exact=True).select_option(str(layer))
+    print_frames(page, "a layer")
+    page.get_by_label("Mark ops").press_sequentially(WORDS)
+    print_frames(page, "a key that marks ops")
+    page.locator(".rows.head .b").nth(1).click()
+    print_frames(page, "a zoom")
 
 
 def print_frames(page: Any, what: str) -> None:

@@ -140,7 +140,9 @@ class _Side:
         return places.get(place, (0.0, 0.0) if knows else (None, None))
 
 
-def _in_place(base: tuple[float | None, float | None], head: tuple[float | None, float | None]) -> Sides:
+def _in_place(
+    base: tuple[float | None, float | None], head: tuple[float | None, float | None]
+) -> Sides:
     return Sides(base[0], head[0], base[1], head[1])
 
 

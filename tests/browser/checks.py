@@ -41,8 +41,10 @@ CONTRASTS = """
   };
   const isSeen = (element, x, y) => {
     if (!(element instanceof SVGElement)) return true;
-    const isPainted = one => one instanceof SVGGeometryElement && rgba(getComputedStyle(one).fill)[3] === 1;
-    return document.elementsFromPoint(x, y).find(one => one === element || isPainted(one)) === element;
+    const isPainted = one => one instanceof SVGGeometryElement
+      && rgba(getComputedStyle(one).fill)[3] === 1;
+    const stack = document.elementsFromPoint(x, y);
+    return stack.find(one => one === element || isPainted(one)) === element;
   };
   const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from ci_score.model.explanation import (
-    COMPUTE,
-    IDLE_WORDS,
-    Explanation,
-    OpDetail,
-    Part,
-)
+from ci_score.model.explanation import COMPUTE, IDLE_WORDS, Explanation, OpDetail, Part
 from ci_score.model.profile import OpPlace
 from ci_score.model.record import Judged
 from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
 from tests.builders import case, scorecard
 
 KINDS = {"gemm": "gemm", "send": "comm", "gelu": "elementwise", "old": "copy", "fused": "gemm"}
-PHASES = ("forward", "backward")
 FULL_NAME = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
 
 
@@ -44,10 +38,11 @@ def side(
     return step_ops_of(times, details, known)
 
 
-def compared(head: StepOps, base: StepOps | None = None, **fields: object) -> Judged:
+def compared(head: StepOps, base: StepOps | None = None, **fields: Any) -> Judged:
     """A case with the ops of both sides, or of the head alone."""
-    beside = {} if base is None else {"base": BaseSide(step_ops=base), "explanation": explained()}
-    return case(card=scorecard(106.0), step_ops=head, **beside, **fields)
+    if base is not None:
+        fields = {"base": BaseSide(step_ops=base), "explanation": explained(), **fields}
+    return case(card=scorecard(106.0), step_ops=head, **fields)
 
 
 def explained() -> Explanation:
@@ -86,34 +81,3 @@ def slower() -> Judged:
         ]
     )
     return compared(head, base)
-
-
-def many_layers(layers: int = 128, ops: int = 200, phases: Sequence[str] = PHASES) -> Judged:
-    """As large as a page has to stand: each op in each layer and phase, a third of them changed."""
-
-    def places(*, is_head: bool) -> list[OpPlace]:
-        return [
-            at(
-                name_of(op),
-                (1 + (op * 37 + layer * 11) % 89)
-                / 1000
-                * (1.4 if is_head and op % 3 == 0 and layer % 4 == 1 else 1.0),
-                phase,
-                layer=layer,
-                count=1 + op % 5,
-            )
-            for phase in phases
-            for layer in range(layers)
-            for op in range(ops)
-        ]
-
-    kinds = {name_of(op): ("gemm", "attention", "norm", "comm")[op % 4] for op in range(ops)}
-    return compared(side(places(is_head=True), kinds), side(places(is_head=False), kinds))
-
-
-def name_of(op: int) -> str:
-    """A name of usual length, which tells the op from the others late."""
-    return (
-        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_32x4_tn_align8"
-        f"_{op}>(cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x128_32x4_tn_align8_{op}::Params)"
-    )

@@ -6,15 +6,17 @@ import re
 
 import pytest
 
-from ci_score.model.explanation import Timeline
+from ci_score.model.explanation import OpChange, Timeline
 from ci_score.model.profile import OpPlace
 from ci_score.model.record import Judged
 from ci_score.report.html.icicle import MOST_BOXES, Box, Drawing, Icicle, Line, icicle
+from ci_score.report.html.ops import known_ops
 from ci_score.report.html.page import report_html
 from ci_score.report.joined_ops import joined_ops
-from tests.builders import case, record
-from tests.builders.both_sides import FULL_NAME, at, compared, many_layers, side, slower
+from tests.builders import case, record, scorecard
+from tests.builders.both_sides import FULL_NAME, at, compared, explained, side, slower
 from tests.builders.reports import HOSTILE
+from tests.builders.showcase import deep
 
 
 def drawn(value: Judged) -> Icicle:
@@ -76,6 +78,9 @@ def test_widths__are_on_one_scale() -> None:
         whole = share(drawing.rows[0][0])
         for row in drawing.rows[1:]:
             assert sum(map(share, row)) == pytest.approx(whole, abs=0.06)
+            ends = [share(box) + float(box.x.removesuffix("%")) for box in row]
+            starts = [float(box.x.removesuffix("%")) for box in row]
+            assert starts == pytest.approx([0.0, *ends[:-1]], abs=0.03)
 
 
 def test_colour__is_the_change_beside_the_largest_of_an_op() -> None:
@@ -94,7 +99,9 @@ def test_outlines__gone_ops_in_the_base_and_new_ones_in_the_head() -> None:
     """Each stands in one drawing alone."""
     base, head = drawn(slower()).drawings
     assert [box.title.split("\n")[0] for box in boxes(base) if box.css.endswith(" gone")] == ["old"]
-    assert [box.title.split("\n")[0] for box in boxes(head) if box.css.endswith(" new")] == ["fused"]
+    assert [box.title.split("\n")[0] for box in boxes(head) if box.css.endswith(" new")] == [
+        "fused"
+    ]
     assert not [box for box in boxes(base) if box.title.startswith("fused")]
     assert "gone: 3.00 ms before, 7 launches" in box_of(base, "old").title
 
@@ -139,6 +146,18 @@ def test_page__without_a_profile_has_one_line() -> None:
     assert '<figure class="icicle"' not in text
 
 
+def test_record__without_the_ops_of_the_base_is_not_drawn() -> None:
+    """Only its ops that changed are known of both sides: their sum is not the base's."""
+    change = OpChange(name="send", kind="comm", base_ms=20.0, head_ms=50.0)
+    ops = side([at("gemm", 50.0), at("send", 50.0)])
+    value = compared(ops, explanation=explained().but(ops=(change,)))
+    assert known_ops(value).has_base
+    assert icicle(value, known_ops(value)) is None
+    hotspots = case(card=scorecard(hotspot_ops=(("gemm", 5.0, 10.0),)))
+    assert known_ops(hotspots).ops
+    assert icicle(hotspots, known_ops(hotspots)) is None
+
+
 def test_one_side__is_drawn_alone() -> None:
     """A first run has no base: one drawing, no colours, and no words about them."""
     found = drawn(compared(side([at("gemm", 20.0), at("send", 2.0)])))
@@ -151,8 +170,9 @@ def test_one_side__is_drawn_alone() -> None:
 def test_time_outside_of_phases__is_a_box_of_its_own() -> None:
     """What the phases of an op do not cover; a rounding of its time does not count."""
     head = side([at("gemm", 6.0), at("send", 2.0)], whole={"gemm": 10.0, "send": 2.001})
-    row = drawn(compared(head)).drawings[0].rows[1]
+    _, row, kinds, _ = drawn(compared(head)).drawings[0].rows
     assert [box.title.split("\n")[0] for box in row] == ["forward", "outside all phases"]
+    assert [box.title.split("\n")[0] for box in kinds] == ["gemm", "comm", "gemm"]
     assert [share(box) for box in row] == pytest.approx([66.66, 33.33], abs=0.02)
 
 
@@ -179,7 +199,9 @@ def test_narrow_boxes__one_alone_keeps_its_name() -> None:
 def test_boxes__are_at_most_400_a_drawing(phases: int, ops: int, least: int) -> None:
     """However many phases and ops a stranger's record has; the widest have them, to the last."""
     places = [
-        at(f"op {op}", 1.0 + op % 7, f"phase {phase}") for phase in range(phases) for op in range(ops)
+        at(f"op {op}", 1.0 + op % 7, f"phase {phase}")
+        for phase in range(phases)
+        for op in range(ops)
     ]
     value = compared(side(places[:60_000], kinds={}), side(places[:60_000], kinds={}))
     found = drawn(value)
@@ -214,7 +236,9 @@ def test_layers__that_only_one_side_tells_leave_the_sums_alone() -> None:
     """The base's time of a phase is whole, although it knows no layer of it."""
     head = side([at("gemm", 4.0, layer=0), at("gemm", 5.0, layer=1), at("gemm", 1.0)])
     found = drawn(compared(head, side([at("gemm", 8.0)])))
-    assert box_of(found.drawings[0], "gemm").title.endswith("8.00 → 10.0 ms (+2.00 ms), 7 → 21 launches")
+    assert box_of(found.drawings[0], "gemm").title.endswith(
+        "8.00 → 10.0 ms (+2.00 ms), 7 → 21 launches"
+    )
 
 
 def test_list__has_the_same_boxes_the_largest_change_first() -> None:
@@ -265,7 +289,7 @@ def test_titles__of_a_drawing_are_bounded() -> None:
 
 def test_drawing__of_a_large_model_is_small() -> None:
     """128 layers make no box more: the levels are phase, kind and op."""
-    value = many_layers(layers=8)
+    value = deep(layers=8).cases[0]
     found = drawn(value)
     assert len(boxes(found.drawings[0])) <= MOST_BOXES
     assert found.layer_word == "layer"

@@ -37,8 +37,9 @@ LEAST_SHARE_WITH_TEXT = 0.014
 # Less than this share of an op outside of all phases is a rounding of four digits.
 ROUNDING = 0.005
 OTHER_KIND = "other"
-# The names in the titles of a drawing share so many characters, and each has at least so many.
-TITLES, LEAST_OF_A_NAME, LONGEST_NAME = 60_000, 80, 1_000
+# The names in the titles of a drawing share so many characters a box that it may have, and each has
+# at least so many. Scripts have them whole.
+OF_A_TITLE, LEAST_OF_A_NAME, LONGEST_NAME = 100, 80, 1_000
 _IDLE = frozenset({IDLE, IDLE_OTHER, *IDLE_WORDS.values(), BETWEEN, BETWEEN_LOADING})
 # Red and green are for what became slower and faster, so they come last.
 _COLOURS = ("k6", "k7", "k8", "k4", "k2", "k3")
@@ -99,6 +100,7 @@ class Box:
     title: str
     name: str
     value: str
+    is_marked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +158,17 @@ class Icicle:
     is_live: bool
 
 
-def icicle(case: Judged, found: JoinedOps, *, is_live: bool = True) -> Icicle | None:
+def icicle(
+    case: Judged, found: JoinedOps, *, most: int = MOST_BOXES, is_live: bool = True
+) -> Icicle | None:
     """The figure of a case with these ops; None if no profile tells the time of all of them."""
     is_whole = bool(case.step_ops.names) and found.has_base == _has_base(case)
     tree = tree_of(found) if is_whole else None
     if tree is None:
         return None
-    kept = pruned(tree.root)
-    drawings = tuple(_drawing(tree, kept, side) for side in _sides(tree))
+    kept = pruned(tree.root, most)
+    longest = _longest_name(kept, most)
+    drawings = tuple(_drawing(tree, kept, side, longest) for side in _sides(tree))
     lines = _lines(kept)
     time = f"{_TIMES.get(_basis(case), 'Op time')}, overlaps counted twice"
     return Icicle(
@@ -288,7 +293,7 @@ def _total(values: Iterable[float | None]) -> float | None:
 # --- which boxes are drawn ------------------------------------------------------------------------
 
 
-def pruned(root: Node, most: int = MOST_BOXES) -> Node:
+def pruned(root: Node, most: int) -> Node:
     """The tree with its widest boxes: each parent has one for those that are not drawn."""
     return _with(root, _widest(root, most))
 
@@ -344,9 +349,8 @@ def _sides(tree: Tree) -> tuple[Side, ...]:
     return ("base", "head") if tree.has_base else ("head",)
 
 
-def _drawing(tree: Tree, root: Node, side: Side) -> Drawing:
+def _drawing(tree: Tree, root: Node, side: Side, longest: int) -> Drawing:
     rows: list[list[Box]] = [[] for _ in tree.levels]
-    longest = _longest_name(root)
 
     def place(node: Node, start: float, depth: int, above: tuple[str, ...]) -> None:
         if node.ms(side) <= 0:
@@ -367,9 +371,7 @@ def _drawing(tree: Tree, root: Node, side: Side) -> Drawing:
 _SIDES: Mapping[Side, str] = {"base": "Base", "head": "This change"}
 
 
-def _box(
-    tree: Tree, node: Node, side: Side, start: float, share: float, title: str
-) -> Box:
+def _box(tree: Tree, node: Node, side: Side, start: float, share: float, title: str) -> Box:
     shaded = tree.shade(node)
     css = " ".join(filter(None, ("b", shaded, _outline(node))))
     name = value = ""
@@ -380,7 +382,7 @@ def _box(
         value = milliseconds(node.ms(side))
         if shaded != SAME and side == "head" and node.status is not Status.NEW:
             value += f" {delta_milliseconds(node.delta_ms or 0.0)}"
-    return Box(percent(start), percent(share), css, title, name, value)
+    return Box(percent(start), percent(share), css, title, name, value, shaded != SAME)
 
 
 def _outline(node: Node) -> str:
@@ -389,9 +391,9 @@ def _outline(node: Node) -> str:
     return {Status.NEW: "new", Status.GONE: "gone"}.get(node.status or Status.BOTH, "")
 
 
-def _longest_name(root: Node) -> int:
-    boxes = max(_boxes(root, "base"), _boxes(root, "head"), 1)
-    return min(max(TITLES // boxes, LEAST_OF_A_NAME), LONGEST_NAME)
+def _longest_name(root: Node, most: int) -> int:
+    boxes = max(_boxes(root, "base"), _boxes(root, "head"))
+    return min(max(OF_A_TITLE * most // boxes, LEAST_OF_A_NAME), LONGEST_NAME)
 
 
 def _title(node: Node, above: tuple[str, ...], longest: int) -> str:
@@ -438,8 +440,7 @@ def _lines(node: Node) -> tuple[Line, ...]:
     """What stands below a box, the largest change first."""
     in_order = sorted(node.children, key=lambda child: (-abs(child.delta_ms or 0.0), child.name))
     return tuple(
-        Line(child.label, _line_times(child), _change(child), _lines(child))
-        for child in in_order
+        Line(child.label, _line_times(child), _change(child), _lines(child)) for child in in_order
     )
 
 
@@ -501,8 +502,8 @@ def _key(tree: Tree) -> str:
     if not tree.largest_delta_ms:
         return "No op changed."
     return (
-        f"Colour is the change in time: grey below {least}, full colour from {most} on. A box too narrow"
-        " for ▲ or ▼ is hatched; an outlined one is new, or gone."
+        f"Colour is the change in time: grey below {least}, full colour from {most} on. A box too"
+        " narrow for ▲ or ▼ is hatched; an outlined one is new, or gone."
     )
 
 
@@ -517,7 +518,9 @@ def _step_bars(case: Judged) -> tuple[StepBar, ...]:
             bar.side,
             bar.total,
             tuple(
-                _step_part(segment, names[segment.number], stack.legend[segment.number - 1].times[place])
+                _step_part(
+                    segment, names[segment.number], stack.legend[segment.number - 1].times[place]
+                )
                 for segment in bar.segments
             ),
         )

@@ -24,8 +24,6 @@ from ci_score.report.names_of_case import names_of_ops
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 
 LONGEST_FULL_NAME = 1000
-# Without scripts of each op so many places are told, those that changed most first.
-PLACES_AS_ROWS = 6
 HALF_BAR = 30
 # An op is slower or faster from this share of its time on; a record keeps four digits of a time.
 LEAST_CHANGE, LEAST_TOLD = 0.02, 0.0005
@@ -108,12 +106,12 @@ class CaseOps:
     def __len__(self) -> int:
         return len(self._ops)
 
-    def table(self, rows: int, *, is_live: bool = True) -> OpTable:
-        """So many rows as texts; a live one has all as columns, too."""
+    def table(self, rows: int, places: int, *, is_live: bool = True) -> OpTable:
+        """So many rows with so many places as texts; a live one has all as columns, too."""
         by_place = self._by_place() if is_live else {}
         phases = _numbered(place.phase for place in by_place)
         return OpTable(
-            rows=list(self._rows(rows)),
+            rows=list(self._rows(rows, places)),
             in_all=len(self._ops),
             has_base=self._has_base,
             counted=self._counted(),
@@ -124,7 +122,7 @@ class CaseOps:
 
     # --- as texts --------------------------------------------------------------------------------
 
-    def _rows(self, most: int) -> Iterator[OpRow]:
+    def _rows(self, most: int, told: int) -> Iterator[OpRow]:
         for op in self._ops[:most]:
             outer, _, name = self._names[op.name].rpartition(" · ")
             places = sorted(op.places.items(), key=_most_changed_place_first)
@@ -137,8 +135,8 @@ class CaseOps:
                 kind=op.kind,
                 texts=_texts(op.sides),
                 bar=self._bar(op),
-                places=[self._in_place(*one) for one in places[:PLACES_AS_ROWS]],
-                more_places=max(len(places) - PLACES_AS_ROWS, 0),
+                places=[self._in_place(*one) for one in places[:told]],
+                more_places=max(len(places) - told, 0),
             )
 
     def _in_place(self, place: Place, sides: Sides) -> str:

@@ -218,8 +218,12 @@ def _view(
         courses=[_course(course, form) for course in courses(record, case, history)]
         if form.draws
         else (),
-        icicle=icicle(case, ops().joined, is_live=form.is_live) if form.draws else None,
-        ops=ops().table(form.op_rows, is_live=form.is_live) if form.op_rows and ops() else None,
+        icicle=icicle(case, ops().joined, most=form.boxes, is_live=form.is_live)
+        if form.draws
+        else None,
+        ops=ops().table(form.op_rows, form.op_places, is_live=form.is_live)
+        if form.op_rows and ops()
+        else None,
         layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
         layers=case.scorecard.per_layer_summary if form.lists else (),
         layer_map=layer_map(case, ops().joined, head_word(record)) if form.draws else None,

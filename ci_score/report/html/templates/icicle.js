@@ -216,15 +216,15 @@
       : node.level === "op" && (node.status === "new" || node.status === "gone") ? node.status : "";
     const box = make("svg", {
       class: ["b", colour, outline].filter(Boolean).join(" "), x: percent(start), width: percent(share),
-      height: ROW - 2, role: "button", tabindex: -1,
-    }, make("title", {}, title), make("rect", { class: "f", width: "100%", height: ROW - 2 }));
+      role: "button", tabindex: -1,
+    }, make("title", {}, title), make("rect", { class: "f" }));
     if (share >= LEAST_SHARE_WITH_TEXT) {
       const longer = colour !== SAME && side === "head" && node.status !== "new" ? ` ${change(node.delta)}` : "";
       box.append(
-        make("text", { x: 5, y: 15 }, `${MARKS[colour[0]]} ${node.label}`.trimStart()),
-        make("text", { class: "v", x: 5, y: 31 }, ms(node[side] ?? 0) + longer));
+        make("text", {}, `${MARKS[colour[0]]} ${node.label}`.trimStart()),
+        make("text", { class: "v" }, ms(node[side] ?? 0) + longer));
     }
-    box.append(make("rect", { class: "h", height: ROW - 2 }));
+    if (share >= LEAST_SHARE_WITH_TEXT || colour !== SAME) box.append(make("rect", { class: "h" }));
     info.set(box, { node, path, title });
     return box;
   };
@@ -265,7 +265,7 @@
       this.figure = figure;
       this.state = { zoom: [], layer: "", find: "" };
       this.drawings = [...figure.querySelectorAll("svg.rows")];
-      this.levels = this.drawings[0].querySelectorAll("g").length;
+      this.levels = this.drawings[0].querySelectorAll(".row").length;
       this.shown = this.drawings[0].previousElementSibling.querySelector("span").textContent;
       this.addControls();
       for (const drawing of this.drawings) drawing.setAttribute("tabindex", 0);
@@ -288,7 +288,7 @@
       this.out.addEventListener("click", () => this.zoomOut());
       const labelled = (text, field) =>
         html("span", {}, html("label", { htmlFor: field.id, textContent: text }), field);
-      const { word } = this.figure.dataset, bar = html("p", { className: "search" }, labelled("Mark ops", input));
+      const { word } = this.figure.dataset, bar = html("p", { className: "of-ops" }, labelled("Mark ops", input));
       if (word) {
         this.select.append(html("option", { value: "", textContent: `All ${word}s` }));
         bar.append(labelled(capital(word), this.select));
@@ -333,7 +333,7 @@
         const side = drawing.classList.contains("base") ? "base" : "head";
         const rows = rowsOf(tree, chain, kept, side, this.levels), had = drawing.contains(document.activeElement);
         drawing.replaceChildren(...rows.map(
-          (row, at) => make("g", { transform: `translate(0 ${at * ROW})` }, ...row)));
+          (row, at) => make("svg", { class: "row", y: at * ROW, height: ROW - 2 }, ...row)));
         drawing.setAttribute("height", rows.some(row => row.length) ? rows.length * ROW - 2 : 0);
         drawing.setAttribute("role", "group");
         drawing.setAttribute("aria-label", `${SIDES[side]}: ${ms(tree.root[side] ?? 0)}`);
