@@ -259,18 +259,18 @@ def test_ops__are_filtered(browser: Browser) -> None:
         assert said.inner_text() == "21 ops"
         found = {}
         for group in ("slower", "faster", "new", "gone"):
-            page.get_by_label("Change").select_option(group)
+            page.get_by_label("Change", exact=True).select_option(group)
             found[group] = names_of_ops(page)
         assert [name for name in found["new"] if "Add" in name] == found["new"] != []
         assert [name for name in found["gone"] if "Mul" in name] == found["gone"] != []
         assert found["faster"] == ["softmax_warp_forward<float, float, float, 10, false, false>"]
         assert len(found["slower"]) == 17
         assert said.inner_text() == "1 op (of 21)"
-        page.get_by_label("Change").select_option("")
-        page.get_by_label("Kind").select_option(label="gemm")
+        page.get_by_label("Change", exact=True).select_option("")
+        page.get_by_label("Kind", exact=True).select_option(label="gemm")
         assert len(names_of_ops(page)) == 1
         assert page.locator(f"{OPS} td").all_inner_texts()[:3] == ["9.50", "21.2", "+11.8"]
-        page.get_by_label("Phase").select_option(label="backward")
+        page.get_by_label("Phase", exact=True).select_option(label="backward")
         assert page.locator(f"{OPS} td").all_inner_texts()[:3] == ["4.75", "10.6", "+5.87"]
         page.locator(f"{OPS} summary").click()
         assert page.locator(f"{OPS} li").all_inner_texts() == [
@@ -324,7 +324,7 @@ def test_ops__are_copied_as_csv_and_json(browser: Browser) -> None:
         names = [row[0] for row in rows]
         assert "'=HYPERLINK(1)" in names
         assert not any(name.startswith("=") for name in names)
-        page.get_by_label("Kind").select_option(label="gemm")
+        page.get_by_label("Kind", exact=True).select_option(label="gemm")
         page.get_by_role("button", name="Copy JSON").click()
         page.wait_for_function("navigator.clipboard.readText().then(text => text[0] === '[')")
         (op,) = json.loads(page.evaluate("navigator.clipboard.readText()"))
