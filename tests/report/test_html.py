@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ci_score.model.explanation import BETWEEN, Timeline
+from ci_score.model.explanation import BETWEEN, Explanation, Part, Timeline
 from ci_score.model.profile import RankWork
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Change, Outcome, Unjudged
@@ -284,6 +284,23 @@ def test_waterfall__bars_meet_and_end_at_this_change() -> None:
     assert ends[0] == pytest.approx(float(steps[1].start.rstrip("%")), abs=0.02)
     assert ends[1] == pytest.approx(float(steps[2].start.rstrip("%")), abs=0.02)
     assert ends[-1] == pytest.approx(ends[-2], abs=0.1)
+
+
+def test_waterfall__inside_compute_is_drawn_where_a_kind_matters() -> None:
+    """Not of noise beside the change of the step, and an error of rounding is no row."""
+    kinds = (
+        Part(name="gemm", base_ms=5.0, head_ms=9.0),
+        Part(name="norm", base_ms=1.0, head_ms=1.0 + 1e-15),
+    )
+    told = Explanation(
+        basis="device", base_step_ms=10.0, head_step_ms=15.0, parts=(), categories=kinds
+    )
+    inside = figures.compute_waterfall(told)
+    assert inside is not None
+    assert [step.name for step in inside.steps[1:-1]] == ["gemm"]
+    noise = told.but(categories=(kinds[0].but(head_ms=5.1), kinds[1]))
+    assert figures.compute_waterfall(noise) is None
+    assert figures.compute_waterfall(told.but(categories=())) is None
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (21.6, 28.5), (-0.3, 0.01), (5.0, 5.0)])

@@ -17,7 +17,7 @@ from ci_score.model.verdict import Change
 from ci_score.report.badges import main_number
 from ci_score.report.html.scale import UNITS, Scale, percent
 from ci_score.report.numbers import common_places, delta_at, milliseconds
-from ci_score.report.rows import ROUNDING, PartRow, part_rows
+from ci_score.report.rows import LEAST_SHARE_OF_CHANGE, ROUNDING, PartRow, part_rows
 
 # More segments could not be distinguished.
 MOST_SEGMENTS = 8
@@ -112,10 +112,11 @@ def step_waterfall(explanation: Explanation) -> Waterfall:
 
 
 def compute_waterfall(explanation: Explanation) -> Waterfall | None:
-    """The waterfall inside compute, by kind of op; None if that is not known."""
-    if not explanation.categories:
-        return None
+    """The waterfall inside compute, by kind of op; None if not known, or if no kind matters."""
     kinds = explanation.categories
+    worth_a_row = LEAST_SHARE_OF_CHANGE * abs(explanation.delta_ms)
+    if max((abs(part.delta_ms) for part in kinds), default=0.0) <= worth_a_row:
+        return None
     # Less is an error of rounding.
     least = ROUNDING * max(explanation.base_step_ms, explanation.head_step_ms)
     parts = [
