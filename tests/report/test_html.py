@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -20,7 +21,7 @@ from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from tests.builders import case, on, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
-from tests.builders.showcase import deep, history, large, slow_pull_request
+from tests.builders.showcase import MACHINE, TOKENS, deep, history, large, slow_pull_request
 
 VOID = {"meta", "input", "br", "link"}
 # HTML lets these end where their parent or their neighbour says so.
@@ -258,6 +259,17 @@ def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
     last = points[-1]
     [course] = courses(record(known, commit=last.commit, run=last.run), known, points)
     assert course.now == course.runs[-1]
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 9])
+def test_course__is_the_same_without_its_list_of_runs(runs: int) -> None:
+    """Line, dates and sentence; only of the runs between them less is told."""
+    known = case(card=scorecard(300.0, 27_000.0), environment=MACHINE, tokens_per_step=TOKENS)
+    points = tuple(one.but(environment=MACHINE) for one in history("training", 300.0, runs))
+    (listed,) = courses(record(known), known, points)
+    (short,) = courses(record(known), known, points, lists_runs=False)
+    assert replace(listed, runs=()) == replace(short, runs=())
+    assert (len(listed.runs), len(short.runs)) == (runs, min(runs, 3))
 
 
 def test_interval__right_is_worse() -> None:

@@ -209,15 +209,14 @@ def _view(
     others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
     changes = {metric_named(change.metric).label: change for change in case.changes}
     word = rows.layer_word(case.layers_are)
+    drawn = courses(record, case, history, lists_runs=form.lists) if form.draws else []
     return CaseView(
         case=case,
         anchor=_anchor(case),
         form=form,
         metrics=[_line(row, changes[row.label]) for row in shown],
         more_metrics=[_line(row, changes[row.label]) for row in others],
-        courses=[_course(course, form) for course in courses(record, case, history)]
-        if form.draws
-        else (),
+        courses=[_course(course, form) for course in drawn],
         icicle=icicle(case, ops().joined, most=form.boxes, is_live=form.is_live)
         if form.draws
         else None,
