@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
 
@@ -127,20 +127,36 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
     for point in record.history:
         history.setdefault(point.case, []).append(point)
     level = 2 if len(cases) == 1 else 3
-    template, ops = _template("body.html.j2"), [_cached_ops(case) for case in cases]
+    template, known = _template("body.html.j2"), [_Known(case) for case in cases]
     shared = {"head_word": head_word(record), "one_base": _only_baseline(cases) is not None}
 
     def render(place: int, form: Form) -> str:
-        case = cases[place]
-        view = _view(record, case, history.get(case.name, ()), ops[place], form)
+        view = _view(record, known[place], history.get(cases[place].name, ()), form)
         return template.render(record=record, view=view, level=level, **shared)
 
     return fitted([_needs_attention(case) for case in cases], render)
 
 
-def _cached_ops(case: Judged) -> Callable[[], CaseOps]:
-    """The ops of a case, joined when they are asked for first."""
-    return cache(lambda: CaseOps(case))
+class _Known:
+    """What several forms of a case have in common, found when it is asked for first."""
+
+    def __init__(self, case: Judged) -> None:
+        self.case = case
+
+    @cached_property
+    def ops(self) -> CaseOps:
+        """The ops of both sides."""
+        return CaseOps(self.case)
+
+    @cached_property
+    def metrics(self) -> tuple[list[MetricLine], list[MetricLine]]:
+        """The metrics that matter, and the others."""
+        shown = rows.metric_rows(self.case)
+        labels = {row.label for row in shown}
+        others = [row for row in rows.metric_rows(self.case, whole=True) if row.label not in labels]
+        changes = {metric_named(change.metric).label: change for change in self.case.changes}
+        first, more = ([_line(row, changes[row.label]) for row in some] for some in (shown, others))
+        return first, more
 
 
 def _needs_attention(case: Judged) -> bool:
@@ -197,35 +213,27 @@ def _entry(case: Judged, body: str | None) -> Entry:
     )
 
 
-def _view(
-    record: Record,
-    case: Judged,
-    history: Sequence[HistoryPoint],
-    ops: Callable[[], CaseOps],
-    form: Form,
-) -> CaseView:
-    shown = rows.metric_rows(case)
-    labels = {row.label for row in shown}
-    others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
-    changes = {metric_named(change.metric).label: change for change in case.changes}
+def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: Form) -> CaseView:
+    case = known.case
+    metrics, more_metrics = known.metrics
     word = rows.layer_word(case.layers_are)
     drawn = courses(record, case, history, lists_runs=form.lists) if form.draws else []
     return CaseView(
         case=case,
         anchor=_anchor(case),
         form=form,
-        metrics=[_line(row, changes[row.label]) for row in shown],
-        more_metrics=[_line(row, changes[row.label]) for row in others],
+        metrics=metrics,
+        more_metrics=more_metrics,
         courses=[_course(course, form) for course in drawn],
-        icicle=icicle(case, ops().joined, most=form.boxes, is_live=form.is_live)
+        icicle=icicle(case, known.ops.joined, most=form.boxes, is_live=form.is_live)
         if form.draws
         else None,
-        ops=ops().table(form.op_rows, form.op_places, is_live=form.is_live)
-        if form.op_rows and ops()
+        ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
+        if form.op_rows and known.ops
         else None,
         layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
         layers=case.scorecard.per_layer_summary if form.lists else (),
-        layer_map=layer_map(case, ops().joined, head_word(record)) if form.draws else None,
+        layer_map=layer_map(case, known.ops.joined, head_word(record)) if form.draws else None,
         rank_map=rank_map(case, head_word(record)) if form.draws else None,
         launches=launches_plot(case, history, head_word(record)) if form.draws else None,
     )
