@@ -13,7 +13,7 @@
   const ms = value => `${threeDigits(value)} ms`;
   const change = value => {
     const shown = ms(Math.abs(value));
-    return shown[0] === "<" ? shown : (value >= 0 ? "+" : "\u2212") + shown;
+    return shown[0] === "<" || !/[1-9]/.test(shown) ? shown : (value >= 0 ? "+" : "\u2212") + shown;
   };
   const percent = share => `${fixed(share * 100, 2).replace(/\.?0+$/, "")}%`;
   const plus = (sum, value) => value === null || value === undefined ? sum : (sum ?? 0) + value;
