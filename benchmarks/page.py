@@ -77,6 +77,7 @@ def show(page: Any) -> None:
 
 
 def print_frames(page: Any, what: str) -> None:
+    """The middle and the longest time of what was done since the last print."""
     page.wait_for_timeout(200)
     times = sorted(page.evaluate("() => window.frames_ms.splice(0)"))
     note([f"{what}: {statistics.median(times):.0f} ms, at most {times[-1]:.0f} ms"])

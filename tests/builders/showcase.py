@@ -15,8 +15,8 @@ from ci_score.baselines import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
 from ci_score.compare import measured_case
 from ci_score.model.environment import Environment
-from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.model.explanation import OpDetail
+from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.model.profile import OpOrigin, OpPlace, Profile, op_totals
 from ci_score.model.record import (
     BaselineUsed,
@@ -304,10 +304,15 @@ def _deep_ops(layers: int, ops: int, number: int, is_head: bool) -> StepOps:
 
 def both_sides(left_out: int = 0) -> Record:
     """Ops of each kind of change, in two phases and three layers, with times of every size."""
-    kernel = "void at::native::vectorized_elementwise_kernel<4, {}<float>, std::array<char*, 3ul> >(int)"
+    kernel = (
+        "void at::native::vectorized_elementwise_kernel<4, {}<float>, std::array<char*, 3ul> >(int)"
+    )
     times = {
         "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn": (9.5, 21.25),
-        "void softmax_warp_forward<float, float, float, 10, false, false>(float*, int)": (4.125, 3.0),
+        "void softmax_warp_forward<float, float, float, 10, false, false>(float*, int)": (
+            4.125,
+            3.0,
+        ),
         "void cunn_SoftMaxForward<8, float, float, float>(float*, float const*, int)": (2.0, 2.01),
         "triton_poi_fused_add_mul_7": (0.8755, 0.9),
         kernel.format("AddFunctor"): (0.0, 1.0005),
@@ -323,7 +328,9 @@ def both_sides(left_out: int = 0) -> Record:
     base = _sided(before).but(left_out=left_out, left_out_ms=0.01 * left_out)
     return deep(1, 1).but(
         cases=(
-            deep(1, 1).cases[0].but(
+            deep(1, 1)
+            .cases[0]
+            .but(
                 step_ops=head,
                 base=BaseSide(step_ops=base, called={renamed: "triton_poi_fused_mul_add_3"}),
             ),
@@ -343,6 +350,10 @@ def _sided(times: Mapping[str, float]) -> StepOps:
     places = [
         OpPlace(op=name, phase=phase, layer=layer, direction=phase, count=1, ms=share * ms)
         for name, ms in times.items()
-        for phase, layer, share in (("forward", 0, 0.25), ("forward", 1, 0.25), ("backward", 1, 0.5))
+        for phase, layer, share in (
+            ("forward", 0, 0.25),
+            ("forward", 1, 0.25),
+            ("backward", 1, 0.5),
+        )
     ]
     return step_ops_of(times, details, places)

@@ -9,7 +9,7 @@ from ci_score.model.explanation import Explanation, OpChange, OpDetail
 from ci_score.model.profile import OpPlace
 from ci_score.model.record import Judged
 from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
-from ci_score.report.html.ops import OUTSIDE, PLACES_AS_ROWS, CaseOps, OpTable
+from ci_score.report.html.ops import OUTSIDE, CaseOps, OpTable
 from ci_score.report.html.page import report_html
 from tests.builders import case, record, scorecard
 
@@ -22,7 +22,7 @@ def of(head: StepOps, base: StepOps | None = None, **fields: Any) -> Judged:
 
 
 def table(head: StepOps, base: StepOps | None = None) -> OpTable:
-    return CaseOps(of(head, base)).table(500)
+    return CaseOps(of(head, base)).table(500, 6)
 
 
 def ops(left_out: int = 0, left_out_ms: float = 0.0, **times: float) -> StepOps:
@@ -85,13 +85,17 @@ def test_ops__have_their_places_below() -> None:
 
     made = table(side(2.0), side(1.0))
     (row,) = made.rows
-    assert row.places[0] == "forward · layer 3: 4.00 → 7.00 ms (+3.00), launches 2, each 2.00 → 3.50 ms"
-    assert (len(row.places), row.more_places) == (PLACES_AS_ROWS, 8 - PLACES_AS_ROWS)
+    assert (
+        row.places[0]
+        == "forward · layer 3: 4.00 → 7.00 ms (+3.00), launches 2, each 2.00 → 3.50 ms"
+    )
+    assert (len(row.places), row.more_places) == (6, 2)
     assert json.loads(made.columns)["phases"] == ["forward", OUTSIDE]
     places = json.loads(made.places)
     assert len(places) == 8
     assert places[3] == {
         "phase": 0,
+        "layer": 3,
         "words": "forward · layer 3",
         "rows": {"from": 0, "count": 1},
         "base": 4,
@@ -103,11 +107,11 @@ def test_ops__have_their_places_below() -> None:
 
 def test_ops__beyond_the_rows_are_columns_alone() -> None:
     """And a page says that scripts show the others."""
-    times = {f"op_{place}": 1.0 + place for place in range(600)}
-    shown = report_html(record(of(ops(**times), ops(**times))))
+    many = step_ops_of({f"op_{place}": 1.0 + place for place in range(600)}, {})
+    shown = report_html(record(of(many, many)))
     assert shown.count('<tr><th scope="row"><details>') == 500
     assert "The first 500 are shown; with scripts all are." in shown
-    assert len(json.loads(table(ops(**times)).columns)["names"]) == 600
+    assert len(json.loads(table(many).columns)["names"]) == 600
 
 
 def test_ops__hostile_names_do_not_end_their_element() -> None:
@@ -121,7 +125,7 @@ def test_ops__hostile_names_do_not_end_their_element() -> None:
     assert shown.count("<script") == 3
     assert shown.count("</script") == 3
     made = table(head)
-    assert not set("<>&\u2028") & set(made.columns + made.places)
+    assert not set("<\u2028") & set(made.columns + made.places)
     columns = json.loads(made.columns)
     assert columns["full"][0] == BREAKING.replace("\u2028", "\ufffd")
     assert columns["kinds"][0] == BREAKING.replace("\u2028", "\ufffd")
@@ -134,7 +138,7 @@ def test_ops__of_a_record_that_kept_no_base_are_those_of_its_explanation() -> No
     explained = Explanation(
         basis="device", base_step_ms=10.0, head_step_ms=13.0, parts=(), ops=(change,)
     )
-    made = CaseOps(of(ops(a=4.0, b=2.0), explanation=explained)).table(500)
+    made = CaseOps(of(ops(a=4.0, b=2.0), explanation=explained)).table(500, 6)
     assert [(row.name, row.texts.change) for row in made.rows] == [
         ("a", "+3.00"),
         ("b", "not known"),
@@ -144,5 +148,5 @@ def test_ops__of_a_record_that_kept_no_base_are_those_of_its_explanation() -> No
 def test_ops__of_a_scorecard_alone_are_its_hotspots() -> None:
     """A record without any op still has the largest ones of its layers."""
     card = scorecard(hotspot_ops=(("gemm", 4.0, 80.0), ("norm", 1.0, 20.0)))
-    made = CaseOps(case(card=card)).table(500)
+    made = CaseOps(case(card=card)).table(500, 6)
     assert [row.name for row in made.rows] == ["gemm", "norm"]

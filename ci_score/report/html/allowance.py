@@ -2,67 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # What the cases of a page may have together: with style, scripts and the overview under 5 MB.
 BYTES = 4_500_000
-# A round ends after so many cases that did not fit: the others would hardly do either.
+# About what the drawings of a case take: so much is left for each of those that follow.
+BYTES_OF_DRAWINGS = 45_000
+# Of more cases those that pass have no lists.
+FEW = 16
+# After so many cases that did not fit in a form the others are not tried in it.
 MOST_MISFITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How much of a case is shown: ops as rows, all ops as data, drawings, long lists."""
+    """How much of a case is shown: ops as rows, all ops as data, drawings, long lists, tips."""
 
-    rank: int
     op_rows: int = 0
+    op_places: int = 0
     boxes: int = 0
     is_live: bool = False
     draws: bool = False
     lists: bool = False
+    hovers: bool = False
 
 
-LEAST = Form(0)
-DRAWN = Form(1, op_rows=20, boxes=60, draws=True)
-WHOLE = Form(2, op_rows=200, boxes=64, is_live=True, draws=True, lists=True)
-# Without other cases a page has room for more.
-ALONE = Form(2, op_rows=500, boxes=400, is_live=True, draws=True, lists=True)
+LEAST = Form()
+DRAWN = Form(op_rows=20, op_places=2, boxes=60, draws=True)
+# At most of a case that passes, of one that needs attention, and of one that is alone.
+LISTED = Form(op_rows=60, op_places=2, boxes=64, is_live=True, draws=True, lists=True)
+WHOLE = Form(op_rows=200, op_places=2, boxes=64, is_live=True, draws=True, lists=True, hovers=True)
+ALONE = Form(op_rows=500, op_places=6, boxes=400, is_live=True, draws=True, lists=True, hovers=True)
 
 Render = Callable[[int, Form], str]
 
 
-def fitted(needy: Sequence[bool], render: Render, room: int = BYTES) -> list[str | None]:
+def fitted(
+    needy: Sequence[bool], render: Render, room: int = BYTES, spare: int = BYTES_OF_DRAWINGS
+) -> list[str | None]:
     """The text of each case, in the richest form that fits; None where not even the least does.
 
-    Those that need attention are whole before others have more than their tables.
+    Those that need attention come first. What a case takes beyond its drawings leaves room for the
+    drawings of the others that are in as much need.
     """
-    texts: list[str | None] = [None] * len(needy)
-    ranks = [-1] * len(needy)
-    tried: set[tuple[int, Form]] = set()
-    for form, places in _rounds(needy):
-        misfits = 0
-        for place in places:
-            if ranks[place] >= form.rank or misfits == MOST_MISFITS or (place, form) in tried:
+    texts: list[str | None] = []
+    for place in range(len(needy)):
+        text = render(place, LEAST)
+        texts.append(text if (size := len(text.encode())) <= room else None)
+        room -= size if texts[-1] is not None else 0
+    misfits: Counter[Form] = Counter()
+    order = sorted(range(len(needy)), key=lambda place: not needy[place])
+    waiting = Counter(needy)
+    for place in order:
+        waiting[needy[place]] -= 1
+        for form in _forms(len(needy), needy[place]):
+            least = texts[place]
+            if least is None or misfits[form] == MOST_MISFITS:
                 continue
-            tried.add((place, form))
             text = render(place, form)
-            more = len(text.encode()) - len((texts[place] or "").encode())
-            if more > room:
-                misfits += 1
-                continue
-            texts[place], ranks[place] = text, form.rank
-            room -= more
+            more = len(text.encode()) - len(least.encode())
+            if more <= room - (0 if form is DRAWN else spare * waiting[needy[place]]):
+                texts[place] = text
+                room -= more
+                break
+            misfits[form] += 1
     return texts
 
 
-def _rounds(needy: Sequence[bool]) -> Iterator[tuple[Form, Sequence[int]]]:
-    every = range(len(needy))
-    if len(needy) == 1:
-        yield ALONE, every
-    else:
-        first = [place for place in every if needy[place]]
-        yield from ((LEAST, every), (DRAWN, first), (WHOLE, first))
-    yield DRAWN, every
-    yield WHOLE, every
-    yield LEAST, every
+def _forms(cases: int, is_needy: bool) -> Sequence[Form]:
+    """The forms of a case beyond the least, the richest first."""
+    if cases == 1:
+        return ALONE, LISTED, DRAWN
+    if is_needy:
+        return WHOLE, LISTED, DRAWN
+    return (LISTED, DRAWN) if cases <= FEW else (DRAWN,)

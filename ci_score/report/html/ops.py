@@ -24,8 +24,6 @@ from ci_score.report.names_of_case import names_of_ops
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 
 LONGEST_FULL_NAME = 1000
-# Without scripts of each op so many places are told, those that changed most first.
-PLACES_AS_ROWS = 6
 HALF_BAR = 30
 # An op is slower or faster from this share of its time on; a record keeps four digits of a time.
 LEAST_CHANGE, LEAST_TOLD = 0.02, 0.0005
@@ -40,8 +38,8 @@ _TAGS = {
 }
 OUTSIDE = "outside all phases"
 NOT_KEPT, NOT_KNOWN, NOT_COUNTED = "not kept", "not known", "not counted"
-# What would end a script element or a line of one.
-_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# What would end a script element, or a line of a script.
+_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<\u2028\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +106,12 @@ class CaseOps:
     def __len__(self) -> int:
         return len(self._ops)
 
-    def table(self, rows: int, *, is_live: bool = True) -> OpTable:
-        """So many rows as texts; a live one has all as columns, too."""
+    def table(self, rows: int, places: int, *, is_live: bool = True) -> OpTable:
+        """So many rows with so many places as texts; a live one has all as columns, too."""
         by_place = self._by_place() if is_live else {}
         phases = _numbered(place.phase for place in by_place)
         return OpTable(
-            rows=list(self._rows(rows)),
+            rows=list(self._rows(rows, places)),
             in_all=len(self._ops),
             has_base=self._has_base,
             counted=self._counted(),
@@ -124,7 +122,7 @@ class CaseOps:
 
     # --- as texts --------------------------------------------------------------------------------
 
-    def _rows(self, most: int) -> Iterator[OpRow]:
+    def _rows(self, most: int, told: int) -> Iterator[OpRow]:
         for op in self._ops[:most]:
             outer, _, name = self._names[op.name].rpartition(" · ")
             places = sorted(op.places.items(), key=_most_changed_place_first)
@@ -137,8 +135,8 @@ class CaseOps:
                 kind=op.kind,
                 texts=_texts(op.sides),
                 bar=self._bar(op),
-                places=[self._in_place(*one) for one in places[:PLACES_AS_ROWS]],
-                more_places=max(len(places) - PLACES_AS_ROWS, 0),
+                places=[self._in_place(*one) for one in places[:told]],
+                more_places=max(len(places) - told, 0),
             )
 
     def _in_place(self, place: Place, sides: Sides) -> str:
@@ -155,7 +153,9 @@ class CaseOps:
         if not self._has_base:
             return Bar("all", 0, _pixels(_own_ms(op), self._largest, 2 * HALF_BAR))
         width = _pixels(abs(_delta(op)), self._largest, HALF_BAR)
-        return Bar("more", HALF_BAR, width) if _delta(op) > 0 else Bar("less", HALF_BAR - width, width)
+        return (
+            Bar("more", HALF_BAR, width) if _delta(op) > 0 else Bar("less", HALF_BAR - width, width)
+        )
 
     def _counted(self) -> str:
         """`12 slower, 3 faster, 1 new`; what is not told is left out."""
@@ -173,7 +173,9 @@ class CaseOps:
             ("this side", self._left_out.head_count, self._left_out.head_ms),
         )
         parts = [
-            f"{count:,.0f} of {side} ({milliseconds(ms or 0.0)})" for side, count, ms in sides if count
+            f"{count:,.0f} of {side} ({milliseconds(ms or 0.0)})"
+            for side, count, ms in sides
+            if count
         ]
         return f"Of the smallest ops only the sum is kept: {' and '.join(parts)}." if parts else ""
 
@@ -328,7 +330,9 @@ def _change(sides: Sides) -> str:
     if delta is None:
         return NOT_KNOWN
     largest = max(sides.base_ms or 0.0, sides.head_ms or 0.0)
-    return delta_milliseconds(delta).removesuffix(" ms") if abs(delta) > LEAST_TOLD * largest else "0"
+    return (
+        delta_milliseconds(delta).removesuffix(" ms") if abs(delta) > LEAST_TOLD * largest else "0"
+    )
 
 
 def _shown(ms: float | None) -> str:

@@ -16,7 +16,6 @@ from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
 from ci_score.model.metrics import metric_named, three_digits, time_change
-from ci_score.model.profile import RankWork
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
@@ -26,8 +25,12 @@ from ci_score.report.headlines import cause_words, headline, report_parts, worst
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
+from ci_score.report.html.heat import Map
 from ci_score.report.html.icicle import Icicle, icicle
+from ci_score.report.html.launches import Launches, launches_plot
+from ci_score.report.html.layer_heat import layer_map
 from ci_score.report.html.ops import CaseOps, OpTable
+from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.links import commit_link, pull_link, run_link
@@ -36,8 +39,8 @@ from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
-STYLES = ("style.css", "shades.css", "ops.css", "icicle.css")
-SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js")
+STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
+SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
 SHOWN_COMMIT = 7
@@ -64,14 +67,6 @@ class CourseView:
 
 
 @dataclass(frozen=True, slots=True)
-class RankLine:
-    """A rank with the width of its bar."""
-
-    work: RankWork
-    width: str
-
-
-@dataclass(frozen=True, slots=True)
 class CaseView:
     """What a page shows of a case and what has to be computed for it."""
 
@@ -85,9 +80,9 @@ class CaseView:
     ops: OpTable | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
-    ranks: Sequence[RankLine]
-    pairs: figures.Pairs | None
-    listed_pairs: Sequence[figures.Pair]
+    layer_map: Map | None
+    rank_map: Map | None
+    launches: Launches | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +128,12 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
         history.setdefault(point.case, []).append(point)
     level = 2 if len(cases) == 1 else 3
     template, ops = _template("body.html.j2"), [_cached_ops(case) for case in cases]
+    shared = {"head_word": head_word(record), "one_base": _only_baseline(cases) is not None}
 
     def render(place: int, form: Form) -> str:
         case = cases[place]
         view = _view(record, case, history.get(case.name, ()), ops[place], form)
-        return template.render(
-            record=record, view=view, level=level, head_word=head_word(record)
-        )
+        return template.render(record=record, view=view, level=level, **shared)
 
     return fitted([_needs_attention(case) for case in cases], render)
 
@@ -214,7 +208,6 @@ def _view(
     labels = {row.label for row in shown}
     others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
     changes = {metric_named(change.metric).label: change for change in case.changes}
-    pairs = figures.launch_pairs(case) if form.draws else None
     word = rows.layer_word(case.layers_are)
     return CaseView(
         case=case,
@@ -228,22 +221,15 @@ def _view(
         icicle=icicle(case, ops().joined, most=form.boxes, is_live=form.is_live)
         if form.draws
         else None,
-        ops=ops().table(form.op_rows, is_live=form.is_live) if form.op_rows and ops() else None,
+        ops=ops().table(form.op_rows, form.op_places, is_live=form.is_live)
+        if form.op_rows and ops()
+        else None,
         layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
         layers=case.scorecard.per_layer_summary if form.lists else (),
-        ranks=_ranks(case) if form.draws else (),
-        pairs=pairs,
-        listed_pairs=pairs.pairs if pairs and form.lists else (),
+        layer_map=layer_map(case, ops().joined, head_word(record)) if form.draws else None,
+        rank_map=rank_map(case, head_word(record)) if form.draws else None,
+        launches=launches_plot(case, history, head_word(record)) if form.draws else None,
     )
-
-
-def _ranks(case: Judged) -> list[RankLine]:
-    """Each rank with a bar of its own work, or of its whole step if its waiting is not known."""
-    own = [work.step_ms if work.own_ms is None else work.own_ms for work in case.ranks]
-    return [
-        RankLine(work, width)
-        for work, width in zip(case.ranks, figures.share_bars(own), strict=True)
-    ]
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
@@ -256,8 +242,8 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
 
 
 def _course(course: Course, form: Form) -> CourseView:
-    hovers = course.runs if len(course.runs) <= MOST_HOVERS else ()
-    return CourseView(course, hovers, course.runs[::-1]) if form.lists else CourseView(course, (), ())
+    hovers = course.runs if form.hovers and len(course.runs) <= MOST_HOVERS else ()
+    return CourseView(course, hovers, course.runs[::-1] if form.lists else ())
 
 
 def _policy(record: Record) -> str:

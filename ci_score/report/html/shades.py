@@ -10,10 +10,10 @@ SAME = "same"
 MORE, LESS = "▲", "▼"
 
 
-def shade(delta: float, largest: float) -> str:
-    """`up1` to `up4` for longer, `down1` to `down4` for shorter, `same` below 2 % of the largest."""
+def shade(delta: float, largest: float, noise: float = 0.0) -> str:
+    """`up1` to `up4` where it takes longer, `down1` to `down4` where less, else `same`."""
     step = bisect_right(STEPS, abs(delta) / largest) if largest > 0 else 0
-    if not step:
+    if not step or abs(delta) < noise:
         return SAME
     return f"{'up' if delta > 0 else 'down'}{step}"
 

@@ -77,36 +77,32 @@ class Ops {
     return this.read;
   }
 
-  *cells() {
-    for (const place of this.places) {
-      const rows = place.rows, count = Array.isArray(rows) ? rows.length : rows.count;
-      for (let n = 0; n < count; n++) {
-        yield [Array.isArray(rows) ? rows[n] : rows.from + n, place, sidesAt(place, n)];
-      }
-    }
-  }
-
   // What each op takes of a phase; null where it does not run there.
   inPhase(phase) {
     if (!this.phases.has(phase)) {
       const found = this.whole.map(() => null);
-      for (const [row, place, sides] of this.cells()) {
-        if (String(place.phase) === phase) found[row] = found[row] ? sum(found[row], sides) : sides;
+      for (const place of this.places.filter(one => String(one.phase) === phase)) {
+        const { rows } = place, count = Array.isArray(rows) ? rows.length : rows.count;
+        for (let n = 0; n < count; n++) {
+          const row = Array.isArray(rows) ? rows[n] : rows.from + n, sides = sidesAt(place, n);
+          found[row] = found[row] ? sum(found[row], sides) : sides;
+        }
       }
       this.phases.set(phase, found);
     }
     return this.phases.get(phase);
   }
 
+  // The places of an op, those that changed most first.
   placesOf(row) {
-    if (!this.byRow) {
-      this.byRow = this.whole.map(() => []);
-      for (const [of, place, sides] of this.cells()) this.byRow[of].push([place, sides]);
-      const change = ([, sides]) => Math.abs(delta(sides) ?? 0);
-      for (const list of this.byRow) list.sort((a, b) => change(b) - change(a) || largest(b[1]) - largest(a[1]));
+    const { phase } = this.state, found = [];
+    for (const place of this.places) {
+      if (phase !== "" && String(place.phase) !== phase) continue;
+      const { rows } = place, n = Array.isArray(rows) ? rows.indexOf(row) : row - rows.from;
+      if (n >= 0 && n < (rows.count ?? Infinity)) found.push([place, sidesAt(place, n)]);
     }
-    const { phase } = this.state;
-    return this.byRow[row].filter(([place]) => phase === "" || String(place.phase) === phase);
+    const change = ([, sides]) => Math.abs(delta(sides) ?? 0);
+    return found.sort((a, b) => change(b) - change(a) || largest(b[1]) - largest(a[1]));
   }
 
   group(row, sides) {
