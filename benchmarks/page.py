@@ -59,7 +59,7 @@ def show(page: Any) -> None:
     print_frames(page, "a key in the search")
     page.get_by_label("Find an op").fill("")
     for phase in ("forward", "backward"):
-        page.get_by_label("Phase").select_option(phase)
+        page.get_by_label("Phase", exact=True).select_option(phase)
         print_frames(page, f"the phase {phase}")
     page.locator(".op-table thead").get_by_role("button", name="Each").click()
     print_frames(page, "a column")
