@@ -20,7 +20,8 @@ from statistics import fmean
 from benchmarks.repeated import SAMPLES as KINETO_SAMPLES
 from ci_score.errors import BadInputError
 from ci_score.report.kernel_names import short_name
-from ci_score.report.tables import table
+from ci_score.report.screen import UNLIMITED
+from ci_score.report.tables import Kind
 from ci_score.traces import ProfileSource, read_profile
 
 SAMPLES = KINETO_SAMPLES.parent
@@ -84,7 +85,8 @@ def print_table(traces: Mapping[str, Mapping[str, float]]) -> None:
         (name, str(len(traces.get(name, ())) or ""), *(f"{figure:.1f} %" for figure in row))
         for name, row in figures.items()
     ]
-    print(table([head, *rows]))
+    kinds: list[Kind] = ["name", "number", "number", "number", "number", "number"]
+    print(UNLIMITED.table(rows, kinds, head))
 
 
 def print_list(kernels: Mapping[str, float]) -> None:
@@ -100,7 +102,8 @@ def print_list(kernels: Mapping[str, float]) -> None:
         )
         for name, ms in sorted(kernels.items(), key=lambda item: (-item[1], item[0]))
     ]
-    print(table([("time", "", "now", "before"), *rows]))
+    header = ("time", "", "now", "before")
+    print(UNLIMITED.table(rows, ("number", "fixed", "name", "name"), header))
 
 
 def main() -> None:

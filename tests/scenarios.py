@@ -103,7 +103,7 @@ def fails_after_the_comment(image: str, scene: Scene) -> None:
     scene.measure(SLOW)
     done = act(image, scene, pull)
     assert done.code == 1, done.printed
-    assert "❌ 30.0 % slower" in scene.comments(pull)[0]
+    assert "❌ 30 % slower" in scene.comments(pull)[0]
     assert done.output("verdict") == "fail"
     assert "::error title=ci-score training::" in done.printed
 

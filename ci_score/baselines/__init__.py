@@ -7,7 +7,8 @@ nothing of the network.
 
 from ci_score.baselines.artifacts import ArtifactBaselines
 from ci_score.baselines.folder import FolderBaselines
-from ci_score.baselines.records import fitted, join_histories, read_record, record_schema
+from ci_score.baselines.histories import join_histories
+from ci_score.baselines.records import fitted, read_record, record_schema
 from ci_score.baselines.walk import BaselineStore
 
 __all__ = [

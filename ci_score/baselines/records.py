@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ci_score.baselines.record_size import fitting, with_its_texts
 from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump, parse, validate
 from ci_score.model.environment import Environment
-from ci_score.model.record import (
-    DEFAULT_CASE,
-    KEPT_POINTS,
-    HistoryPoint,
-    Judged,
-    Record,
-    RunIdentity,
-)
+from ci_score.model.record import DEFAULT_CASE, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import Scorecard
 
 SCHEMA_VERSION = 4
-# What a judgement and a trend look at; of older points only the times stay.
-JUDGED_POINTS = 140
-# As many as a proof needs by default.
-PROVING_POINTS = 83
-# Of each side: far more than a session measures.
-KEPT_LAUNCHES = 64
-# As many as sessions measure by default, and some more.
-LEAST_LAUNCHES = 24
 
 
 def read_record(data: bytes, source: str) -> Record:
@@ -76,7 +61,7 @@ def is_bare_scorecard(record: Record) -> bool:
 
 def _record(value: dict[str, Any], source: str) -> Record:
     _check_version(value["schema_version"], source)
-    record = validate(Record, value, source)
+    record = validate(Record, with_its_texts(value, source), source)
     _check_history(record.history, source)
     return record
 
@@ -121,59 +106,7 @@ def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
         seen.add(key)
 
 
-def join_histories(
-    *histories: tuple[HistoryPoint, ...], most: int = KEPT_POINTS
-) -> tuple[HistoryPoint, ...]:
-    """The newest points of each case in all of them, each run's once, oldest first.
-
-    Case, commit and run identify a point, so those of two pushes that ran at once both stay. The
-    last attempt of a run also holds what the earlier ones measured, so only its point stays.
-    """
-    points = {
-        (point.case, point.commit, point.run and point.run.number): point
-        for point in sorted((point for history in histories for point in history), key=_attempt)
-    }
-    by_case: dict[str, list[HistoryPoint]] = {}
-    for point in sorted(points.values(), key=_when):
-        by_case.setdefault(point.case, []).append(point)
-    kept = [point for case in by_case.values() for point in case[-most:]]
-    return tuple(sorted(kept, key=_when))
-
-
-def _attempt(point: HistoryPoint) -> int:
-    return point.run.attempt if point.run else 0
-
-
-def _when(point: HistoryPoint) -> tuple[str, int, int, str]:
-    run = point.run or RunIdentity(number=0)
-    return point.created_at, run.number, run.attempt, point.case
-
-
 # --- size ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """What stays of a record: points of each case, layers, launches of each side, details."""
-
-    points: int = KEPT_POINTS
-    layers: int | None = None
-    launches: int | None = None
-    details: bool = True
-
-
-# What the next run needs least goes first.
-_SIZES = (
-    _Size(),
-    _Size(layers=128),
-    _Size(layers=128, launches=KEPT_LAUNCHES),
-    _Size(JUDGED_POINTS, layers=128, launches=KEPT_LAUNCHES),
-    _Size(JUDGED_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
-    _Size(PROVING_POINTS, layers=0, launches=KEPT_LAUNCHES, details=False),
-    _Size(30, layers=0, launches=KEPT_LAUNCHES, details=False),
-    _Size(30, layers=0, launches=LEAST_LAUNCHES, details=False),
-    _Size(0, layers=0, launches=LEAST_LAUNCHES, details=False),
-)
 
 
 def fitted(record: Record) -> str:
@@ -183,62 +116,4 @@ def fitted(record: Record) -> str:
     text = dump(record) if is_small else ""
     if is_small and len(text) <= RECORD_LIMIT:
         return text
-    for size in _SIZES:
-        text = _on_one_line(_cut(record, size))
-        if len(text) <= RECORD_LIMIT:
-            break
-    return text
-
-
-def _on_one_line(record: Record) -> str:
-    """The record in the least room: what is absent from a launch or a point has no key."""
-    value = record.model_dump(mode="json")
-    for row, case in zip(value["cases"], record.cases, strict=True):
-        row["launches"] = [
-            launch.model_dump(mode="json", exclude_defaults=True) for launch in case.launches
-        ]
-    value["history"] = [_without_gaps(point) for point in value["history"]]
-    return dump(value, indent=None)
-
-
-def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()}
-    return {key: one for key, one in kept.items() if one is not None and one != {}}
-
-
-def _cut(record: Record, size: _Size) -> Record:
-    points = join_histories(record.history, most=size.points) if size.points else ()
-    # Old points show the trend of the time alone; the newest ones judge the other metrics.
-    judged = {id(point) for point in join_histories(points, most=JUDGED_POINTS)}
-    history = tuple(point if id(point) in judged else point.but(metrics={}) for point in points)
-    cases = tuple(_cut_case(case, size) for case in record.cases)
-    return record.but(history=history, cases=cases, trends=record.trends if size.points else ())
-
-
-def _cut_case(case: Judged, size: _Size) -> Judged:
-    card = case.scorecard
-    slim = case.but(
-        scorecard=card.but(
-            per_layer_summary=card.per_layer_summary[: size.layers],
-            hotspot_ops=card.hotspot_ops if size.details else (),
-        ),
-        launches=tuple(
-            launch
-            for side in ("head", "base")
-            for launch in [one for one in case.launches if one.side == side][: size.launches]
-        )
-        if size.launches
-        else case.launches,
-    )
-    if size.details:
-        return slim
-    return slim.but(
-        step_ops=case.step_ops.largest(16),
-        base=None,
-        op_calls={},
-        host_gaps=(),
-        phases={},
-        idle_ranges={},
-        explanation=None,
-        parity=None,
-    )
+    return fitting(record, RECORD_LIMIT)

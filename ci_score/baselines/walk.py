@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from ci_score.baselines.records import join_histories
+from ci_score.baselines.histories import join_histories
 from ci_score.model.environment import Environment
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record, RunIdentity

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ci_score import __version__
-from ci_score.cli.console import say
+from ci_score.cli.console import complain, say
 from ci_score.cli.machine import Machine
 from ci_score.errors import EXIT_UNJUDGED, EXIT_WRONG_USE, CiScoreError
 from ci_score.model.lists import did_you_mean
@@ -107,7 +107,7 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
         return error.exit_code
     except click.ClickException as error:
         with suppress(OSError):
-            error.show()
+            complain(error)
         return EXIT_WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         say("ci-score: interrupted, so nothing was judged")

@@ -33,8 +33,9 @@ from ci_score.traces import FORMATS
     help="Judge by this policy.  [default: the one in BASELINE's newest record]",
 )
 @options.gate_options
+@options.all_option
 @options.output_options
-def command(record: str, baseline: str, config: Path | None, **values: Any) -> int:
+def command(record: str, baseline: str, config: Path | None, whole: bool, **values: Any) -> int:
     """Judge RECORD against BASELINE.
 
     RECORD is a ci-score.json (from `ci-score run`) or a bare scorecard (from `ci-score score
@@ -73,8 +74,12 @@ def command(record: str, baseline: str, config: Path | None, **values: Any) -> i
     if policy.enforce is not None:
         notice = Why.SHADOW(code=exit_code(judged, gate))
         judged = judged.but(enforce=policy.enforce, notices=(notice, *judged.notices))
-    output.write(dump(judged) if output.as_json else render(judged, output.style))
+    output.write(dump(judged) if output.as_json else _text(judged, output, whole=whole))
     return exit_code(judged, gate)
+
+
+def _text(judged: Record, output: options.Output, *, whole: bool) -> str:
+    return render(judged, output.style, screen=output.screen, whole=whole)
 
 
 def _compared(case: Measured, store: FolderBaselines, policy: Policy) -> Compared:

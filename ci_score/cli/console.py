@@ -6,57 +6,91 @@ Light, because an error of any command needs it.
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Self
+from io import StringIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
 from ci_score.files.visible import log_line, unlike_commands
 
+if TYPE_CHECKING:
+    from ci_score.report import Screen
+
 QUIET_FOR = 1.0
 EVERY = 0.25
-WIDTH = 78
-_VERDICTS = {"Pass": "green", "Warning": "yellow", "Inconclusive": "magenta", "Fail": "red"}
-# The sign before a metric's outcome; the words after it are painted with it.
-_SIGNS = {"✅": "green", "⚠️": "yellow", "❔": "magenta", "❌": "red", "☑️": "cyan"}
-_VERDICT = re.compile(rf"^({'|'.join(_VERDICTS)}): .*$", re.MULTILINE)
-_MARK = re.compile(rf"({'|'.join(_SIGNS)})(?: [a-z]+)+")
-# A heading stands alone on its line, over a table or a list.
-_HEADING = re.compile(r"^(?:Hotspots|Notes|Where .+)$", re.MULTILINE)
+# Nothing is laid out for less: a terminal says 0 where it does not know.
+LEAST_WIDTH, USUAL_WIDTH = 40, 80
 
 
 def say(message: str) -> None:
     """Prints a message on standard error; a closed one is ignored."""
+    line = log_line(message, 2000)
     with suppress(OSError):
-        click.echo(log_line(message, 2000), err=True)
+        if _is_terminal(sys.stderr):
+            line = _screen_of(_columns()).message(line)
+        click.echo(line, err=True)
 
 
-# --- colour -------------------------------------------------------------------------------------
+def complain(error: click.ClickException) -> None:
+    """Prints what click says of a wrong use; on a terminal it wraps between words."""
+    if not _is_terminal(sys.stderr):
+        error.show()
+        return
+    text = StringIO()
+    error.show(text)
+    paper = _screen_of(_columns())
+    for line in text.getvalue().splitlines():
+        click.echo(paper.message(line), err=True)
+
+
+# --- reports ------------------------------------------------------------------------------------
 
 
 def show_report(text: str) -> None:
-    """Prints a report, with colour for a person who has not turned it off."""
-    safe = unlike_commands(text)
-    click.echo(painted(safe) if _is_colour_wanted() else safe, nl=False)
+    """Prints a report; no line of it is a command to the runner of a workflow."""
+    click.echo(unlike_commands(text), nl=False)
 
 
-def painted(text: str) -> str:
-    """The report with its verdicts, marks and headings in colour, which only repeats the words."""
-    text = _VERDICT.sub(lambda row: click.style(row[0], fg=_VERDICTS[row[1]], bold=True), text)
-    text = _MARK.sub(lambda mark: click.style(mark[0], fg=_SIGNS[mark[1]]), text)
-    return _HEADING.sub(lambda row: click.style(row[0], bold=True), text)
+def screen() -> Screen:
+    """What standard output shows: a file or a pipe gets whole lines, which can be searched."""
+    if not _is_terminal(sys.stdout):
+        return _screen_of(None)
+    return _screen_of(_columns(), has_colour=_is_colour_wanted())
+
+
+def _screen_of(width: int | None, *, has_colour: bool = False) -> Screen:
+    from ci_score.report import Screen
+
+    return Screen(width, has_colour=has_colour, has_blocks=_can_show("█░"))
 
 
 def _is_colour_wanted() -> bool:
-    """NO_COLOR of any value turns it off, and files and dumb terminals get none."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    """NO_COLOR of any value turns it off, and dumb terminals get none."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def _columns() -> int:
+    """The terminal's width, or what COLUMNS says."""
+    return max(LEAST_WIDTH, shutil.get_terminal_size((USUAL_WIDTH, 24)).columns)
+
+
+def _can_show(signs: str) -> bool:
+    """Whether the encoding of standard output has these."""
+    try:
+        signs.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except (UnicodeError, LookupError):
         return False
-    return sys.stdout is not None and sys.stdout.isatty()
+    return True
 
 
 # --- progress -----------------------------------------------------------------------------------
@@ -64,7 +98,7 @@ def _is_colour_wanted() -> bool:
 
 def is_watched() -> bool:
     """Whether a person sees standard error as it is written."""
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    is_terminal = _is_terminal(sys.stderr)
     return is_terminal and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
 
 
@@ -144,4 +178,6 @@ class LiveLine:
             self._show(f"{doing}, {self._now() - since:.0f} s")
 
     def _show(self, text: str) -> None:
-        click.echo(f"\r{text[:WIDTH]:<{WIDTH}}\r", err=True, nl=False)
+        # A line as long as the terminal is wide would begin a second one.
+        width = _columns() - 2
+        click.echo(f"\r{text[:width]:<{width}}\r", err=True, nl=False)

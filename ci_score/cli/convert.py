@@ -97,8 +97,8 @@ def command(
         if scheduler:
             _explain_missing(results, sources)
         profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})
-    text = normalised(profile) if as_json else profile_text(profile)
-    options.Output(as_json, "terminal", output).write(text)
+    to = options.Output(as_json, "terminal", output)
+    to.write(normalised(profile) if as_json else profile_text(profile, to.screen))
     return EXIT_OK if profile.unusable is None else EXIT_UNJUDGED
 
 

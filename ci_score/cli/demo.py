@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ci_score.baselines import FolderBaselines
-from ci_score.cli.console import show_report
+from ci_score.cli.console import screen, show_report
 from ci_score.cli.run import now
 from ci_score.compare import Workload
 from ci_score.files.disk import write_atomically
@@ -70,7 +70,7 @@ def command(output_dir: Path, as_json: bool) -> None:
         click.echo(dump(record), nl=False)
         return
     code = exit_code(record, Gate())
-    show_report(render(record, "terminal") + "\n")
+    show_report(render(record, "terminal", screen=screen()) + "\n")
     click.echo(f"The check of this pull request would exit {code}. Where to look:")
     click.echo(f"  {output_dir / 'report.html'}    the report, for a browser")
     click.echo(f"  {output_dir / 'report.md'}      the pull request comment")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ci_score.cli.console import screen
 from ci_score.files.strict_json import dump
-from ci_score.report import table
 from ci_score.traces import FORMATS
 
 
@@ -29,4 +29,5 @@ def command(as_json: bool) -> None:
         click.echo(dump(rows), nl=False)
         return
     for row in FORMATS:
-        click.echo(table([(row.name, row.description), ("", f"tested on {row.tested_on}")]))
+        lines = [(row.name, row.description), ("", f"tested on {row.tested_on}")]
+        click.echo(screen().table(lines, ("fixed", "text")))

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ci_score.cli.console import screen
 from ci_score.files.strict_json import dump
 from ci_score.model.accelerators import (
     Accelerator,
@@ -17,7 +18,6 @@ from ci_score.model.accelerators import (
     presets,
     unknown,
 )
-from ci_score.report import table
 
 
 def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
@@ -44,17 +44,21 @@ def command(name: str | None, as_json: bool) -> None:
         rows = [*map(_as_json, named_presets), *map(_as_json, devices)]
         click.echo(dump(rows[0] if name else rows), nl=False)
         return
+    shown_on = screen()
     if named_presets:
         click.echo("Presets of the reference model")
-        click.echo(table([("name", "GB/s", "bytes/token"), *map(_preset_row, named_presets)]))
+        header = ["name", "GB/s", "bytes/token"]
+        numbers = [_preset_row(preset) for preset in named_presets]
+        click.echo(shown_on.table(numbers, ("name", "number", "number"), header))
     if devices:
-        click.echo(
-            "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
-        )
-        click.echo(table([("name", "GB", "GB/s", "peaks"), *map(_accelerator_row, devices)]))
+        words = "Accelerators (dense TFLOP/s; multiply-accumulate in fp32 where there is a choice)"
+        click.echo(shown_on.text(words))
+        header = ["name", "GB", "GB/s", "peaks"]
+        lines = [_accelerator_row(device) for device in devices]
+        click.echo(shown_on.table(lines, ("name", "number", "number", "text"), header))
     if name:
         for device in devices:
-            click.echo(f"Source: {device.source}")
+            click.echo(shown_on.text(f"Source: {device.source}"))
 
 
 def _chosen(name: str | None) -> tuple[tuple[Accelerator, ...], tuple[Preset, ...]]:

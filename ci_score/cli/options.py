@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ci_score.cli.console import say, show_report
+from ci_score.cli.console import say, screen, show_report
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name, read_bytes, write_atomically
 from ci_score.files.visible import unlike_commands
 from ci_score.model.gate import FailOn, Gate, OnInconclusive
+from ci_score.report import Screen
 from ci_score.traces import ProfileSource, step_pattern
 
 if TYPE_CHECKING:
@@ -168,9 +169,18 @@ class Output:
     style: str
     file: str | None
 
+    @property
+    def screen(self) -> Screen:
+        """What the text is laid out for: a file has lines of any length."""
+        return Screen() if self._is_file else screen()
+
+    @property
+    def _is_file(self) -> bool:
+        return self.file not in (None, STANDARD_INPUT)
+
     def write(self, text: str) -> None:
         """Prints the text, or puts it whole into the file."""
-        if self.file not in (None, STANDARD_INPUT):
+        if self._is_file:
             write_atomically(Path(str(self.file)), text)
             say(f"written: {self.file}")
             return
@@ -179,6 +189,15 @@ class Output:
             return
         exact = self.as_json or (self.style == "reference" and not in_a_job())
         click.echo(text if exact else unlike_commands(text), nl=False)
+
+
+# Of how many cases the whole report is shown, in a terminal.
+all_option = click.option(
+    "--all",
+    "whole",
+    is_flag=True,
+    help="In a terminal show every case in full, also those that pass.",
+)
 
 
 def output_of(options: dict[str, Any]) -> Output:

@@ -51,7 +51,8 @@ def command(ours: str, theirs: str, step_name: re.Pattern[str] | None, **chosen:
         for file, role in ((ours, "ours"), (theirs, "theirs"))
     ]
     parity = compute_parity(*sides)
-    output.write(dump(parity) if output.as_json else render_parity(parity, output.style))
+    text = render_parity(parity, output.style, output.screen)
+    output.write(dump(parity) if output.as_json else text)
     unusable = any(isinstance(side, ParitySide) and side.unusable for side in sides)
     return EXIT_OK if parity.judged and not unusable else EXIT_UNJUDGED
 

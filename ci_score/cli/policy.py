@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ci_score.cli.console import say
+from ci_score.cli.console import say, screen
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import read_bytes, write_atomically
 from ci_score.files.strict_json import dump
@@ -27,7 +27,7 @@ from ci_score.judge.policy import (
 from ci_score.model.lists import plural
 from ci_score.model.metrics import Kind, Metric
 from ci_score.model.verdict import Unjudged
-from ci_score.report import UNJUDGED, table
+from ci_score.report import UNJUDGED
 from ci_score.run import INPUTS
 
 DEFAULT_FILE = INPUTS["config"].default
@@ -124,7 +124,8 @@ def show(file: Path, case: str | None, as_json: bool) -> None:
         click.echo(dump({**known, "unjudged": fates, "cases": shown}), nl=False)
         return
     if missing:
-        click.echo(f"There is no {file}: the defaults apply. `ci-score policy init` writes one.\n")
+        words = f"There is no {file}: the defaults apply. `ci-score policy init` writes one."
+        click.echo(f"{screen().message(words)}\n")
     blocks = [_block(name, rules, policy) for name, rules in cases.items()]
     if policy.enforce is not None:
         blocks.append(IN_THE_SHADOW)
@@ -172,15 +173,15 @@ def _block(name: str, rules: CaseRules, policy: Policy) -> str:
     other = ANY_OTHER_CASE if policy.case or policy.parity else ANY_CASE
     lines = [
         name or other,
-        table(
-            [
-                ("", "", "warns", "fails"),
-                *(_gate_row(gate, rules) for gate in rules.gates if gate.gate),
-            ]
-        ),
-        *(f"  {line}" for line in _facts(name, rules, policy)),
+        _gates(rules),
+        *(screen().text(line, first="  ", hang="    ") for line in _facts(name, rules, policy)),
     ]
     return "\n".join(lines)
+
+
+def _gates(rules: CaseRules) -> str:
+    rows = [_gate_row(gate, rules) for gate in rules.gates if gate.gate]
+    return screen().table(rows, ("text", "text", "text", "text"), ("", "", "warns", "fails"))
 
 
 def _gate_row(gate: GateRule, rules: CaseRules) -> tuple[str, str, str, str]:
@@ -258,7 +259,9 @@ def _unjudged_text(policy: Policy) -> str:
     fates = _fates(policy)
     passing = _listed(UNJUDGED[reason] for reason, fate in fates.items() if fate == "pass")
     failing = _listed(UNJUDGED[reason] for reason, fate in fates.items() if fate == "fail")
-    return f"If a case cannot be judged\n  pass, with a notice: {passing}\n  block: {failing}"
+    lines = (f"pass, with a notice: {passing}", f"block: {failing}")
+    shown = (screen().text(line, first="  ", hang="    ") for line in lines)
+    return "\n".join(["If a case cannot be judged", *shown])
 
 
 def _share(share: float) -> str:

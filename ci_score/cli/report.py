@@ -20,8 +20,9 @@ from ci_score.report import render
     show_default=True,
     help="Form of the report.",
 )
+@options.all_option
 @options.output_file_option
-def command(record: str, title: str, style: str, output: str | None) -> None:
+def command(record: str, title: str, style: str, whole: bool, output: str | None) -> None:
     """Show RECORD, a ci-score.json, as one HTML file.
 
     The file needs no server and works from disk. It shows verdicts, trends with their commits,
@@ -33,7 +34,8 @@ def command(record: str, title: str, style: str, output: str | None) -> None:
       ci-score report ci-score/ci-score.json -o report.html
       ci-score report ci-score.json --title nightly -o nightly.html
       ci-score report ci-score.json --style markdown
+      ci-score report ci-score.json --style terminal --all
     """
     value = read_record(read_bytes(record, LOCAL_RECORD_LIMIT), display_name(record))
     file = options.Output(as_json=False, style=style, file=options.file_name(output))
-    file.write(render(value, style, title))
+    file.write(render(value, style, title, screen=file.screen, whole=whole))

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from ci_score.cli.console import progress, say, show_report
+from ci_score.cli.console import progress, say, screen, show_report
 from ci_score.cli.machine import Machine
+from ci_score.cli.options import all_option
 from ci_score.files.strict_json import dump
 from ci_score.model.record import Record
 from ci_score.report import render
@@ -42,8 +43,9 @@ def input_options(*names: str) -> Callable[[F], F]:
 @click.command("run")
 @input_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the record instead of the report.")
+@all_option
 @click.pass_obj
-def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
+def command(machine: Machine, /, as_json: bool, whole: bool, **values: str | None) -> int:
     """Do the whole job: read, score, find the baseline, compare, judge, publish.
 
     In a GitHub Actions job this is the Action: inputs come as INPUT_ variables, baselines come from
@@ -63,7 +65,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
         if as_json:
             click.echo(dump(record), nl=False)
         else:
-            show_report(render(record, "terminal"))
+            show_report(render(record, "terminal", screen=screen(), whole=whole))
 
     return run_as_asked(settings, world_of(machine, show, quiet=as_json))
 

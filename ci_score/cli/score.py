@@ -73,8 +73,8 @@ def command(
         base = BaselineFound(_case_of(baseline, case_name), used)
         (case,) = decide([compared(case, base)], (), Policy())
     record = Record.describing([case])
-    style = output.style
-    output.write(dump(case.scorecard) if output.as_json else render(record, style))
+    text = render(record, output.style, screen=output.screen)
+    output.write(dump(case.scorecard) if output.as_json else text)
     if baseline is not None:
         return exit_code(record, gate)
     if read.unusable is None:

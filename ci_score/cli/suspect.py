@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from ci_score.cli.console import say, show_report
+from ci_score.cli.console import say, screen, show_report
 from ci_score.cli.machine import Machine
+from ci_score.cli.options import all_option
 from ci_score.cli.run import input_options, settings_here, world_of
 from ci_score.errors import EXIT_OK, EXIT_SUSPICIOUS
 from ci_score.files.strict_json import dump
@@ -16,8 +17,9 @@ from ci_score.run import suspicious_run
 @click.command("suspect")
 @input_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the record instead of the report.")
+@all_option
 @click.pass_obj
-def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
+def command(machine: Machine, /, as_json: bool, whole: bool, **values: str | None) -> int:
     """Say whether one run looks wrong, so that an A/B measurement is worth its time.
 
     It takes the options of `ci-score run` and publishes nothing: no comment, no record, no output.
@@ -40,7 +42,7 @@ def command(machine: Machine, /, as_json: bool, **values: str | None) -> int:
     if as_json:
         click.echo(dump(record), nl=False)
     else:
-        show_report(render(record, "terminal"))
+        show_report(render(record, "terminal", screen=screen(), whole=whole))
     words = {EXIT_SUSPICIOUS: "it looks wrong: measure it as an A/B", EXIT_OK: "nothing suspicious"}
     say(words.get(code, "it cannot be told: measure it as an A/B"))
     return code

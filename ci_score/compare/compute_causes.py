@@ -173,7 +173,7 @@ def few_layers(scene: Scene) -> Cause | None:
     layers = grown_layers(scene)
     if layers is None or layers.share > FEW_LAYERS:
         return None
-    most = max((change.delta_ms for change in scene.ops), default=0.0)
+    most = max((change.delta_ms for change in scene.seen_ops), default=0.0)
     if layers.delta_ms < HOLDS * scene.grown_ms or most >= HOLDS * layers.delta_ms:
         return None
     times = {"base_ms": layers.base_ms, "head_ms": layers.head_ms}
@@ -181,8 +181,8 @@ def few_layers(scene: Scene) -> Cause | None:
 
 
 def one_op(scene: Scene) -> Cause | None:
-    """The op that grew most."""
-    slower = max(scene.ops, key=lambda change: (change.delta_ms, change.name), default=None)
+    """The op that grew most, of those that a longer step may come from."""
+    slower = max(scene.seen_ops, key=lambda change: (change.delta_ms, change.name), default=None)
     if slower is None or slower.delta_ms <= 0:
         return None
     reason = Why.ONE_OP(**data_of(slower), **place_of(scene, [slower]))

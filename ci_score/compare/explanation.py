@@ -44,6 +44,8 @@ KEPT_PHASES, LONGEST_NAME = 32, 200
 # If the phases sum to more than this many steps, they are totals of a run and not parts of a step.
 MOST_OF_A_STEP = 1.5
 ALIKE_COUNT, LIKE_COUNT = 0.1, 2.0
+# Every op that one side alone has is held against every one of the other: so many of each.
+RENAMED = 256
 
 _DIGITS = re.compile(r"\d+")
 # Angle brackets hold the tile, the type or the layout; for these kinds they tell which op it is.
@@ -234,7 +236,8 @@ def op_changes(head: Measured, base: Measured) -> list[OpChange]:
     changes += [_changed(now[name], before[was], "changed") for name, was in met.items()]
     new = [op for name, op in now.items() if name not in both and name not in met]
     gone = [op for name, op in before.items() if name not in both and name not in met.values()]
-    for head_op, base_op in _renamed(new, gone, _slots(now, both), _slots(before, both)):
+    slots = _slots(now, both), _slots(before, both)
+    for head_op, base_op in _renamed(_largest_ops(new), _largest_ops(gone), *slots):
         changes.append(_changed(head_op, base_op, "renamed"))
         new.remove(head_op)
         gone.remove(base_op)
@@ -242,6 +245,10 @@ def op_changes(head: Measured, base: Measured) -> list[OpChange]:
     changes += [_alone(op, "new") for op in new if not base.step_ops.left_out]
     changes += [_alone(op, "gone") for op in gone if not head.step_ops.left_out]
     return sorted(changes, key=lambda change: (change.name, change.status))
+
+
+def _largest_ops(ops: Iterable[_Op]) -> list[_Op]:
+    return sorted(ops, key=lambda op: (-op.ms, op.name))[:RENAMED]
 
 
 def _ops(case: Measured) -> dict[str, _Op]:

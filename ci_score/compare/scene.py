@@ -57,6 +57,17 @@ class Scene:
         """Those that are neither communication nor copies."""
         return [change for change in self.ops if change.kind not in NOT_COMPUTE]
 
+    @property
+    def seen_ops(self) -> list[OpChange]:
+        """Those that can make a step longer by themselves.
+
+        Beside compute, communication and copies are hidden, or are parts of the step themselves.
+        Where the parts are not known, copies may be in the way, and communication may not.
+        """
+        if self.explanation.basis == "device":
+            return self.compute_ops
+        return [change for change in self.ops if change.kind != "comm"]
+
     @cached_property
     def grown_ms(self) -> float:
         """By how much all kernels that grew did so together, also those that were left out."""

@@ -142,6 +142,9 @@ def json_path(location: Iterable[int | str]) -> str:
     return path
 
 
+_NUMBERS = re.compile(r"\[\n\s+(?:[-+.\dEe]+|null)(?:,\n\s+(?:[-+.\dEe]+|null))*\n\s*\]")
+
+
 def dump(value: Any, *, indent: int | None = 2) -> str:
     """`value` (a model, or what JSON can hold) as readable JSON with a final newline.
 
@@ -149,12 +152,17 @@ def dump(value: Any, *, indent: int | None = 2) -> str:
 
     It is ASCII, which every terminal and every encoding can show.
 
+    A list of nothing but numbers stands on one line.
+
     `##[` anywhere in a log is a command to a workflow's runner. In JSON it can only be part of a
     string, where an escape means the same.
     """
     jsonable = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     separators = (",", ":") if indent is None else None
     text = json.dumps(jsonable, indent=indent, separators=separators, allow_nan=False)
+    if indent is not None:
+        # No text holds a line break as such, so this is always a list.
+        text = _NUMBERS.sub(lambda found: "".join(found[0].split()), text)
     return text.replace("##[", "#\\u0023[") + "\n"
 
 

@@ -22,7 +22,13 @@ from ci_score.judge.history import ONE_NUMBER_UP_TO
 from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by
+from ci_score.model.metrics import (
+    STEP_TIME,
+    THROUGHPUT,
+    metric_named,
+    slower_by,
+    tell_same_time,
+)
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged
@@ -303,7 +309,27 @@ def _acceptance(found: Weighed, trial: Trial, finding: Finding) -> Acceptance | 
     is_worse = found.outcome in (Outcome.FAIL, Outcome.WARN)
     if not is_worse and found.unjudged is not Unjudged.UNCLEAR:
         return None
-    return trial.accepted.get(finding.rule.metric.name)
+    name = finding.rule.metric.name
+    return trial.accepted.get(name) or _of_the_same_time(name, trial)
+
+
+def _of_the_same_time(name: str, trial: Trial) -> Acceptance | None:
+    """What was accepted of a step's time, for its throughput, or the other way round.
+
+    Where the work is the same both are one fact, and the bound is the same share of time.
+    """
+    other = {STEP_TIME: THROUGHPUT, THROUGHPUT: STEP_TIME}.get(name)
+    said = trial.accepted.get(other) if other else None
+    changes = {change.metric: change for change in trial.changes}
+    step, throughput = changes.get(STEP_TIME), changes.get(THROUGHPUT)
+    if said is None or step is None or throughput is None or not tell_same_time(step, throughput):
+        return None
+    if said.kind == "value":
+        return said
+    if name == THROUGHPUT:
+        return said.but(bound=said.bound / (1.0 + said.bound))
+    # No throughput at all would be endless time.
+    return said.but(bound=said.bound / (1.0 - said.bound)) if said.bound < 1.0 else None
 
 
 def _is_within(
@@ -312,7 +338,7 @@ def _is_within(
     """Whether the worsening, or the number itself, is no worse than what was accepted."""
     metric = finding.rule.metric
     if accepted.kind == "value":
-        value = metric.value(trial.case)
+        value = metric_named(accepted.metric).value(trial.case)
         return value is not None and accepted.allows(value)
     worse = finding.worse_by
     if judged is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Literal
@@ -127,42 +127,75 @@ class Metric:
         """The unit in which a bound of it can be given, where its name tells one."""
         return next((unit for unit in ("ms", "GB") if self.name.endswith(f"_{unit.lower()}")), None)
 
-    def show_delta(self, delta: float) -> str:
-        """The change as text: in per cent, in points (of a share), or in the metric's unit."""
+    def show_delta(self, delta: float, beside: Iterable[float] = ()) -> str:
+        """The change as text: in per cent, in points (of a share), or in the metric's unit.
+
+        It stays on the same side of the deltas `beside` it, such as the limits, as it is.
+        """
         if not self.relative and not self.in_points:
-            shown = self.show(abs(delta))
-            return f"{'+' if delta >= 0 else MINUS}{shown}"
+            return signed(delta, self.show(abs(delta)))
         unit = "%" if self.relative else "points"
-        shown = f"{delta * 100:+.1f}" if abs(delta) < 1000 else f"{delta * 100:+.2e}"
-        return f"{shown} {unit}".replace("-", MINUS)
+        return f"{signed(delta, percent_digits(abs(delta), map(abs, beside)))} {unit}"
 
     def show_limit(self, limit: float) -> str:
         """A limit in the direction that is worse: `+10 %`, `−5 points`."""
-        return self.show_delta(-limit if self.higher_is_better else limit).replace(".0 ", " ")
+        return self.show_delta(-limit if self.higher_is_better else limit, (limit,))
 
 
 def significant(value: float, unit: str) -> str:
     """A number with three significant digits: `1.62 k tok/s`, `375 ms`, `0.0120 ms`."""
     prefix = ""
     if unit != "ms":
-        for factor, name in ((1e9, "G "), (1e6, "M "), (1e3, "k ")):
-            if value >= factor:
+        for factor, name in ((1e12, "T "), (1e9, "G "), (1e6, "M "), (1e3, "k ")):
+            if abs(value) >= factor:
                 value, prefix = value / factor, name
                 break
     return f"{three_digits(value)} {prefix}{unit}"
 
 
 def three_digits(value: float) -> str:
-    """A number with three significant digits: `1.01`, `10.0`, `375`."""
-    if value == 0:
+    """A number with three significant digits: `1.01`, `10.0`, `375`; none has an exponent."""
+    size = abs(value)
+    if size == 0:
         return "0"
-    if value < 0.001 or value >= 1e9:
-        return f"{value:.2e}"
-    decimals = next(places for least, places in _DECIMALS if value >= least)
-    return f"{value:,.{decimals}f}"
+    sign = MINUS if value < 0 else ""
+    if size < LEAST_SHOWN:
+        return f"<{LEAST_SHOWN}"
+    if size > MOST_SHOWN:
+        return f"{sign}over {MOST_SHOWN:,.0f}"
+    decimals = next(places for least, places in _DECIMALS if size >= least)
+    return f"{sign}{size:,.{decimals}f}"
 
 
-_DECIMALS = ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4), (0, 5))
+# What is nearer to 0 or further away is not told more exactly.
+LEAST_SHOWN, MOST_SHOWN = 0.001, 1e15
+# 99.96 has no decimals: it is shown as 100.
+_DECIMALS = ((99.95, 0), (9.995, 1), (0.9995, 2), (0.09995, 3), (0.009995, 4), (0, 5))
+_MOST_PLACES = 6
+
+
+def percent_digits(share: float, beside: Iterable[float] = ()) -> str:
+    """A share as people say it: `48`, `9`, `4.3`, without its sign and unit.
+
+    From ten per cent on without decimals; but with as many as it takes to stay on its own side of
+    the shares `beside` it.
+    """
+    if share * 100 > MOST_SHOWN:
+        return three_digits(share * 100)
+    limits = [limit for limit in beside if limit != share]
+    for places in range(0 if share >= 0.0995 else 1, _MOST_PLACES):
+        shown = round(share * 100, places)
+        if all((shown - limit * 100) * (share - limit) > 0 for limit in limits):
+            break
+    text = f"{share * 100:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def signed(value: float, shown: str) -> str:
+    """The text of a change's size with its sign; what is shown as nothing has none."""
+    if shown.startswith("<") or not any(digit in shown for digit in "123456789"):
+        return shown
+    return f"{'+' if value >= 0 else MINUS}{shown}"
 
 
 def _percent(value: float) -> str:
@@ -170,6 +203,8 @@ def _percent(value: float) -> str:
 
 
 def _count(value: float) -> str:
+    if abs(value) > MOST_SHOWN:
+        return three_digits(value)
     return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:,.1f}"
 
 
@@ -303,6 +338,17 @@ def is_surely_faster(change: Change) -> bool:
         ends = [change.low, change.high]
         return all(end is not None and metric.worsening(end) < 0 for end in ends)
     return change.warn_limit is not None and -slower_by(change) > change.warn_limit
+
+
+# How far a step's time and its throughput may differ, and still tell the same change.
+SAME_TIME = 0.01
+
+
+def tell_same_time(step: Change, throughput: Change) -> bool:
+    """Whether both are one fact: a step does the same work as before."""
+    if step.delta is None or throughput.delta is None:
+        return False
+    return abs((1 + step.delta) * (1 + throughput.delta) - 1) <= SAME_TIME
 
 
 SAME_TOKENS = 0.02

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from ci_score.model.explanation import OpDetail
 from ci_score.model.profile import OpOrigin, OpPlace, OpWork, RankWork
@@ -40,7 +40,8 @@ class Place:
 class OpCells(Value):
     """What ops take of a step in one place; `rows` are their rows in the table of ops.
 
-    The columns have an entry for each row. `counts` is empty where launches were not counted.
+    The columns have an entry for each row. `counts` is empty where launches were not counted. In a
+    file `rows` is left out where it is every row from the first on.
     """
 
     phase: Annotated[str, Field(max_length=LONGEST_PHASE)] | None = None
@@ -49,6 +50,23 @@ class OpCells(Value):
     rows: Annotated[tuple[Count, ...], Lax, _PER_OP] = ()
     ms: Annotated[tuple[Milliseconds, ...], Lax, _PER_OP] = ()
     counts: Annotated[tuple[NotNegative, ...], Lax, _PER_OP] = ()
+
+    @field_serializer("counts")
+    def _whole_counts(self, counts: tuple[float | None, ...]) -> list[float | None]:
+        return _as_whole(counts)
+
+    @field_serializer("rows")
+    def _told_rows(self, rows: tuple[int, ...]) -> tuple[int, ...]:
+        return () if rows == tuple(range(len(rows))) else rows
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_rows(cls, value: object) -> object:
+        if isinstance(value, dict) and not value.get("rows"):
+            ms = value.get("ms", ())
+            if isinstance(ms, list | tuple) and len(ms) <= MOST_OPS:
+                return {**value, "rows": tuple(range(len(ms)))}
+        return value
 
     @model_validator(mode="after")
     def _columns_are_alike(self) -> Self:
@@ -82,6 +100,10 @@ class StepOps(Value):
     left_out: Count = 0
     left_out_ms: Milliseconds = 0.0
 
+    @field_serializer("counts")
+    def _whole_counts(self, counts: tuple[float | None, ...]) -> list[float | None]:
+        return _as_whole(counts)
+
     @model_validator(mode="after")
     def _columns_fit(self) -> Self:
         size = len(self.names)
@@ -112,7 +134,7 @@ class StepOps(Value):
 
     @cached_property
     def details(self) -> Mapping[str, OpDetail]:
-        """What is known about each op beside its time; an op of which nothing is known is absent."""
+        """What is known about an op beside its time; one of which nothing is known is absent."""
         phases = self._phases()
         found = {
             name: OpDetail(
@@ -147,10 +169,8 @@ class StepOps(Value):
             rows = sums.setdefault(each.phase, {})
             counts = each.counts or (None,) * len(each.rows)
             for row, ms, count in zip(each.rows, each.ms, counts, strict=True):
-                known = rows.get(row)
-                rows[row] = _added(known, OpWork(count=count, ms=ms)) if known else OpWork(
-                    count=count, ms=ms
-                )
+                work = OpWork(count=count, ms=ms)
+                rows[row] = _added(rows[row], work) if row in rows else work
         return sums
 
     @property
@@ -172,9 +192,9 @@ class StepOps(Value):
         cells = [
             OpCells(
                 phase=phase,
-                rows=tuple(rows),
-                ms=tuple(four_digits(work.ms) for work in rows.values()),
-                counts=_counts([work.count for work in rows.values()]),
+                rows=tuple(sorted(rows)),
+                ms=tuple(four_digits(rows[row].ms) for row in sorted(rows)),
+                counts=_counts([rows[row].count for row in sorted(rows)]),
             )
             for phase, rows in self.by_phase().items()
             if phase is not None
@@ -270,7 +290,8 @@ def _cells(rows: Mapping[str, int], places: Iterable[OpPlace]) -> Iterator[OpCel
             by_place.setdefault(place, []).append(each)
         else:
             break
-    for place, found in by_place.items():
+    for place, unordered in by_place.items():
+        found = sorted(unordered, key=lambda each: rows[each.op])
         yield OpCells(
             phase=place.phase,
             layer=place.layer,
@@ -313,6 +334,11 @@ def _bounded(text: str | None) -> str | None:
 
 def _at(column: Sequence[T], row: int) -> T | None:
     return column[row] if column else None
+
+
+def _as_whole(counts: Iterable[float | None]) -> list[float | None]:
+    """Counts as a record has them: `24` is shorter than `24.0`, and means the same."""
+    return [int(one) if one is not None and one.is_integer() else one for one in counts]
 
 
 def four_digits(value: float) -> float:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ci_score.report.profile import profile_text as profile_text
     from ci_score.report.rendering import render as render
     from ci_score.report.rendering import render_parity as render_parity
+    from ci_score.report.screen import Screen as Screen
     from ci_score.report.sentences import UNJUDGED as UNJUDGED
     from ci_score.report.sentences import change_sentence as change_sentence
     from ci_score.report.sentences import sentence as sentence
-    from ci_score.report.tables import table as table
     from ci_score.report.terminal import verdict_line as verdict_line
     from ci_score.report.trend_issues import trend_issue as trend_issue
 else:
@@ -30,8 +30,8 @@ else:
         headlines=("headline", "worst_first"),
         profile=("profile_text",),
         rendering=("render", "render_parity"),
+        screen=("Screen",),
         sentences=("UNJUDGED", "change_sentence", "sentence"),
-        tables=("table",),
         terminal=("verdict_line",),
         trend_issues=("trend_issue",),
     )

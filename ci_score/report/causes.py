@@ -1,4 +1,7 @@
-"""Causes and advice → sentences: the op, the kind of work, the phase or layers, and the times."""
+"""Causes and advice → sentences: the op, the kind of work, the phase or layers, and the times.
+
+A name is marked by `quoted_name`, and each renderer shows it in its own way.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ from typing import Any
 
 from ci_score.model.explanation import COMMUNICATION, COPIES, IDLE, IDLE_WORDS
 from ci_score.model.lists import listed
-from ci_score.model.metrics import counts_agree, significant, three_digits
+from ci_score.model.metrics import counts_agree, percent_digits, significant
 from ci_score.model.reasons import Why
 from ci_score.report.cause_words import count_words as _count
+from ci_score.report.cause_words import longer_words as _longer
 from ci_score.report.cause_words import ms_words as _ms
 from ci_score.report.cause_words import place_words as _place
 from ci_score.report.cause_words import quoted_name as _quoted
 from ci_score.report.cause_words import times_words as _times
 from ci_score.report.kernel_names import is_hollow, op_names, short_name
+from ci_score.report.numbers import delta_milliseconds as more
+from ci_score.report.numbers import multiple
 
 _KINDS = {
     "gemm": "matrix product",
@@ -81,14 +87,9 @@ _ADVICE = {
 }
 
 
-def more(value: float) -> str:
-    """`+11.8 ms`, of a part that grew; `−11.8 ms` of one that shrank."""
-    return f"{'+' if value >= 0 else '−'}{significant(abs(value), 'ms')}"
-
-
 def _called(name: str, origin: Sequence[str]) -> str:
     """`'aten::softmax' · 'softmax_warp_forward<…>'`."""
-    return " · ".join(f"'{part}'" for part in op_names(name, origin))
+    return " · ".join(map(_quoted, op_names(name, origin)))
 
 
 def _kind(kind: str) -> str:
@@ -115,17 +116,20 @@ def _op(
         launches = f", {_count(count)} launches a step" if count else ""
         return f"{called} is {status}{launches}"
     if was and status == "renamed" and short_name(was) != short_name(name):
-        called += f" (was '{short_name(was)}')"
-    times = _times(base_ms, head_ms)
+        called += f" (was {_quoted(short_name(was))})"
     if not base_count or not head_count or more_launches is None:
-        return f"{called} takes {times} a step"
+        return f"mostly {called}: {_longer(base_ms, head_ms, ' a step')}"
     if counts_agree(base_count, head_count):
-        return f"{called} takes {times} at the same {_count(head_count)} launches"
+        return f"mostly {called}: {_longer(base_ms, head_ms)}, same {_launches(head_count)}"
     counts = f"{_count(base_count)} → {_count(head_count)}"
     if more_launches:
         return f"{called} is launched {counts} times a step"
-    each = _times(base_ms / base_count, head_ms / head_count)
-    return f"{called} takes {each} a launch ({counts} launches)"
+    each = _longer(base_ms / base_count, head_ms / head_count, " a launch")
+    return f"mostly {called}: {each}, launches {counts}"
+
+
+def _launches(count: float) -> str:
+    return "launch" if count == 1 else f"{_count(count)} launches"
 
 
 def _one_op(
@@ -151,7 +155,7 @@ def _one_kind(
     words = f"{_kind(kind)} kernels{of_name} take {_times(base_ms, head_ms)}"
     if base_count is not None and head_count is not None:
         if counts_agree(base_count, head_count):
-            words += f" at the same {_count(head_count)} launches"
+            words += f", same {_launches(head_count)}"
         else:
             words += f", launches {_count(base_count)} → {_count(head_count)}"
     return words + _place(**place)
@@ -163,8 +167,8 @@ def _lost_fusion(
     words = "a fusion was lost"
     if attention:
         work = listed(list(dict.fromkeys(map(_kind, kinds))))
-        name = short_name(attention)
-        words = f"the fused attention '{name}' is gone and {work} kernels do its work"
+        name = _quoted(short_name(attention))
+        words = f"the fused attention {name} is gone and {work} kernels do its work"
     return f"{words}{_place(**place)}: launches {_count(before)} → {_count(now)}"
 
 
@@ -181,17 +185,17 @@ def _fused(attention: str | None, before: float, now: float, **more: Any) -> str
     place = _place(**{key: value for key, value in more.items() if key != "kinds"})
     words = f"fused{place}"
     if attention:
-        words = f"the fused attention '{short_name(attention)}' does the work{place}"
+        words = f"the fused attention {_quoted(short_name(attention))} does the work{place}"
     return f"{words}: {_count(before)} → {_count(now)} launches"
 
 
 def _every_kernel(times: float, base_count: float, head_count: float) -> str:
-    often = "twice as often" if round(times, 1) == 2 else f"{three_digits(times)} times as often"
+    often = "twice as often" if round(times, 1) == 2 else f"{multiple(times)} as often"
     return f"every kernel runs {often}: {_count(base_count)} → {_count(head_count)} launches a step"
 
 
 def _every_kernel_less(times: float, base_count: float, head_count: float) -> str:
-    often = "half as often" if round(times, 1) == 2 else f"{three_digits(times)} times less often"
+    often = "half as often" if round(times, 1) == 2 else f"{multiple(times)} less often"
     return f"every kernel runs {often}: {_count(base_count)} → {_count(head_count)} launches a step"
 
 
@@ -208,15 +212,15 @@ def _layers(
 
 def _all_kernels(share: float) -> str:
     return (
-        f"every kernel takes about {100 * share:.0f} % longer at the same number of launches, so"
-        " look at the device's clocks and power before the code"
+        f"every kernel takes about {100 * share:.0f} % longer with the same number of launches,"
+        " so look at the device's clocks and power before the code"
     )
 
 
 def _all_kernels_less(share: float) -> str:
     less = share / (1 + share)
     return (
-        f"every kernel takes about {100 * less:.0f} % less time at the same number of launches,"
+        f"every kernel takes about {100 * less:.0f} % less time with the same number of launches,"
         " which the device's clocks or power may explain and the code hardly"
     )
 
@@ -224,7 +228,7 @@ def _all_kernels_less(share: float) -> str:
 # --- the other parts of a step --------------------------------------------------------------------
 
 
-def _communication(at_as_many_launches: str) -> Callable[..., str]:
+def _communication(with_as_many_launches: str) -> Callable[..., str]:
     def words(
         base_ms: float | None,
         head_ms: float | None,
@@ -238,7 +242,7 @@ def _communication(at_as_many_launches: str) -> Callable[..., str]:
             return f"communication: {exposed}"
         takes = f"communication takes {_times(base_ms, head_ms)}"
         if not head_count or not base_count or head_count == base_count:
-            return f"{takes}{at_as_many_launches}; {exposed}"
+            return f"{takes}{with_as_many_launches}; {exposed}"
         return f"{takes}, launches {_count(base_count)} → {_count(head_count)}; {exposed}"
 
     return words
@@ -333,7 +337,7 @@ CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.LAYERS_GREW: _layers,
     Why.COMPUTE_GREW: lambda **place: f"compute grew{_place(**place)}",
     Why.COMMUNICATION_GREW: _communication(
-        " at as many launches: slower links, or a rank that the others wait for"
+        " with the same number of launches: slower links, or a rank that the others wait for"
     ),
     Why.OVERLAPS_LESS: _overlaps("less"),
     Why.COPIES_GREW: _copies,
@@ -367,13 +371,13 @@ GAINS: dict[Why, str | Callable[..., str]] = {
 
 def _large_part(part: str, ms: float, share: float) -> str:
     what, to_do = _ADVICE[part]
-    return f"{significant(ms, 'ms')} or {100 * share:.0f} % of the step is {what}: {to_do}."
+    return f"{significant(ms, 'ms')} or {percent_digits(share)} % of the step is {what}: {to_do}."
 
 
 def _optimizer(ms: float, launches: float) -> str:
     return (
         f"The optimizer takes {significant(ms, 'ms')} in"
-        f" {three_digits(launches)} launches: try its fused or foreach form."
+        f" {_count(launches)} launches: try its fused or foreach form."
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, three_digits
+from ci_score.model.metrics import LEAST_SHOWN, STEP_TIME, THROUGHPUT, metric_named, three_digits
 from ci_score.model.record import HistoryPoint, Judged, Record
 
-LEAST_POINTS = 3
+LEAST_POINTS = 5
 MOST_POINTS = 40
 WIDTH, HEIGHT = 800, 300
 # GitHub's default line is almost invisible; these two have contrast on light and on dark.
@@ -18,11 +18,13 @@ def trend_chart(record: Record, case: Judged) -> str:
     points = [point for point in record.history if point.case == case.name]
     values = [value for point in points if (value := point.number(metric.name))]
     now = metric.value(case)
-    if len(values) < LEAST_POINTS or not now:
-        return ""
     shown = values[-MOST_POINTS:]
-    scale, unit = _scale(max(*shown, now), metric.name)
+    if not shown or not now:
+        return ""
     course = shown if is_of_run(points[-1], record) else [*shown, now]
+    if len(course) < LEAST_POINTS:
+        return ""
+    scale, unit = _scale(max(course), metric.name)
     low, high = min(course) / scale, max(course) / scale
     margin = max((high - low) * 0.2, high * 0.02)
     rows = [
@@ -61,4 +63,5 @@ def _scale(largest: float, metric: str) -> tuple[float, str]:
 
 
 def _number(value: float) -> str:
-    return three_digits(value).replace(",", "")
+    # Mermaid reads no thousands, and no "less than".
+    return f"{value:.3f}" if value < LEAST_SHOWN else three_digits(value).replace(",", "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ci_score.files.visible import LONGEST_NAME, plain
+from ci_score.report.cause_words import Name, Sentence
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
 _LIST_START = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
@@ -29,11 +30,17 @@ def text(value: object, longest: int = 1000) -> str:
     """A value as running text: what looks like markup is shown, not obeyed."""
     if isinstance(value, Safe):
         return value
+    if isinstance(value, Sentence):
+        return "".join(_piece(piece, longest) for piece in value.pieces)
     line = plain(str(value), longest)
     line = _MARKUP.sub(r"\\\1", line)
     line = _LINK_STARTS.sub(r"\\\1", line)
     line = _REFERENCE.sub(rf"\g<0>{_BREAK}", line)
     return line.replace("@", f"@{_BREAK}").replace("#", f"\\#{_BREAK}")
+
+
+def _piece(piece: str, longest: int) -> str:
+    return code(piece) if isinstance(piece, Name) else text(piece, longest)
 
 
 def paragraph(value: object) -> Safe:

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from ci_score.model.explanation import Explanation
 from ci_score.model.metrics import (
     STEP_TIME,
     THROUGHPUT,
     TIMES,
+    Metric,
+    counts_agree,
     metric_named,
     metric_of,
+    percent_digits,
     slower_by,
+    tell_same_time,
     time_change,
 )
-from ci_score.model.reasons import Why
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged, Record, Trend
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict, decisive
-from ci_score.report.causes import more
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict, decisive
+from ci_score.report.cause_words import Name, Sentence
+from ci_score.report.chart import is_of_run
+from ci_score.report.numbers import delta_milliseconds, from_to, slower_words
 from ci_score.report.rows import counted_as
-from ci_score.report.sentences import accepted_words, change_sentence, sentence
+from ci_score.report.sentences import MATCHED, accepted_words, change_sentence, sentence
+from ci_score.report.words import (
+    NEW,
+    SHORT_SHA,
+    delta_interval,
+    interval_in_time,
+    is_new,
+    limit_in_time,
+    limits_in_time,
+    show_side,
+    shown_delta,
+    time_interval,
+)
 
-# Beyond this the step's time and its throughput do not tell the same change.
-SAME_SHARE = 0.01
-NOT_JUDGED = "Not judged: "
-# A smaller share would be printed as 0.0 %.
+NOT_JUDGED, NOT_COMPARED = "Not judged: ", "Not compared: "
+ONE_RUN, COULD_BE_NOISE = "one run per side", ", could be noise"
+# A smaller share of time is no change at all.
 LEAST_SHOWN = 0.0005
 
 
@@ -32,13 +50,53 @@ LEAST_SHOWN = 0.0005
 Parts = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A verdict in short pieces: `48 % slower`, `77.9 → 115 ms/step`, `one run per side`, why."""
+
+    what: Sentence
+    values: str = ""
+    basis: str = ""
+    cause: Sentence = field(default_factory=lambda: Sentence.of(""))
+
+    @property
+    def facts(self) -> Sentence:
+        """All but the cause, in one line."""
+        told = [piece for piece in (self.what, self.but_what) if piece]
+        return Sentence.of(*_between(told, " · "))
+
+    @property
+    def but_what(self) -> Sentence:
+        """`77.9 → 115 ms/step · one run per side`"""
+        return Sentence.of(*_between([one for one in (self.values, self.basis) if one], " · "))
+
+
+def _between(pieces: Sequence[str], mark: str) -> Iterator[str]:
+    for number, piece in enumerate(pieces):
+        if number:
+            yield mark
+        yield piece
+
+
 def headline(of: Record | Judged | Verdict) -> str:
     """The one sentence on a report, a case, or a verdict that a reason of its own decides."""
     if isinstance(of, Record):
         parts = report_parts(of)
     else:
-        parts = _decided(of) if isinstance(of, Verdict) else headline_parts(of)
+        parts = (_decided(of), "") if isinstance(of, Verdict) else headline_parts(of)
     return ": ".join(filter(None, parts))
+
+
+def headline_parts(case: Judged) -> Parts:
+    """What happened to a case, and why."""
+    told = told_of(case)
+    return told.facts, told.cause
+
+
+def report_parts(record: Record) -> Parts:
+    """The worst verdict's, and of how many cases, where there are several."""
+    told = told_of_report(record)
+    return told.facts, told.cause
 
 
 def worst_first(record: Record) -> list[Judged]:
@@ -54,183 +112,331 @@ def worst_first(record: Record) -> list[Judged]:
     return sorted(record.cases, key=place)
 
 
-def headline_parts(case: Judged) -> Parts:
-    """What happened to a case, and why."""
+# --- a case ---------------------------------------------------------------------------------------
+
+
+def told_of(case: Judged) -> Headline:
+    """The headline of a case; without a verdict it is empty."""
     if case.verdict is None:
-        return "", ""
-    if case.verdict.outcome is Outcome.INCONCLUSIVE:
-        return f"{NOT_JUDGED}{_why_not_judged(case, case.verdict)}", ""
+        return Headline(Sentence.of(""))
     if case.verdict.decided_by is not None:
-        return sentence(case.verdict.decided_by), ""
+        return Headline(_decided(case.verdict))
     worst = decisive(case.changes)
+    if case.verdict.outcome is Outcome.INCONCLUSIVE:
+        return _unclear(case, worst) if worst else Headline(Sentence.of("Not judged"))
     if worst is None or worst.outcome is Outcome.PASS:
-        return _passed(case, case.verdict)
-    words = in_plain_words(worst, case.changes)
-    if worst.judged_by is JudgedBy.ONE_NUMBER:
-        return f"{words} (one run per side, could be noise)", _cause(case, worst)
-    limit = within_limit(worst) if worst.outcome is Outcome.WARN else ""
-    return f"{words}{limit}", _cause(case, worst)
+        return _passed(case)
+    warns = worst.outcome is Outcome.WARN
+    noise = COULD_BE_NOISE if warns else ""
+    return Headline(
+        Sentence.of(in_plain_words(worst), within_limit(worst) if warns else ""),
+        values_of(worst, case.changes),
+        f"{ONE_RUN}{noise}" if worst.judged_by is JudgedBy.ONE_NUMBER else "",
+        _cause(case, worst),
+    )
 
 
-def _why_not_judged(case: Judged, verdict: Verdict) -> str:
-    """A reason of its own, or what of the worst metric is not known, and what it seems to be."""
-    worst = decisive(case.changes)
-    if verdict.decided_by is not None or worst is None:
-        return sentence(verdict.decided_by) if verdict.decided_by else ""
-    words = change_sentence(worst, metric_of(worst))
+def _decided(verdict: Verdict) -> Sentence:
+    """The words of a verdict that a reason of its own decides."""
+    if verdict.decided_by is None:
+        return Sentence.of("")
+    if verdict.outcome is not Outcome.INCONCLUSIVE:
+        return sentence(verdict.decided_by)
+    if verdict.unjudged is Unjudged.FIRST_RUN:
+        return Sentence.of("First run: there is no baseline yet")
+    if verdict.unjudged in NEW:
+        return Sentence.of("New case: there is no baseline yet")
+    if verdict.unjudged is Unjudged.NOT_NEEDED:
+        return sentence(verdict.decided_by).capitalized
+    differs = next(_mismatches(verdict.reasons), None)
+    if verdict.unjudged is Unjudged.ENVIRONMENT_CHANGED and differs is not None:
+        return Sentence.of(NOT_COMPARED, _differs(differs))
+    return Sentence.of(NOT_JUDGED, sentence(verdict.decided_by))
+
+
+def _mismatches(reasons: Iterable[Reason]) -> Iterator[Reason]:
+    for reason in reasons:
+        inner = reason.data.get("why") if reason.code is Why.MISMATCH_IN else reason
+        if isinstance(inner, Reason) and inner.code is Why.MISMATCH:
+            yield inner
+
+
+def _differs(mismatch: Reason) -> str:
+    """`ran on MI300X, baseline is H100`"""
+    key, here, there = (str(mismatch.data[name]) for name in ("key", "here", "there"))
+    if key == "accelerator":
+        return f"ran on {here}, baseline is {there}"
+    return f"{MATCHED.get(key, key)} is {here}, of the baseline {there}"
+
+
+def _unclear(case: Judged, worst: Change) -> Headline:
+    """What of the worst metric is not known, and what it seems to be."""
+    metric = metric_of(worst)
+    why = change_sentence(worst, metric)
     if worst.delta is None:
-        return f"{metric_named(worst.metric).label.lower()} is {words}"
-    return f"{in_plain_words(worst, case.changes)}, {words}"
+        return Headline(Sentence.of(NOT_JUDGED, f"{metric.label.lower()} is ", why))
+    verdict = case.verdict
+    seems_worse = metric.worsening(worst.delta) > 0
+    if verdict is None or verdict.unjudged is not Unjudged.UNCLEAR or not seems_worse:
+        told = in_plain_words(worst)
+        return Headline(Sentence.of(NOT_JUDGED, told, ", ", why), values_of(worst, case.changes))
+    is_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
+    change = time_interval(worst) if is_time else delta_interval(worst)
+    return Headline(Sentence.of(seems, change, "; ", why), values_of(worst, case.changes))
 
 
-def report_parts(record: Record) -> Parts:
-    """The worst verdict's, and of how many cases, where there are several."""
-    worst = worst_first(record)[0] if record.cases else None
-    own = record.unjudged
-    if own is not None and (worst is None or record.outcome is own.outcome):
-        return _decided(own)
-    if worst is None or worst.verdict is None:
-        return "nothing was measured", ""
-    if len(record.cases) == 1:
-        return headline_parts(worst)
-    counted = counted_as(record, worst.verdict.outcome)
-    if worst.verdict.outcome is not Outcome.INCONCLUSIVE:
-        return f"{counted} {worst.name}", headline(worst)
-    # That it is not judged is what `counted` says.
-    return f"{counted} {worst.name}: {_why_not_judged(worst, worst.verdict)}", ""
-
-
-def _decided(verdict: Verdict) -> Parts:
-    words = sentence(verdict.decided_by) if verdict.decided_by else ""
-    unjudged = verdict.outcome is Outcome.INCONCLUSIVE
-    return f"{NOT_JUDGED}{words}" if unjudged else words, ""
-
-
-def _cause(case: Judged, worst: Change) -> str:
-    """`the device waits for the data loader`, where most of the change is explained."""
-    explanation = case.explanation
-    if explanation is None:
-        return ""
-    is_of_time = worst.metric in (STEP_TIME, THROUGHPUT)
-    words = cause_words(explanation) if is_of_time else ""
-    if words and explanation.under_profiler:
-        words = f"under the profiler {words}"
-    counts = sentence(explanation.counts_cause) if explanation.counts_cause else ""
-    if is_of_time and not words and counts and explanation.under_profiler:
-        return f"the profiles do not show where, but {counts}"
-    if words and not explanation.is_vague:
-        return words
-    # A count needs no profiler's time: where that has no clear cause, more launches may be one.
-    return "; ".join(filter(None, (words, counts)))
-
-
-def cause_words(explanation: Explanation) -> str:
-    """What caused the change of the step's time, with how much of it that explains."""
-    if explanation.cause is None:
-        return ""
-    words = sentence(explanation.cause)
-    # Two parts say how much each of them grew.
-    shows_more = explanation.cause.code is not Why.TWO_PARTS
-    return f"{words} ({more(explanation.explained_ms)})" if shows_more else words
-
-
-def _passed(case: Judged, verdict: Verdict) -> Parts:
+def _passed(case: Judged) -> Headline:
     gated = [change for change in case.changes if change.outcome is not None]
     if not any(change.gated for change in case.changes):
-        times = [one for one in case.changes if one.metric in TIMES and one.delta is not None]
-        words = f": {in_plain_words(times[-1], case.changes)}" if times else ""
-        return f"Nothing is gated by the policy, so this is only reported{words}", ""
-    accepted = next((change for change in gated if change.accepted), None)
-    if accepted is not None and accepted.accepted is not None:
-        return f"{describe(accepted)}, accepted", accepted_words(accepted.accepted)
+        return _nothing_gated(case)
+    accepted = [change for change in gated if change.accepted]
+    if accepted:
+        one = min(accepted, key=lambda change: change.metric != STEP_TIME)
+        words = accepted_words(one.accepted) if one.accepted else ""
+        what = Sentence.of(in_plain_words(one), ", accepted")
+        return Headline(what, values_of(one, case.changes), "", Sentence.of(words))
     timed = [change for change in gated if change.metric in (THROUGHPUT, STEP_TIME)]
     # Of the step and its throughput the one whose limit is nearer.
-    time = max(timed, key=lambda one: slower_by(one) - _limit_in_time(one), default=None)
+    time = max(timed, key=lambda one: slower_by(one) - limit_in_time(one), default=None)
     if time is None or time.delta is None or time.fail_limit is None:
-        return "Nothing is worse than its limit", ""
+        return Headline(Sentence.of("Nothing is worse than its limit"))
+    return _passed_in_time(case, time)
+
+
+def _nothing_gated(case: Judged) -> Headline:
+    """The policy has no limit: what happened to the time is told all the same."""
+    times = [one for one in case.changes if one.metric in TIMES and one.delta is not None]
+    if not times:
+        return Headline(Sentence.of("Only reported: the policy sets no limit"))
+    what = f"Only reported, the policy sets no limit: {in_plain_words(times[-1])}"
+    return Headline(Sentence.of(what), values_of(times[-1], case.changes))
+
+
+def _passed_in_time(case: Judged, time: Change) -> Headline:
+    words, values = in_plain_words(time), values_of(time, case.changes)
     if not time.is_statistical:
-        words = in_plain_words(time, case.changes)
-        within = within_limit(time) if slower_by(time) >= LEAST_SHOWN else ""
-        noise = "(one run per side, could be noise)"
-        return f"{words[0].upper()}{words[1:]}{within} {noise}", _cause(case, time)
+        if words == NO_CHANGE:
+            return Headline(Sentence.of(f"{words.capitalize()} in one run"), values)
+        told = f"{words} in one run{COULD_BE_NOISE}"
+        return Headline(Sentence.of(told), values, "", _cause(case, time))
     if is_surely(time, worse=False):
-        return in_plain_words(time, case.changes), _cause(case, time)
+        return Headline(Sentence.of(words), values, "", _cause(case, time))
     if is_surely(time, worse=True):
-        return f"{in_plain_words(time, case.changes)}{within_limit(time)}", ""
-    return f"Not proven slower{_at_most(verdict)}", ""
-
-
-def _at_most(verdict: Verdict) -> str:
-    """`: at most +2.1 %`, by the upper end of the interval."""
-    if verdict.upper_end is None:
-        return ""
-    return f": at most {max(verdict.upper_end * 100, 0.1):+.1f} %"
+        return Headline(Sentence.of(words, within_limit(time)), values)
+    return Headline(Sentence.of(f"No change seen{interval_in_time(time)}"), values)
 
 
 def within_limit(change: Change) -> str:
-    """`, within the limit of 10 %`, in the same words as the change: of a throughput as time."""
-    if change.fail_limit is None:
+    """`, within the 10 % limit`, in the same words as the change: of a throughput as time."""
+    worse = metric_of(change).worsening(change.delta or 0.0)
+    # A single number may warn beyond its limit.
+    if change.fail_limit is None or worse > change.fail_limit:
         return ""
-    metric = metric_of(change)
-    if change.metric == THROUGHPUT:
-        return f", within the limit of {_limit_in_time(change) * 100:.1f} %".replace(".0 ", " ")
-    shown = metric.show_delta(change.fail_limit).lstrip("+").replace(".0 ", " ")
+    if change.metric in (STEP_TIME, THROUGHPUT):
+        return f", within the {percent_digits(limit_in_time(change))} % limit"
+    shown = metric_of(change).show_delta(change.fail_limit).removeprefix("+")
     return f", within the limit of {shown}"
-
-
-def _limit_in_time(change: Change) -> float:
-    """The limit as a share of time; a throughput of −5 % is 5.3 % more time."""
-    limit = change.fail_limit or 0.0
-    return slower_by(change.but(delta=-limit if change.metric == THROUGHPUT else limit))
 
 
 def is_surely(change: Change, *, worse: bool) -> bool:
     """Whether the whole interval lies on one side of no change at all."""
     metric = metric_of(change)
     ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
-    nearest = [end for end in ends if end is not None]
-    if not nearest or (len(nearest) < 2 and not worse):
+    least, most = reversed(ends) if metric.higher_is_better else ends
+    if worse:
+        return least is not None and least > 0
+    return least is not None and most is not None and most < 0
+
+
+# --- the cause ------------------------------------------------------------------------------------
+
+
+def _cause(case: Judged, worst: Change) -> Sentence:
+    """`the device waits for the data loader`, where most of the change is explained."""
+    nothing = Sentence.of("")
+    explanation = case.explanation
+    if explanation is None:
+        return nothing
+    is_of_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    words = cause_words(explanation) if is_of_time else nothing
+    if words and explanation.under_profiler:
+        words = Sentence.of("under the profiler ", words)
+    counts = sentence(explanation.counts_cause) if explanation.counts_cause else nothing
+    if is_of_time and not words and counts and explanation.under_profiler:
+        return Sentence.of("the profiles do not show where, but ", counts)
+    if words and not explanation.is_vague:
+        return words
+    # A count needs no profiler's time: where that has no clear cause, more launches may be one.
+    return Sentence.of(*_between([one for one in (words, counts) if one], "; "))
+
+
+def cause_words(explanation: Explanation) -> Sentence:
+    """What caused the change of the step's time, with how much of it that explains."""
+    cause = explanation.cause
+    if cause is None:
+        return Sentence.of("")
+    words = sentence(cause)
+    inner = cause.data.get("cause")
+    if _tells_how_much(inner if isinstance(inner, Reason) else cause):
+        return words
+    return Sentence.of(words, f" ({delta_milliseconds(explanation.explained_ms)})")
+
+
+def _tells_how_much(cause: Reason) -> bool:
+    """Whether the sentence itself has the times that explain the change."""
+    if cause.code is not Why.ONE_OP:
+        return cause.code is Why.TWO_PARTS
+    base, head = cause.data["base_count"], cause.data["head_count"]
+    if cause.data["status"] in ("new", "gone"):
         return False
-    return min(nearest) > 0 if worse else max(nearest) < 0
+    if not isinstance(base, float | int) or not isinstance(head, float | int):
+        return True
+    return cause.data["more_launches"] is None or counts_agree(base, head)
+
+
+# --- a report -------------------------------------------------------------------------------------
+
+
+def told_of_report(record: Record) -> Headline:
+    """The headline of the whole report."""
+    worst = worst_first(record)[0] if record.cases else None
+    own = record.unjudged
+    if own is not None and (worst is None or record.outcome is own.outcome):
+        return Headline(_decided(own))
+    if worst is None or worst.verdict is None:
+        return Headline(Sentence.of("nothing was measured"))
+    if is_new(record):
+        return Headline(_new(record))
+    told = told_of(worst)
+    if len(record.cases) == 1:
+        return told
+    if worst.verdict.outcome is Outcome.PASS:
+        return _all_passed(record, worst, told)
+    counted = counted_as(record, worst.verdict.outcome)
+    what = Sentence.of(counted, Name(worst.name), *_connected(worst, told.what))
+    return replace(told, what=what)
+
+
+def _new(record: Record) -> Sentence:
+    """`First run: 8 baselines recorded`, where this run is of the branch; else which run will."""
+    new = [case for case in record.cases if case.verdict and case.verdict.unjudged in NEW]
+    first = all(case.verdict and case.verdict.unjudged is Unjudged.FIRST_RUN for case in new)
+    total, several = len(record.cases), len(new) > 1
+    if first and len(new) == total:
+        begins = "First run"
+    elif total == 1:
+        begins = "New case"
+    else:
+        begins = f"{len(new)} of {total} cases {'are' if several else 'is'} new"
+    if _leaves_baselines(record):
+        return Sentence.of(
+            f"{begins}: {f'{len(new)} baselines' if several else 'baseline'} recorded"
+        )
+    branch = (record.inputs or {}).get("baseline-branch")
+    where = Name(branch) if branch else "the default branch"
+    baselines = "the baselines" if several else "the baseline"
+    records = "records" if first else "will record"
+    return Sentence.of(f"{begins}: the next run of ", where, f" {records} {baselines}")
+
+
+def _leaves_baselines(record: Record) -> bool:
+    """Whether later runs compare with this one: the branch's history has a point of it."""
+    own = any(is_of_run(point, record) for point in record.history)
+    return own and record.pull is None and record.run is not None
+
+
+def _connected(case: Judged, what: Sentence) -> tuple[str, ...]:
+    """Behind a case's name: ` is 30 % slower`, ` takes 3.2× as long`, `: Peak memory +20 %`."""
+    if case.verdict and case.verdict.outcome is Outcome.INCONCLUSIVE:
+        first, *rest = what.pieces
+        first = first.removeprefix(NOT_JUDGED).removeprefix(NOT_COMPARED)
+        return (", ", _in_a_sentence(first), *rest)
+    worst = decisive(case.changes)
+    is_time = worst is not None and worst.metric in (STEP_TIME, THROUGHPUT)
+    if not is_time or worst is None or (case.verdict and case.verdict.decided_by):
+        return (": ", what)
+    return (" takes " if " as long" in what else " is ", what)
+
+
+def _in_a_sentence(words: str) -> str:
+    """`perhaps slower: `; what begins with a name of its own keeps its capital."""
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words
+
+
+def _all_passed(record: Record, worst: Judged, told: Headline) -> Headline:
+    """How many pass, the slowest where one is slower, and how many became faster."""
+    total = len(record.cases)
+    count = sum(1 for case in record.cases if case.verdict)
+    begins = f"All {total} cases pass" if count == total else f"{count} of {total} cases pass"
+    faster = len(faster_cases(record))
+    if faster:
+        begins += f", {faster} {'is' if faster == 1 else 'are'} faster"
+    change = time_change(worst)
+    if change is None or slower_by(change) < LEAST_SHOWN or not is_slower_for_sure(change):
+        return Headline(Sentence.of(begins))
+    what = Sentence.of(f"{begins}, slowest: ", Name(worst.name), *_connected(worst, told.what))
+    return replace(told, what=what)
+
+
+def is_slower_for_sure(change: Change) -> bool:
+    """Whether it is slower by its interval; one number a side is told as it is."""
+    return is_surely(change, worse=True) if change.is_statistical else slower_by(change) > 0
+
+
+def faster_cases(record: Record) -> list[Judged]:
+    """The cases that pass and surely became faster, the fastest first."""
+    known = [
+        (slower_by(change), case)
+        for case in record.cases
+        if case.verdict and case.verdict.outcome is Outcome.PASS
+        if (change := time_change(case)) is not None and is_surely(change, worse=False)
+    ]
+    return [case for _, case in sorted(known, key=lambda one: one[0])]
 
 
 # --- a change in words ----------------------------------------------------------------------------
 
+NO_CHANGE = "the same time"
 
-def in_plain_words(change: Change, changes: Iterable[Change] = ()) -> str:
-    """`25.0 % slower (400 ms → 500 ms a step)`; what is no time is described as it is.
 
-    The step is what people know, so it is named where the change is the throughput's.
-    """
+def in_plain_words(change: Change) -> str:
+    """`25 % slower`, `3.2× as long`; what is no time is told as it is: `Peak memory +20 %`."""
     if change.metric not in (STEP_TIME, THROUGHPUT) or change.delta is None:
-        return describe(change)
+        metric = metric_of(change)
+        delta = shown_delta(change) if change.delta is not None else "not compared"
+        return f"{metric.label} {delta}"
     share = slower_by(change)
-    if abs(share) < LEAST_SHOWN:
-        return "the same time"
-    words = f"{abs(share) * 100:.1f} % {'slower' if share > 0 else 'faster'}"
+    return NO_CHANGE if abs(share) < LEAST_SHOWN else slower_words(share, limits_in_time(change))
+
+
+def values_of(change: Change, changes: Iterable[Change] = ()) -> str:
+    """`77.9 → 115 ms/step`, of what people know: the step, where it tells the same change."""
+    if change.delta is None:
+        return ""
     step = next((one for one in (change, *changes) if one.metric == STEP_TIME), None)
-    # Steps of other sizes have other times: then the share is that of a token.
-    if step is None or step.delta is None or abs(step.delta - share) > SAME_SHARE:
-        return words
-    metric = metric_of(step)
-    return f"{words} ({metric.show(step.base)} → {metric.show(step.head)} a step)"
+    if change.metric == THROUGHPUT and step is not None and tell_same_time(step, change):
+        change = step
+    shown = from_to(show_side(change, change.base), show_side(change, change.head))
+    return f"{shown}/step" if change.metric == STEP_TIME else shown
 
 
 def describe(change: Change) -> str:
-    """A change in words: `Step time +25.0 % (400 ms → 500 ms)`."""
+    """A change in words: `Step time +25 % (400 → 500 ms)`."""
     metric = metric_of(change)
-    delta = metric.show_delta(change.delta) if change.delta is not None else "not compared"
-    values = f"{metric.show_or_dash(change.base)} → {metric.show_or_dash(change.head)}"
+    delta = shown_delta(change) if change.delta is not None else "not compared"
+    values = from_to(show_side(change, change.base), show_side(change, change.head))
     return f"{metric.label} {delta} ({values})"
 
 
 def describe_trend(trend: Trend) -> str:
-    """A trend in words: `Step time +5.0 % (400 ms → 420 ms) since …, between … and …`."""
-    metric = metric_named(trend.metric)
-    values = f"{metric.show(trend.before)} → {metric.show(trend.after)}"
+    """A trend in words: `Step time +5 % (400 → 420 ms) since …, between … and …`."""
+    metric: Metric = metric_named(trend.metric)
+    values = from_to(metric.show(trend.before), metric.show(trend.after))
     changed = f"{metric.label} {metric.show_delta(trend.delta)} ({values})"
     old, new = (
-        commit[:12] if commit else "a run" for commit in (trend.last_before, trend.first_after)
+        commit[:SHORT_SHA] if commit else "a run"
+        for commit in (trend.last_before, trend.first_after)
     )
     if trend.kind == "drift":
         return f"{changed} in slow steps, from {old} to {new}"

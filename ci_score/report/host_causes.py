@@ -11,6 +11,7 @@ from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree
 from ci_score.model.reasons import Why
 from ci_score.report.cause_words import count_words as _count
+from ci_score.report.cause_words import longer_words as _longer
 from ci_score.report.cause_words import ms_words as _ms
 from ci_score.report.cause_words import place_words as _place
 from ci_score.report.cause_words import quoted_name as _quoted
@@ -35,7 +36,7 @@ def _work(names: Sequence[str]) -> str:
 
 def _all_operators(share: float) -> str:
     return (
-        f"every operator takes about {100 * share:.0f} % longer at the same number of calls, so"
+        f"every operator takes about {100 * share:.0f} % longer with the same number of calls, so"
         " look at the machine before the code"
     )
 
@@ -43,7 +44,7 @@ def _all_operators(share: float) -> str:
 def _all_operators_less(share: float) -> str:
     less = share / (1 + share)
     return (
-        f"every operator takes about {100 * less:.0f} % less time at the same number of calls,"
+        f"every operator takes about {100 * less:.0f} % less time with the same number of calls,"
         " which the machine may explain and the code hardly"
     )
 
@@ -78,10 +79,12 @@ def _one_call(
         is_new = "new" if head_calls else "gone"
         calls = _count(head_calls or base_calls)
         return f"{called} is {is_new}, {calls} calls and {_ms(head_ms or base_ms)} a step"
-    times = _times(base_ms, head_ms)
     if counts_agree(base_calls, head_calls):
-        return f"{called} takes {times} at the same {_count(head_calls)} calls a step"
-    return f"{called} is called {_count(base_calls)} → {_count(head_calls)} times a step: {times}"
+        calls = "call" if head_calls == 1 else "calls"
+        longer = _longer(base_ms, head_ms)
+        return f"mostly {called}: {longer}, same {_count(head_calls)} {calls} a step"
+    calls = f"{_count(base_calls)} → {_count(head_calls)}"
+    return f"{called} is called {calls} times a step: {_times(base_ms, head_ms)}"
 
 
 def _between_operators(

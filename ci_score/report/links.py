@@ -10,7 +10,6 @@ import re
 
 from ci_score.model.record import BaselineUsed, Record, RunIdentity
 
-
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 

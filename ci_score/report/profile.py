@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ci_score.files.visible import log_line
 from ci_score.model.profile import OpOrigin, Profile
 from ci_score.model.sums import plain_sum
-from ci_score.report.kernel_names import LONGEST_LABEL, op_label
+from ci_score.report.kernel_names import labels_apart
 from ci_score.report.numbers import milliseconds
-from ci_score.report.tables import table
+from ci_score.report.screen import UNLIMITED, Screen
 
 SHOWN_OPS = 12
 
 
-def profile_text(profile: Profile) -> str:
+def profile_text(profile: Profile, screen: Screen = UNLIMITED) -> str:
     """Every number that was measured, its source, and what could not be derived."""
-    blocks = []
-    if profile.unusable:
-        blocks.append(f"Not usable: {log_line(profile.unusable)}")
-    rows = list(_rows(profile))
-    if rows:
-        blocks.append(table(rows))
-    if profile.phases:
-        times = {name: phase.total_ms for name, phase in profile.phases.items()}
-        source = profile.sources.get("phases")
-        heading = f"Phases ({log_line(source)})" if source else "Phases"
-        blocks.append(f"{heading}\n{_times(times, profile.avg_step_ms)}")
-    if profile.op_categories:
-        blocks.append("By kind\n" + _times(profile.op_categories, profile.avg_step_ms))
-    if profile.ops:
-        blocks.append("Ops\n" + _times(profile.ops, profile.avg_step_ms, profile.op_origins))
-    if profile.notes:
-        notes = "\n".join(f"  - {log_line(note)}" for note in profile.notes)
-        blocks.append(f"Notes\n{notes}")
-    return "\n\n".join(blocks) + "\n"
+    step_ms = profile.avg_step_ms
+    phases = {name: phase.total_ms for name, phase in profile.phases.items()}
+    ops = _times(profile.ops, step_ms, screen, profile.op_origins)
+    blocks = [
+        screen.text(f"Not usable: {profile.unusable}", "fail") if profile.unusable else "",
+        screen.table(list(_rows(profile)), ("fixed", "text", "text")),
+        _titled(_of_phases(profile), _times(phases, step_ms, screen), screen),
+        _titled("By kind", _times(profile.op_categories, step_ms, screen), screen),
+        _titled("Ops", ops, screen),
+        _titled("Notes", "\n".join(map(screen.item, profile.notes)), screen),
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _titled(title: str, body: str, screen: Screen) -> str:
+    return f"{screen.text(title, 'heading')}\n{body}" if body else ""
+
+
+def _of_phases(profile: Profile) -> str:
+    source = profile.sources.get("phases")
+    return f"Phases ({source})" if source else "Phases"
 
 
 def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
@@ -74,20 +75,27 @@ def _rows(profile: Profile) -> Iterable[tuple[str, str, str]]:
 
 
 def _times(
-    times: Mapping[str, float], step_ms: float, origins: Mapping[str, OpOrigin] | None = None
+    times: Mapping[str, float],
+    step_ms: float,
+    screen: Screen,
+    origins: Mapping[str, OpOrigin] | None = None,
 ) -> str:
+    """What takes most of the step, with a bar for each of them."""
     ordered = sorted(times, key=lambda name: (-times[name], name))
     shown = [(name, times[name]) for name in ordered[:SHOWN_OPS]]
+    largest = max((abs(time) for _, time in shown), default=0.0)
     if origins is not None:
-        shown = [(op_label(name, origins.get(name)), time) for name, time in shown]
+        labels = labels_apart([(name, origins.get(name)) for name, _ in shown])
+        shown = [(label, time) for label, (_, time) in zip(labels, shown, strict=True)]
     rest = [times[name] for name in ordered[SHOWN_OPS:]]
+    lines = [(*_time(name, time, step_ms), screen.bar(time, largest)) for name, time in shown]
     if rest:
-        shown.append((f"{len(rest)} more", plain_sum(rest)))
-    rows = [
-        (name, milliseconds(time), _share(time / step_ms) or "" if step_ms else "")
-        for name, time in shown
-    ]
-    return table(rows, LONGEST_LABEL)
+        lines.append((*_time(f"{len(rest)} more", plain_sum(rest), step_ms), ""))
+    return screen.table(lines, ("name", "number", "number", "bar"))
+
+
+def _time(name: str, time: float, step_ms: float) -> tuple[str, str, str]:
+    return name, milliseconds(time), _share(time / step_ms) or "" if step_ms else ""
 
 
 def _ms(value: float | None) -> str | None:

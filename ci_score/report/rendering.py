@@ -5,6 +5,7 @@ from __future__ import annotations
 from ci_score.errors import WrongUseError
 from ci_score.model.record import Record
 from ci_score.model.scorecard import Parity
+from ci_score.report.screen import UNLIMITED, Screen
 
 
 def render(
@@ -14,8 +15,13 @@ def render(
     *,
     limit: int | None = None,
     measured_by: str = "",
+    screen: Screen = UNLIMITED,
+    whole: bool = False,
 ) -> str:
-    """The record as `terminal`, `markdown`, `html` or the reference's own markdown."""
+    """The record as `terminal`, `markdown`, `html` or the reference's own markdown.
+
+    `screen` is for a terminal; there `whole` shows each of many cases in full.
+    """
     if style == "html":
         from ci_score.report.html.page import report_html
 
@@ -34,10 +40,10 @@ def render(
         return report_markdown(record, title, limit=limit, measured_by=measured_by)
     from ci_score.report.terminal import report_text
 
-    return report_text(record)
+    return report_text(record, screen, whole=whole)
 
 
-def render_parity(parity: Parity, style: str) -> str:
+def render_parity(parity: Parity, style: str, screen: Screen = UNLIMITED) -> str:
     """The parity as `terminal`, `markdown` or the reference's own markdown."""
     if style == "reference":
         from ci_score.reference import parity_markdown
@@ -49,4 +55,4 @@ def render_parity(parity: Parity, style: str) -> str:
         return parity_report(parity)
     from ci_score.report.terminal import parity_text
 
-    return parity_text(parity)
+    return parity_text(parity, screen)

@@ -6,23 +6,39 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Contribution, Explanation, LayersAre, OpChange, Part
+from ci_score.files.visible import log_line
+from ci_score.model.explanation import (
+    COMMUNICATION,
+    COMPUTE,
+    COPIES,
+    Contribution,
+    Explanation,
+    LayersAre,
+    OpChange,
+    Part,
+)
+from ci_score.model.lists import listed
 from ci_score.model.metrics import (
     HOST_OPS,
     LAUNCHES,
     MEMORY,
     STEP_TIME,
     THROUGHPUT,
+    metric_named,
     metric_of,
+    slower_by,
+    tell_same_time,
     time_change,
 )
 from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, decisive
 from ci_score.report import words
+from ci_score.report.cause_words import Sentence
 from ci_score.report.kernel_names import op_label
+from ci_score.report.numbers import common_places, delta_at
 from ci_score.report.sentences import (
     acceptance_notices,
     accepted_words,
@@ -52,41 +68,119 @@ class MetricRow:
 
 
 def metric_rows(case: Judged, *, whole: bool = False) -> list[MetricRow]:
-    """The metrics that matter, or all: those that teams quote first, then what went wrong."""
+    """A row for each decision, or with `whole` also for what was not judged, the decisions first.
+
+    The step's time and its throughput are one decision where the work is the same.
+    """
     changes = sorted(case.changes, key=_place)
-    return [_row(change) for change in changes if whole or _matters(change)]
+    decided = [change for change in changes if _is_decided(change, changes)]
+    # What went wrong comes first.
+    decided.sort(key=lambda change: -_badness(change, changes))
+    rest = [change for change in changes if change not in decided] if whole else []
+    return [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
+
+
+def is_compared(case: Judged) -> bool:
+    """Whether its numbers may be compared with the baseline's, where there is a verdict."""
+    verdict = case.verdict
+    if verdict is None or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return True
+    return verdict.decided_by is None
+
+
+def undecided_rows(case: Judged) -> list[MetricRow]:
+    """The metrics without a limit, or without a second number to compare with."""
+    shown = metric_rows(case) if is_compared(case) else []
+    measured = {metric_of(change).label for change in case.changes if change.base or change.head}
+    rest = [row for row in metric_rows(case, whole=True) if row not in shown]
+    return [row for row in rest if row.label in measured]
 
 
 def _place(change: Change) -> int:
     return FIRST.index(change.metric) if change.metric in FIRST else len(FIRST)
 
 
-def _matters(change: Change) -> bool:
+def _is_decided(change: Change, changes: Sequence[Change]) -> bool:
     if change.outcome not in (None, Outcome.PASS) or change.accepted:
         return True
-    if change.metric not in FIRST:
-        return False
-    # The step time of a step of another size: that it was not compared is worth a line.
-    return change.delta is not None or change.not_compared is not None
+    if change.delta is not None:
+        without_limits = not any(one.gated for one in changes)
+        gated = change.gated or (without_limits and change.metric in FIRST)
+        return gated or (change.metric in TIME_PAIR and _twin(change, changes) is not None)
+    # That a step of another size was not compared is worth a line, unless another time was.
+    is_on_both = bool(change.base and change.head)
+    others = (one for one in changes if one.metric in TIME_PAIR and one.delta is not None)
+    return change.gated and is_on_both and not any(others)
+
+
+def _badness(change: Change, changes: Sequence[Change]) -> int:
+    both = [one for one in (change, _twin(change, changes)) if one is not None and one.outcome]
+    return max((list(Outcome).index(one.outcome) for one in both if one.outcome), default=0)
+
+
+TIME_PAIR = (STEP_TIME, THROUGHPUT)
+
+
+def _twin(change: Change, changes: Iterable[Change]) -> Change | None:
+    """The throughput beside a step's time, or the time beside it, where both are one fact."""
+    if change.metric not in TIME_PAIR:
+        return None
+    other = next((one for one in changes if one.metric in TIME_PAIR and one is not change), None)
+    if other is None:
+        return None
+    pair = (change, other) if change.metric == STEP_TIME else (other, change)
+    return other if tell_same_time(*pair) else None
+
+
+def _row_of(changes: Sequence[Change]) -> Callable[[Change], MetricRow | None]:
+    def row(change: Change) -> MetricRow | None:
+        twin = _twin(change, changes)
+        if twin is None:
+            return _row(change)
+        # One row for both, in the place of the throughput, which comes first.
+        return _row_of_time(twin, change) if change.metric == THROUGHPUT else None
+
+    return row
 
 
 def _row(change: Change) -> MetricRow:
-    metric = metric_of(change)
     return MetricRow(
-        metric.label,
-        metric.show_or_dash(change.base),
-        metric.show_or_dash(change.head),
+        metric_of(change).label,
+        words.show_side(change, change.base),
+        words.show_side(change, change.head),
         words.delta_words(change),
         words.outcome_words(change),
         words.limit(change),
     )
 
 
+def _row_of_time(step: Change, throughput: Change) -> MetricRow:
+    """The step's times with the worse outcome of both, or else that of the stricter limit."""
+    decides = deciding_time(step, throughput)
+    return MetricRow(
+        metric_of(step).label,
+        words.show_side(step, step.base),
+        words.show_side(step, step.head),
+        words.time_interval(decides),
+        words.outcome_words(decides),
+        words.limit_of_time(decides),
+    )
+
+
+def deciding_time(step: Change, throughput: Change) -> Change:
+    """Which of the two decides: the worse outcome, then the stricter limit."""
+    order = [None, *Outcome]
+
+    def strictness(change: Change) -> tuple[int, bool, float]:
+        has_limit = change.gated and change.fail_limit is not None
+        return order.index(change.outcome), has_limit, -words.limit_in_time(change)
+
+    return max(step, throughput, key=strictness)
+
+
 def overview_metric(cases: Iterable[Judged]) -> str:
-    """The heading over the changes of several cases, if all are of the same metric."""
-    changes = [change for case in cases if (change := time_change(case)) is not None]
-    labels = {metric_of(change).label for change in changes}
-    return labels.pop() if len(labels) == 1 else ""
+    """The heading over the changes of several cases: all of them are told as time."""
+    return "Time" if any(time_change(case) is not None for case in cases) else ""
 
 
 # --- where the time went ------------------------------------------------------------------------
@@ -131,6 +225,30 @@ def _part(part: Part) -> PartRow:
     return PartRow(part.name, part.base_ms, part.head_ms)
 
 
+# Kinds of work that the device can do beside others -> the part of the step that they may fill.
+_OWN_PART = {"comm": COMMUNICATION, "memcpy": COPIES, "memset": COPIES}
+MOST_EXPLAINING = 3
+
+
+def explaining_ops(explanation: Explanation, most: int = MOST_EXPLAINING) -> list[OpChange]:
+    """The ops that explain most of the change, in the parts of the step that changed so, too.
+
+    Of work that nothing waits for, such as hidden communication, the step does not become longer.
+    """
+    sign = 1 if explanation.delta_ms >= 0 else -1
+    parts = {part.name: sign * part.delta_ms for part in explanation.parts}
+    is_of_device = COMPUTE in parts
+    least = LEAST_SHARE_OF_CHANGE * abs(explanation.delta_ms)
+
+    def explains(op: OpChange) -> float:
+        own = _OWN_PART.get(op.kind, COMPUTE if is_of_device else None)
+        in_part = parts.get(own, 0.0) if own else abs(explanation.delta_ms)
+        return min(sign * op.delta_ms, in_part)
+
+    ranked = sorted(explanation.ops, key=lambda op: (-explains(op), -abs(op.delta_ms), op.name))
+    return [op for op in ranked if explains(op) >= least][:most] if least > 0 else []
+
+
 def changed_ops(explanation: Explanation) -> list[OpChange]:
     """The ops that are worth a line beside the change of the step."""
     least = LEAST_SHARE_OF_OP * abs(explanation.delta_ms)
@@ -140,6 +258,30 @@ def changed_ops(explanation: Explanation) -> list[OpChange]:
 def place_label(place: Contribution) -> str:
     """The name of a phase, an op or a layer whose time changed."""
     return op_label(place.name) if place.kind == "op" else place.name
+
+
+WIDEST_BAR, WIDEST_PART = 12, 28
+
+
+def part_bars(explanation: Explanation) -> list[str]:
+    """Where the time went as lines of text: a part, its change, and a bar, the longest first.
+
+    A part that took less has a light bar. The bars stand at the end, so that no font moves them.
+    """
+    changed = [row for row in part_rows(explanation) if not row.is_sum and row.delta_ms]
+    places, largest = common_places(changed), max((abs(row.delta_ms) for row in changed), default=0)
+    shown = [
+        (log_line(row.name, WIDEST_PART), delta_at(row.delta_ms, places), row.delta_ms)
+        for row in changed
+        if round(WIDEST_BAR * abs(row.delta_ms) / largest)
+    ]
+    names = max((len(name) for name, _, _ in shown), default=0)
+    deltas = max((len(delta) for _, delta, _ in shown), default=0)
+    return [
+        f"{name:<{names}}  {delta:>{deltas}}  "
+        + ("█" if ms > 0 else "░") * round(WIDEST_BAR * abs(ms) / largest)
+        for name, delta, ms in sorted(shown, key=lambda line: -abs(line[2]))
+    ]
 
 
 def layer_word(are: LayersAre) -> str:
@@ -174,20 +316,33 @@ def hotspots(case: Judged) -> list[tuple[str, float, float]]:
 _PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
 
 
-def reasons(case: Judged) -> list[str]:
-    """The reasons that the table does not show: why it is not proven, what limits the verdict."""
+def reasons(case: Judged, *, below_headline: bool = False) -> list[Sentence]:
+    """The reasons that the table does not show: why it is not proven, what limits the verdict.
+
+    Below the case's headline the one that it tells is left out.
+    """
     if case.verdict is None:
         return []
+    unclear = case.verdict.outcome is Outcome.INCONCLUSIVE and case.verdict.decided_by is None
+    told = decisive(case.changes) if below_headline and unclear else None
     return [
-        *(_reason(change) for change in case.changes if _has_a_reason(change)),
-        *(
-            f"{metric_of(change).label} is accepted {accepted_words(change.accepted)}"
-            for change in case.changes
-            if change.accepted
-        ),
+        *_reasons_of_changes(case.changes, told),
+        *_accepted(case),
         *(_lost_gate(change) for change in case.changes if _is_lost_gate(change)),
         *sentences(case.verdict.reasons),
     ]
+
+
+def _accepted(case: Judged) -> Iterator[Sentence]:
+    """Each acceptance once, with all metrics that it covers."""
+    labels: dict[str, list[str]] = {}
+    for change in case.changes:
+        if change.accepted:
+            label = metric_of(change).label
+            labels.setdefault(accepted_words(change.accepted), []).append(label)
+    for accepted, covered in labels.items():
+        verb = "are" if len(covered) > 1 else "is"
+        yield Sentence.of(f"{listed(covered)} {verb} accepted {accepted}")
 
 
 def _has_a_reason(change: Change) -> bool:
@@ -195,9 +350,21 @@ def _has_a_reason(change: Change) -> bool:
     return change.outcome not in (None, Outcome.PASS) and bool(change.reasons) and not is_plain
 
 
-def _reason(change: Change) -> str:
-    metric = metric_of(change)
-    return f"{metric.label}, {change_sentence(change, metric)}"
+def _reasons_of_changes(changes: Sequence[Change], told: Change | None) -> Iterator[Sentence]:
+    """A sentence for each decision; a step's time and its throughput have one."""
+    for change in changes:
+        twin = _twin(change, changes)
+        if not _has_a_reason(change) or (told is not None and told in (change, twin)):
+            continue
+        if twin is not None and _has_a_reason(twin) and _decides(change, twin) is twin:
+            continue
+        label = metric_of(change).label if twin is None else metric_named(STEP_TIME).label
+        yield Sentence.of(f"{label}, ", change_sentence(change, metric_of(change)))
+
+
+def _decides(change: Change, twin: Change) -> Change:
+    pair = (change, twin) if change.metric == STEP_TIME else (twin, change)
+    return deciding_time(*pair)
 
 
 def _is_lost_gate(change: Change) -> bool:
@@ -206,9 +373,9 @@ def _is_lost_gate(change: Change) -> bool:
     return lost and change.outcome is None
 
 
-def _lost_gate(change: Change) -> str:
+def _lost_gate(change: Change) -> Sentence:
     why = sentence(change.not_compared) if change.not_compared else ""
-    return f"{metric_of(change).label} is not compared: {why}"
+    return Sentence.of(f"{metric_of(change).label} is not compared: ", why)
 
 
 def notes(case: Judged) -> list[str]:
@@ -217,7 +384,7 @@ def notes(case: Judged) -> list[str]:
     return list(dict.fromkeys((*case.scorecard.notes, *remarks)))
 
 
-def skipped(case: Judged) -> list[str]:
+def skipped(case: Judged) -> Sequence[str]:
     """The records that were looked at before its baseline, and why they were not used."""
     return sentences(case.baseline.skipped) if case.baseline else []
 
@@ -227,7 +394,7 @@ def notices(record: Record) -> list[str]:
     return [*sentences(record.notices), *acceptance_notices(record.acceptances)]
 
 
-def unjudged_reasons(record: Record) -> list[str]:
+def unjudged_reasons(record: Record) -> list[Sentence]:
     """Why the report as a whole is not judged."""
     return sentences(record.unjudged.reasons) if record.unjudged else []
 
@@ -241,11 +408,16 @@ _MEASURED = {
 }
 
 
-def provenance(case: Judged, record: Record) -> list[str]:
-    """How it was measured, with what it was compared, on what, and whether it was the same work."""
+def provenance(case: Judged, record: Record, *, linked: bool = False) -> list[str]:
+    """How it was measured, with what it was compared, on what, and whether it was the same work.
+
+    Where the baseline's commit and run are `linked` already, its age alone is told.
+    """
     parts = [*_measured(case)]
     if case.baseline is not None:
-        parts.append(words.compared_with(case.baseline))
+        is_known = linked and case.baseline.commit is not None
+        tell = words.baseline_age if is_known else words.compared_with
+        parts += filter(None, [tell(case.baseline)])
         parts += words.other_versions(case)
     if case.environment.accelerator:
         count = case.environment.accelerator_count
@@ -255,12 +427,6 @@ def provenance(case: Judged, record: Record) -> list[str]:
     if case.changes:
         parts.append(f"{record.rules} rules")
     return parts
-
-
-def shared_provenance(record: Record) -> list[str]:
-    """The parts of the provenance that are the same for every compared case, to show them once."""
-    lines = [provenance(case, record) for case in record.cases if case.changes]
-    return [part for part in lines[0] if all(part in one for one in lines)] if lines else []
 
 
 def _measured(case: Judged) -> Iterable[str]:
@@ -323,9 +489,15 @@ def what_would_tell(reason: Unjudged | None) -> str:
 
 def acceptance_line(case: Judged) -> str:
     """The comment that would accept what fails here, ready to copy: a line for each metric."""
-    bounds = {
-        change.metric: _bound(change) for change in case.changes if change.outcome is Outcome.FAIL
-    }
+    failed = [change for change in case.changes if change.outcome is Outcome.FAIL]
+    bounds = {change.metric: _bound(change) for change in failed}
+    for change in failed:
+        twin = _twin(change, failed)
+        if change.metric == THROUGHPUT and twin is not None:
+            # One sentence covers both, and reaches as far as the worse of the two.
+            most = max(slower_by(change), slower_by(twin))
+            bounds[STEP_TIME] = _bound(twin.but(delta=most))
+            del bounds[THROUGHPUT]
     return "\n".join(
         f"ci-score accept {case.name} {metric} up to {bound} because <reason>"
         for metric, bound in bounds.items()
@@ -340,9 +512,9 @@ def _bound(change: Change) -> str:
         return ""
     worse = abs(change.delta)
     if metric.relative:
-        return f"{math.ceil(worse * 110)} %"
+        return f"{math.ceil(round(worse * 110, 6))} %"
     if metric.in_points:
-        return f"{math.ceil(worse * 110)} points"
+        return f"{math.ceil(round(worse * 110, 6))} points"
     # Of anything else a bound is the number itself, which `up to` cannot say where more is better.
     if metric.higher_is_better:
         return ""
@@ -385,36 +557,18 @@ _COUNTED = {
 }
 
 
-def further_cases(
-    cases: Sequence[Judged], shown: Sequence[Judged], folded: Callable[[Judged], bool]
-) -> Iterator[tuple[str, list[str]]]:
-    """`3 more fail` and their names: those that need attention and stand neither here nor below."""
-    named = {case.name for case in shown}
+def by_outcome(cases: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
+    """`3 more fail` and which: cases by their verdict, the worst first."""
     for outcome, (one, several) in _COUNTED.items():
-        names = [
-            case.name
-            for case in cases
-            if case.verdict and case.verdict.outcome is outcome and outcome is not Outcome.PASS
-            if case.name not in named and not folded(case)
-        ]
-        if names:
-            yield f"{len(names)} more {several if len(names) > 1 else one}", names
+        found = [case for case in cases if case.verdict and case.verdict.outcome is outcome]
+        if found:
+            yield f"{len(found)} more {several if len(found) > 1 else one}", found
 
 
 def counted_as(record: Record, outcome: Outcome) -> str:
-    """`3 of 12 cases are slower, worst`: how many cases have the worst verdict of a report."""
+    """`3 of 12 cases fail, worst: `, in front of the worst case's name and headline."""
     cases = [case for case in record.cases if case.verdict and case.verdict.outcome is outcome]
-    total, several = len(record.cases), len(cases) > 1
-    if outcome is Outcome.INCONCLUSIVE:
-        return f"Not judged: {len(cases)} of {total} cases,{' first' if several else ''}"
-    if outcome is Outcome.PASS and len(cases) == total:
-        return f"All {total} cases pass, worst"
-    words = _COUNTED[outcome][several]
-    if outcome is not Outcome.PASS and all(_is_slower(case, outcome) for case in cases):
-        words = "are slower" if several else "is slower"
-    return f"{len(cases)} of {total} cases {words},{' worst' if several else ''}"
-
-
-def _is_slower(case: Judged, outcome: Outcome) -> bool:
-    times = (change for change in case.changes if change.metric in (THROUGHPUT, STEP_TIME))
-    return any(change.outcome is outcome for change in times)
+    several = len(cases) > 1
+    which = "first" if outcome is Outcome.INCONCLUSIVE else "worst"
+    counted = f"{len(cases)} of {len(record.cases)} cases {_COUNTED[outcome][several]}"
+    return f"{counted}, {which}: " if several else f"{counted}: "

@@ -6,6 +6,7 @@ that no code is without a row, and that a row asks for just the data that its co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ci_score.model.lists import listed, plural, some_of
@@ -14,13 +15,15 @@ from ci_score.model.metrics import (
     THROUGHPUT,
     Metric,
     metric_named,
+    percent_digits,
     slower_by_share,
 )
-from ci_score.model.reasons import Reason, Why
+from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
+from ci_score.report.cause_words import Sentence, quoted_name, unmarked
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
-from ci_score.report.numbers import milliseconds
+from ci_score.report.numbers import TWICE, milliseconds, multiple, plain_number, slower_words
 
 Row = str | Callable[..., str]
 
@@ -29,6 +32,8 @@ SIGNS = {
     "valid_steps": "valid steps",
     "tokens_per_step": "tokens a step",
 }
+# A larger ratio has no decimals.
+MANY_TIMES = 100.0
 FORM = "ci-score accept <case> <metric> up to <bound> because <reason>"
 
 # Each `Unjudged` in a few words, for a policy or a table that lists it.
@@ -62,29 +67,34 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.ALL_UNUSABLE: "every candidate unusable",
 }
 _NO_BASELINE = {
-    Unjudged.FIRST_RUN: "there is no baseline yet, this is the first run",
+    Unjudged.FIRST_RUN: "there is no baseline yet",
     Unjudged.NO_RECORD: "there is no baseline, although the branch has had runs",
     Unjudged.NEW_CASE: "the baselines do not know this case yet",
     Unjudged.MEASURED_ALONE: "head was measured alone, and the branch may know this case",
-    Unjudged.ENVIRONMENT_CHANGED: "it was measured on something else than its baselines",
+    Unjudged.ENVIRONMENT_CHANGED: "it ran on something else than its baselines",
     Unjudged.ALL_UNUSABLE: "none of the baselines found can be used",
 }
 
 
-def sentence(reason: Reason) -> str:
+def sentence(reason: Reason) -> Sentence:
     """The sentence of a reason; `change_sentence` makes those of a metric's change."""
+    return Sentence.marked(_marked(reason))
+
+
+def _marked(reason: Reason) -> str:
+    """The sentence with its names still marked, as a part of another one."""
     cause = reason.data.get("cause") if reason.code is Why.FASTER else None
     return _filled(_OF_GAINS, cause) if isinstance(cause, Reason) else _filled(SENTENCES, reason)
 
 
-def sentences(reasons: Iterable[Reason]) -> list[str]:
+def sentences(reasons: Iterable[Reason]) -> list[Sentence]:
     """The sentence of each reason."""
     return [sentence(reason) for reason in reasons]
 
 
-def change_sentence(change: Change, metric: Metric) -> str:
+def change_sentence(change: Change, metric: Metric) -> Sentence:
     """The sentence on a change: the first reason decides, the others limit the outcome."""
-    return "; ".join(_of_change(reason, metric) for reason in change.reasons)
+    return Sentence.marked("; ".join(_of_change(reason, metric) for reason in change.reasons))
 
 
 def _of_change(reason: Reason, metric: Metric) -> str:
@@ -94,15 +104,32 @@ def _of_change(reason: Reason, metric: Metric) -> str:
 
 def _filled(rows: Mapping[Why, Row], reason: Reason, **more: object) -> str:
     row = rows.get(reason.code, "")
-    data = {
-        name: sentence(value) if isinstance(value, Reason) else value
-        for name, value in reason.data.items()
-    }
+    data = {name: _plain(value) for name, value in reason.data.items()}
     try:
         return row.format(**data) if isinstance(row, str) else row(**data, **more)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
         # A stranger's record may hold a text where a number belongs.
         return f"a reason that cannot be shown ({reason.code.value})"
+
+
+def _plain(value: Datum | Reason) -> Datum:
+    """A datum in which nothing looks like a marked name; of a reason its own sentence."""
+    if isinstance(value, Reason):
+        return _marked(value)
+    if isinstance(value, tuple):
+        return tuple(unmarked(one) if isinstance(one, str) else one for one in value)
+    if isinstance(value, float):
+        return _Number(value)
+    return unmarked(value) if isinstance(value, str) else value
+
+
+class _Number(float):
+    """A number that a sentence shows without an exponent, where its row does not say how."""
+
+    __slots__ = ()
+
+    def __format__(self, how: str) -> str:
+        return super().__format__(how) if how else plain_number(self)
 
 
 def accepted_words(accepted: Acceptance) -> str:
@@ -137,16 +164,25 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    return f"no launch of the {side} was sound: Launch {launch + 1} of the {side} is void ({why})"
+    which = f"Launch {launch + 1:.0f} of the {side}"
+    return f"no launch of the {side} was sound: {which} is void ({why})"
 
 
-# What must be the same for a comparison, as the object of "says".
-_MATCHED = {
-    "accelerator": "its accelerator",
-    "accelerator_count": "how many accelerators it used",
-    "precision": "its precision",
-    "timing": "how it was timed",
+# What must be the same for a comparison, as people call it.
+MATCHED = {
+    "accelerator": "accelerator",
+    "accelerator_count": "accelerator count",
+    "precision": "precision",
+    "timing": "way of timing",
 }
+
+
+_ENDED = {"cancelled": "was cancelled", "failure": "failed", "skipped": "was skipped"}
+
+
+def _job_ended(job: str, result: str) -> str:
+    ended = _ENDED.get(result) or f"ended with {result}"
+    return f"{quoted_name(job)} {ended}"
 
 
 def _did_you_mean(close: str) -> str:
@@ -163,7 +199,11 @@ def _signs(signs: Sequence[str]) -> str:
 
 
 def _shown(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else plain_number(value)
+
+
+def _tokens(head: float, base: float) -> str:
+    return f"{plain_number(head)} tokens a step here, {plain_number(base)} there"
 
 
 def _budget(word: str) -> Callable[..., str]:
@@ -179,12 +219,16 @@ def _budget_not_measured(metric: str, budget: float) -> str:
     return f"{row.label} has a budget of {row.show(budget)}, and no number"
 
 
+def _ratio(ratio: float) -> str:
+    return f"{ratio:,.2f}×" if ratio < MANY_TIMES else multiple(ratio)
+
+
 def _parity_slower(
     partner: str, ratio: float, here_ms: float, there_ms: float, limit: float
 ) -> str:
     times = f"{milliseconds(here_ms)} against {milliseconds(there_ms)}"
-    words = f"{ratio:.2f}× the time per 1k tokens ({times})"
-    return f"No parity with {partner}: {words}, {limit:g}× is the limit"
+    words = f"{_ratio(ratio)} the time per 1k tokens ({times})"
+    return f"No parity with {partner}: {words}, {plain_number(limit)}× is the limit"
 
 
 def _parity_ops(
@@ -197,17 +241,16 @@ def _parity_ops(
     by_reference: bool,
 ) -> str:
     words = ", ".join(
-        f"{op} {ratio:.2f}× ({milliseconds(here)} against {milliseconds(there)})"
+        f"{quoted_name(op)} {_ratio(ratio)} ({milliseconds(here)} against {milliseconds(there)})"
         for op, ratio, here, there in zip(ops, ratios, here_ms, there_ms, strict=True)
     )
     basis = " (reference parity)" if by_reference else ""
-    return f"No parity with {partner}: {words}, {limit:g}× is the limit{basis}"
+    return f"No parity with {partner}: {words}, {plain_number(limit)}× is the limit{basis}"
 
 
 def _moved_together(cases: int, share: float) -> str:
     return (
-        f"All {cases} cases moved together (by about {abs(share) * 100:.1f} %"
-        f" {'slower' if share > 0 else 'faster'}): look for a"
+        f"All {cases} cases moved together (about {slower_words(share)}): look for a"
         " shared cause, the machine or a common dependency, before any one of them."
     )
 
@@ -227,10 +270,12 @@ def _not_tried(parts: Sequence[str]) -> str:
 def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
     if void == pairs:
         return "no pair has times on both sides"
-    words = f"{plural(pairs, 'pair')} cannot tell {_WHETHER}"
+    words = f"{plural(pairs, 'pair')} {'is' if pairs == 1 else 'are'} too few"
     if more is None:
-        return f"{words}, and more would hardly: it is so near the limit, or the noise so large"
-    return f"{words}; about {more} pairs would"
+        return (
+            f"{words}, and more would hardly tell: it is so near the limit, or the noise so large"
+        )
+    return f"{words}, about {more} would tell"
 
 
 def _unclear_history(runs: int, enough: int | None, launches: int) -> str:
@@ -279,7 +324,7 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_NUMBER_TO_COMPARE: "no step time and no throughput was measured",
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
-    Why.JOB_ENDED: "the job {job} ended with {result}",
+    Why.JOB_ENDED: _job_ended,
     Why.RESULT_UNKNOWN: lambda result: (
         f"the gate does not know how the measuring job ended ({result or 'no result was given'}):"
         " name that job in `needs`, and add the line"
@@ -319,9 +364,13 @@ SENTENCES: dict[Why, Row] = {
         "the launches of the {side} did not do the same work: {least:.0f} to {most:.0f}"
         " tokens a step"
     ),
-    Why.OTHER_AMOUNT: _OTHER_WORK.format("{head:g} tokens a step here, {base:g} there"),
-    Why.OTHER_LOSS: _OTHER_WORK.format("the final loss is {head:.4g} here and {base:.4g} there"),
-    Why.FEWER_VALID_STEPS: _OTHER_WORK.format("{head:g} valid steps here, {base:g} there"),
+    Why.OTHER_AMOUNT: lambda head, base: _OTHER_WORK.format(_tokens(head, base)),
+    Why.OTHER_LOSS: lambda head, base: _OTHER_WORK.format(
+        f"the final loss is {plain_number(head, 4)} here and {plain_number(base, 4)} there"
+    ),
+    Why.FEWER_VALID_STEPS: lambda head, base: _OTHER_WORK.format(
+        f"{plain_number(head)} valid steps here, {plain_number(base)} there"
+    ),
     Why.WORK_NOT_TOLD: lambda signs: (
         f"whether it did the same work is not known: its baseline tells its {_signs(signs)}, and"
         " this run does not"
@@ -331,8 +380,8 @@ SENTENCES: dict[Why, Row] = {
         f" {_signs(signs)}, and only some of this run do"
     ),
     Why.BASE_CONTRADICTS: lambda slower_by, runs: (
-        f"the base of this session is {slower_by * 100:.1f} % slower than the {runs} runs of the"
-        " branch: was the right commit checked out as the base, and is the machine in order?"
+        f"the base of this session is {percent_digits(slower_by)} % slower than the {runs} runs of"
+        " the branch: was the right commit checked out as the base, and is the machine in order?"
     ),
     Why.NO_COMMON_TIME: "neither step time nor throughput is known on both sides",
     Why.STEP_TIME_LOST: "its baseline has a step time, and this run measured none",
@@ -378,12 +427,12 @@ SENTENCES: dict[Why, Row] = {
     Why.ONLY_IN_HEAD: "measured here alone",
     Why.NO_RATIO: "there is no ratio to 0 or less",
     Why.DEVICES_ON_ONE_SIDE: "only one side knows how many devices it ran on",
-    Why.OTHER_TOKENS: "{head:g} tokens a step here, {base:g} there",
+    Why.OTHER_TOKENS: _tokens,
     # Why a metric has its outcome; those that need the metric are in CHANGES.
     Why.ONE_NUMBER: "one run per side, could be noise",
     Why.FAR_FOR_ONE_NUMBER: lambda most: (
-        f"over {most * 100:g} % in one run per side, which proves nothing and is too much to pass;"
-        f" {_BESIDE}"
+        f"over {percent_digits(most)} % in one run per side, which proves nothing and is too"
+        f" much to pass; {_BESIDE}"
     ),
     Why.COUNT: "a count, which does not vary from run to run",
     Why.COUNT_VARIES: (
@@ -420,15 +469,14 @@ SENTENCES: dict[Why, Row] = {
     Why.QUALIFIED_FOR_MORE: "the machine can gate at {gate_at:.0%}, and not at less",
     # What limits a verdict.
     Why.KNOWN_ON_ONE_SIDE: lambda keys: (
-        f"only one side says {listed([_MATCHED.get(key, key) for key in keys])}; the other is taken"
-        " to be the same"
+        f"{listed([MATCHED.get(key, key) for key in keys])} known on one side only; assumed equal"
     ),
     Why.LAUNCHES_WITHOUT_PARTNER: (
         "{alone} of {launches} launches have no partner on the other side, as if that had measured"
         " nothing"
     ),
     Why.OFTEN_SLOW: lambda slow, launches, share: (
-        f"{slow} of {launches} launches of the head take {share * 100:.0f} % longer than its"
+        f"{slow} of {launches} launches of the head take {percent_digits(share)} % longer than its"
         " others, and none of the base does"
     ),
     # What the policy makes worth a remark.
@@ -482,9 +530,9 @@ SENTENCES: dict[Why, Row] = {
         "{case}: the branch has no record of this machine, so nothing but the session itself says"
         " that its base is in order."
     ),
-    Why.BASE_UNLIKE_RECORD: (
-        "{case}: the base of this session takes {session_ms:.4g} ms a step, the branch's record"
-        " {record_ms:.4g} ms. Was it the right checkout?"
+    Why.BASE_UNLIKE_RECORD: lambda case, session_ms, record_ms: (
+        f"{case}: the base of this session takes {milliseconds(session_ms)} a step, the branch's"
+        f" record {milliseconds(record_ms)}. Was it the right checkout?"
     ),
     Why.HEAD_CHECKED_OUT: (
         "The workspace holds the pull request's head and not its test merge: it is compared with"
@@ -600,30 +648,51 @@ SENTENCES: dict[Why, Row] = {
 _OF_GAINS: dict[Why, Row] = {**SENTENCES, **GAINS, **HOST_GAINS}
 
 
+def _than(delta: float, metric: Metric) -> str:
+    """`20 % slower`, `19.9 % lower`: a change as headlines say it, before a "than".
+
+    Of a throughput it is told as time, which people know.
+    """
+    if metric.name in (STEP_TIME, THROUGHPUT):
+        share = slower_by_share(metric.name, delta)
+        return f"{percent_digits(abs(share))} % {'slower' if share >= 0 else 'faster'}"
+    size = metric.show_delta(abs(delta)).removeprefix("+")
+    return f"{size} {'higher' if delta >= 0 else 'lower'}"
+
+
 def _in_words(delta: float, metric: Metric) -> str:
-    """A change as headlines say it: of a throughput as time, which people know."""
-    if metric.name not in (STEP_TIME, THROUGHPUT):
-        return metric.show_delta(delta)
-    share = slower_by_share(metric.name, delta)
-    return f"{abs(share) * 100:.1f} % {'slower' if share >= 0 else 'faster'}"
+    """The same, alone: `3.2× as long`."""
+    if metric.name in (STEP_TIME, THROUGHPUT):
+        return slower_words(slower_by_share(metric.name, delta))
+    return _than(delta, metric)
+
+
+def _at_least(delta: float, metric: Metric) -> str:
+    """`11.9 % slower`: a bound, which is not rounded up to more than is proven."""
+    is_time = metric.name in (STEP_TIME, THROUGHPUT)
+    share = slower_by_share(metric.name, delta) if is_time else delta
+    if not metric.relative or abs(share) >= TWICE:
+        return _in_words(delta, metric)
+    shown = f"{math.floor(abs(share) * 1000) / 10:.1f}".removesuffix(".0")
+    worse = ("slower", "faster") if is_time else ("higher", "lower")
+    return f"{shown} % {worse[share < 0]}"
 
 
 CHANGES: dict[Why, Callable[..., str]] = {
-    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {_in_words(delta, metric)}",
+    Why.PROVEN_BEYOND: lambda delta, metric: f"proven: at least {_at_least(delta, metric)}",
     Why.LEVEL_DISAGREES: lambda by_base, by_level, runs, metric: (
-        f"{_in_words(by_base, metric)} than the tested base's record and"
-        f" {_in_words(by_level, metric)} than the level of the last {runs} runs: one of them is"
+        f"{_than(by_base, metric)} than the tested base's record and"
+        f" {_than(by_level, metric)} than the level of the last {runs} runs: one of them is"
         f" beyond the limit; {_BESIDE}"
     ),
     Why.UNCLEAR_SUM: lambda delta, metric: (
         f"all steps together are {_in_words(delta, metric)}: some launches take far longer"
     ),
     Why.CONTRADICTS: lambda by_base, metric: (
-        f"{_in_words(by_base, metric)} than the tested base's own run, which earlier runs do not"
+        f"{_than(by_base, metric)} than the tested base's own run, which earlier runs do not"
         f" explain; {_BESIDE}"
     ),
     Why.TOO_NOISY: lambda up_to, metric: (
-        "too noisy to see less than"
-        f" {_in_words(up_to, metric).removesuffix(' slower').removesuffix(' faster')}"
+        f"too noisy to see less than {_than(up_to, metric).rpartition(' ')[0]}"
     ),
 }

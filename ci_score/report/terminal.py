@@ -1,47 +1,399 @@
-"""Record → text for a terminal, with the facts of the markdown in aligned tables."""
+"""Record → text for a terminal: of many cases an overview first, then what needs attention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ci_score.files.visible import log_line as line
-from ci_score.model.record import Judged, Record
+from ci_score.files.visible import LONGEST_NAME
+from ci_score.model.explanation import OpChange
+from ci_score.model.lists import plural
+from ci_score.model.metrics import time_change
+from ci_score.model.record import MOST_CASES, Judged, Record
 from ci_score.model.scorecard import Parity
-from ci_score.model.verdict import Verdict
+from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import rows, words
-from ci_score.report.headlines import headline
-from ci_score.report.kernel_names import LONGEST_LABEL, op_label
+from ci_score.report.cells import cells, shown
+from ci_score.report.headlines import headline, worst_first
+from ci_score.report.kernel_names import labels_apart
 from ci_score.report.numbers import common_places, delta_at, milliseconds
-from ci_score.report.tables import WIDEST, table
+from ci_score.report.screen import UNLIMITED, Screen
+from ci_score.report.tables import Cell
+
+# The style of each verdict.
+OF_OUTCOMES = {
+    Outcome.FAIL: "fail",
+    Outcome.WARN: "warning",
+    Outcome.INCONCLUSIVE: "not judged",
+    Outcome.PASS: "pass",
+}
+# Of several cases so many are shown in full; the overview has all.
+SHOWN_CASES = 8
+SHOWN_OPS = 8
+# No case that needs attention is unnamed, so that the names of all have room.
+LONGEST_NAMES = MOST_CASES * (LONGEST_NAME + len(", "))
+# A row of the overview says why in so many lines; the case's own block has the whole sentence.
+LINES_OF_WHY = 2
+# What is longer than a small terminal says at its end once more how it ended.
+_A_SCREEN = 24
 
 
-def report_text(record: Record) -> str:
-    """Every case: verdict, what changed and where, scorecard, hotspots, notes."""
-    blocks = [*_report(record), *(block for case in record.cases for block in _case(case, record))]
-    return "\n\n".join(blocks) + "\n"
+def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = False) -> str:
+    """Every verdict, worst first; `whole` shows every case in full, however many there are."""
+    several = len(record.cases) > 1
+    cases = _several(record, screen, whole=whole) if several else _only(record, screen)
+    text = "\n\n".join(filter(None, (*_report(record, screen), *cases)))
+    counted = rows.counted(record)
+    if several and counted and text.count("\n") > _A_SCREEN:
+        text += f"\n\n{screen.text(counted, 'heading')}"
+    return f"{text}\n"
 
 
-def parity_text(parity: Parity) -> str:
-    """A parity; it is not called achieved if too little was compared."""
-    if not parity.judged:
-        head = f"Parity not judged: {line(parity.unjudged_reason or 'no op in common')}"
+def verdict_line(of: Judged | Verdict) -> str:
+    """`Fail: 20.1 % slower`; a dash without a verdict. What is not judged says so itself."""
+    verdict = of if isinstance(of, Verdict) else of.verdict
+    if verdict is None:
+        return "–"
+    text = shown(headline(of))
+    is_judged = verdict.outcome is not Outcome.INCONCLUSIVE
+    return f"{words.VERDICTS[verdict.outcome]}: {text}" if is_judged else text
+
+
+def _report(record: Record, screen: Screen) -> Iterator[str]:
+    """The verdict and the reasons of the whole report, if it has any."""
+    if record.unjudged:
+        verdict = record.unjudged
+        yield _decided(verdict, rows.unjudged_reasons(record), screen)
+        yield _would_tell(verdict, screen)
+    notices = rows.notices(record)
+    yield "\n".join(screen.text(f"Note: {notice}") for notice in notices)
+
+
+def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> str:
+    verdict = of if isinstance(of, Verdict) else of.verdict
+    style = OF_OUTCOMES[verdict.outcome] if verdict else ""
+    return "\n".join([screen.text(verdict_line(of), style), *map(screen.item, reasons)])
+
+
+def _would_tell(verdict: Verdict | None, screen: Screen) -> str:
+    tell = rows.what_would_tell(verdict.unjudged) if verdict else ""
+    return screen.text(f"What would give a verdict: {tell}.") if tell else ""
+
+
+# --- several cases ------------------------------------------------------------------------------
+
+
+# Cases with one story: a case with numbers is alone, the others stand with those of their reasons.
+Group = list[Judged]
+
+
+def _several(record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
+    ordered = worst_first(record)
+    judged = [case for case in ordered if case.verdict]
+    yield screen.text(rows.counted(record), "heading")
+    if whole:
+        yield _overview([[case] for case in judged], screen)
+        for case in ordered:
+            yield from _case(case, record, screen, whole=True)
+        return
+    groups = _grouped([case for case in judged if not _passes(case)])
+    yield _overview(groups, screen)
+    yield from _details(groups, record, screen)
+    yield _passed([case for case in judged if _passes(case)], screen)
+    yield _without_verdict([case for case in ordered if not case.verdict], screen)
+
+
+def _grouped(cases: Iterable[Judged]) -> list[Group]:
+    groups: dict[tuple[str, ...], Group] = {}
+    for case in cases:
+        alone = (case.name,) if case.changes else ()
+        groups.setdefault((verdict_line(case), *rows.reasons(case), *alone), []).append(case)
+    return list(groups.values())
+
+
+def _passes(case: Judged) -> bool:
+    return case.verdict is not None and case.verdict.outcome is Outcome.PASS
+
+
+def _overview(groups: Sequence[Group], screen: Screen) -> str:
+    """A row for each group: its verdict, its main change, and why."""
+    metric = rows.overview_metric(group[0] for group in groups)
+    lines = [
+        (_verdict_cell(verdict), _named(group), _main_change(group[0], metric), headline(group[0]))
+        for group in groups
+        if (verdict := group[0].verdict)
+    ]
+    header = ("verdict", "case", metric.lower() or "change", "why")
+    return screen.table(lines, ("fixed", "name", "text", "text"), header, LINES_OF_WHY)
+
+
+def _verdict_cell(verdict: Verdict) -> Cell:
+    return Cell(words.VERDICTS[verdict.outcome], OF_OUTCOMES[verdict.outcome])
+
+
+def _named(group: Group) -> str:
+    """`llama@l4, 19 more`: the block below names them all."""
+    more = len(group) - 1
+    return group[0].name + (f", {more} more" if more else "")
+
+
+def _main_change(case: Judged, metric: str) -> str:
+    return words.headline_delta(time_change(case), named=not metric)
+
+
+def _details(groups: Sequence[Group], record: Record, screen: Screen) -> Iterator[str]:
+    """The blocks of what needs attention, as many as a person reads."""
+    for group in groups[:SHOWN_CASES]:
+        if group[0].changes:
+            yield from _case(group[0], record, screen, whole=False)
+        else:
+            yield _not_compared(group, screen)
+    rest = [case for group in groups[SHOWN_CASES:] for case in group]
+    if rest:
+        yield screen.text(
+            f"`--all` shows these in full, too: {_all_names(rest)}", longest=LONGEST_NAMES
+        )
+
+
+def _not_compared(group: Group, screen: Screen) -> str:
+    """Cases without a number to show: their reason is said once."""
+    names = screen.text(_all_names(group), "heading", longest=LONGEST_NAMES)
+    decided = _decided(group[0], rows.reasons(group[0]), screen)
+    tell = _would_tell(group[0].verdict, screen)
+    return "\n".join(filter(None, (names, decided, tell)))
+
+
+def _all_names(cases: Sequence[Judged]) -> str:
+    return ", ".join(shown(case.name, LONGEST_NAME) for case in cases)
+
+
+def _passed(cases: Sequence[Judged], screen: Screen) -> str:
+    """A line for each case that passes."""
+    if not cases:
+        return ""
+    metric = rows.overview_metric(cases)
+    lines = [(case.name, _main_change(case, metric)) for case in cases]
+    verb = "passes" if len(cases) == 1 else "pass"
+    heading = screen.text(f"{plural(len(cases), 'case')} {verb}", "pass")
+    header = ("case", metric.lower() or "change")
+    return f"{heading}\n{screen.table(lines, ('name', 'text'), header, 1)}"
+
+
+def _without_verdict(cases: Sequence[Judged], screen: Screen) -> str:
+    """A line for each case that was measured and not judged."""
+    lines = [(case.name, *_numbers(case)) for case in cases]
+    header = ("case", "grade", "step time", "throughput")
+    return screen.table(lines, ("name", "fixed", "number", "number"), header)
+
+
+def _numbers(case: Judged) -> tuple[str, str, str]:
+    facts = dict(words.facts(case.scorecard))
+    grade = facts.get("Grade", "–") if case.scorecard.graded else "–"
+    return grade, facts.get("Step time", "–"), facts.get("Throughput per device", "–")
+
+
+# --- a case -------------------------------------------------------------------------------------
+
+
+def _only(record: Record, screen: Screen) -> Iterator[str]:
+    for case in record.cases:
+        yield from _judged(case, screen)
+        yield from _measured(case, record, screen)
+
+
+def _case(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
+    """One of several cases, below its name."""
+    name = screen.text(case.name, "heading")
+    first, *others = _judged(case, screen) if case.verdict else ("",)
+    yield f"{name}\n{first}".rstrip("\n")
+    yield from others
+    if whole:
+        yield from _measured(case, record, screen)
     else:
-        head = "Parity achieved" if parity.parity_achieved else "Parity not achieved"
-    ours, theirs = line(parity.apr_runtime, WIDEST), line(parity.baseline_runtime, WIDEST)
-    facts = f"{ours} against {theirs}\n" + table(_parity_facts(parity, ours, theirs))
-    blocks = [head, facts]
-    if parity.top_gaps:
-        gaps = [
-            (
-                gap.op,
-                milliseconds(gap.apr_ms),
-                milliseconds(gap.baseline_ms),
-                f"{gap.ratio:.2f}x",
-            )
-            for gap in parity.top_gaps
+        yield _provenance(case, record, screen)
+
+
+def _judged(case: Judged, screen: Screen) -> Iterator[str]:
+    """The verdict, what changed, and where the time went."""
+    if case.verdict:
+        yield _decided(case, rows.reasons(case), screen)
+    yield screen.text(words.differing_in_short(case))
+    if case.changes:
+        yield _metrics(case, screen)
+    yield _would_tell(case.verdict, screen)
+    yield from _where(case, screen)
+
+
+def _metrics(case: Judged, screen: Screen) -> str:
+    lines = [
+        (
+            row.label,
+            row.base,
+            row.head,
+            Cell(f"{row.change} {row.verdict}".rstrip(), _style_of(row.verdict)),
+            row.limit,
+        )
+        for row in rows.metric_rows(case)
+    ]
+    header = ("", "base", "head", "change", "limit")
+    return screen.table(lines, ("text", "number", "number", "text", "text"), header)
+
+
+def _style_of(verdict: str) -> str:
+    """The style of an outcome by its sign, which stands first."""
+    for outcome, sign in words.ICONS.items():
+        if verdict.startswith(sign):
+            return OF_OUTCOMES[outcome]
+    return "accepted" if verdict else ""
+
+
+def _measured(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
+    """How it was measured, and what is known of this side alone."""
+    yield _provenance(case, record, screen)
+    yield screen.table(words.facts(case.scorecard), ("fixed", "text"))
+    for advice in words.to_try(case):
+        yield screen.text(f"To try: {advice}")
+    yield _titled("Hotspots", _hotspots(case, screen), screen)
+    yield _notes(rows.notes(case), screen)
+
+
+def _hotspots(case: Judged, screen: Screen) -> str:
+    hotspots = rows.hotspots(case)
+    labels = labels_apart([(name, rows.origin_of(case, name)) for name, _, _ in hotspots])
+    lines = [
+        (label, milliseconds(ms), f"{share:.1f} %")
+        for label, (_, ms, share) in zip(labels, hotspots, strict=True)
+    ]
+    header = ("op", "time", "share of op time")
+    return screen.table(lines, ("name", "number", "number"), header)
+
+
+def _provenance(case: Judged, record: Record, screen: Screen) -> str:
+    return screen.text(" · ".join(rows.provenance(case, record)))
+
+
+def _notes(notes: Sequence[str], screen: Screen) -> str:
+    return _titled("Notes", "\n".join(map(screen.item, notes)), screen)
+
+
+def _titled(title: str, body: str, screen: Screen) -> str:
+    return f"{screen.text(title, 'heading')}\n{body}" if body else ""
+
+
+# --- where the time went ------------------------------------------------------------------------
+
+
+def _where(case: Judged, screen: Screen) -> Iterator[str]:
+    """Where a slowdown went: the parts of the step and the ops, or else what changed most."""
+    if case.explanation and words.is_slower(case):
+        explanation = case.explanation
+        title = words.where_it_went(case, explanation)
+        yield _titled(title, _parts(rows.part_rows(explanation), screen), screen)
+        yield _ops(rows.changed_ops(explanation), screen)
+    elif case.contributions:
+        places = [
+            rows.PartRow(f"{part.kind} {rows.place_label(part)}", part.base_ms, part.head_ms)
+            for part in case.contributions
         ]
-        blocks.append("Largest gaps\n" + table([("op", ours, theirs, "ratio"), *gaps]))
-    return "\n\n".join([*blocks, *_notes(parity.notes)]) + "\n"
+        title = f"Where the time changed most{words.if_unproven(case)}"
+        yield _titled(title, _parts(places, screen), screen)
+
+
+def _parts(parts: Sequence[rows.PartRow], screen: Screen) -> str:
+    """Parts of a step on both sides, with a bar for each change; their sum has none."""
+    places = common_places(parts)
+    largest = max((abs(row.delta_ms) for row in parts if not row.is_sum), default=0.0)
+    lines = [
+        (
+            row.name,
+            milliseconds(row.base_ms),
+            milliseconds(row.head_ms),
+            _delta(row.delta_ms, places),
+            _bar(0.0 if row.is_sum else row.delta_ms, largest, screen),
+        )
+        for row in parts
+    ]
+    return screen.table(lines, ("name", "number", "number", "number", "bar"), _SIDES)
+
+
+_SIDES = ("", "base", "head", "change", "")
+
+
+def _delta(value: float, places: int | None) -> Cell:
+    shown_delta = delta_at(value, places)
+    # A change that is rounded to nothing has no sign, and no colour.
+    is_nothing = shown_delta[:1].isdigit()
+    return Cell(shown_delta, "" if is_nothing else "slower" if value > 0 else "faster")
+
+
+def _bar(value: float, largest: float, screen: Screen) -> Cell:
+    return Cell(screen.bar(value, largest), "slower" if value > 0 else "faster")
+
+
+def _ops(ops: Sequence[OpChange], screen: Screen) -> str:
+    """The ops that changed most: their times on both sides, and how often they are launched."""
+    ordered = sorted(ops, key=lambda op: (-abs(op.delta_ms), op.name))
+    shown_ops = ordered[:SHOWN_OPS]
+    labels = labels_apart([(op.name, op.origin) for op in shown_ops])
+    places = common_places(ordered)
+    lines = [
+        (
+            label,
+            "new" if op.status == "new" else milliseconds(op.base_ms),
+            "gone" if op.status == "gone" else milliseconds(op.head_ms),
+            _delta(op.delta_ms, places),
+            words.counts(op),
+        )
+        for label, op in zip(labels, shown_ops, strict=True)
+    ]
+    more = len(ordered) - SHOWN_OPS
+    table = screen.table(lines, ("name", "number", "number", "number", "number"), _OPS)
+    rest = f"\n{screen.text(plural(more, 'more op'), first='  ')}" if more > 0 else ""
+    return _titled("Ops that changed", f"{table}{rest}", screen)
+
+
+_OPS = ("op", "base", "head", "change", "launches")
+
+
+# --- parity -------------------------------------------------------------------------------------
+
+
+def parity_text(parity: Parity, screen: Screen = UNLIMITED) -> str:
+    """A parity; it is not called achieved if too little was compared."""
+    ours = shown(parity.apr_runtime, _LONGEST_RUNTIME)
+    theirs = shown(parity.baseline_runtime, _LONGEST_RUNTIME)
+    blocks = [
+        _achieved(parity, screen),
+        f"{screen.text(f'{ours} against {theirs}')}\n"
+        + screen.table(list(_parity_facts(parity, ours, theirs)), ("fixed", "text")),
+        _titled("Largest gaps", _gaps(parity, ours, theirs, screen), screen),
+        _notes(parity.notes, screen),
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+_LONGEST_RUNTIME, _LONGEST_COLUMN = 64, 16
+
+
+def _achieved(parity: Parity, screen: Screen) -> str:
+    if not parity.judged:
+        why = parity.unjudged_reason or "no op in common"
+        return screen.text(f"Parity not judged: {why}", "not judged")
+    if parity.parity_achieved:
+        return screen.text("Parity achieved", "pass")
+    return screen.text("Parity not achieved", "fail")
+
+
+def _gaps(parity: Parity, ours: str, theirs: str, screen: Screen) -> str:
+    gaps = [
+        (gap.op, milliseconds(gap.apr_ms), milliseconds(gap.baseline_ms), f"{gap.ratio:.2f}x")
+        for gap in parity.top_gaps
+    ]
+    sides = (ours, theirs)
+    # Long names stand above; in the table they would leave no room for the ops.
+    if max(map(cells, sides)) > _LONGEST_COLUMN:
+        sides = ("ours", "theirs")
+    header = ("op", *sides, "ratio")
+    return screen.table(gaps, ("name", "number", "number", "number"), header)
 
 
 def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str, str]]:
@@ -58,94 +410,3 @@ def _parity_facts(parity: Parity, ours: str, theirs: str) -> Iterable[tuple[str,
     for name, share in zip((ours, theirs), shares, strict=True):
         if share is not None:
             yield "  of the op time", f"{share * 100:.1f} % of {name}"
-
-
-def verdict_line(of: Judged | Verdict) -> str:
-    """`Fail: 20.1 % slower`; a dash without a verdict."""
-    verdict = of if isinstance(of, Verdict) else of.verdict
-    return f"{words.VERDICTS[verdict.outcome]}: {line(headline(of))}" if verdict else "–"
-
-
-def _report(record: Record) -> Iterable[str]:
-    """The verdict and the reasons of the whole report, if it has any."""
-    if record.unjudged:
-        verdict = record.unjudged
-        reasons = "".join(f"\n  - {line(reason)}" for reason in rows.unjudged_reasons(record))
-        yield f"{verdict_line(verdict)}{reasons}"
-        tell = rows.what_would_tell(verdict.unjudged)
-        if tell:
-            yield f"What would give a verdict: {line(tell)}."
-    notices = rows.notices(record)
-    if notices:
-        yield "\n".join(f"Note: {line(notice)}" for notice in notices)
-
-
-def _case(case: Judged, record: Record) -> Iterable[str]:
-    several = len(record.cases) > 1
-    if case.verdict:
-        head = verdict_line(case)
-        reasons = "".join(f"\n  - {line(reason)}" for reason in rows.reasons(case))
-        yield (f"{case.name}\n" if several else "") + head + reasons
-    elif several:
-        yield case.name
-    if differing := words.differing_in_short(case):
-        yield line(differing)
-    if case.changes:
-        shown = [
-            (row.label, row.base, row.head, f"{row.change} {row.verdict}".rstrip(), row.limit)
-            for row in rows.metric_rows(case)
-        ]
-        yield table([("", "base", "this change", "change", "limit"), *shown])
-    tell = rows.what_would_tell(case.verdict.unjudged) if case.verdict else ""
-    if tell:
-        yield f"What would give a verdict: {line(tell)}."
-    yield from _where(case)
-    provenance = rows.provenance(case, record)
-    if provenance:
-        yield line(" · ".join(provenance))
-    yield table(words.facts(case.scorecard))
-    yield from (f"To try: {line(advice)}" for advice in words.to_try(case))
-    if hotspots := rows.hotspots(case):
-        hottest = [
-            (op_label(name, rows.origin_of(case, name)), milliseconds(ms), f"{pct:.1f} %")
-            for name, ms, pct in hotspots
-        ]
-        columns = ("op", "time", "share of op time")
-        yield "Hotspots\n" + table([columns, *hottest], LONGEST_LABEL)
-    yield from _notes(rows.notes(case))
-
-
-def _where(case: Judged) -> Iterable[str]:
-    """Where a slowdown went: the parts of the step, which sum to it, or else what changed most."""
-    if case.explanation and words.is_slower(case):
-        explanation = case.explanation
-        parts = rows.part_rows(explanation)
-        places = common_places(parts)
-        yield (
-            words.where_it_went(case, explanation)
-            + "\n"
-            + table(
-                (
-                    row.name,
-                    milliseconds(row.base_ms),
-                    milliseconds(row.head_ms),
-                    delta_at(row.delta_ms, places),
-                )
-                for row in parts
-            )
-        )
-    elif case.contributions:
-        places = common_places(case.contributions)
-        yield f"Where the time changed most{words.if_unproven(case)}\n" + table(
-            (
-                f"{part.kind} {rows.place_label(part)}",
-                milliseconds(part.base_ms),
-                milliseconds(part.head_ms),
-                delta_at(part.delta_ms, places),
-            )
-            for part in case.contributions
-        )
-
-
-def _notes(notes: Sequence[str]) -> list[str]:
-    return ["Notes\n" + "\n".join(f"  - {line(note)}" for note in notes)] if notes else []

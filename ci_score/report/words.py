@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ci_score.files.visible import plain
 from ci_score.model.environment import Environment, SideDifference
 from ci_score.model.explanation import Explanation, OpChange
 from ci_score.model.lists import plural, some_of
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of, significant
+from ci_score.model.metrics import (
+    STEP_TIME,
+    THROUGHPUT,
+    metric_named,
+    metric_of,
+    significant,
+    slower_by,
+)
 from ci_score.model.reasons import Why
-from ci_score.model.record import BaselineUsed, Judged
+from ci_score.model.record import BaselineUsed, Judged, Record
 from ci_score.model.scorecard import Bottleneck, Parity, Scorecard
-from ci_score.model.verdict import Change, Outcome, Unjudged
+from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict
+from ci_score.report.cause_words import count_words
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.sentences import sentence, sentences
 
+SHORT_SHA = 7
 SHOWN_VERSIONS = 4
 SHOWN_DIFFERING, LONGEST_DIFFERING = 4, 40
 ICONS: dict[Outcome, str] = {
@@ -27,7 +36,7 @@ ICONS: dict[Outcome, str] = {
 VERDICTS: dict[Outcome, str] = {
     Outcome.PASS: "Pass",
     Outcome.WARN: "Warning",
-    Outcome.INCONCLUSIVE: "Inconclusive",
+    Outcome.INCONCLUSIVE: "Not judged",
     Outcome.FAIL: "Fail",
 }
 # The reference says `compute` for a throughput above half of its memory roofline.
@@ -61,28 +70,102 @@ def limit(change: Change) -> str:
     """The limits of the rules: `−10 % warns, −20 % fails`; a dash without a gate."""
     if not change.gated or change.warn_limit is None:
         return "–"
-    metric = metric_of(change)
-    words = f"{metric.show_limit(change.warn_limit)} warns"
+    show = metric_of(change).show_limit
+    return _limits(change, show)
+
+
+def limit_of_time(change: Change) -> str:
+    """The limits of a step's row: of a throughput as time, with those that the policy says."""
+    if change.metric != THROUGHPUT or not change.gated or change.warn_limit is None:
+        return limit(change)
+    show, own = metric_named(STEP_TIME).show_limit, metric_of(change).show_limit
+    said = ", ".join(own(one) for one in (change.warn_limit, change.fail_limit) if one is not None)
+    as_time = _limits(change, lambda one: show(limit_in_time(change.but(fail_limit=one))))
+    return f"{as_time} (throughput {said})"
+
+
+def _limits(change: Change, show: Callable[[float], str]) -> str:
+    words = f"{show(change.warn_limit or 0.0)} warns"
     if change.fail_limit is not None:
-        words += f", {metric.show_limit(change.fail_limit)} fails"
+        words += f", {show(change.fail_limit)} fails"
     return words
 
 
 def delta_words(change: Change) -> str:
-    """The change with its interval: `−9.5 % (−10.1 to −8.9 %)`."""
+    """The change with its interval: `−9.5 % (−10 to −8.9 %)`."""
     if change.delta is None:
         why = change.not_compared
         return f"not compared: {sentence(why)}" if why else "not compared"
+    return delta_interval(change)
+
+
+# --- a change and its limits, of which none is rounded to the other side of another one -----------
+
+
+def show_side(change: Change, value: float) -> str:
+    """The number of a side; a dash where it was not measured, which only a count of 0 is not."""
     metric = metric_of(change)
-    shown = metric.show_delta(change.delta)
-    if change.low is None or change.high is None:
-        end = change.high if change.low is None else change.low
-        if end is None:
-            return shown
-        return f"{shown} ({'up to' if change.low is None else 'from'} {metric.show_delta(end)})"
-    low, high = metric.show_delta(change.low), metric.show_delta(change.high)
+    is_known = change.delta is not None and not metric.relative
+    return metric.show(value) if is_known else metric.show_or_dash(value)
+
+
+def limit_in_time(change: Change) -> float:
+    """The limit that fails as a share of time; a throughput of −5 % is 5.3 % more time."""
+    limit = change.fail_limit or 0.0
+    return slower_by(change.but(delta=-limit if change.metric == THROUGHPUT else limit))
+
+
+def shown_delta(change: Change, delta: float | None = None) -> str:
+    """The change's number, or an end of its interval, on its own side of the limits."""
+    metric, value = metric_of(change), change.delta if delta is None else delta
+    limits = [one for one in (change.warn_limit, change.fail_limit) if one]
+    return metric.show_delta(value or 0.0, limits)
+
+
+def limits_in_time(change: Change) -> list[float]:
+    """The limits of a time as shares of time, as far as there are any."""
+    limits = (change.warn_limit, change.fail_limit)
+    return [limit_in_time(change.but(fail_limit=limit)) for limit in limits if limit]
+
+
+def time_interval(change: Change) -> str:
+    """`+15 % (−4 to +38 %)`: a change of the step or its throughput as a share of time."""
+    share = slower_by(change)
+    return f"{_share_of_time(change, share)}{interval_in_time(change)}"
+
+
+def _share_of_time(change: Change, share: float) -> str:
+    return metric_named(STEP_TIME).show_delta(share, limits_in_time(change))
+
+
+def interval_in_time(change: Change) -> str:
+    """` (−1 to +2 %)`, ` (at most +2.1 %)`: the interval as shares of time."""
+    ends = [None if end is None else slower_by(change.but(delta=end))
+            for end in (change.low, change.high)]  # fmt: skip
+    low, high = reversed(ends) if change.metric == THROUGHPUT else ends
+    return interval_words(
+        None if low is None else _share_of_time(change, low),
+        None if high is None else _share_of_time(change, high),
+    )
+
+
+def delta_interval(change: Change) -> str:
+    """`+15 % (−4 to +38 %)`: a change and its interval, as its metric shows them."""
+    ends = (change.low, change.high)
+    shown = [None if end is None else shown_delta(change, end) for end in ends]
+    return f"{shown_delta(change)}{interval_words(*shown)}"
+
+
+def interval_words(low: str | None, high: str | None) -> str:
+    """` (−1 to +2 %)`: the ends of an interval, with their unit once."""
+    if low is None or high is None:
+        end = high if low is None else low
+        return "" if end is None else f" ({'at most' if low is None else 'at least'} {end})"
     value, _, unit = low.rpartition(" ")
-    return f"{shown} ({value if unit and high.endswith(unit) else low} to {high})"
+    return f" ({value if unit and high.endswith(f' {unit}') else low} to {high})"
+
+
+# --- outcomes -------------------------------------------------------------------------------------
 
 
 def outcome_words(change: Change) -> str:
@@ -96,7 +179,7 @@ def outcome_words(change: Change) -> str:
         Outcome.FAIL: "❌ fails",
         Outcome.INCONCLUSIVE: _INCONCLUSIVE.get(why, "❔ not clear") if why else "❔ not clear",
         Outcome.WARN: "⚠️ warning",
-        Outcome.PASS: "✅ within" if change.gated and change.delta is not None else "",
+        Outcome.PASS: "✅ OK" if change.gated and change.delta is not None else "",
     }
     return words[change.outcome] + (" (could be noise)" if why is Why.ONE_NUMBER else "")
 
@@ -184,7 +267,7 @@ def compared_with(baseline: BaselineUsed) -> str:
     if baseline.commit is None:
         parts = [f"compared with {baseline.source}"]
     else:
-        parts = [f"compared with commit {baseline.commit[:12]}"]
+        parts = [f"compared with commit {baseline.commit[:SHORT_SHA]}"]
     if baseline.commits_away:
         parts.append(f"{plural(baseline.commits_away, 'commit')} before the tested base")
     if baseline.run:
@@ -194,18 +277,59 @@ def compared_with(baseline: BaselineUsed) -> str:
     return ", ".join(parts)
 
 
+def baseline_age(baseline: BaselineUsed) -> str:
+    """How old the baseline is and how far away, beside a link to its commit and run."""
+    parts = [f"baseline of {baseline.created_at[:10]}"] if baseline.created_at else []
+    if baseline.commits_away:
+        parts.append(f"{plural(baseline.commits_away, 'commit')} before the tested base")
+    return ", ".join(parts)
+
+
 def counts(op: OpChange) -> str:
     """Launches on both sides: `196 → 588`."""
     if op.base_count is None or op.head_count is None:
         return "–"
-    return f"{op.base_count:,.0f} → {op.head_count:,.0f}"
+    return f"{count_words(op.base_count)} → {count_words(op.head_count)}"
 
 
 def headline_delta(change: Change | None, *, named: bool = False) -> str:
-    """The main change of a case, for a list of cases; `named` puts its metric in front."""
+    """The change of a case's time, for a list of cases; `named` says what it is of."""
     if change is None:
         return "–"
-    return f"{metric_of(change).label} {delta_words(change)}" if named else delta_words(change)
+    return f"Time {time_interval(change)}" if named else time_interval(change)
+
+
+# What a healthy project has, too: there is nothing yet to compare with.
+NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE, Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE})
+NEW_ICON = "🆕"
+
+
+def icon_of(verdict: Verdict) -> str:
+    """The sign of a verdict; what is new is healthy, and has a sign of its own."""
+    return NEW_ICON if verdict.unjudged in NEW else ICONS[verdict.outcome]
+
+
+def is_new(record: Record) -> bool:
+    """Whether nothing is wrong, and all that is not judged is new."""
+    unjudged = [one for one in record.verdicts if one.outcome is Outcome.INCONCLUSIVE]
+    is_worst = record.outcome is Outcome.INCONCLUSIVE
+    return is_worst and bool(unjudged) and all(one.unjudged in NEW for one in unjudged)
+
+
+def icon_of_report(record: Record) -> str:
+    """The sign of the worst verdict of a report."""
+    return NEW_ICON if is_new(record) else ICONS[record.outcome]
+
+
+def is_about_time(case: Judged) -> bool:
+    """Whether the step became slower, seems so, or became faster, so that its parts tell why."""
+    if case.verdict is None:
+        return False
+    worse = (Outcome.FAIL, Outcome.WARN, Outcome.INCONCLUSIVE)
+    slower = any(change.outcome in worse or change.accepted for change in _times(case))
+    found = case.explanation
+    faster = found is not None and found.cause is not None and found.cause.code is Why.FASTER
+    return slower or (faster and case.verdict.outcome is Outcome.PASS)
 
 
 def is_slower(case: Judged) -> bool:
@@ -244,7 +368,7 @@ def _is_proven_slower(case: Judged) -> bool:
     return any(change.outcome in worse and change.is_proven for change in _times(case))
 
 
-def to_try(case: Judged) -> list[str]:
+def to_try(case: Judged) -> Sequence[str]:
     """What to try: our own advice, or else the reference's on its bottleneck."""
     of_reference = advice(case.scorecard)
     return sentences(case.advice) or ([of_reference] if of_reference else [])

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ci_score.baselines import ArtifactBaselines, FolderBaselines
-from ci_score.baselines.records import (
-    JUDGED_POINTS,
-    SCHEMA_VERSION,
-    fitted,
-    join_histories,
-    read_record,
-)
+from ci_score.baselines.histories import join_histories
+from ci_score.baselines.record_size import JUDGED_POINTS, fitting
+from ci_score.baselines.records import SCHEMA_VERSION, fitted, read_record
 from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
 from ci_score.model.environment import Environment
+from ci_score.model.explanation import Explanation, OpChange, OpDetail
+from ci_score.model.profile import OpPlace
 from ci_score.model.reasons import Reason
 from ci_score.model.record import (
     KEPT_POINTS,
     HistoryPoint,
+    Judged,
     LaunchNumbers,
     Record,
     RunIdentity,
 )
 from ci_score.model.stages import BaselineFound, BaselineMissing, OpenedUpload, Upload
-from ci_score.model.verdict import Outcome, Unjudged
+from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
+from ci_score.model.verdict import Outcome, Unjudged, Verdict
 from ci_score.report.sentences import sentences
 from tests.builders import case, on, record, scorecard
 
@@ -283,3 +285,144 @@ def test_fitted__thousands_of_launches() -> None:
     small = read_record(text.encode(), "r.json")
     sides = [(one.side, one.launch) for one in small.cases[0].launches]
     assert sides == [(side, number) for side in ("head", "base") for number in range(64)]
+
+
+# --- both sides of every op ---------------------------------------------------------------------
+
+PHASES, LAYERS, OPS = ("forward", "backward"), 128, 200
+
+
+def table(names: Sequence[str], layers: int, scale: float) -> StepOps:
+    """Ops that each run in every phase of every layer."""
+    noise = random.Random(names[0])  # noqa: S311 - no secret
+    times = {name: scale * 100.0 / (place + 2) for place, name in enumerate(names)}
+    places = [
+        OpPlace(
+            op=name,
+            phase=phase,
+            layer=layer if layers else None,
+            direction=phase if layers else None,
+            count=float(1 + place % 3),
+            ms=times[name] / max(layers, 1) / 2 * noise.uniform(0.5, 1.5),
+        )
+        for phase in PHASES
+        for layer in range(max(layers, 1))
+        for place, name in enumerate(names)
+    ]
+    details = {
+        name: OpDetail(kind="elementwise", count=float(place + 1), order=place)
+        for place, name in enumerate(names)
+    }
+    return step_ops_of(times, details, places)
+
+
+def with_both_sides(name: str, names: Sequence[str], layers: int, outcome: Outcome) -> Judged:
+    """A case of so many ops on both sides; a failing one has its explanation."""
+    changes = tuple(
+        OpChange(name=op, kind="gemm", base_ms=1.0, head_ms=2.0, base_count=3.0, head_count=3.0)
+        for op in names[:12]
+    )
+    return case(
+        name,
+        step_ops=table(names, layers, 1.1),
+        base=BaseSide(step_ops=table(names, layers, 1.0), called={names[0]: f"{names[0]}_was"}),
+        explanation=Explanation(
+            basis="device", base_step_ms=100.0, head_step_ms=110.0, parts=(), ops=changes
+        ),
+        verdict=Verdict(outcome=outcome),
+    )
+
+
+def test_fitted__a_cell_of_an_op_takes_at_most_30_bytes() -> None:
+    """Phase × layer × op, both sides, with names and all."""
+    names = [f"ampere_bf16_s16816gemm_bf16_128x{n}_ldg8_f2f_stages_64x3_nn" for n in range(OPS)]
+    left = record(with_both_sides("llama-7b@h100", names, LAYERS, Outcome.FAIL))
+    text = fitted(left)
+    assert len(text) / (OPS * LAYERS * len(PHASES)) <= 30
+    assert read_record(text.encode(), "r.json") == left
+
+
+def real_names() -> list[str]:
+    """174 names as kernels of templates have them, of 221 characters on average."""
+    stem = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<{}>, "
+    return [
+        f"{stem.format(n)}{'std::array<char*, 3ul>, ' * 5}{n}>".ljust(221, "x") for n in range(174)
+    ]
+
+
+def matrix_of(cases: int, runs: int) -> Record:
+    outcomes = [Outcome.FAIL, *[Outcome.PASS] * 15]
+    names = [f"model-{number:02d}@h100" for number in range(cases)]
+    judged = [
+        with_both_sides(name, real_names(), 0, outcomes[number % 16])
+        for number, name in enumerate(names)
+    ]
+    points = [point(run, name) for run in range(runs) for name in names]
+    return record(*judged).but(history=tuple(points))
+
+
+def test_fitted__64_cases_of_174_ops_and_60_points_stay_whole() -> None:
+    """Every name once: nothing has to go."""
+    left = matrix_of(64, 60)
+    text = fitted(left)
+    assert len(text) <= RECORD_LIMIT
+    assert read_record(text.encode(), "r.json") == left
+
+
+def test_fitted__cases_that_pass_shrink_first() -> None:
+    """What judges stays whatever goes; a failing case keeps its explanation and 16 ops."""
+    left = matrix_of(64, 60)
+    for limit in (1_900_000, 1_200_000, 900_000):
+        text = fitting(left, limit)
+        assert len(text) <= limit
+        small = read_record(text.encode(), "r.json")
+        assert small.history == left.history
+        for kept, whole in zip(small.cases, left.cases, strict=True):
+            assert kept.launches == whole.launches
+            if kept.verdict and kept.verdict.outcome is Outcome.FAIL:
+                assert kept.explanation == whole.explanation
+                assert len(kept.step_ops.names) >= 16
+                assert kept.base
+                assert len(kept.base.step_ops.names) >= 16
+        kinds = {
+            outcome: [
+                len(each.ops) for each in small.cases if each.verdict == Verdict(outcome=outcome)
+            ]
+            for outcome in (Outcome.FAIL, Outcome.PASS)
+        }
+        assert max(kinds[Outcome.PASS]) <= min(kinds[Outcome.FAIL])
+
+
+def test_fitted__what_is_cut_is_counted() -> None:
+    """The time of all ops stays the same."""
+    names = real_names()
+    whole = table(names, 4, 1.0)
+    small = whole.with_share(0.95)
+    assert small.left_out == len(names) - len(small.names)
+    assert small.in_all_ms == pytest.approx(whole.in_all_ms)
+    assert sum(small.ms) >= 0.95 * whole.in_all_ms > sum(small.ms[:-1])
+    flat = whole.without_layers()
+    assert not flat.has_layers
+    for name, detail in whole.details.items():
+        for phase, work in detail.phases.items():
+            assert flat.details[name].phases[phase].ms == pytest.approx(work.ms, rel=1e-3)
+            assert flat.details[name].phases[phase].count == work.count
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"names": [7]}, "texts: found no text 7"),
+        ({"names": ["a", "a"], "ms": [1.0, 2.0]}, "each op once"),
+        ({"names": ["a"], "ms": []}, "as many entries as there are names"),
+        ({"names": ["a"], "ms": [1.0], "cells": [{"rows": [1], "ms": [1.0]}]}, "rows of cells"),
+        ({"names": ["a"], "ms": [1.0], "cells": [{"rows": [0], "ms": []}]}, "as there are rows"),
+    ],
+    ids=str,
+)
+def test_read__a_table_that_does_not_fit_is_refused(column: dict[str, Any], words: str) -> None:
+    """A stranger's columns of other lengths would show one op's time beside another's name."""
+    value = {**json.loads(written(record())), "texts": ["a"]}
+    value["cases"][0]["step_ops"] = column
+    with pytest.raises(BadInputError, match=words):
+        read_record(json.dumps(value).encode(), "r.json")

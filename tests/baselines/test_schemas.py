@@ -136,7 +136,7 @@ def test_record__of_real_runs_is_valid(tmp_path: Path) -> None:
     "wrong",
     [
         {"schema_version": 1},
-        {"schema_version": 4},
+        {"schema_version": 5},
         {"cases": None},
         {"commit": "main"},
         {"rules": "strict"},

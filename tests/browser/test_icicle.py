@@ -49,6 +49,16 @@ def nasty() -> Record:
     return record(compared(ops, ops))
 
 
+def crowded() -> Judged:
+    """More boxes than a drawing may have, half of them changed, and some as wide as others."""
+    sides = [
+        side(at(f"op {op}", 1 + op % 3 + growth * (op % 2), f"phase {phase}", layer=phase % 3)
+             for phase in range(150) for op in range(6))
+        for growth in (1, 0)
+    ]  # fmt: skip
+    return compared(*sides)
+
+
 def of(value: Judged) -> Callable[[], Record]:
     return lambda: record(value)
 
@@ -60,7 +70,7 @@ RECORDS: dict[str, Callable[[], Record]] = {
     "one side": of(compared(side([at("gemm", 9.0, layer=1), at("send", 1.0, None)]))),
     "hostile names": nasty,
     "neither phases nor kinds": of(compared(side([], {}, {"gemm": 1.0, "send": 2.0}))),
-    "eight layers": lambda: deep(layers=8),
+    "more than 400 boxes": of(crowded()),
     "ops not kept": of(
         compared(
             side([at("gemm", 21.0), at("send", 4.0)], whole={"old": 2.0, "gemm": 22.0}),
@@ -145,7 +155,7 @@ def test_page__is_silent_and_fits(browser: Browser, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["slower", "a slow pull request", "one side", "hostile names", "eight layers"]
+    "name", ["slower", "a slow pull request", "one side", "hostile names", "more than 400 boxes"]
 )
 @both_schemes
 def test_page__is_legible_and_accessible(browser: Browser, name: str, dark: bool) -> None:
@@ -405,7 +415,7 @@ def test_large_model__is_drawn_anew(browser: Browser) -> None:
         for layer in ("0", "127"):
             page.select_option(".icicle select", layer)
             assert titles(page)[0] == [f"all ops of layer {layer}"]
-            assert 200 <= sum(map(len, titles(page))) <= MOST_BOXES
+            assert 100 < sum(map(len, titles(page))) <= MOST_BOXES
         page.get_by_label("Mark ops").fill("functor_199<")
         assert page.locator(".found").inner_text().startswith("1 op: ")
         assert seen.errors == []

@@ -41,7 +41,7 @@ def verdict_on(judged: Judged) -> Verdict:
 
 def reasons(judged: Judged) -> list[str]:
     """What the report says beside the numbers."""
-    return shown_reasons(judged)
+    return [*shown_reasons(judged)]
 
 
 def why(change: Change) -> str:

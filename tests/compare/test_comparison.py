@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ci_score.compare import Workload
 from ci_score.compare.changes import contributions
-from ci_score.compare.measuring import KEPT_OPS, measured_case
+from ci_score.compare.measuring import measured_case
 from ci_score.model.record import Measured
 from ci_score.model.stages import CaseInput
+from ci_score.model.step_ops import MOST_OPS
 from tests.builders import case, layer, profile, scorecard
 
 
@@ -48,14 +49,14 @@ def test_contributions__a_side_without_names_explains_nothing() -> None:
 
 def test_contributions__an_op_that_was_dropped_is_not_of_no_time() -> None:
     """Where a record kept only its largest ops, only those on both sides can be compared."""
-    ops = {f"op{number:03d}": 10.0 for number in range(KEPT_OPS + 5)}
+    ops = {f"op{number:04d}": 10.0 for number in range(MOST_OPS + 5)}
     head, base = measured({0: 5.0}, **ops, x=30.0), measured({0: 5.0}, **ops, x=9.9)
     assert told(head, base) == []
 
 
 def test_measured_case__keeps_the_largest_ops() -> None:
     """A record is bounded: the ops that cannot matter are dropped."""
-    ops = {f"op{number:03d}": float(number) for number in range(200)}
+    ops = {f"op{number:04d}": float(number) for number in range(2_000)}
     kept = measured({0: 5.0}, **ops).ops
-    assert len(kept) == KEPT_OPS
-    assert min(kept.values()) == 200 - KEPT_OPS
+    assert len(kept) == MOST_OPS
+    assert min(kept.values()) == 2_000 - MOST_OPS

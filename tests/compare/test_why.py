@@ -11,7 +11,7 @@ from ci_score.compare import Workload, measured_case
 from ci_score.model.metrics import significant
 from ci_score.model.record import Measured
 from ci_score.model.stages import CaseInput
-from ci_score.report.headlines import headline
+from ci_score.report import verdict_line
 from ci_score.report.sentences import sentences
 from ci_score.traces.formats import read_profile
 from ci_score.traces.source import ProfileSource
@@ -55,7 +55,7 @@ def printed(head: Path, base: Path) -> str:
     """The verdict, the parts of the step that moved, and what to try."""
     judged = judged_case(measured(head), found(measured(base)))
     assert judged.verdict is not None
-    lines = [f"{judged.verdict.outcome.value}: {headline(judged)}"]
+    lines = [verdict_line(judged)]
     if judged.explanation is None:
         said = [*change_lines(judged), *sentences(judged.verdict.reasons)]
         lines += [f"  {reason}" for reason in said]

@@ -211,7 +211,9 @@ def test_json_path__quotes_what_is_no_identifier() -> None:
 
 def test_dump__is_readable_and_stable() -> None:
     """The dump is indented ASCII with a final newline."""
-    assert dump({"b": [1.5], "ä": None}) == '{\n  "b": [\n    1.5\n  ],\n  "\\u00e4": null\n}\n'
+    assert dump({"b": [1.5, 2, None], "ä": None, "c": ["1", "2"]}) == (
+        '{\n  "b": [1.5,2,null],\n  "\\u00e4": null,\n  "c": [\n    "1",\n    "2"\n  ]\n}\n'
+    )
 
 
 def test_dump__holds_no_workflow_command() -> None:

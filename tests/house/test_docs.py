@@ -250,7 +250,7 @@ def test_glossary__has_every_word_of_a_table(word: str) -> None:
 @pytest.mark.parametrize(
     "word",
     ["case", "launch", "pair", "record", "baseline", "noise", "proven", "not proven",
-     "not clear", "void", "one run", "inconclusive", "attempt", "composite"],
+     "not clear", "void", "one run", "not judged", "attempt", "composite"],
 )  # fmt: skip
 def test_glossary__has_every_word_of_a_verdict(word: str) -> None:
     """The glossary explains the words of a verdict, such as proven and not clear."""

@@ -67,7 +67,8 @@ class Row:
         left = record(done)
         codes = [str(exit_code(left, gate)) for gate in GATES]
         kind = f": {done.verdict.unjudged.value}" if done.verdict.unjudged else ""
-        verdict = f"{done.verdict.outcome.value}{kind}"
+        word = "not judged" if kind else done.verdict.outcome.value
+        verdict = f"{word}{kind}"
         return f"| {self.rules} | {self.evidence} | {self.change} | {verdict} | " + (
             " | ".join(codes) + " |"
         )

@@ -107,7 +107,7 @@ def test_gate__on_nothing_is_said(here: Path) -> None:
         )
     )
     record = judged(here, *rows("head", 150.0), *rows("base", 100.0), policy=none)
-    assert headline(record).startswith("Nothing is gated by the policy")
+    assert headline(record).startswith("Only reported, the policy sets no limit: ")
     assert "slower" in headline(record)
 
 
@@ -133,7 +133,7 @@ def test_count__that_each_launch_has_fails_without_statistics(here: Path) -> Non
         *rows("base", 100.0, peak_memory_gb=10.0),
         code=1,
     )
-    assert headline(record).startswith("Peak memory +20.0 %")
+    assert headline(record).startswith("Peak memory +20 % · ")
 
 
 def test_budget__is_the_most_of_all_launches(here: Path) -> None:
@@ -195,10 +195,7 @@ def test_base__of_few_pairs_is_not_clear(here: Path) -> None:
     shutil.copy(here / "ci-score" / "ci-score.json", here / "main.json")
     two = [*rows("head", 131.0)][:2] + [*rows("base", 129.0)][:2]
     record = judged(here, *two, baseline="main.json", code=3)
-    assert (
-        "2 pairs cannot tell whether it is slower than the limit; about 6 pairs would"
-        in headline(record)
-    )
+    assert "2 pairs are too few, about 6 would tell" in headline(record)
 
 
 def test_base__that_is_not_the_branch_s_is_asked_about(here: Path) -> None:

@@ -141,12 +141,12 @@ def test_parity__of_an_unknown_rate_is_not_judged() -> None:
     ("mine", "theirs", "expected"),
     [
         ({"gemm": 9.0, "norm": 1.0}, {"gemm": 8.5, "norm": 1.0}, None),
-        ({"gemm": 12.0, "norm": 1.0}, {"gemm": 8.0, "norm": 1.0}, "gemm 1.50×"),
+        ({"gemm": 12.0, "norm": 1.0}, {"gemm": 8.0, "norm": 1.0}, "'gemm' 1.50×"),
         # Tiny ops are slower, more of them than a report names.
         ({"gemm": 99.0, **{f"op{n}": 0.2 for n in range(9)}},
          {"gemm": 98.0, **{f"op{n}": 0.1 for n in range(9)}}, None),
         ({"gemm": 120.0, **{f"op{n}": 0.2 for n in range(9)}},
-         {"gemm": 90.0, **{f"op{n}": 0.1 for n in range(9)}}, "gemm 1.33×"),
+         {"gemm": 90.0, **{f"op{n}": 0.1 for n in range(9)}}, "'gemm' 1.33×"),
     ],
 )  # fmt: skip
 def test_parity__of_ops_that_weigh_something(
@@ -182,7 +182,7 @@ def test_parity__of_the_reference() -> None:
         rule(reference_parity=True), side(NAME, ops=mine), side("llama@h100", ops=theirs)
     )
     assert outcomes(found) == [Outcome.FAIL]
-    assert "norm 2.00×" in words_of(found)
+    assert "'norm' 2.00×" in words_of(found)
 
 
 def test_parity__of_a_file_and_a_trace_goes_by_kind() -> None:
@@ -192,7 +192,7 @@ def test_parity__of_a_file_and_a_trace_goes_by_kind() -> None:
     mine = measured(NAME, trace, file)
     ((outcome, reason),) = demanded(rule(partner=None, op_ratio=1.1), mine)
     assert outcome is Outcome.FAIL
-    assert "gemm 1.25×" in sentence(reason)
+    assert "'gemm' 1.25×" in sentence(reason)
 
 
 def measured(name: str, measured: Profile, partner: ParityProfile | None = None) -> Measured:
@@ -204,7 +204,7 @@ def test_parity__of_a_fork_s_record_is_judged_from_its_numbers() -> None:
     mine = measured(NAME, profile(per_layer=(layer(0, gemm=2.0),)), runtime("@everyone", gemm=1.0))
     ((outcome, reason),) = demanded(rule(partner=None, op_ratio=1.1), only_numbers(mine))
     assert outcome is Outcome.FAIL
-    assert sentence(reason).startswith("No parity with partner: gemm 2.00×")
+    assert sentence(reason).startswith("No parity with partner: 'gemm' 2.00×")
 
 
 def test_parity__of_two_cases_is_shown() -> None:
@@ -280,7 +280,7 @@ def test_run__with_parity_of_a_file(here: Path, capsys: Out) -> None:
     measure(here, 100.0, "a", gemm=2.0)
     write(here / "theirs.json", runtime("theirs", gemm=1.0).model_dump_json())
     assert execute(["run", "--parity", "a=theirs.json"]) == 1
-    assert "No parity with theirs: gemm 2.00×" in capsys.readouterr().out
+    assert "No parity with theirs: 'gemm' 2.00×" in capsys.readouterr().out
     assert execute(["run"]) == 3
     assert execute(["run", "--parity", "a=gone.json"]) == 3
 

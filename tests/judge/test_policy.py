@@ -663,9 +663,9 @@ def test_metric__of_the_user_s_own_is_shown_as_the_policy_describes_it() -> None
     assert verdict.outcome is VerdictOutcome.FAIL
     changes = {one.metric: one for one in judged_case(head, found(base), policy).changes}
     hits, tokenizer = changes["hits"], changes["tokenizer_ms"]
-    assert describe(tokenizer) == "tokenizer_ms +4.00 ms (8.00 ms → 12.0 ms)"
+    assert describe(tokenizer) == "tokenizer_ms +4.00 ms (8.00 → 12.0 ms)"
     assert limit(tokenizer) == "+3.00 ms warns, +3.00 ms fails"
-    assert describe(hits) == "hits −20.0 % (10.0 → 8.00)"
+    assert describe(hits) == "hits −20 % (10.0 → 8.00)"
     assert limit(hits) == "−5 % warns, −10 % fails"
 
 

@@ -93,10 +93,10 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
     """The headline names the change and its cause, and says that it is one run a side."""
     judged_head = judged_case(sided(150.0, 115.0, 60.0), found(sided(100.0, 65.0, 10.0)))
     assert headline(judged_head) == (
-        "50.0 % slower (100 ms → 150 ms a step) (one run per side, could be noise): 'swiglu_bwd'"
-        " takes 10.0 ms → 60.0 ms a step in the backward (+50.0 ms)"
+        "50 % slower · 100 → 150 ms/step · one run per side: mostly 'swiglu_bwd': 6× as"
+        " long (10.0 → 60.0 ms a step) in the backward"
     )
-    assert change_lines(judged_head) == ["Step time +50.0 % (100 ms → 150 ms): critical"]
+    assert change_lines(judged_head) == ["Step time +50 % (100 → 150 ms): critical"]
     assert verdict(judged_head).reasons == ()
     gated = [change for change in judged_head.changes if change.outcome is not None]
     assert {change.judged_by for change in gated} == {JudgedBy.ONE_NUMBER}
@@ -108,10 +108,7 @@ def test_judge__says_what_and_where_and_how_sure() -> None:
 def test_judge__gives_no_reason_for_what_is_not_worse() -> None:
     """Within the limits the parts of the step stay, and no sentence."""
     judged_head = judged_case(sided(105.0, 70.0, 15.0), found(sided(100.0, 65.0, 10.0)))
-    assert headline(judged_head) == (
-        "5.0 % slower (100 ms → 105 ms a step), within the limit of 20 %"
-        " (one run per side, could be noise)"
-    )
+    assert headline(judged_head) == ("5 % slower in one run, could be noise · 100 → 105 ms/step")
     assert judged_head.explanation
     assert judged_head.explanation.cause is None
     assert judged_head.explanation.delta_ms == 5.0
@@ -124,8 +121,8 @@ def test_judge__says_what_a_faster_step_gained_by() -> None:
     base = base.but(scorecard=scorecard(150.0, 600.0))
     judged_head = judged_case(head, found(base))
     assert headline(judged_head) == (
-        "33.3 % faster (150 ms → 100 ms a step) (one run per side, could be noise): 'swiglu_bwd'"
-        " takes 60.0 ms → 10.0 ms a step in the backward (−50.0 ms)"
+        "33 % faster in one run, could be noise · 150 → 100 ms/step: mostly "
+        "'swiglu_bwd': 83 % shorter (60.0 → 10.0 ms a step) in the backward"
     )
     assert judged_head.verdict
     assert judged_head.verdict.outcome is Outcome.PASS
@@ -147,7 +144,7 @@ def profiled(model: Model, step_ms: float) -> Measured:
             "host, items in a loop",
             "the profiles do not show where, but 'item' is new, 1,000 calls a step",
         ),
-        ("host, slow Python", "150 ms a step) (one run per side, could be noise)"),
+        ("host, slow Python", "100 → 150 ms/step · one run per side"),
     ],
 )
 def test_judge__a_profile_that_others_slowed_leaves_what_is_counted(kind: str, said: str) -> None:
@@ -169,7 +166,7 @@ def test_judge__of_one_number_has_no_upper_end() -> None:
     """A pass of the fixed rule says how little it is."""
     same = judged(scorecard(), scorecard())
     assert verdict(same).upper_end is None
-    assert headline(same) == "The same time (one run per side, could be noise)"
+    assert headline(same) == "The same time in one run · 100 → 100 ms/step"
 
 
 def test_judge__nothing_measured_is_never_a_pass() -> None:
@@ -246,7 +243,7 @@ def test_judge__a_step_of_another_size_is_other_work() -> None:
     assert verdict(result).outcome is Outcome.PASS
     why = result.changes[1].not_compared
     assert why is not None
-    assert sentence(why) == "16384 tokens a step here, 8192 there"
+    assert sentence(why) == "16,384 tokens a step here, 8,192 there"
 
 
 def test_judge__most_of_it_is_only_said_where_it_is() -> None:
@@ -277,7 +274,13 @@ def test_judge__a_missing_baseline_is_inconclusive_with_its_reason(reason: Unjud
     said = verdict(done)
     assert (said.outcome, said.unjudged) == (Outcome.INCONCLUSIVE, reason)
     assert said.decided_by == Why.NO_BASELINE(why=reason.value)
-    assert headline(done).startswith("Not judged: ")
+    begins = {
+        Unjudged.FIRST_RUN: "First run: ",
+        Unjudged.NEW_CASE: "New case: ",
+        Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "New case: ",
+        Unjudged.NOT_NEEDED: "No measurement needed",
+    }
+    assert headline(done).startswith(begins.get(reason, "Not judged: "))
     assert sentences(said.reasons) == ["why"]
 
 

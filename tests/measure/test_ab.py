@@ -170,7 +170,7 @@ def test_session__is_judged_by_run(here: Path, capsys: Out) -> None:
     assert ab("--case", "small@cpu") == 0
     assert execute(["run", "--measurements", "perf"]) == 1
     out = capsys.readouterr().out
-    assert "+39." in out
+    assert "40 % slower" in out
     record = json.loads((here / "ci-score" / "ci-score.json").read_bytes())
     assert [case["name"] for case in record["cases"]] == ["small@cpu"]
 

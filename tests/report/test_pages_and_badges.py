@@ -54,7 +54,7 @@ def test_report__writes_one_file(folder: Path, capsys: Out) -> None:
 def test_report__in_other_styles(folder: Path, capsys: Out) -> None:
     """The comment and the terminal's table of a record that is there already."""
     assert execute(["report", "ci-score.json", "--style", "markdown"]) == 0
-    assert capsys.readouterr().out.startswith("## ✅ as it is")
+    assert capsys.readouterr().out.startswith("### ✅ as it is")
     assert execute(["report", "ci-score.json", "--style", "terminal"]) == 0
     assert capsys.readouterr().out.startswith("Pass: as it is")
 

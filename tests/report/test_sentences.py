@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from string import Formatter
 from typing import Any
@@ -15,6 +16,9 @@ from hypothesis import strategies as st
 from ci_score.model.metrics import STEP_TIME, metric_named
 from ci_score.model.reasons import LONGEST_WORDS, Datum, Reason, Why
 from ci_score.model.verdict import Change, Unjudged
+from ci_score.report.cause_words import Name
+from ci_score.report.causes import GAINS
+from ci_score.report.host_causes import HOST_GAINS
 from ci_score.report.sentences import CHANGES, SENTENCES, UNJUDGED, Row, change_sentence, sentence
 
 METRIC = metric_named(STEP_TIME)
@@ -131,6 +135,24 @@ def test_sentence__of_each_code(code: Why) -> None:
     # The one expression of a workflow that a sentence shows.
     words = words.replace("${{ needs.measure.result }}", "")
     assert not any(sign in words for sign in ("{", "}", "None", "()", "Why.", "code="))
+
+
+@pytest.mark.parametrize("code", sorted({**GAINS, **HOST_GAINS}))
+def test_sentence__of_each_gain(code: Why) -> None:
+    """What a step gained by is told in words of its own, with its names apart."""
+    cause = code(**data_of(code))
+    words = sentence(Why.FASTER(cause=cause))
+    assert NOT_SHOWN not in words
+    assert words != sentence(cause)
+    assert "".join(f"'{one}'" if isinstance(one, Name) else one for one in words.pieces) == words
+
+
+@pytest.mark.parametrize("value", [1e-12, 1.23e-7, 0.0004, 1_048_576.0, 3.3e9, 1e18, 1e300])
+@pytest.mark.parametrize("code", Why)
+def test_sentence__has_no_exponent(code: Why, value: float) -> None:
+    """However large or small its numbers are."""
+    data = {name: value if one == 2.0 else one for name, one in data_of(code).items()}
+    assert not re.search(r"\de[-+]?\d", said(code(**data)))
 
 
 @pytest.mark.parametrize("code", Why)

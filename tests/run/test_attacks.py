@@ -93,7 +93,7 @@ def test_looks__that_no_session_can_take(here: Path) -> None:
     rows = [{**row, "looks": [*range(1985, 2001)]} for row in session(105.26)]
     code, report = judged(here, *rows)
     assert code == 3
-    assert "12 pairs cannot tell" in report
+    assert "12 pairs are too few" in report
 
 
 def test_metrics__told_by_the_fast_launches_alone(here: Path) -> None:

@@ -52,7 +52,7 @@ def test_poster__of_a_workflow_that_the_fork_brings_along(scene: Scene) -> None:
         scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": left})
         assert scene.act(events.workflow_run(scene.github, producer)).code == 0
     (comment,) = scene.comments(pull)
-    assert "❌ 30.0 % slower" in comment
+    assert "❌ 30 % slower" in comment
 
 
 def test_rerun__with_more_artifacts_than_a_page_lists(scene: Scene) -> None:
@@ -68,7 +68,7 @@ def test_rerun__with_more_artifacts_than_a_page_lists(scene: Scene) -> None:
         scene.state.artifact(again.run, f"perf-{number}", b"")
     scene.measure(FAST)
     before = len(scene.asked())
-    assert "15.0 % slower" in scene.act(again).summary
+    assert "15 % slower" in scene.act(again).summary
     listed = f"GET /repos/{scene.repository.full_name}/actions/runs/{again.run.id}/artifacts"
     assert scene.asked()[before:].count(listed) == 1
 

@@ -20,7 +20,6 @@ from ci_score.model.explanation import (
     Explanation,
     LayersAre,
     OpChange,
-    OpDetail,
     Part,
     StepSpread,
     Timeline,
@@ -45,6 +44,7 @@ from ci_score.model.scorecard import (
     Scorecard,
     Severity,
 )
+from ci_score.model.step_ops import BaseSide, OpCells, StepOps
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
 from ci_score.report.headlines import headline
 from ci_score.run.fork_report import judged_anew, only_numbers
@@ -69,6 +69,37 @@ ACCEPTED = Acceptance(
     by=f"{WORDS} by",
     url=f"{WORDS} url",
     refused=REASON,
+)
+RANK = RankWork(
+    rank=15,
+    step_ms=309.0,
+    own_ms=310.0,
+    busy_ms=310.25,
+    compute_ms=310.5,
+    exposed_communication_ms=311.0,
+    peak_memory_gb=312.0,
+)
+OPS = StepOps(
+    names=(f"{NAME} op", f"{NAME} small op"),
+    ms=(305.0, 1.5),
+    counts=(13.0, 2.0),
+    kinds=(f"{NAME} kind", f"{NAME} small kind"),
+    types=(f"{NAME} type", f"{NAME} small type"),
+    orders=(14, 15),
+    of_ops=(f"{NAME} operator", f"{NAME} small operator"),
+    of_modules=(f"{NAME} module", f"{NAME} small module"),
+    cells=(
+        OpCells(
+            phase=f"{NAME} phase",
+            layer=3,
+            direction="forward",
+            rows=(1,),
+            ms=(1.25,),
+            counts=(2.0,),
+        ),
+    ),
+    left_out=11,
+    left_out_ms=0.5,
 )
 CHANGE = Change(
     metric=f"{WORDS} metric",
@@ -185,18 +216,7 @@ FULL = Judged(
     tokens_per_step=303.0,
     tokens_inferred=True,
     phases={f"{NAME} phase": 304.0},
-    ops={f"{NAME} op": 305.0},
-    ops_left_out=11,
-    op_details={
-        f"{NAME} op": OpDetail(
-            kind=f"{NAME} kind",
-            type=f"{NAME} type",
-            count=13.0,
-            order=14,
-            phases={f"{NAME} phase": WORK},
-            origin=OpOrigin(op=f"{NAME} operator", module=f"{NAME} module"),
-        )
-    },
+    step_ops=OPS,
     categories={f"{NAME} kind": WORK},
     timeline=Timeline(basis="device", step_ms=306.0, parts={"compute": 307.0}),
     step_spread=StepSpread(count=24, median_ms=320.0, slowest_ms=321.0),
@@ -206,16 +226,7 @@ FULL = Judged(
     host_gaps=(HostGap(after=f"{NAME} after", before=f"{NAME} before", ms=327.0),),
     layers_are=LayersAre(kind="modules", share=0.63),
     advice=(Why.LARGE_PART(part=f"{WORDS} part", ms=308.0, share=0.37),),
-    ranks=(
-        RankWork(
-            rank=15,
-            step_ms=309.0,
-            own_ms=310.0,
-            compute_ms=310.5,
-            exposed_communication_ms=311.0,
-            peak_memory_gb=312.0,
-        ),
-    ),
+    ranks=(RANK,),
     parity=Parity(
         apr_runtime=f"{WORDS} ours",
         baseline_runtime=f"{WORDS} theirs",
@@ -248,6 +259,15 @@ FULL = Judged(
         skipped=(quoted(f"{WORDS} skipped"),),
         changed_versions=(f"{WORDS} changed",),
     ),
+    base=BaseSide(
+        step_ops=OPS,
+        called={f"{WORDS} op": f"{WORDS} was"},
+        phases={f"{WORDS} phase": 328.0},
+        layers=(3,),
+        forward_ms=(329.0,),
+        backward_ms=(330.0,),
+        ranks=(RANK,),
+    ),
     changes=(CHANGE,),
     contributions=(Contribution(kind="op", name=f"{WORDS} op", base_ms=318.0, head_ms=319.0),),
     explanation=EXPLANATION,
@@ -271,13 +291,12 @@ NAMES = {
     "metrics{}",
     "launches.values{}",
     "phases{}",
-    "ops{}",
-    "op_details{}",
-    "op_details.kind",
-    "op_details.type",
-    "op_details.origin.op",
-    "op_details.origin.module",
-    "op_details.phases{}",
+    "step_ops.names",
+    "step_ops.kinds",
+    "step_ops.types",
+    "step_ops.of_ops",
+    "step_ops.of_modules",
+    "step_ops.cells.phase",
     "categories{}",
     "idle_ranges{}",
     "op_calls{}",
@@ -297,6 +316,7 @@ ONE_OF_A_FEW = {
     "timeline.basis",
     "timeline.parts{}",
     "layers_are.kind",
+    "step_ops.cells.direction",
 }
 # What is said here in our own words, in place of the author's.
 OURS = {
@@ -442,7 +462,7 @@ def test_judged_anew__an_accelerator_is_called_as_everybody_calls_it(
     assert shown == said or said[:30] not in done.model_dump_json()
 
 
-@pytest.mark.parametrize("field", ["ops", "phases", "idle_ranges"])
+@pytest.mark.parametrize("field", ["phases", "idle_ranges"])
 def test_record__of_more_names_than_any_run_writes_is_refused(field: str) -> None:
     """Those of both sides are compared with each other, which took minutes for 20,000."""
     value = record().model_dump(mode="json")
@@ -486,6 +506,6 @@ def test_judged_anew__no_name_becomes_a_sentence(tmp_path: Path) -> None:
         done = judged_anew(
             record(head), FolderBaselines(tmp_path), Nobody(), "2026-01-02T03:04:05Z"
         )
-        assert "100.0 % slower" in headline(done.cases[0])
+        assert "2× as long" in headline(done.cases[0])
         assert praise not in headline(done.cases[0])
     assert done.cases[0].explanation is None

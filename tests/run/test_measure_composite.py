@@ -107,7 +107,7 @@ def test_measure__a_slower_head_is_a_red_check(machine: Machine) -> None:
     assert cases_in(machine) == ["training~1"]
     judged = machine.judged()
     assert judged.code == 1
-    assert "30.0 % slower" in judged.summary
+    assert "30 % slower" in judged.summary
 
 
 def test_measure__the_change_that_adopts_ci_score_is_green(machine: Machine) -> None:

@@ -40,7 +40,7 @@ def test_shadow__says_what_it_would_have_done(here: Path) -> None:
     """A gate that is being introduced blocks nobody, and hides nothing."""
     code, report = judged(here, *session(130.0), policy=f'enforce = "shadow"\n{TRAINING}')
     assert code == 0
-    assert "30.0 % slower" in report
+    assert "30 % slower" in report
     assert "would have ended with exit 1, and ends with 0" in report
 
 
@@ -95,7 +95,7 @@ def test_warm_up__that_swallows_slow_steps(here: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"tokens_per_step": 2 * TOKENS}, "2000 tokens a step here, 1000 there"),
+        ({"tokens_per_step": 2 * TOKENS}, "2,000 tokens a step here, 1,000 there"),
         ({"final_loss": 4.0}, "final loss is 4 here and 2 there"),
         ({"metrics": {"valid_steps": 5}}, "5 valid steps here, 20 there"),
         ({"final_loss": None}, "its baseline tells its final loss, and this run does not"),

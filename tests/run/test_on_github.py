@@ -68,11 +68,11 @@ def test_pull_request__a_critical_regression_fails_after_the_comment(
     scene.measure(SLOW)
     done = on_pull_request(scene, pull)
     assert done.code == 1
-    assert "❌ 30.0 % slower" in scene.comments(pull)[0]
+    assert "❌ 30 % slower" in scene.comments(pull)[0]
     assert done.outputs["verdict"] == "fail"
     assert json.loads(done.outputs["regressions"])[0]["metric"] == "throughput_tok_s"
     assert (done.outputs["critical"], done.outputs["warnings"]) == ("2", "0")
-    assert "::error title=ci-score training::30.0 %25 slower" in capsys.readouterr().out
+    assert "::error title=ci-score training::30 %25 slower" in capsys.readouterr().out
 
 
 def test_pull_request__updates_its_comment_with_eight_requests(scene: Scene) -> None:
@@ -198,14 +198,14 @@ def test_pull_request__without_a_profile_nothing_was_measured(scene: Scene) -> N
 @pytest.mark.parametrize(
     ("producer", "why", "words"),
     [
-        ("measure=failure", "nothing_measured", "the job measure ended with failure"),
-        ("measure=skipped", "skipped", "the job measure ended with skipped"),
+        ("measure=failure", "nothing_measured", "`measure` failed"),
+        ("measure=skipped", "skipped", "`measure` was skipped"),
         ("measure=", "unknown_result", "needs.measure.result"),
         ("=", "unknown_result", "no result was given"),
         ("measure=6", "unknown_result", "ended (6)"),
-        ("a=success\nb=skipped\nc=failure", "nothing_measured", "the job c ended with failure"),
-        ("a=success\nb=skipped", "skipped", "the job b ended with skipped"),
-        ("a=cancelled\nb=failure", "nothing_measured", "the job b ended with failure"),
+        ("a=success\nb=skipped\nc=failure", "nothing_measured", "`c` failed"),
+        ("a=success\nb=skipped", "skipped", "`b` was skipped"),
+        ("a=cancelled\nb=failure", "nothing_measured", "`b` failed"),
     ],
 )
 def test_producer__without_success_measured_nothing(
@@ -249,7 +249,7 @@ def test_producer__that_was_cancelled_leaves_the_comment_alone(
     done = on_pull_request(scene, pull, producer="measure=cancelled")
     assert (done.code, done.outputs["verdict"]) == (3, "inconclusive")
     assert scene.comments(pull) == before
-    assert "the job measure ended with cancelled" in done.summary
+    assert "`measure` was cancelled" in done.summary
     assert record_in(scene).was_cancelled
 
 
@@ -262,10 +262,10 @@ def test_producer__that_was_not_needed_passes_visibly(scene: Scene, capsys: Out)
     done = on_pull_request(scene, pull, producer="measure=skipped", not_needed=why)
     assert (done.code, done.outputs["verdict"]) == (0, "inconclusive")
     printed = capsys.readouterr().out
-    assert "::notice title=ci-score::Not judged: nothing had to be measured" in printed
+    assert "::notice title=ci-score::Nothing had to be measured" in printed
     assert "::error" not in printed
     (comment,) = scene.comments(pull)
-    assert "nothing had to be measured: only documentation" in comment
+    assert "Nothing had to be measured: only documentation" in comment
     assert "<b>" not in re.sub(r"`[^`]*`|\\<", "", comment)
     for result, code in (("failure", 3), ("cancelled", 3), ("", 3), ("success", 1)):
         given = {"producer": f"measure={result}", "not_needed": why}
@@ -400,7 +400,8 @@ def test_pull_request__sixty_four_cases_fit_the_comment(scene: Scene) -> None:
     on_pull_request(scene, pull)
     (comment,) = scene.comments(pull)
     assert len(comment) < 65_536
-    assert "Left out for length" in comment
+    assert "### 🆕 First run: the next run of the default branch records the baselines" in comment
+    assert all(f"`case{number}`" in comment for number in range(64))
 
 
 # --- which baseline -----------------------------------------------------------------------------
@@ -708,7 +709,9 @@ def test_baseline__missing_has_a_reason(scene: Scene, why: str) -> None:
     assert judged.verdict is not None
     assert judged.verdict.unjudged is not None
     assert (judged.verdict.unjudged.value, done.code) == reasons[why]
-    assert "❔ Not judged" in done.summary
+    signs = {"first run": "🆕 First run", "new case": "🆕 1 of 2 cases is new"}
+    signs |= {"environment": "❔ Not compared: ran on", "expired": "❔ Not judged"}
+    assert signs.get(why, "❔ Not judged") in done.summary
 
 
 def test_baseline__a_local_folder_replaces_github(scene: Scene) -> None:
@@ -885,7 +888,7 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     done = scene.act(event)
     assert done.code == 0
     (comment,) = scene.comments(pull)
-    assert "❌ 30.0 % slower" in comment
+    assert "❌ 30 % slower" in comment
     assert re.search(r"Measured by the pull request's own code, in run \d+ of a fork\.", comment)
     lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL", "PAGE")
     assert not [word for word in lies if word in comment]
@@ -920,7 +923,7 @@ def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) ->
     forged = scene.state.commit(fork, "merged", parents=[lax.sha, pull.head_sha])
     leave(scene, stranger_s_record(scene, 130.0).but(commit=forged.sha))
     scene.act(event)
-    assert "❌ 30.0 % slower" in scene.comments(pull)[0]
+    assert "❌ 30 % slower" in scene.comments(pull)[0]
 
 
 def test_workflow_run__never_fails_on_a_stranger_s_numbers(scene: Scene) -> None:

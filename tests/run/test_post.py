@@ -25,7 +25,7 @@ from tests.builders.scene import (
 from tests.loopback_github import FORK_PERMISSIONS, events, faults
 from tests.loopback_github.events import Event
 
-LINK = "[The whole report as a page]({})"
+LINK = "[Report]({})"
 
 
 def page_of(scene: Scene, name: str = "ci-score-report-1.html") -> str:
@@ -62,7 +62,7 @@ def test_post__writes_what_run_would_have_written_and_the_page(scene: Scene) -> 
     (comment,) = scene.comments(pull)
     link = LINK.format(page_of(scene))
     assert link in comment
-    assert comment.replace(f"{link}\n\n", "") == alone
+    assert comment.replace(f"{link} · ", "") == alone
     assert record_in(scene) == judged.but(page=page_of(scene))
     assert link in (scene.workspace / "ci-score" / "report.md").read_text("utf-8")
     assert done.summary == f"The whole report as a page: {page_of(scene)}\n"

@@ -19,7 +19,7 @@ from ci_score.files.strict_json import dump
 from ci_score.launches import read_environment
 from ci_score.model.record import Record
 from ci_score.report.headlines import headline
-from ci_score.report.markdown import DETAILS, report_markdown
+from ci_score.report.markdown import report_markdown
 from ci_score.report.sentences import sentence
 from ci_score.run import case_files
 from ci_score.run.case_files import CaseSource, files_of_artifact, find_files
@@ -53,10 +53,10 @@ def test_run__remembers_in_a_folder(here: Path, capsys: Out) -> None:
     """The first run has no baseline; the next is compared with it; the history grows."""
     measure(here, 100.0)
     assert execute(["run"]) == 0
-    assert "this is the first run" in capsys.readouterr().out
+    assert "First run: there is no baseline yet" in capsys.readouterr().out
     measure(here, 130.0)
     assert execute(["run"]) == 1
-    assert "30.0 % slower" in capsys.readouterr().out
+    assert "30 % slower" in capsys.readouterr().out
     assert [point.step_time_ms for point in left(here).history] == [100.0, 130.0]
 
 
@@ -666,7 +666,7 @@ def test_measurements__of_both_sides_need_no_baseline(here: Path, capsys: Out) -
     """Head and base of one session are compared with each other."""
     write(here / "m.jsonl", launches(*in_turns(100.0, 130.0)))
     assert execute(["run", "--profiles", "none", "--measurements", "m.jsonl"]) == 1
-    assert "+30.0 %" in capsys.readouterr().out
+    assert "+30 %" in capsys.readouterr().out
     baseline = left(here).cases[0].baseline
     assert baseline is not None
     assert baseline.source == "the base side of the same measurements"
@@ -699,7 +699,7 @@ def test_measurements__without_any_profile_of_the_base_are_not_explained(here: P
     assert execute(["run", "--measurements", "m.jsonl"]) == 1
     (found,) = left(here).cases
     assert found.explanation is None
-    assert headline(found).startswith("33.2 % slower (90.3 ms → 120 ms a step)")
+    assert headline(found).startswith("33 % slower · 90.3 → 120 ms/step")
 
 
 def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:
@@ -874,25 +874,28 @@ def test_report__fits_its_limit_and_says_what_is_left_out(limit: int) -> None:
     """In bytes, which are never fewer than characters; the first line survives."""
     text = report_markdown(large(64, 128), limit=limit)
     assert len(text.encode()) <= limit
-    assert text.startswith("## ")
+    assert text.startswith("### ")
     if limit > 1000:
         assert "Left out for length" in text
 
 
 def test_report__leaves_the_least_important_out_first() -> None:
-    """Each level of detail is shorter than the one before."""
-    sizes = [len(report_markdown(large(8, 64), limit=None))]
-    for _ in DETAILS:
-        sizes.append(len(report_markdown(large(8, 64), limit=sizes[-1] - 1)))
+    """Each smaller limit leaves out more, and the first case stays longest."""
+    whole = report_markdown(large(8, 64), limit=None)
+    texts = [report_markdown(large(8, 64), limit=len(whole.encode()) // part) for part in (1, 2, 4)]
+    sizes = [len(text) for text in (whole, *texts)]
     assert sizes == sorted(sizes, reverse=True)
+    assert all("#### `case-0`" in text for text in texts)
+    assert "Left out for length" in texts[-1]
 
 
 def test_record__fits_its_limit(here: Path) -> None:
     """At most 5 MB, whatever was measured; the verdicts and numbers stay."""
     whole = large(64, 300)
     assert len(dump(whole)) > 5 * 2**20
-    small = read_record(fitted(whole).encode(), "r.json")
-    assert len(dump(small)) <= 5 * 2**20
+    text = fitted(whole)
+    assert len(text) <= 5 * 2**20
+    small = read_record(text.encode(), "r.json")
     assert [found.scorecard.step_time_ms for found in small.cases] == [100.0] * 64
 
 

@@ -78,7 +78,7 @@ def test_256_cases__are_judged_and_posted_for_a_fork(scene: Scene) -> None:
 
 def names_all(comment: str, record: Record) -> None:
     """The worst case first, and every one that fails."""
-    assert name_of(WORST).replace("@", "@\u200b") in comment.splitlines()[1]
+    assert f"`{name_of(WORST)}`" in comment.splitlines()[1]
     assert [name for name in failing(record) if name not in comment] == []
 
 

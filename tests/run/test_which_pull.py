@@ -50,7 +50,7 @@ def test_branch__with_a_pull_request_gets_its_comment(
     scene.measure(SLOW)
     done = scene.act(run)
     assert done.code == 1
-    assert "30.0 % slower" in scene.comments(pull)[0]
+    assert "30 % slower" in scene.comments(pull)[0]
     assert done.outputs["comment-url"]
     assert scene.asked().count(LISTED) == 1
     scene.act(events.rerun(scene.github, run))
@@ -221,7 +221,7 @@ def test_master__leaves_records_that_pull_requests_are_compared_with(master: Sce
         done = on_branch(master, events.pull_request(master.github, pull))
         assert (done.code, done.outputs["baseline-sha"]) == (1, sha)
         assert done.outputs["record-artifact"] == "ci-score-pr"
-        assert "30.0 % slower" in master.comments(pull)[0]
+        assert "30 % slower" in master.comments(pull)[0]
 
 
 def test_master__pushes_that_need_no_measurement_bury_no_baseline(master: Scene) -> None:
@@ -239,7 +239,7 @@ def test_master__pushes_that_need_no_measurement_bury_no_baseline(master: Scene)
     master.measure(SLOW)
     done = on_branch(master, events.pull_request(master.github, pull))
     assert (done.code, bool(done.outputs["baseline-sha"])) == (3, True)
-    assert "30.0 % slower" in master.comments(pull)[0]
+    assert "30 % slower" in master.comments(pull)[0]
 
 
 def test_master__a_branch_called_main_leaves_no_baseline(master: Scene) -> None:
@@ -249,4 +249,4 @@ def test_master__a_branch_called_main_leaves_no_baseline(master: Scene) -> None:
     master.measure(FAST)
     done = on_branch(master, events.push(master.github, repository, "main"))
     assert done.outputs["record-artifact"] == "ci-score-pr"
-    assert "this is the first run" in done.summary
+    assert "### 🆕 First run: the next run of the default branch" in done.summary

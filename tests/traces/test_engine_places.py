@@ -150,12 +150,12 @@ def test_places__of_the_host_have_kinds_phases_and_layers() -> None:
 
 def test_places__of_very_many_ops_are_those_of_the_largest() -> None:
     """The others are in `ops` all the same."""
-    events = [step(0, 0, 4000)]
-    for number in range(300):
+    events = [step(0, 0, 14_000)]
+    for number in range(1_100):
         events += work(number, number, 10 * number + 5, 1 + number % 7, f"kernel_{number}_of_many")
     profile = read(events)
-    assert len(profile.ops) == 300
-    assert len(profile.op_places) == 256
+    assert len(profile.ops) == 1_100
+    assert len(profile.op_places) == 1_024
     shown = {each.op for each in profile.op_places}
     left_out = [time for name, time in profile.ops.items() if name not in shown]
     assert max(left_out) <= min(each.ms for each in profile.op_places)

@@ -108,7 +108,7 @@ class Drawing:
     """A side: a row of boxes for each level."""
 
     side: Side
-    summary: str
+    total: str
     rows: tuple[tuple[Box, ...], ...]
 
 
@@ -364,11 +364,8 @@ def _drawing(tree: Tree, root: Node, side: Side, longest: int) -> Drawing:
             start += child.ms(side)
 
     place(root, 0.0, 0, ())
-    summary = f"{_SIDES[side]}: {milliseconds(root.ms(side))}. The same stands below as a list."
-    return Drawing(side, summary, tuple(tuple(row) for row in rows))
-
-
-_SIDES: Mapping[Side, str] = {"base": "Base", "head": "This change"}
+    total = milliseconds(root.ms(side))
+    return Drawing(side, total, tuple(tuple(row) for row in rows))
 
 
 def _box(tree: Tree, node: Node, side: Side, start: float, share: float, title: str) -> Box:

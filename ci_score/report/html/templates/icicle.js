@@ -7,13 +7,12 @@
   const OUTSIDE_PHASES = "outside all phases", OUTSIDE = "outside", MORE = "+", SAME = "same";
   const HINT = "Point at a box for its full name. A click zooms into it, Escape zooms out, and arrows lead on.";
   const capital = word => word[0].toUpperCase() + word.slice(1);
-  const SIDES = { base: "Base", head: "This change" };
 
   // --- numbers ---
   const ms = value => `${threeDigits(value)} ms`;
   const change = value => {
     const shown = ms(Math.abs(value));
-    return shown[0] === "<" ? shown : (value >= 0 ? "+" : "\u2212") + shown;
+    return shown[0] === "<" || !/[1-9]/.test(shown) ? shown : (value >= 0 ? "+" : "\u2212") + shown;
   };
   const percent = share => `${fixed(share * 100, 2).replace(/\.?0+$/, "")}%`;
   const plus = (sum, value) => value === null || value === undefined ? sum : (sum ?? 0) + value;
@@ -331,18 +330,18 @@
       this.state.zoom = chain.slice(1).map(node => node.key);
       for (const drawing of this.drawings) {
         const side = drawing.classList.contains("base") ? "base" : "head";
+        const label = drawing.previousElementSibling.querySelector("b");
         const rows = rowsOf(tree, chain, kept, side, this.levels), had = drawing.contains(document.activeElement);
         drawing.replaceChildren(...rows.map(
           (row, at) => make("svg", { class: "row", y: at * ROW, height: ROW - 2 }, ...row)));
         drawing.setAttribute("height", rows.some(row => row.length) ? rows.length * ROW - 2 : 0);
         drawing.setAttribute("role", "group");
-        drawing.setAttribute("aria-label", `${SIDES[side]}: ${ms(tree.root[side] ?? 0)}`);
+        drawing.setAttribute("aria-label", `${label.textContent}: ${ms(tree.root[side] ?? 0)}`);
         drawing.removeAttribute("tabindex");
         const first = rows[chain.length - 1]?.[0] ?? rows.flat()[0];
         first?.setAttribute("tabindex", 0);
         if (had) first?.focus();
-        const levels = drawing.previousElementSibling.querySelector("span");
-        levels.textContent = tree.root[side] === null ? `tells no ${this.model.word}s` : this.shown;
+        label.nextElementSibling.textContent = tree.root[side] === null ? `tells no ${this.model.word}s` : this.shown;
         if (this.state.zoom.length) this.tell(first);
       }
       if (!this.state.zoom.length) this.told.textContent = HINT;

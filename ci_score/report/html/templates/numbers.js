@@ -9,6 +9,6 @@ const grouped = text => text.replace(/^\d+/, whole => whole.replace(/\B(?=(\d{3}
 const threeDigits = value => {
   if (value === 0) return "0";
   if (value < 0.001) return "<0.001";
-  const places = [100, 10, 1, 0.1, 0.01].findIndex(least => value >= least);
+  const places = [99.95, 9.995, 0.9995, 0.09995, 0.009995].findIndex(least => value >= least);
   return grouped(fixed(value, places < 0 ? 5 : places));
 };

@@ -1,0 +1,270 @@
+"""A record that is too large for its limit → the most of it that fits.
+
+What a page shows goes first, case by case, those that pass before those that fail. What judges goes
+last: means of launches, and the history of what is gated. In this form a record has each name of an
+op once, in `texts`, and its tables have the place there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ci_score.baselines.histories import join_histories
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import dump
+from ci_score.model.record import KEPT_POINTS, Judged, Record
+from ci_score.model.verdict import Outcome
+
+# What a judgement and a trend look at; of older points only the times stay.
+JUDGED_POINTS = 140
+# As many as a proof needs by default.
+PROVING_POINTS = 83
+FEW_POINTS = 30
+# Of each side: far more than a session measures.
+KEPT_LAUNCHES = 64
+# As many as sessions measure by default, and some more.
+LEAST_LAUNCHES = 24
+KEPT_LAYERS = 128
+# Of a failing case so many ops stay.
+LEAST_OPS = 16
+# The columns of a table of ops that hold names, and the rows of an explanation that do.
+_NAMES = ("names", "kinds", "types", "of_ops", "of_modules")
+_OF_CHANGES = ("name", "was", "kind")
+
+CaseCut = Callable[[Judged], Judged]
+RecordCut = Callable[[Record], Record]
+
+
+def fitting(record: Record, limit: int) -> str:
+    """The record on one line, cut until it has no more characters than the limit.
+
+    That old points lose their metrics costs nobody anything, so it comes first.
+    """
+    draft = _Draft(_points_at_most(KEPT_POINTS)(record), limit)
+    for cut in _OF_A_CASE:
+        if draft.fits:
+            break
+        draft.cut_cases(cut)
+    for smaller in _OF_A_RECORD:
+        if draft.fits:
+            break
+        draft = _Draft(smaller(draft.record), limit)
+    return draft.text
+
+
+class _Draft:
+    """A record and its text, which gets shorter case by case."""
+
+    def __init__(self, record: Record, limit: int) -> None:
+        self.record, self._limit = record, limit
+        self._write()
+
+    def _write(self) -> None:
+        value = _as_written(self.record)
+        self._sizes = [len(dump(case, indent=None)) for case in value["cases"]]
+        self._texts = {text: place for place, text in enumerate(value["texts"])}
+        self.text = dump(value, indent=None)
+
+    @property
+    def fits(self) -> bool:
+        """Whether its text is short enough."""
+        return len(self.text) <= self._limit
+
+    def cut_cases(self, cut: CaseCut) -> None:
+        """Cuts one case after the other until enough is saved, the best verdict first."""
+        cases, too_long = list(self.record.cases), len(self.text) - self._limit
+        for place in sorted(range(len(cases)), key=lambda place: _rank(cases[place])):
+            if too_long <= 0:
+                break
+            cases[place] = cut(cases[place])
+            value = _case_as_written(cases[place])
+            _refer(value, self._texts)
+            too_long -= self._sizes[place] - len(dump(value, indent=None))
+        self.record = self.record.but(cases=tuple(cases))
+        self._write()
+
+
+def _rank(case: Judged) -> int:
+    """The place of its verdict, from the best; a case without one counts as the best."""
+    return list(Outcome).index(case.verdict.outcome) if case.verdict else 0
+
+
+# --- what goes, in this order ---------------------------------------------------------------------
+
+
+def _fails(case: Judged) -> bool:
+    return case.verdict is not None and case.verdict.outcome is Outcome.FAIL
+
+
+def _without_layers(case: Judged) -> Judged:
+    base = case.base.but(step_ops=case.base.step_ops.without_layers()) if case.base else None
+    return case.but(step_ops=case.step_ops.without_layers(), base=base)
+
+
+def _ops_with(share: float) -> CaseCut:
+    def cut(case: Judged) -> Judged:
+        base = case.base.but(step_ops=case.base.step_ops.with_share(share)) if case.base else None
+        return case.but(step_ops=case.step_ops.with_share(share), base=base)
+
+    return cut
+
+
+def _ops_at_most(most: int) -> CaseCut:
+    def cut(case: Judged) -> Judged:
+        base = case.base.but(step_ops=case.base.step_ops.largest(most)) if case.base else None
+        return case.but(step_ops=case.step_ops.largest(most), base=base)
+
+    return cut
+
+
+def _few_layers(case: Judged) -> Judged:
+    summary = case.scorecard.per_layer_summary[:KEPT_LAYERS]
+    return case.but(scorecard=case.scorecard.but(per_layer_summary=summary))
+
+
+def _without_host(case: Judged) -> Judged:
+    return case.but(op_calls={}, host_gaps=(), idle_ranges={})
+
+
+def _without_shapes(case: Judged) -> Judged:
+    """What is left of a case explains it in words and sums alone."""
+    card = case.scorecard.but(per_layer_summary=(), hotspot_ops=())
+    base = case.base.but(layers=(), forward_ms=(), backward_ms=()) if case.base else None
+    return _without_host(case).but(scorecard=card, base=base, parity=None)
+
+
+def _without_details(case: Judged) -> Judged:
+    """Of a failing case its explanation stays, and its largest ops."""
+    if _fails(case):
+        return case
+    return _without_shapes(case).but(step_ops=_NO_OPS, base=None, phases={}, explanation=None)
+
+
+def _without_explanation(case: Judged) -> Judged:
+    return _without_shapes(case).but(step_ops=_NO_OPS, base=None, phases={}, explanation=None)
+
+
+def _launches_at_most(most: int) -> CaseCut:
+    def cut(case: Judged) -> Judged:
+        by_side = ([one for one in case.launches if one.side == side] for side in ("head", "base"))
+        return case.but(launches=tuple(launch for side in by_side for launch in side[:most]))
+
+    return cut
+
+
+def _points_at_most(most: int) -> RecordCut:
+    def cut(record: Record) -> Record:
+        points = join_histories(record.history, most=most) if most else ()
+        # Old points show the trend of the time alone; the newest ones judge the other metrics.
+        judged = {id(point) for point in join_histories(points, most=JUDGED_POINTS)}
+        history = tuple(point if id(point) in judged else point.but(metrics={}) for point in points)
+        return record.but(history=history, trends=record.trends if most else ())
+
+    return cut
+
+
+def _of_all_cases(cut: CaseCut) -> RecordCut:
+    return lambda record: record.but(cases=tuple(map(cut, record.cases)))
+
+
+_NO_OPS = Judged.model_fields["step_ops"].get_default()
+_OF_A_CASE: Sequence[CaseCut] = (
+    _ops_with(0.999),
+    _without_layers,
+    _ops_with(0.99),
+    _ops_with(0.95),
+    _ops_at_most(64),
+    _ops_at_most(LEAST_OPS),
+    _few_layers,
+    _without_host,
+)
+_OF_A_RECORD: Sequence[RecordCut] = (
+    _points_at_most(JUDGED_POINTS),
+    _of_all_cases(_launches_at_most(KEPT_LAUNCHES)),
+    _of_all_cases(_without_details),
+    _of_all_cases(_without_shapes),
+    _points_at_most(PROVING_POINTS),
+    _points_at_most(FEW_POINTS),
+    _of_all_cases(_launches_at_most(LEAST_LAUNCHES)),
+    _of_all_cases(_without_explanation),
+    _points_at_most(0),
+)
+
+
+# --- on one line ----------------------------------------------------------------------------------
+
+
+def _as_written(record: Record) -> dict[str, Any]:
+    """The record in the least room: what is absent has no key, and a name stands once."""
+    value = record.model_dump(mode="json", exclude={"cases"})
+    value["cases"] = [_case_as_written(case) for case in record.cases]
+    value["history"] = [_without_gaps(point) for point in value["history"]]
+    texts: dict[str, int] = {}
+    for case in value["cases"]:
+        _refer(case, texts)
+    value["texts"] = list(texts)
+    return value
+
+
+def _case_as_written(case: Judged) -> dict[str, Any]:
+    slim = {"launches", "step_ops", "base", "explanation"}
+    value = case.model_dump(mode="json", exclude=slim)
+    value |= case.model_dump(mode="json", include=slim, exclude_defaults=True)
+    return value
+
+
+def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()}
+    return {key: one for key, one in kept.items() if one is not None and one not in ({}, [])}
+
+
+# --- names once -----------------------------------------------------------------------------------
+
+
+def _refer(case: Mapping[str, Any], texts: dict[str, int]) -> None:
+    """Puts the place in `texts` where a name of an op stands."""
+    for row, key in _places_of_names(case):
+        row[key] = _each(row[key], lambda text: texts.setdefault(text, len(texts)), str)
+
+
+def with_its_texts(value: dict[str, Any], source: str) -> dict[str, Any]:
+    """The record with the names again where it has only their places."""
+    texts, cases = value.get("texts"), value.get("cases")
+    if not isinstance(texts, list) or not isinstance(cases, list):
+        return value
+
+    def text_at(place: int) -> object:
+        if 0 <= place < len(texts):
+            return texts[place]
+        raise BadInputError(
+            source, field="texts", found=f"no text {place}", expected=f"{len(texts)} texts at most"
+        )
+
+    for case in cases:
+        for row, key in _places_of_names(case):
+            row[key] = _each(row[key], text_at, int)
+    return value
+
+
+def _places_of_names(case: object) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where a case may have names of ops; a stranger's record may hold anything there."""
+    base, explanation = (_object(case, key) for key in ("base", "explanation"))
+    for table in (_object(case, "step_ops"), _object(base, "step_ops")):
+        yield from ((table, key) for key in _NAMES if key in table)
+    changes = explanation.get("ops")
+    for change in changes if isinstance(changes, list) else ():
+        if isinstance(change, dict):
+            yield from ((change, key) for key in _OF_CHANGES if key in change)
+
+
+def _object(value: object, key: str) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _each(value: Any, to: Callable[[Any], object], kind: type) -> Any:
+    """The value, or each of a list, made another where it is of that type."""
+    if isinstance(value, list):
+        return [to(one) if type(one) is kind else one for one in value]
+    return to(value) if type(value) is kind else value
