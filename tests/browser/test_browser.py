@@ -273,6 +273,7 @@ def test_ops__are_filtered(browser: Browser) -> None:
         page.get_by_label("Phase", exact=True).select_option(label="backward")
         assert page.locator(f"{OPS} td").all_inner_texts()[:3] == ["4.75", "10.6", "+5.87"]
         page.locator(f"{OPS} summary").click()
+        page.locator(f"{OPS} li").first.wait_for()
         assert page.locator(f"{OPS} li").all_inner_texts() == [
             "backward · layer 1: 4.75 → 10.6 ms (+5.87), launches 1, each 4.75 → 10.6 ms"
         ]

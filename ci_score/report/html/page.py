@@ -21,6 +21,7 @@ from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
+from ci_score.report.cause_words import Name, Sentence
 from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
@@ -265,16 +266,30 @@ def _policy(record: Record) -> str:
 
 
 def _shown(value: object) -> object:
-    """A stranger's text as one visible line, which jinja then escapes."""
-    if type(value) is not str:
+    """A stranger's text as one visible line, which jinja then escapes; names stand out."""
+    if isinstance(value, Sentence):
+        return _with_code(value)
+    if not isinstance(value, str) or isinstance(value, Markup):
         return value
     if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
         return value
     return plain(value, LONGEST_TEXT)
 
 
+def _with_code(sentence: Sentence) -> Markup:
+    code = Markup("<code>{}</code>")
+    return Markup().join(
+        code.format(plain(piece, LONGEST_NAME))
+        if isinstance(piece, Name)
+        else _unbroken(plain(piece, LONGEST_TEXT))
+        for piece in sentence.pieces
+    )
+
+
 def _unbroken(value: str) -> str:
     """A sentence in which a line cannot break between a number and its unit."""
+    if isinstance(value, Sentence):
+        return value
     return _UNIT.sub("\u00a0", value)
 
 
