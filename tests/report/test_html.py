@@ -10,6 +10,7 @@ import pytest
 
 from ci_score.model.explanation import BETWEEN, Explanation, Part, Timeline
 from ci_score.model.profile import RankWork
+from ci_score.model.reasons import quoted
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.html import figures
@@ -160,6 +161,17 @@ def test_page__hostile_names_stay_text() -> None:
     assert not [tag for tag, _ in Elements(text).tags if tag == "img"]
     assert "\u202e" not in text
     assert HOSTILE.replace("\n", " ")[:60] in shown
+
+
+def test_page__names_in_a_sentence_stand_out() -> None:
+    """As code, without the quotes that a text needs; what a stranger wrote stays visible text."""
+    heading = re.search("<h1>(.*)</h1>", report_html(matrix()))
+    assert heading is not None
+    assert "<code>fails</code>" in heading[1]
+    told = record(notices=(quoted("\u202egnp.exe <b>"),))
+    text = report_html(told)
+    assert "<p>\ufffdgnp.exe &lt;b&gt;</p>" in text
+    assert "\u202e" not in text
 
 
 def test_page__long_names_are_cut() -> None:
