@@ -15,7 +15,7 @@ PURE := model reference files compare judge report launches baselines
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report screenshots bench-gate bench-ab bench-hook real lock golden schemas picture table house clean
+.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report bench-page screenshots bench-gate bench-ab bench-hook real lock golden schemas picture table house clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-hook  the start-up hook's own time a step"
 	@echo "make real    every script that the start-up hook was tried on, with the real torch; takes half an hour"
 	@echo "make bench-report  how long a large report takes beside jinja2 alone"
+	@echo "make bench-page  how fast the page of a large model is in a browser; installs one"
 	@echo "make screenshots  take the README's pictures anew; installs a browser"
 	@echo "make golden  rewrite the expected texts in tests/golden; read the diff"
 	@echo "make schemas  write the JSON schemas that are shipped anew"
@@ -82,6 +83,9 @@ real:
 
 bench-report: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.report
+
+bench-page:
+	PYTHONPATH=. $$(.ci/browser) -m benchmarks.page
 
 screenshots:
 	PYTHONPATH=. $$(.ci/browser) -m tests.browser.screenshots

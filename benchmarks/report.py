@@ -22,7 +22,7 @@ from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from tests.builders.showcase import large
 
-PAGE_LIMIT_MB = 2.0
+PAGE_LIMIT_MB = 5.0
 PAIRS, SHORT_PAIRS = 15, 5
 
 LOOPS = """\

@@ -110,6 +110,7 @@ class _Side:
     ops: StepOps
     rows: Mapping[str, int]
     cells: Mapping[int, Mapping[Place, tuple[float, float | None]]]
+    knows_layers: bool
 
     @classmethod
     def of(cls, ops: StepOps) -> _Side:
@@ -122,7 +123,7 @@ class _Side:
                 before_ms, before = known.get(place, (0.0, 0.0))
                 both = None if count is None or before is None else before + count
                 known[place] = before_ms + ms, both
-        return cls(ops, {name: row for row, name in enumerate(ops.names)}, cells)
+        return cls(ops, {name: row for row, name in enumerate(ops.names)}, cells, ops.has_layers)
 
     def work(self, name: str) -> tuple[float, float | None]:
         row = self.rows[name]
@@ -131,18 +132,25 @@ class _Side:
     def places(self, name: str) -> Mapping[Place, tuple[float, float | None]]:
         return self.cells.get(self.rows[name], {})
 
+    def at(
+        self, place: Place, places: Mapping[Place, tuple[float, float | None]]
+    ) -> tuple[float | None, float | None]:
+        """What an op takes there; a side that knows no layers at all does not tell it of one."""
+        knows = place.layer is None or self.knows_layers
+        return places.get(place, (0.0, 0.0) if knows else (None, None))
+
+
+def _in_place(
+    base: tuple[float | None, float | None], head: tuple[float | None, float | None]
+) -> Sides:
+    return Sides(base[0], head[0], base[1], head[1])
+
 
 def _both(here: _Side, there: _Side, name: str, was: str) -> JoinedOp:
     (head_ms, head_count), (base_ms, base_count) = here.work(name), there.work(was)
     now, before = here.places(name), there.places(was)
-    nothing = 0.0, 0.0
     places = {
-        place: Sides(
-            before.get(place, nothing)[0],
-            now.get(place, nothing)[0],
-            before.get(place, nothing)[1],
-            now.get(place, nothing)[1],
-        )
+        place: _in_place(there.at(place, before), here.at(place, now))
         for place in dict.fromkeys((*now, *before))
         # A side without any place of this op does not tell where it runs.
         if now and before

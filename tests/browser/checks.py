@@ -39,6 +39,13 @@ CONTRASTS = """
     const root = rgba(getComputedStyle(document.body).backgroundColor);
     return layers.reduceRight((base, layer) => over(layer, base), root[3] ? root : [255, 255, 255]);
   };
+  const isSeen = (element, x, y) => {
+    if (!(element instanceof SVGElement)) return true;
+    const isPainted = one => one instanceof SVGGeometryElement
+      && rgba(getComputedStyle(one).fill)[3] === 1;
+    const stack = document.elementsFromPoint(x, y);
+    return stack.find(one => one === element || isPainted(one)) === element;
+  };
   const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
@@ -50,8 +57,10 @@ CONTRASTS = """
     if (!place || !place.width || !element.checkVisibility({ visibilityProperty: true })) continue;
     element.scrollIntoView({ block: "center", inline: "center" });
     const box = range.getClientRects()[0];
-    const x = box.left + box.width / 2, y = box.top + box.height / 2;
-    if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) continue;
+    const y = box.top + box.height / 2;
+    // Of a drawing's text that is cut off, or covered where there is no room, what is seen counts.
+    const x = [box.left + box.width / 2, box.left + 3].find(x => isSeen(element, x, y));
+    if (x === undefined || x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) continue;
     const style = getComputedStyle(element);
     const back = behind(element, x, y);
     const text = over(rgba(element instanceof SVGElement ? style.fill : style.color), back);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -22,7 +24,7 @@ from tests.browser.chromium import REQUIRED, Browser, Seen, missing, started
 from tests.browser.github_page import as_github_shows_it, mentions, rendered, sanitised
 from tests.builders import case, profile, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
-from tests.builders.showcase import history, large, slow_pull_request
+from tests.builders.showcase import both_sides, deep, history, large, slow_pull_request
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 
@@ -87,6 +89,10 @@ RECORDS: dict[str, Callable[[], Record]] = {
     "one point of history": one_point,
     "no baseline": no_baseline,
     "no case": empty,
+    "ops of both sides": both_sides,
+    "a base that kept less": lambda: both_sides(left_out=5),
+    "more ops than a window": lambda: deep(2, 70),
+    "several cases with ops": lambda: deep(2, 70, 3),
     "64 cases": lambda: large(64, 128, 200),
 }
 # Unfolded, 64 cases are one case 64 times.
@@ -169,20 +175,19 @@ def test_page__of_64_cases_is_accessible(browser: Browser) -> None:
 def test_page__sorts(browser: Browser) -> None:
     """By number, by name, and back; the header says so to a screen reader."""
     with browser.page(page_of("a slow pull request")) as (page, _):
-        table = page.locator("table", has_text="ops, the largest first")
-        header = table.locator("th", has_text="Time, ms")
-        assert table.locator("tbody th").first.inner_text() == "gate_up_gemm_bwd"
+        table = page.locator("table.parity")
+        header = table.locator("th", has_text="Ours")
         header.get_by_role("button").click()
         header.get_by_role("button").click()
         assert header.get_attribute("aria-sort") == "ascending"
-        times = [float(text) for text in table.locator("tbody td:nth-child(3)").all_inner_texts()]
+        times = [float(t.split()[0]) for t in table.locator("td:nth-child(3)").all_inner_texts()]
         assert times == sorted(times)
-        assert len(times) == 14
+        assert len(times) == 3
         names = table.locator("thead th").first.get_by_role("button")
         names.focus()
         page.keyboard.press("Enter")
         shown = table.locator("tbody th").all_inner_texts()
-        assert shown == sorted(shown)
+        assert shown == sorted(shown)[:: -1 if shown[0] > shown[-1] else 1]
         assert header.get_attribute("aria-sort") is None
 
 
@@ -198,14 +203,176 @@ def test_page__sorts_changes_and_units(browser: Browser) -> None:
 
 def test_page__searches(browser: Browser) -> None:
     """The rows whose name holds the words stay, and how many is said."""
-    with browser.page(page_of("a slow pull request")) as (page, _):
-        page.get_by_label("Find an op").fill("SWIGLU")
-        table = page.locator("table", has_text="ops, the largest first")
+    with browser.page(page_of("64 cases")) as (page, _):
+        table = page.locator("table.overview")
+        page.get_by_label("Find a case").fill("MODEL-1")
         shown = [row for row in table.locator("tbody tr").all() if row.is_visible()]
-        assert len(shown) == 2
-        assert page.locator(".search output").inner_text() == "2 of 14"
-        page.get_by_label("Find an op").fill("")
-        assert table.locator("tbody tr:visible").count() == 14
+        assert len(shown) == 10
+        assert page.locator(".search output").inner_text() == "10 of 64"
+        page.get_by_label("Find a case").fill("")
+        assert table.locator("tbody tr:visible").count() == 64
+
+
+# --- the table of ops -----------------------------------------------------------------------------
+
+OPS = ".op-table tbody tr"
+
+
+def shown_ops(page: Any) -> list[list[str]]:
+    """What the cells of each row of ops say, its bar and what stands below it."""
+    rows = []
+    for row in page.locator(OPS).all():
+        bar = row.locator("rect")
+        rows.append(
+            [
+                *(" ".join(text.split()) for text in row.locator("th, td").all_inner_texts()),
+                *(bar.get_attribute(name) for name in ("class", "x", "width")),
+            ]
+        )
+    return rows
+
+
+def names_of_ops(page: Any) -> list[str]:
+    """The short names of the rows that are drawn."""
+    names: list[str] = page.locator(f"{OPS} summary code").all_inner_texts()
+    return names
+
+
+@pytest.mark.parametrize("name", ["ops of both sides", "a base that kept less", "hostile names"])
+def test_ops__say_the_same_with_and_without_scripts(browser: Browser, name: str) -> None:
+    """To the last digit, in the same order, and what stands below each of them."""
+    told = []
+    for script in (False, True):
+        with browser.page(page_of(name), script=script) as (page, _):
+            for summary in page.locator(f"{OPS} summary").all():
+                summary.click()
+            told.append(shown_ops(page))
+    without, with_scripts = told
+    assert with_scripts == without
+    assert len(without) >= (20 if name != "hostile names" else 2)
+
+
+def test_ops__are_filtered(browser: Browser) -> None:
+    """By how they changed, by kind and by phase; how many is said."""
+    with browser.page(page_of("ops of both sides")) as (page, _):
+        said = page.locator(".ops .below output").first
+        assert said.inner_text() == "21 ops"
+        found = {}
+        for group in ("slower", "faster", "new", "gone"):
+            page.get_by_label("Change", exact=True).select_option(group)
+            found[group] = names_of_ops(page)
+        assert [name for name in found["new"] if "Add" in name] == found["new"] != []
+        assert [name for name in found["gone"] if "Mul" in name] == found["gone"] != []
+        assert found["faster"] == ["softmax_warp_forward<float, float, float, 10, false, false>"]
+        assert len(found["slower"]) == 17
+        assert said.inner_text() == "1 op (of 21)"
+        page.get_by_label("Change", exact=True).select_option("")
+        page.get_by_label("Kind", exact=True).select_option(label="gemm")
+        assert len(names_of_ops(page)) == 1
+        assert page.locator(f"{OPS} td").all_inner_texts()[:3] == ["9.50", "21.2", "+11.8"]
+        page.get_by_label("Phase", exact=True).select_option(label="backward")
+        assert page.locator(f"{OPS} td").all_inner_texts()[:3] == ["4.75", "10.6", "+5.87"]
+        page.locator(f"{OPS} summary").click()
+        page.locator(f"{OPS} li").first.wait_for()
+        assert page.locator(f"{OPS} li").all_inner_texts() == [
+            "backward · layer 1: 4.75 → 10.6 ms (+5.87), launches 1, each 4.75 → 10.6 ms"
+        ]
+
+
+def test_ops__are_found_by_their_full_names(browser: Browser) -> None:
+    """Of which the short one shows a part, and the rest stands in its title."""
+    with browser.page(page_of("ops of both sides")) as (page, _):
+        page.get_by_label("Find an op").fill("STD::ARRAY<char*, 3ul> >")
+        names = names_of_ops(page)
+        assert len(names) == 15
+        assert not any("std::array" in name for name in names)
+        title = page.locator(f"{OPS} summary code").first.get_attribute("title")
+        assert "std::array<char*, 3ul>" in title
+        page.get_by_label("Find an op").fill("mul_add_3")
+        assert names_of_ops(page) == ["triton_poi_fused_add_mul_7"]
+
+
+def test_ops__are_drawn_in_windows(browser: Browser) -> None:
+    """At most sixty rows at a time; a column sorts all of them."""
+    with browser.page(page_of("more ops than a window")) as (page, _):
+        said = page.locator(".ops .below output").first
+        assert (page.locator(OPS).count(), said.inner_text()) == (60, "1 to 60 of 70 ops")
+        assert page.get_by_role("button", name="Previous").is_disabled()
+        page.get_by_role("button", name="Next").click()
+        assert (page.locator(OPS).count(), said.inner_text()) == (10, "61 to 70 of 70 ops")
+        assert page.get_by_role("button", name="Next").is_disabled()
+        header = page.locator(".op-table thead th", has_text="This PR")
+        header.get_by_role("button").focus()
+        page.keyboard.press("Enter")
+        assert header.get_attribute("aria-sort") == "descending"
+        times = [float(text) for text in page.locator(f"{OPS} td:nth-of-type(2)").all_inner_texts()]
+        assert len(times) == 60
+        assert times == sorted(times, reverse=True)
+        page.keyboard.press("Enter")
+        lowest = float(page.locator(f"{OPS} td:nth-of-type(2)").first.inner_text())
+        assert lowest < min(times)
+
+
+def test_ops__are_copied_as_csv_and_json(browser: Browser) -> None:
+    """What is chosen, with full names, and no name that a spreadsheet would take for a formula."""
+    with browser.page(page_of("ops of both sides")) as (page, seen):
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy CSV").click()
+        page.get_by_text("Copied").wait_for()
+        rows = list(csv.reader(page.evaluate("navigator.clipboard.readText()").splitlines()))
+        assert len(rows) == 22
+        assert rows[0][:6] == ["op", "short", "status", "was", "kind", "base_ms"]
+        names = [row[0] for row in rows]
+        assert "'=HYPERLINK(1)" in names
+        assert not any(name.startswith("=") for name in names)
+        page.get_by_label("Kind", exact=True).select_option(label="gemm")
+        page.get_by_role("button", name="Copy JSON").click()
+        page.wait_for_function("navigator.clipboard.readText().then(text => text[0] === '[')")
+        (op,) = json.loads(page.evaluate("navigator.clipboard.readText()"))
+        assert (op["base_ms"], op["head_ms"], len(op["places"])) == (9.5, 21.25, 3)
+        assert seen.errors == []
+
+
+def test_ops__can_be_copied_where_the_browser_forbids_it(browser: Browser) -> None:
+    """The text is there, selected, for whoever presses the keys."""
+    with browser.page(page_of("ops of both sides")) as (page, seen):
+        page.evaluate(
+            """() => {
+              Object.defineProperty(navigator, "clipboard", { value: undefined });
+              document.execCommand = () => false;
+            }"""
+        )
+        page.get_by_role("button", name="Copy JSON").click()
+        area = page.get_by_label("The text to copy")
+        assert len(json.loads(area.input_value())) == 21
+        assert page.evaluate("document.activeElement.selectionEnd") > 1000
+        assert page.get_by_text("copy it with your keyboard").is_visible()
+        assert seen.errors == []
+
+
+def test_ops__are_unfolded_by_keyboard(browser: Browser) -> None:
+    """The name is the button: below it stand the full name, where it comes from, and its places."""
+    with browser.page(page_of("ops of both sides"), width=PHONE) as (page, _):
+        row = page.locator(OPS, has_text="softmax_warp_forward")
+        row.locator("summary").focus()
+        page.keyboard.press("Enter")
+        row.locator("li").first.wait_for()
+        text = row.inner_text()
+        assert "Launched by Attention · aten::softmax" in text
+        assert "void softmax_warp_forward<float, float, float, 10, false, false>" in text
+        assert row.locator("li").count() == 3
+        assert checks.overflow(page) <= 0
+
+
+def test_ops__of_a_folded_case_are_drawn_when_it_is_opened(browser: Browser) -> None:
+    """Until then nothing of it is read; afterwards its table is like that of the first."""
+    with browser.page(page_of("several cases with ops")) as (page, _):
+        tables = page.locator(".ops")
+        assert (tables.count(), page.locator(".ops .tools").count()) == (3, 2)
+        page.locator("details.case > summary").nth(1).click()
+        tables.nth(1).locator(".tools").first.wait_for()
+        assert tables.nth(1).locator("tbody tr").count() == 60
+        assert tables.nth(2).locator(".tools").count() == 0
 
 
 def test_page__is_used_by_keyboard(browser: Browser) -> None:
@@ -250,7 +417,7 @@ def test_page__prints(browser: Browser) -> None:
         assert page.pdf(format="A4").startswith(b"%PDF")
 
 
-def test_page__draws_trend_and_pairs(browser: Browser) -> None:
+def test_page__draws_trend_and_launches(browser: Browser) -> None:
     """With sizes that can be seen: a course of 120 runs, this run marked, a change marked."""
     with browser.page(page_of("a slow pull request")) as (page, _):
         line = page.locator(".course .line").bounding_box()
@@ -259,7 +426,7 @@ def test_page__draws_trend_and_pairs(browser: Browser) -> None:
         assert page.locator(".course .now circle").count() == 1
         assert page.locator(".course text.key").text_content() == "1"
         assert page.locator(".course .hover title").count() == 120
-        assert page.locator(".pairs .head-dot").count() == 2
+        assert page.locator(".launches .head-dot").count() == 1
         assert page.locator(".layers .forward").bounding_box()["height"] > 20
 
 
@@ -269,7 +436,7 @@ def test_page__names_stay_text(browser: Browser, name: str) -> None:
     with browser.page(page_of(name)) as (page, seen):
         checks.open_all(page)
         assert page.locator("img, iframe, object, a[href^=javascript]").count() == 0
-        assert page.locator("script").count() == 1
+        assert page.locator("script:not([type='application/json'])").count() == 1
         assert seen.dialogs == []
         text = page.locator("body").inner_text()
         shown = INJECTED if name == "injected names" else ()

@@ -8,18 +8,27 @@ from __future__ import annotations
 import hashlib
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
 from ci_score.compare import measured_case
 from ci_score.model.environment import Environment
+from ci_score.model.explanation import OpDetail
 from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
-from ci_score.model.profile import OpPlace, Profile, op_totals
-from ci_score.model.record import HistoryPoint, LaunchNumbers, Record, RunIdentity
+from ci_score.model.profile import OpOrigin, OpPlace, Profile, op_totals
+from ci_score.model.record import (
+    BaselineUsed,
+    HistoryPoint,
+    Judged,
+    LaunchNumbers,
+    Record,
+    RunIdentity,
+)
 from ci_score.model.scorecard import LayerSummary, ParityProfile
 from ci_score.model.stages import CaseInput
+from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
 from ci_score.run.story import Job, run
 from tests.builders import case, record, scorecard
@@ -227,3 +236,124 @@ def large(cases: int = 64, layers: int = 128, runs: int = 200) -> Record:
         for point in history(name, 300.0 + number, runs, seed=number)
     ]
     return record(*judged, history=tuple(points), commit="a" * 40)
+
+
+def deep(layers: int = 128, ops: int = 200, cases: int = 1) -> Record:
+    """Both sides of large models, with every op in every layer of two phases."""
+    judged = [_deep(f"llama-{number:02d}@h100", layers, ops, number) for number in range(cases)]
+    return record(
+        *judged,
+        commit="a" * 40,
+        repository="https://github.com/octocat/train",
+        pull=12,
+        run=RunIdentity(number=918, id=88130),
+    )
+
+
+def _deep(name: str, layers: int, ops: int, number: int) -> Judged:
+    head, base = (_deep_ops(layers, ops, number, is_head) for is_head in (True, False))
+    delta = head.in_all_ms / base.in_all_ms - 1
+    outcome = Outcome.PASS if number % 5 else Outcome.FAIL
+    change = Change(
+        metric=STEP_TIME, base=base.in_all_ms, head=head.in_all_ms, delta=delta, gated=True,
+        warn_limit=0.03, fail_limit=0.05, low=delta - 0.003, high=delta + 0.003,
+        judged_by=JudgedBy.PAIRED, samples=20, outcome=outcome,
+    )  # fmt: skip
+    return case(
+        name,
+        scorecard(head.in_all_ms, 27_000.0 + number),
+        environment=MACHINE,
+        step_ops=head,
+        base=BaseSide(step_ops=base),
+        baseline=BaselineUsed(
+            source="ci-score.json", commit=MAIN_COMMIT, run=RunIdentity(number=917, id=88123)
+        ),
+        changes=(change,),
+        verdict=Verdict(outcome=outcome),
+    )
+
+
+def _deep_ops(layers: int, ops: int, number: int, is_head: bool) -> StepOps:
+    """Names as long as real ones; every seventh op is slower now, every eleventh faster."""
+    kinds = ("gemm", "attention", "elementwise", "norm", "comm")
+    names = [
+        f"void at::native::vectorized_elementwise_kernel<{place}, at::native::{kinds[place % 5]}"
+        f"_functor_{place}<c10::BFloat16>, std::array<char*, 3ul> >(int, at::native::"
+        f"{kinds[place % 5]}_functor_{place}<c10::BFloat16>, std::array<char*, 3ul>)"
+        for place in range(ops)
+    ]
+    places = []
+    for op, name in enumerate(names):
+        factor = 1.3 if op % 7 == 0 else 0.9 if op % 11 == 0 else 1.001
+        for layer in range(layers):
+            ms = (1 + (op * 31 + layer * 17 + number) % 97 / 50) / (op + 4)
+            ms *= factor if is_head else 1.0
+            for phase, share in (("forward", 1.0), ("backward", 2.0)):
+                places.append(OpPlace(op=name, phase=phase, layer=layer, count=4, ms=share * ms))
+    times = dict.fromkeys(names, 0.0)
+    counts = dict.fromkeys(names, 0.0)
+    for each in places:
+        times[each.op] += each.ms
+        counts[each.op] += each.count or 0.0
+    details = {
+        name: OpDetail(kind=kinds[place % 5], count=counts[name])
+        for place, name in enumerate(names)
+    }
+    return step_ops_of(times, details, places)
+
+
+def both_sides(left_out: int = 0) -> Record:
+    """Ops of each kind of change, in two phases and three layers, with times of every size."""
+    kernel = (
+        "void at::native::vectorized_elementwise_kernel<4, {}<float>, std::array<char*, 3ul> >(int)"
+    )
+    times = {
+        "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn": (9.5, 21.25),
+        "void softmax_warp_forward<float, float, float, 10, false, false>(float*, int)": (
+            4.125,
+            3.0,
+        ),
+        "void cunn_SoftMaxForward<8, float, float, float>(float*, float const*, int)": (2.0, 2.01),
+        "triton_poi_fused_add_mul_7": (0.8755, 0.9),
+        kernel.format("AddFunctor"): (0.0, 1.0005),
+        kernel.format("MulFunctor"): (1.5, 0.0),
+        **{kernel.format(f"Functor{n}"): (0.2 * 1.9**n, 0.212 * 1.9**n) for n in range(13)},
+        "aten::copy_": (0.0625, 0.1875),
+        "=HYPERLINK(1)": (0.3, 0.4),
+    }
+    head = _sided({name: ms for name, (_, ms) in times.items() if ms})
+    before = {name: ms for name, (ms, _) in times.items() if ms}
+    renamed = "triton_poi_fused_add_mul_7"
+    before["triton_poi_fused_mul_add_3"] = before.pop(renamed)
+    base = _sided(before).but(left_out=left_out, left_out_ms=0.01 * left_out)
+    return deep(1, 1).but(
+        cases=(
+            deep(1, 1)
+            .cases[0]
+            .but(
+                step_ops=head,
+                base=BaseSide(step_ops=base, called={renamed: "triton_poi_fused_mul_add_3"}),
+            ),
+        )
+    )
+
+
+def _sided(times: Mapping[str, float]) -> StepOps:
+    details = {
+        name: OpDetail(
+            kind="gemm" if "gemm" in name else "elementwise" if "kernel" in name else "",
+            count=float(place % 5 + 1) if place % 4 else 1.5,
+            origin=OpOrigin(op="aten::softmax", module="Attention") if "oft" in name else None,
+        )
+        for place, name in enumerate(times)
+    }
+    places = [
+        OpPlace(op=name, phase=phase, layer=layer, direction=phase, count=1, ms=share * ms)
+        for name, ms in times.items()
+        for phase, layer, share in (
+            ("forward", 0, 0.25),
+            ("forward", 1, 0.25),
+            ("backward", 1, 0.5),
+        )
+    ]
+    return step_ops_of(times, details, places)

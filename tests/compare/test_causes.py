@@ -501,6 +501,13 @@ def test_rank__that_computes_for_longer_is_named() -> None:
     assert "rank" not in sentence(ranked(75.0, 76.0, 75.0, 75.0, step_ms=116.0), base)
 
 
+def test_rank__that_was_slow_before_is_not_the_cause() -> None:
+    """It is compared with itself: what grew is something that all ranks share."""
+    base = ranked(60.0, 61.0, 75.0, 60.0, step_ms=116.0)
+    assert "rank" not in sentence(ranked(60.0, 61.2, 75.3, 60.1, step_ms=130.0), base)
+    assert "rank 0 of 4" in sentence(ranked(75.0, 61.2, 75.3, 60.1, step_ms=131.0), base)
+
+
 def test_two__parts_together_where_neither_is_most_of_it() -> None:
     """A change may have two causes."""
     base = side(idle=5.0)

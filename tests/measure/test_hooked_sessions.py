@@ -326,7 +326,7 @@ def test_measure__the_next_command_works_wherever_out_lies(
     assert execute(shlex.split(command)) == 0
     record = json.loads(Path("ci-score/ci-score.json").read_bytes())
     assert [case["name"] for case in record["cases"]] == ["training"]
-    assert record["cases"][0]["ops"], "its profile was found, too"
+    assert record["cases"][0]["step_ops"]["names"], "its profile was found, too"
 
 
 def test_measure__begins_anew_and_leaves_a_session_alone(here: Path, capsys: Out) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from ci_score.model.explanation import BETWEEN, Timeline
+from ci_score.model.explanation import BETWEEN, Explanation, Part, Timeline
 from ci_score.model.profile import RankWork
+from ci_score.model.reasons import quoted
+from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Change, Outcome, Unjudged
 from ci_score.report.html import figures
+from ci_score.report.html.allowance import ALONE, DRAWN, LEAST, LISTED, WHOLE, fitted
 from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
@@ -18,7 +22,7 @@ from ci_score.report.terminal import report_text
 from tests.builders import case, on, record, scorecard
 from tests.builders.elements import Elements
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
-from tests.builders.showcase import history, large, slow_pull_request
+from tests.builders.showcase import MACHINE, TOKENS, deep, history, large, slow_pull_request
 
 
 def test_page__is_well_formed() -> None:
@@ -34,18 +38,63 @@ def test_page__is_well_formed() -> None:
 
 
 def test_page__asks_for_nothing() -> None:
-    """No address but the names of SVG's own fragments, and a policy that would refuse others."""
-    page = Elements(report_html(demo()))
-    wanted = [
-        value
-        for _, attributes in page.tags
-        for name, value in attributes.items()
-        if name in ("src", "href", "xlink:href", "srcset", "action", "style") or name[:2] == "on"
-    ]
-    assert all(value is not None and value.startswith("#") for value in wanted)
-    policy = next(a["content"] for tag, a in page.tags if "http-equiv" in a) or ""
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert "unsafe" not in policy
+    """No address but fragments and pages of its own repository; a policy would refuse others."""
+    for told in (demo(), of_pull_request()):
+        page = Elements(report_html(told))
+        wanted = [
+            value or ""
+            for _, attributes in page.tags
+            for name, value in attributes.items()
+            if name in ("src", "href", "xlink:href", "srcset", "action", "style")
+            or name[:2] == "on"
+        ]
+        own = f"{told.repository}/" if told.repository else "#"
+        assert all(value.startswith(("#", own)) or value == told.repository for value in wanted)
+        policy = next(a["content"] for tag, a in page.tags if "http-equiv" in a) or ""
+        assert policy.startswith("default-src 'none'; style-src 'sha256-")
+        assert "unsafe" not in policy
+
+
+def of_pull_request() -> Record:
+    """The demo in a repository, beside the run of its baseline."""
+    told = demo()
+    (one,) = told.cases
+    assert one.baseline is not None
+    used = one.baseline.but(run=RunIdentity(number=917, id=88123))
+    return told.but(
+        repository="https://github.com/octocat/train",
+        pull=12,
+        run=RunIdentity(number=918, id=88130),
+        cases=(one.but(baseline=used),),
+    )
+
+
+def test_page__its_header_says_what_was_measured() -> None:
+    """Repository, pull request, commit and case, each with its page, and both runs."""
+    told = of_pull_request()
+    page = Elements(report_html(told))
+    links = {attributes.get("href") for tag, attributes in page.tags if tag == "a"}
+    own = told.repository
+    assert told.commit is not None
+    for address in ("", "/pull/12", f"/commit/{told.commit}", "/actions/runs/88130"):
+        assert f"{own}{address}" in links
+    (one,) = told.cases
+    assert one.baseline is not None
+    assert {f"{own}/commit/{one.baseline.commit}", f"{own}/actions/runs/88123"} <= links
+    title = re.search("<title>(.*)</title>", report_html(told))
+    assert title is not None
+    assert title[1] == f"Fail: octocat/train #12 {told.commit[:7]} {one.name} · ci-score"
+
+
+def test_page__its_header_links_nothing_that_is_not_known() -> None:
+    """Without a repository the commit is a text, and nothing stands for what is not there."""
+    page = Elements(report_html(demo(), "nightly"))
+    assert not [a for tag, a in page.tags if tag == "a" and not (a["href"] or "").startswith("#")]
+    (one,) = demo().cases
+    shown = " ".join("".join(page.text).split())
+    assert f"Fail: {(demo().commit or '')[:7]} nightly {one.name} · ci-score" in shown
+    assert "This run" in shown
+    assert "This PR" not in shown
 
 
 def test_page__ids_are_unique_and_links_lead_somewhere() -> None:
@@ -73,8 +122,19 @@ def test_page__hostile_names_stay_text() -> None:
     assert HOSTILE.replace("\n", " ")[:60] in shown
 
 
+def test_page__names_in_a_sentence_stand_out() -> None:
+    """As code, without the quotes that a text needs; what a stranger wrote stays visible text."""
+    heading = re.search("<h1>(.*)</h1>", report_html(matrix()))
+    assert heading is not None
+    assert "<code>fails</code>" in heading[1]
+    told = record(notices=(quoted("\u202egnp.exe <b>"),))
+    text = report_html(told)
+    assert "<p>\ufffdgnp.exe &lt;b&gt;</p>" in text
+    assert "\u202e" not in text
+
+
 def test_page__long_names_are_cut() -> None:
-    """A name of 900 characters costs no more than a line where it stands."""
+    """The longest name that a record may have costs no more than a line in each place."""
     long = hostile().model_dump_json().replace("**bold**", "**bold**" + "x" * 900)
     text = report_html(type(hostile()).model_validate_json(long))
     assert len(text) < len(report_html(hostile())) + 20_000
@@ -99,10 +159,51 @@ def test_page__says_what_a_reader_looks_for() -> None:
 
 @pytest.mark.parametrize("size", [(64, 128, 200), (256, 8, 8), (256, 128, 50), (1, 3000, 200)])
 def test_page__stays_below_its_size(size: tuple[int, int, int]) -> None:
-    """Under 2 MB for whatever a record may hold; every case is in the overview."""
+    """Under 5 MB whatever a record holds; every case is in the overview and has its tables."""
     text = report_html(large(*size))
-    assert len(text.encode()) < 2_000_000
+    assert len(text.encode()) < 5_000_000
     assert len(set(re.findall(r"model-\d+@h100", text))) == size[0]
+    assert text.count('<table class="metrics">') >= size[0]
+
+
+def test_page__what_fails_is_whole_before_the_rest_is_drawn() -> None:
+    """Of many cases those that need attention have all their ops; the others what still fits."""
+    told = deep(layers=12, ops=174, cases=64)
+    text = report_html(told)
+    assert len(text.encode()) < 5_000_000
+    bodies = text.split('<details class="case"')[1:]
+    fails = [body for body in bodies if "</svg> Fail</span>" in body[:300]]
+    assert len(fails) == 13
+    assert all(body.count('<tr><th scope="row"><details>') >= 20 for body in fails)
+    assert all('class="op-columns"' in body for body in fails)
+    assert not any('class="op-columns"' in body for body in bodies[13:])
+
+
+@pytest.mark.parametrize(
+    ("needy", "room", "expected"),
+    [
+        ((True, False, False), 200, "WLL"),
+        ((True, False, False), 75, "WDD"),
+        ((True, False, False), 65, "WD."),
+        ((True, True, False), 95, "WWD"),
+        ((False,) * 17, 999, "D" * 17),
+        ((True, True, False), 75, "WL."),
+        ((True, True, False), 60, "LD."),
+        ((False, True, False), 75, "DWD"),
+        ((False, False, False), 30, "..."),
+        ((False, False, False), 25, ".. "),
+        ((False,), 35, "A"),
+        ((True,), 25, "D"),
+    ],
+)
+def test_fitted__is_as_rich_as_there_is_room(
+    needy: tuple[bool, ...], room: int, expected: str
+) -> None:
+    """Those that need attention are whole first, as far as the others still have their drawings."""
+    sizes = {LEAST: 10, DRAWN: 20, LISTED: 30, WHOLE: 35, ALONE: 35}
+    letters = {LEAST: ".", DRAWN: "D", LISTED: "L", WHOLE: "W", ALONE: "A"}
+    texts = fitted(needy, lambda _, form: letters[form] * sizes[form], room, spare=10)
+    assert "".join(text[0] if text else " " for text in texts) == expected
 
 
 def test_page__draws_long_courses_whole() -> None:
@@ -131,6 +232,17 @@ def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
     assert course.now == course.runs[-1]
 
 
+@pytest.mark.parametrize("runs", [1, 2, 3, 9])
+def test_course__is_the_same_without_its_list_of_runs(runs: int) -> None:
+    """Line, dates and sentence; only of the runs between them less is told."""
+    known = case(card=scorecard(300.0, 27_000.0), environment=MACHINE, tokens_per_step=TOKENS)
+    points = tuple(one.but(environment=MACHINE) for one in history("training", 300.0, runs))
+    (listed,) = courses(record(known), known, points)
+    (short,) = courses(record(known), known, points, lists_runs=False)
+    assert replace(listed, runs=()) == replace(short, runs=())
+    assert (len(listed.runs), len(short.runs)) == (runs, min(runs, 3))
+
+
 def test_interval__right_is_worse() -> None:
     """Of a throughput that falls and a time that grows alike; limits in the same direction."""
     slower = Change(
@@ -146,12 +258,6 @@ def test_interval__right_is_worse() -> None:
     assert float(drawn.at.rstrip("%")) > places[-1]
 
 
-def test_pairs__are_counted_from_1() -> None:
-    """As the terminal counts them that measured."""
-    (found,) = filter(None, map(figures.launch_pairs, slow_pull_request().cases))
-    assert [pair.number for pair in found.pairs] == [*range(1, 13)]
-
-
 def test_waterfall__bars_meet_and_end_at_this_change() -> None:
     """Each bar begins where the one before ended, so the eye can add them up."""
     found = demo().cases[0].explanation
@@ -161,6 +267,23 @@ def test_waterfall__bars_meet_and_end_at_this_change() -> None:
     assert ends[0] == pytest.approx(float(steps[1].start.rstrip("%")), abs=0.02)
     assert ends[1] == pytest.approx(float(steps[2].start.rstrip("%")), abs=0.02)
     assert ends[-1] == pytest.approx(ends[-2], abs=0.1)
+
+
+def test_waterfall__inside_compute_is_drawn_where_a_kind_matters() -> None:
+    """Not of noise beside the change of the step, and an error of rounding is no row."""
+    kinds = (
+        Part(name="gemm", base_ms=5.0, head_ms=9.0),
+        Part(name="norm", base_ms=1.0, head_ms=1.0 + 1e-15),
+    )
+    told = Explanation(
+        basis="device", base_step_ms=10.0, head_step_ms=15.0, parts=(), categories=kinds
+    )
+    inside = figures.compute_waterfall(told)
+    assert inside is not None
+    assert [step.name for step in inside.steps[1:-1]] == ["gemm"]
+    noise = told.but(categories=(kinds[0].but(head_ms=5.1), kinds[1]))
+    assert figures.compute_waterfall(noise) is None
+    assert figures.compute_waterfall(told.but(categories=())) is None
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (21.6, 28.5), (-0.3, 0.01), (5.0, 5.0)])
@@ -181,7 +304,7 @@ def test_page__its_words_are_told_and_its_code_is_code() -> None:
 
 
 def test_ranks__are_a_section_of_their_own() -> None:
-    """On the page with a bar each, in the comment folded; what is not known is a dash."""
+    """On the page as a map, in the comment folded; what is not known is a dash."""
     ranks = (
         RankWork(rank=0, step_ms=14.5, own_ms=8.92, exposed_communication_ms=5.54),
         RankWork(rank=1, step_ms=19.9),

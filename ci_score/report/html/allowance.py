@@ -1,41 +1,80 @@
-"""How many rows and figures fit into a page of bounded size; the worst case comes first."""
+"""How much of each case fits into a page of bounded size; the worst cases come first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-Row = TypeVar("Row")
+# What the cases of a page may have together: with style, scripts and the overview under 5 MB.
+BYTES = 4_500_000
+# About what the drawings of a case take: so much is left for each of those that follow.
+BYTES_OF_DRAWINGS = 45_000
+# Of more cases those that pass have no lists.
+FEW = 16
+# After so many cases that did not fit in a form the others are not tried in it.
+MOST_MISFITS = 3
 
-# A page stays under 2 MB.
-BYTES = 1_800_000
-# Style, script, and what every case has: a line in the overview, and its verdict, metrics,
-# scorecard and provenance.
-BYTES_OF_A_PAGE, BYTES_OF_A_LINE, BYTES_OF_A_CASE = 30_000, 700, 7_500
-# Of more cases only the line in the overview is shown.
-MOST_CASES = 160
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How much of a case is shown: ops as rows, all ops as data, drawings, long lists, tips."""
+
+    op_rows: int = 0
+    op_places: int = 0
+    boxes: int = 0
+    is_live: bool = False
+    draws: bool = False
+    lists: bool = False
+    hovers: bool = False
 
 
-class Allowance:
-    """Bytes that rows and figures may still take."""
+LEAST = Form()
+DRAWN = Form(op_rows=20, op_places=2, boxes=60, draws=True)
+# At most of a case that passes, of one that needs attention, and of one that is alone.
+LISTED = Form(op_rows=60, op_places=2, boxes=64, is_live=True, draws=True, lists=True)
+WHOLE = Form(op_rows=200, op_places=2, boxes=64, is_live=True, draws=True, lists=True, hovers=True)
+ALONE = Form(op_rows=500, op_places=6, boxes=400, is_live=True, draws=True, lists=True, hovers=True)
 
-    def __init__(self, cases: int, figures: int) -> None:
-        self._left = BYTES - BYTES_OF_A_PAGE - cases * BYTES_OF_A_LINE
-        self._left -= min(cases, MOST_CASES) * BYTES_OF_A_CASE
-        # Room for the figures of all cases is reserved, because a figure shows more than its rows.
-        self._kept = min(figures, max(self._left, 0))
-        self._left -= self._kept
+Render = Callable[[int, Form], str]
 
-    def take(self, rows: Sequence[Row], bytes_a_row: int, least: int = 0) -> Sequence[Row]:
-        """The rows to show: all of them if there is room, else only the first `least`."""
-        if len(rows) * bytes_a_row > self._left:
-            rows = rows[:least]
-        self._left -= len(rows) * bytes_a_row
-        return rows
 
-    def draws(self, size: int) -> bool:
-        """Whether there is room for a figure of so many bytes."""
-        if size > self._kept:
-            return False
-        self._kept -= size
-        return True
+def fitted(
+    needy: Sequence[bool], render: Render, room: int = BYTES, spare: int = BYTES_OF_DRAWINGS
+) -> list[str | None]:
+    """The text of each case, in the richest form that fits; None where not even the least does.
+
+    Those that need attention come first. What a case takes beyond its drawings leaves room for the
+    drawings of the others that are in as much need.
+    """
+    texts: list[str | None] = []
+    for place in range(len(needy)):
+        text = render(place, LEAST)
+        texts.append(text if (size := len(text.encode())) <= room else None)
+        room -= size if texts[-1] is not None else 0
+    misfits: Counter[Form] = Counter()
+    order = sorted(range(len(needy)), key=lambda place: not needy[place])
+    waiting = Counter(needy)
+    for place in order:
+        waiting[needy[place]] -= 1
+        for form in _forms(len(needy), needy[place]):
+            least = texts[place]
+            if least is None or misfits[form] == MOST_MISFITS:
+                continue
+            text = render(place, form)
+            more = len(text.encode()) - len(least.encode())
+            if more <= room - (0 if form is DRAWN else spare * waiting[needy[place]]):
+                texts[place] = text
+                room -= more
+                break
+            misfits[form] += 1
+    return texts
+
+
+def _forms(cases: int, is_needy: bool) -> Sequence[Form]:
+    """The forms of a case beyond the least, the richest first."""
+    if cases == 1:
+        return ALONE, LISTED, DRAWN
+    if is_needy:
+        return WHOLE, LISTED, DRAWN
+    return (LISTED, DRAWN) if cases <= FEW else (DRAWN,)

@@ -68,8 +68,13 @@ class Course:
     summary: str
 
 
-def courses(record: Record, case: Judged, history: Sequence[HistoryPoint]) -> list[Course]:
-    """The courses of the case's main metric, and of each metric that fails or has a trend."""
+def courses(
+    record: Record, case: Judged, history: Sequence[HistoryPoint], *, lists_runs: bool = True
+) -> list[Course]:
+    """The courses of the case's main metric, and of each metric that fails or has a trend.
+
+    Where no run is listed, only those are told that have a date below the drawing.
+    """
     first = THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME
     others = [
         change.metric
@@ -81,7 +86,7 @@ def courses(record: Record, case: Judged, history: Sequence[HistoryPoint]) -> li
     trends = [trend for trend in record.trends if trend.case == case.name]
     others += [trend.metric for trend in trends if trend.metric != STEP_TIME]
     drawn = (
-        course_of(record, case, history, metric_named(name), trends)
+        course_of(record, case, history, metric_named(name), trends, lists_runs=lists_runs)
         for name in dict.fromkeys((first, *others))
     )
     return [course for course in drawn if course is not None][:MOST_COURSES]
@@ -93,6 +98,8 @@ def course_of(
     history: Sequence[HistoryPoint],
     metric: Metric,
     trends: Sequence[Trend],
+    *,
+    lists_runs: bool = True,
 ) -> Course | None:
     """The course of a metric, with the run of a record where one is given; None without a course.
 
@@ -102,7 +109,7 @@ def course_of(
     if not alike:
         return None
     own = [trend for trend in trends if trend.metric == metric.name]
-    return _drawn(record, metric, alike, metric.value(case), own, elsewhere)
+    return _drawn(record, metric, alike, metric.value(case), own, elsewhere, lists_runs)
 
 
 def alike_points(
@@ -130,6 +137,7 @@ def _drawn(
     current: float | None,
     trends: Sequence[Trend],
     elsewhere: int,
+    lists_runs: bool,
 ) -> Course | None:
     # On the branch itself this run is the last point of its history already.
     is_new = record is not None and not is_of_run(alike[-1][0], record)
@@ -141,12 +149,15 @@ def _drawn(
     scale = around([*shown, *(level for trend in trends for level in (trend.before, trend.after))])
     sources: list[HistoryPoint | Record] = [point for point, _ in alike]
     sources += [record] if record else []
-    placed = [
-        _run(across.percent(place), scale.top(value), sources[place], metric.show(value))
-        for place, value in enumerate(shown)
-    ]
-    runs = placed[: len(alike)]
-    now = placed[-1] if record and (current or not is_new) else None
+
+    def run_at(place: int) -> Run:
+        value = shown[place]
+        return _run(across.percent(place), scale.top(value), sources[place], metric.show(value))
+
+    last = len(alike) - 1
+    told = range(len(alike)) if lists_runs else sorted({*_with_dates(len(alike)), last})
+    runs = [run_at(place) for place in told]
+    now = run_at(len(shown) - 1) if record and (current or not is_new) else None
     places = [(across.units(place), scale.down(value)) for place, value in enumerate(values)]
     commits = [point.commit for point, _ in alike]
     return Course(
@@ -202,10 +213,13 @@ def _marks(trends: Sequence[Trend], commits: Sequence[str | None], across: Scale
         yield Mark(percent(start), width, middle, number, describe_trend(trend))
 
 
-def _dates(runs: Sequence[Run]) -> tuple[Tick, ...]:
+def _with_dates(runs: int) -> list[int]:
     """The first, the middle and the last run."""
-    places = sorted({0, len(runs) // 2, len(runs) - 1}) if len(runs) > 2 else [0]
-    shown = [runs[place] for place in places]
+    return sorted({0, runs // 2, runs - 1}) if runs > 2 else [0]
+
+
+def _dates(runs: Sequence[Run]) -> tuple[Tick, ...]:
+    shown = [runs[place] for place in _with_dates(len(runs))]
     return tuple(
         Tick(run.x, " · ".join(filter(None, (run.commit[:7], run.when[:10])))) for run in shown
     )

@@ -6,25 +6,23 @@ paths in a stretched square of UNITS. Every figure brings the sentence that says
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci_score.model.explanation import Explanation
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named, metric_of
+from ci_score.model.metrics import metric_of
 from ci_score.model.record import Judged
 from ci_score.model.scorecard import Parity, Scorecard
 from ci_score.model.verdict import Change
 from ci_score.report.badges import main_number
-from ci_score.report.html.scale import UNITS, Scale, around, dots, percent
+from ci_score.report.html.scale import UNITS, Scale, percent
 from ci_score.report.numbers import common_places, delta_at, milliseconds
-from ci_score.report.rows import PartRow, part_rows
+from ci_score.report.rows import LEAST_SHARE_OF_CHANGE, ROUNDING, PartRow, part_rows
 
 # More segments could not be distinguished.
 MOST_SEGMENTS = 8
 # A number inside needs this share of a narrow screen.
 LEAST_SHARE_WITH_NUMBER = 0.035
-MOST_PAIRS = 400
 _HEAD = "this change"
 
 
@@ -114,12 +112,17 @@ def step_waterfall(explanation: Explanation) -> Waterfall:
 
 
 def compute_waterfall(explanation: Explanation) -> Waterfall | None:
-    """The waterfall inside compute, by kind of op; None if that is not known."""
-    if not explanation.categories:
-        return None
+    """The waterfall inside compute, by kind of op; None if not known, or if no kind matters."""
     kinds = explanation.categories
+    worth_a_row = LEAST_SHARE_OF_CHANGE * abs(explanation.delta_ms)
+    if max((abs(part.delta_ms) for part in kinds), default=0.0) <= worth_a_row:
+        return None
+    # Less is an error of rounding.
+    least = ROUNDING * max(explanation.base_step_ms, explanation.head_step_ms)
     parts = [
-        PartRow(part.name or "other", part.base_ms, part.head_ms) for part in kinds if part.delta_ms
+        PartRow(part.name or "other", part.base_ms, part.head_ms)
+        for part in kinds
+        if abs(part.delta_ms) > least
     ]
     base_ms = sum(part.base_ms for part in kinds)
     return _waterfall(parts, base_ms, sum(part.head_ms for part in kinds))
@@ -316,105 +319,6 @@ def layer_bars(card: Scorecard, word: str = "layer") -> Layers | None:
         f" to {milliseconds(most_backward)}; the slowest is {word} {slowest.layer} with"
         f" {milliseconds(slowest.fwd_ms + slowest.bwd_ms)}.",
     )
-
-
-# --- pairs of launches ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A launch of each side that belong together; their number counts from 1, as `ab` does."""
-
-    number: int
-    base: float
-    head: float
-    difference: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """A dumbbell for each pair, and below it the pair's difference with the interval of all."""
-
-    metric: Metric
-    pairs: tuple[Pair, ...]
-    left_out: int
-    stems: str
-    bases: str
-    heads: str
-    ticks: tuple[Tick, ...]
-    differences: str
-    zero: str
-    middle: str
-    low: str | None
-    height: str | None
-    difference_ticks: tuple[Tick, ...]
-    summary: str
-
-
-def launch_pairs(case: Judged) -> Pairs | None:
-    """The launches of both sides by their number; None if there are fewer than two pairs."""
-    change = next(
-        (
-            change
-            for change in case.changes
-            if change.metric in (STEP_TIME, THROUGHPUT)
-            and any(change.metric in launch.values for launch in case.launches)
-        ),
-        None,
-    )
-    name = change.metric if change else STEP_TIME
-    sides: dict[str, dict[int, float]] = {"base": {}, "head": {}}
-    for launch in case.launches:
-        if launch.values.get(name, 0.0) > 0:
-            sides[launch.side][launch.launch] = launch.values[name]
-    numbers = sorted(sides["base"].keys() & sides["head"].keys())
-    if len(numbers) < 2:
-        return None
-    pairs = [
-        Pair(number + 1, base, head, head / base - 1.0)
-        for number in numbers[:MOST_PAIRS]
-        for base, head in ((sides["base"][number], sides["head"][number]),)
-    ]
-    return _drawn(metric_named(name), pairs, len(numbers) - len(pairs), change)
-
-
-def _drawn(metric: Metric, pairs: Sequence[Pair], left_out: int, change: Change | None) -> Pairs:
-    across = [round((place + 0.5) * UNITS / len(pairs)) for place in range(len(pairs))]
-    placed = list(zip(across, pairs, strict=True))
-    values = around([value for pair in pairs for value in (pair.base, pair.head)])
-    ends = _ends(change)
-    spread = [*(pair.difference for pair in pairs), *ends, 0.0]
-    room = max(max(spread) - min(spread), 1e-6) * 0.15
-    differences = Scale(min(spread) - room, max(spread) + room)
-    middle = statistics.median(pair.difference for pair in pairs)
-    slower = sum(metric.worsening(pair.difference) > 0 for pair in pairs)
-    summary = (
-        f"{len(pairs)} pairs of launches; this change was worse in {slower} of them, and the middle"
-        f" difference is {_signed_percent(middle)}."
-    )
-    if ends:
-        low, high = map(metric.show_delta, ends)
-        summary += f" The change is {low} to {high}, at 95 %."
-    return Pairs(
-        metric,
-        tuple(pairs),
-        left_out,
-        "".join(f"M{x} {values.down(pair.base)}V{values.down(pair.head)}" for x, pair in placed),
-        dots((x, values.down(pair.base)) for x, pair in placed),
-        dots((x, values.down(pair.head)) for x, pair in placed),
-        tuple(Tick(values.top(tick), metric.show(tick)) for tick in values.ticks(3)),
-        dots((x, differences.down(pair.difference)) for x, pair in placed),
-        differences.top(0.0),
-        differences.top(middle),
-        differences.top(ends[1]) if ends else None,
-        differences.span(*ends)[1] if ends else None,
-        tuple(Tick(differences.top(tick), _signed_percent(tick)) for tick in differences.ticks(3)),
-        summary,
-    )
-
-
-def _signed_percent(share: float) -> str:
-    return f"{share * 100:+.1f} %".replace("-", "\u2212").replace("+0.0", "0")
 
 
 # --- times in tables -----------------------------------------------------------------------------

@@ -5,41 +5,47 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
-from ci_score.model.explanation import OpChange
 from ci_score.model.metrics import metric_named, three_digits, time_change
-from ci_score.model.profile import RankWork
-from ci_score.model.record import HistoryPoint, Judged, Record
+from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
+from ci_score.report.cause_words import Name, Sentence
 from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
 from ci_score.report.html import figures
-from ci_score.report.html.allowance import MOST_CASES, Allowance
+from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
+from ci_score.report.html.heat import Map
+from ci_score.report.html.icicle import Icicle, icicle
+from ci_score.report.html.launches import Launches, launches_plot
+from ci_score.report.html.layer_heat import layer_map
+from ci_score.report.html.ops import CaseOps, OpTable
+from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
-from ci_score.report.numbers import delta_milliseconds, maybe_delta, milliseconds
+from ci_score.report.links import commit_link, pull_link, run_link
+from ci_score.report.names_of_case import LONGEST_CASE_NAME
+from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 
+STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
+SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
 LONGEST_TEXT = 1000
-_UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 LONGEST_POLICY = 20_000
-# About how many bytes a row takes beside its name.
-RUN_BYTES, HOVER_BYTES, LAYER_BYTES, OP_BYTES, PAIR_BYTES, RANK_BYTES = 66, 120, 60, 145, 70, 240
-# The same for a point of a course and for the bar of a layer.
-POINT_BYTES, BAR_BYTES = 20, 46
+SHOWN_COMMIT = 7
+_UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +59,6 @@ class MetricLine:
 
 
 @dataclass(frozen=True, slots=True)
-class OpLine:
-    """A row of the table of ops."""
-
-    name: str
-    kind: str
-    ms: float
-    share: float
-    width: str
-    count: float | None
-    change: OpChange | None
-
-
-@dataclass(frozen=True, slots=True)
 class CourseView:
     """A course with the runs for which the page has room, newest first."""
 
@@ -75,100 +68,176 @@ class CourseView:
 
 
 @dataclass(frozen=True, slots=True)
-class RankLine:
-    """A rank with the width of its bar."""
-
-    work: RankWork
-    width: str
-
-
-@dataclass(frozen=True, slots=True)
 class CaseView:
     """What a page shows of a case and what has to be computed for it."""
 
     case: Judged
     anchor: str
+    form: Form
     metrics: Sequence[MetricLine]
     more_metrics: Sequence[MetricLine]
-    headline: figures.Interval | None
     courses: Sequence[CourseView]
-    ops: Sequence[OpLine]
-    ops_in_all: int
+    icicle: Icicle | None
+    ops: OpTable | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
-    changed_ops: Sequence[OpChange]
-    ranks: Sequence[RankLine]
-    pairs: figures.Pairs | None
-    listed_pairs: Sequence[figures.Pair]
+    layer_map: Map | None
+    rank_map: Map | None
+    launches: Launches | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A case in the overview, and below it, where there is room, everything about it."""
+
+    case: Judged
+    anchor: str
+    headline: figures.Interval | None
+    body: Markup | None
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """A word of the header that says what was measured, with its page where that is known."""
+
+    text: str
+    link: str = ""
+    is_code: bool = False
 
 
 def report_html(record: Record, title: str = "") -> str:
     """The whole report as one file."""
     cases = worst_first(record)
+    outcome = outcome_of(record)
+    crumbs = _crumbs(record, title)
+    bodies = _bodies(record, cases)
+    return _template("page.html.j2").render(
+        record=record,
+        title=_title(outcome, crumbs),
+        crumbs=crumbs,
+        outcome=outcome,
+        report_headline=report_parts(record),
+        entries=[_entry(case, body) for case, body in zip(cases, bodies, strict=True)],
+        baseline=_only_baseline(cases),
+        policy=_policy(record),
+    )
+
+
+def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
     history: dict[str, list[HistoryPoint]] = {}
     for point in record.history:
         history.setdefault(point.case, []).append(point)
-    drawn = sum(len(points) * POINT_BYTES for points in history.values())
-    drawn += sum(len(case.scorecard.per_layer_summary) * BAR_BYTES for case in cases)
-    allowance = Allowance(len(cases), drawn)
-    return (
-        pages()
-        .get_template("page.html.j2")
-        .render(
-            record=record,
-            title=title,
-            outcome=outcome_of(record),
-            report_headline=report_parts(record),
-            views=[_view(record, case, history.get(case.name, ()), allowance) for case in cases],
-            policy=_policy(record),
-        )
+    level = 2 if len(cases) == 1 else 3
+    template, known = _template("body.html.j2"), [_Known(case) for case in cases]
+    shared = {"head_word": head_word(record), "one_base": _only_baseline(cases) is not None}
+
+    def render(place: int, form: Form) -> str:
+        view = _view(record, known[place], history.get(cases[place].name, ()), form)
+        return template.render(record=record, view=view, level=level, **shared)
+
+    return fitted([_needs_attention(case) for case in cases], render)
+
+
+class _Known:
+    """What several forms of a case have in common, found when it is asked for first."""
+
+    def __init__(self, case: Judged) -> None:
+        self.case = case
+
+    @cached_property
+    def ops(self) -> CaseOps:
+        """The ops of both sides."""
+        return CaseOps(self.case)
+
+    @cached_property
+    def metrics(self) -> tuple[list[MetricLine], list[MetricLine]]:
+        """The metrics that matter, and the others."""
+        shown = rows.metric_rows(self.case)
+        labels = {row.label for row in shown}
+        others = [row for row in rows.metric_rows(self.case, whole=True) if row.label not in labels]
+        changes = {metric_named(change.metric).label: change for change in self.case.changes}
+        first, more = ([_line(row, changes[row.label]) for row in some] for some in (shown, others))
+        return first, more
+
+
+def _needs_attention(case: Judged) -> bool:
+    return case.verdict is not None and case.verdict.outcome is not Outcome.PASS
+
+
+def head_word(record: Record) -> str:
+    """What the column of what was measured now is called."""
+    return "This PR" if record.pull else "This run"
+
+
+def _crumbs(record: Record, title: str) -> list[Crumb]:
+    """Repository, pull request, commit and case, as far as they are known."""
+    crumbs = []
+    if record.repository:
+        name = record.repository.partition("//")[2].partition("/")[2]
+        crumbs.append(Crumb(name, record.repository))
+    if record.pull:
+        crumbs.append(Crumb(f"#{record.pull}", pull_link(record)))
+    if record.commit:
+        link = commit_link(record, record.commit)
+        crumbs.append(Crumb(record.commit[:SHOWN_COMMIT], link, is_code=True))
+    if title:
+        crumbs.append(Crumb(title))
+    if len(record.cases) == 1:
+        crumbs.append(Crumb(record.cases[0].name))
+    return crumbs
+
+
+def _title(outcome: Outcome | None, crumbs: Iterable[Crumb]) -> str:
+    """`Fail: octo/train #12 9a41d7e llama · ci-score`"""
+    verdict = f"{words.VERDICTS[outcome]}: " if outcome else ""
+    return f"{verdict}{' '.join(crumb.text for crumb in crumbs) or 'report'} · ci-score"
+
+
+def _only_baseline(cases: Iterable[Judged]) -> BaselineUsed | None:
+    """What all cases were compared with, if it is one run."""
+    used = [case.baseline for case in cases if case.baseline]
+    runs = {(one.source, one.commit, one.run) for one in used}
+    return used[0] if len(runs) == 1 else None
+
+
+def _anchor(case: Judged) -> str:
+    return f"case-{case.name}"
+
+
+def _entry(case: Judged, body: str | None) -> Entry:
+    headline = time_change(case)
+    return Entry(
+        case=case,
+        anchor=_anchor(case),
+        headline=figures.interval(headline) if headline else None,
+        body=None if body is None else Markup(body),  # noqa: S704 - a template of ours made it
     )
 
 
-def _view(
-    record: Record, case: Judged, history: Sequence[HistoryPoint], allowance: Allowance
-) -> CaseView:
-    shown = rows.metric_rows(case)
-    labels = {row.label for row in shown}
-    others = [row for row in rows.metric_rows(case, whole=True) if row.label not in labels]
-    changes = {metric_named(change.metric).label: change for change in case.changes}
-    ops = _ops(case)
-    pairs = figures.launch_pairs(case)
-    layers = case.scorecard.per_layer_summary
-    headline = time_change(case)
+def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: Form) -> CaseView:
+    case = known.case
+    metrics, more_metrics = known.metrics
+    word = rows.layer_word(case.layers_are)
+    drawn = courses(record, case, history, lists_runs=form.lists) if form.draws else []
     return CaseView(
         case=case,
-        anchor=f"case-{case.name}",
-        metrics=[_line(row, changes[row.label]) for row in shown],
-        more_metrics=[_line(row, changes[row.label]) for row in others],
-        headline=figures.interval(headline) if headline else None,
-        courses=[
-            _course(course, allowance)
-            for course in courses(record, case, history)
-            if allowance.draws(len(course.runs) * POINT_BYTES)
-        ],
-        ops=allowance.take(ops, OP_BYTES + _longest(op.name for op in ops), least=5),
-        ops_in_all=len(ops) + case.step_ops.left_out,
-        layer_bars=figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are))
-        if allowance.draws(len(layers) * BAR_BYTES)
+        anchor=_anchor(case),
+        form=form,
+        metrics=metrics,
+        more_metrics=more_metrics,
+        courses=[_course(course, form) for course in drawn],
+        icicle=icicle(case, known.ops.joined, most=form.boxes, is_live=form.is_live)
+        if form.draws
         else None,
-        layers=allowance.take(
-            layers, LAYER_BYTES + _longest(op_label(layer.top_op) for layer in layers)
-        ),
-        changed_ops=rows.changed_ops(case.explanation) if case.explanation else (),
-        ranks=allowance.take(_ranks(case), RANK_BYTES),
-        pairs=pairs,
-        listed_pairs=allowance.take(pairs.pairs, PAIR_BYTES) if pairs else (),
+        ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
+        if form.op_rows and known.ops
+        else None,
+        layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
+        layers=case.scorecard.per_layer_summary if form.lists else (),
+        layer_map=layer_map(case, known.ops.joined, head_word(record)) if form.draws else None,
+        rank_map=rank_map(case, head_word(record)) if form.draws else None,
+        launches=launches_plot(case, history, head_word(record)) if form.draws else None,
     )
-
-
-def _ranks(case: Judged) -> list[RankLine]:
-    """Each rank with a bar of its own work, or of its whole step if its waiting is not known."""
-    own = [work.step_ms if work.own_ms is None else work.own_ms for work in case.ranks]
-    return [
-        RankLine(work, width)
-        for work, width in zip(case.ranks, figures.share_bars(own), strict=True)
-    ]
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
@@ -176,51 +245,13 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
     _, _, word = row.verdict.partition(" ")
     outcome = change.outcome if row.verdict and not change.accepted else None
     if outcome is Outcome.PASS:
-        word = "within limits"
+        word = "OK"
     return MetricLine(row, outcome, word or "–", figures.interval(change))
 
 
-def _course(course: Course, allowance: Allowance) -> CourseView:
-    listed = allowance.take(course.runs[::-1], RUN_BYTES)
-    hovers = allowance.take(course.runs, HOVER_BYTES) if len(course.runs) <= MOST_HOVERS else ()
-    return CourseView(course, hovers, listed)
-
-
-def _longest(names: Iterable[str]) -> int:
-    """The characters of the longest name, as far as it is shown."""
-    return min(max(map(len, names), default=0), LONGEST_LABEL)
-
-
-def _ops(case: Judged) -> list[OpLine]:
-    """All ops that the record holds, or the scorecard's hotspots where it holds none."""
-    times = case.ops or {name: ms for name, ms, _ in case.scorecard.hotspot_ops}
-    total = _total_op_ms(case, times)
-    names = sorted(times, key=lambda name: (-times[name], name))
-    changes = {change.name: change for change in case.explanation.ops} if case.explanation else {}
-    widths = figures.share_bars(times[name] for name in names)
-    lines = []
-    for name, width in zip(names, widths, strict=True):
-        detail = case.op_details.get(name)
-        lines.append(
-            OpLine(
-                name=op_label(name, detail.origin if detail else None),
-                kind=detail.kind if detail else "",
-                ms=times[name],
-                share=100.0 * times[name] / total if total else 0.0,
-                width=width,
-                count=detail.count if detail else None,
-                change=changes.get(name),
-            )
-        )
-    return lines
-
-
-def _total_op_ms(case: Judged, times: Mapping[str, float]) -> float:
-    """The time of all ops; if the scorecard has it, with those that the record left out."""
-    for _, ms, pct in case.scorecard.hotspot_ops[:1]:
-        if pct > 0:
-            return ms * 100.0 / pct
-    return sum(times.values())
+def _course(course: Course, form: Form) -> CourseView:
+    hovers = course.runs if form.hovers and len(course.runs) <= MOST_HOVERS else ()
+    return CourseView(course, hovers, course.runs[::-1] if form.lists else ())
 
 
 def _policy(record: Record) -> str:
@@ -235,26 +266,41 @@ def _policy(record: Record) -> str:
 
 
 def _shown(value: object) -> object:
-    """A stranger's text as one visible line, which jinja then escapes."""
-    if type(value) is not str:
+    """A stranger's text as one visible line, which jinja then escapes; names stand out."""
+    if isinstance(value, Sentence):
+        return _with_code(value)
+    if not isinstance(value, str) or isinstance(value, Markup):
         return value
     if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
         return value
     return plain(value, LONGEST_TEXT)
 
 
+def _with_code(sentence: Sentence) -> Markup:
+    code = Markup("<code>{}</code>")
+    return Markup().join(
+        code.format(plain(piece, LONGEST_NAME))
+        if isinstance(piece, Name)
+        else _unbroken(plain(piece, LONGEST_TEXT))
+        for piece in sentence.pieces
+    )
+
+
 def _unbroken(value: str) -> str:
     """A sentence in which a line cannot break between a number and its unit."""
+    if isinstance(value, Sentence):
+        return value
     return _UNIT.sub("\u00a0", value)
 
 
-def _counted(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
+@cache
+def _template(name: str) -> Template:
+    return pages(STYLES, SCRIPTS).get_template(name)
 
 
 @cache
-def pages() -> Environment:
-    """Where our pages are made: everything is escaped, and style and script are ours alone."""
+def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
+    """Where our pages are made: everything is escaped, and styles and scripts are files of ours."""
     environment = Environment(
         loader=PackageLoader("ci_score.report.html"),
         autoescape=True,
@@ -263,7 +309,7 @@ def pages() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style, script = _asset("style.css"), _asset("script.js")
+    style, script = _joined(styles), _joined(scripts)
     environment.globals.update(
         words=words,
         ab_command=ab_command,
@@ -271,25 +317,24 @@ def pages() -> Environment:
         time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
-        maybe_delta=maybe_delta,
-        delta_milliseconds=delta_milliseconds,
+        commit_link=commit_link,
+        run_link=run_link,
         rows=rows,
         figures=figures,
-        style=Markup(style),  # noqa: S704 - both are files of ours
+        style=Markup(style),  # noqa: S704 - all are files of ours
         script=Markup(script),  # noqa: S704 - the same
         style_hash=csp_hash(style),
         script_hash=csp_hash(script),
         UNITS=UNITS,
-        MOST_CASES=MOST_CASES,
+        SHOWN_COMMIT=SHOWN_COMMIT,
     )
     environment.filters.update(
         name=lambda value: plain(value, LONGEST_NAME),
         op=lambda value, origin=None: plain(op_label(value, origin), LONGEST_LABEL),
-        label=lambda value: plain(value, LONGEST_LABEL),
-        # Numbers and letters that figures made, which may be longer than any text.
+        label=lambda value: plain(value, LONGEST_CASE_NAME),
+        # Numbers, letters and JSON that we made, which may be longer than any text.
         path=Markup,
         unbroken=_unbroken,
-        counted=_counted,
         # Lines that were made visible one by one before.
         lines=lambda value: Markup("\n").join(value.splitlines()),
         ms=milliseconds,
@@ -297,6 +342,10 @@ def pages() -> Environment:
         number=three_digits,
     )
     return environment
+
+
+def _joined(names: Iterable[str]) -> str:
+    return "\n".join(_asset(name) for name in names)
 
 
 def _asset(name: str) -> str:

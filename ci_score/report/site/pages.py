@@ -259,8 +259,9 @@ def _share(share: float) -> str:
 def _pages() -> Environment:
     """The report's own environment, with the site's templates beside its own."""
     own = PackageLoader("ci_score.report.site")
-    loaders = [own, *filter(None, [pages().loader])]
-    return pages().overlay(loader=ChoiceLoader(loaders))
+    of_report = pages(("style.css",), ("script.js",))
+    loaders = [own, *filter(None, [of_report.loader])]
+    return of_report.overlay(loader=ChoiceLoader(loaders))
 
 
 @cache
