@@ -362,12 +362,12 @@ def place(text: str | None) -> float:
 def test_launches__the_sentence_has_change_interval_and_limit() -> None:
     """As a reviewer asks for them."""
     assert plot_of(launched(BASE, HEAD)).sentence == (
-        "Step time, 3 pairs: +9.0 % (+7.2 to +10.8 %), limit +10 %."
+        "Step time, 3 pairs: +9 % (+7.2 to +11 %), limit +10 %."
     )
     open_end = plot_of(launched(BASE, HEAD, high=None)).sentence
-    assert open_end == "Step time, 3 pairs: +9.0 % (at least +7.2 %), limit +10 %."
+    assert open_end == "Step time, 3 pairs: +9 % (at least +7.2 %), limit +10 %."
     ungated = plot_of(launched(BASE, HEAD, gated=False, outcome=None))
-    assert ungated.sentence == "Step time, 3 pairs: +9.0 % (+7.2 to +10.8 %)."
+    assert ungated.sentence == "Step time, 3 pairs: +9 % (+7.2 to +11 %)."
     assert (ungated.limits, ungated.zones) == ((), ())
 
 
@@ -394,7 +394,7 @@ def test_launches__more_throughput_is_left() -> None:
     )
     assert max(bases) < min(heads)
     assert [(tick.change, tick.value) for tick in drawn.ticks][-1] == ("−20 %", "21.7 k tok/s")
-    assert "Throughput per device, 12 pairs: −20." in drawn.sentence
+    assert "Throughput per device, 12 pairs: −20 %" in drawn.sentence
     assert [row.number for row in drawn.rows] == [*range(1, 13)]
 
 
@@ -431,7 +431,7 @@ def test_launches__beside_a_history_the_branch_has_the_dots() -> None:
     one = launched((), HEAD, judged_by=JudgedBy.HISTORY, samples=30).but(tokens_per_step=8192.0)
     one = one.but(changes=tuple(change.but(base=102.0) for change in one.changes))
     drawn = plot_of(one, *points)
-    assert drawn.sentence.startswith("Step time, 3 launches against 30 runs of the branch: +9.0 %")
+    assert drawn.sentence.startswith("Step time, 3 launches against 30 runs of the branch: +9 %")
     assert drawn.base_words == "the branch: its last 30 runs"
     assert [tick.value for tick in drawn.ticks if tick.change == "0"] == ["102 ms"]
     assert drawn.bases.count("M") == 30
