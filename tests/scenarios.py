@@ -112,7 +112,7 @@ def has_no_baseline(image: str, scene: Scene) -> None:
     """The first run is inconclusive and exits 0 with a notice."""
     done = act(image, scene, pull_request(scene))
     assert done.code == 0, done.printed
-    assert "this is the first run" in done.printed
+    assert "First run" in done.printed
     assert "::notice" in done.printed
 
 
@@ -120,7 +120,7 @@ def measured_nothing(image: str, scene: Scene) -> None:
     """A failed producer is never a pass."""
     done = act(image, scene, pull_request(scene), producer="measure=failure")
     assert done.code == 3, done.printed
-    assert "the job measure ended with failure" in done.printed
+    assert "measure failed" in done.printed.replace("`", "").replace("'", "")
 
 
 def comes_from_a_fork(image: str, scene: Scene) -> None:

@@ -121,13 +121,13 @@ class Story:
         gate = f".github/workflows/{GATE}"
         state.commit(repository, "main", files={gate: "name: performance\n"})
         push = events.push(self.github, repository, path=gate)
-        self.measured("the branch's first run leaves its record", push, "100", 0, "first run")
+        self.measured("the branch's first run leaves its record", push, "100", 0, "First run")
 
         fork = state.fork(repository, "stranger/model")
         state.commit(fork, "patch")
         pull = state.pull_request(repository, "patch", head_repository=fork, author="stranger")
         event = self.event(pull)
-        self.measured("a fork's run is judged", event, "140", 1, "40.0 % slower", FORK_TOKEN)
+        self.measured("a fork's run is judged", event, "140", 1, "40 % slower", FORK_TOKEN)
         posting = events.workflow_run(
             self.github, event.run, path=f".github/workflows/{FORK_COMMENT}"
         )
@@ -136,7 +136,7 @@ class Story:
         made = f"exit {code}, pages: {pages}"
         self.hold((code, pages) == (0, 1), "the other workflow makes its page", made, posting)
         page = f"]({posting.environment['GITHUB_SERVER_URL']}/{repository.full_name}/actions/runs/"
-        self.commented("the fork has its comment, with that page", pull, "40.0 % slower", page)
+        self.commented("the fork has its comment, with that page", pull, "40 % slower", page)
 
     def event(self, pull: PullRequest) -> Event:
         """The pull request was pushed to."""

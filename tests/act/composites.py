@@ -102,7 +102,7 @@ class Gate:
     def commented(self, what: str, event: Event, pull: PullRequest, says: str) -> None:
         """The pull request's one comment says that, and leads to the page of this run."""
         texts = self.story.github.state.said_in(pull)
-        page = f"as a page]({event.environment['GITHUB_SERVER_URL']}/"
+        page = f"[Report]({event.environment['GITHUB_SERVER_URL']}/"
         fits = len(texts) == 1 and says in texts[0] and page in texts[0]
         self.story.hold(fits, what, f"{len(texts)} comments", event)
 
@@ -121,13 +121,13 @@ def tell(story: Story, runner: Runner) -> None:
     gate.prepare()
     gate.ends("the gate passes what is unchanged", event(), "100.5", 0, "✅")
     crashed = event()
-    gate.ends("a crashed measurement is no pass", crashed, "crash", 3, "measure ended with")
-    gate.commented("and the same comment says so", crashed, pull, "measure ended with")
+    gate.ends("a crashed measurement is no pass", crashed, "crash", 3, "`measure` failed")
+    gate.commented("and the same comment says so", crashed, pull, "`measure` failed")
 
     gate.prepare(LOSES_ITS_CODE)
     lost = event()
-    gate.ends("a lost exit code is still red", lost, "140", 1, "40.0 % slower")
-    gate.commented("and its comment leads to the page", lost, pull, "40.0 % slower")
+    gate.ends("a lost exit code is still red", lost, "140", 1, "40 % slower")
+    gate.commented("and its comment leads to the page", lost, pull, "40 % slower")
     gate.prepare(BREAKS)
     gate.ends("a judge that breaks is red", event(), "100", 3, "no report")
     gate.prepare(WITHOUT_A_PRODUCER)
@@ -135,5 +135,5 @@ def tell(story: Story, runner: Runner) -> None:
 
     gate.prepare(WITHOUT_DOCKER)
     last = event()
-    gate.ends("without Docker it fails, too", last, "140", 1, "40.0 % slower")
-    gate.commented("with the same comment", last, pull, "40.0 % slower")
+    gate.ends("without Docker it fails, too", last, "140", 1, "40 % slower")
+    gate.commented("with the same comment", last, pull, "40 % slower")

@@ -135,7 +135,7 @@ class Team:
         path = f"/repos/{self.name}/issues/{pull.number}/comments"
         texts = [row["body"] for row in self.gitea.api("GET", path)]
         page = next((word for word in "".join(texts).split("(") if word.startswith("http")), "")
-        there = page.split(")")[0].removeprefix(self.gitea.url)
+        there = page.split(")")[0].partition("#")[0].removeprefix(self.gitea.url)
         status = self.gitea.status_of(there) if there else 0
         fits = len(texts) == 1 and says in texts[0] and status == 200
         self.story.hold(fits, what, f"{len(texts)} comments, page {there}: {status}")
@@ -148,8 +148,8 @@ def composites(story: Story) -> None:
     team.judged("short: the branch leaves its record", sha, "push", 0, "pairs")
     slow = team.pull("slow", {"step_ms": "108"})
     same = team.pull("same", {"note": "nothing"})
-    team.judged("short: 8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8.0 % slower")
-    team.commented("short: its comment leads to its page", slow, "8.0 % slower")
+    team.judged("short: 8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8 % slower")
+    team.commented("short: its comment leads to its page", slow, "8 % slower")
     run = team.judged("short: unchanged passes beside it", same.sha, "pull_request", 0, "pairs")
     pairs = team.pairs(run)
     story.gitea.api("POST", f"/repos/{team.name}/actions/runs/{run['id']}/rerun")
@@ -164,7 +164,7 @@ def legs(story: Story) -> None:
     team.judged("short: a matrix on master", sha, "push", 0, "small", "large")
     failed = team.pull("failed", {"step_ms.large": "crash"})
     team.judged(
-        "short: a failed leg is no pass", failed.sha, "pull_request", 1, "ended with failure"
+        "short: a failed leg is no pass", failed.sha, "pull_request", 1, "failed"
     )
 
 
@@ -198,9 +198,9 @@ def side_by_side(story: Story) -> None:
     team.judged("the branch leaves its record", sha, "push", 0, "ci-score")
     slow = team.pull("slow", {"step_ms": "126"})
     same = team.pull("same", {"note": "nothing"})
-    team.judged("a slower pull request fails", slow.sha, "pull_request", 1, "26.0 % slower")
+    team.judged("a slower pull request fails", slow.sha, "pull_request", 1, "26 % slower")
     run = team.judged("an unchanged one passes beside it", same.sha, "pull_request", 0, "6 pairs")
-    team.commented("the slower one has its comment", slow, "26.0 % slower")
+    team.commented("the slower one has its comment", slow, "26 % slower")
     story.gitea.api("POST", f"/repos/{team.name}/actions/runs/{run['id']}/rerun")
     again = ("attempt 2 adds its pairs", same.sha, "pull_request", 0, "12 pairs")
     team.judged(*again, after=run["completed_at"])
@@ -223,9 +223,9 @@ def from_fork(story: Story) -> None:
     gitea.approve(team.name, sha)
     first = gitea.ended(team.name, sha, "pull_request")
     gitea.api("POST", f"/repos/{team.name}/actions/runs/{first['id']}/rerun")
-    again = ("a fork's is judged", sha, "pull_request", 1, "26.0 % slower")
+    again = ("a fork's is judged", sha, "pull_request", 1, "26 % slower")
     team.judged(*again, after=first["completed_at"])
-    team.commented("and comments itself", pull, "26.0 % slower")
+    team.commented("and comments itself", pull, "26 % slower")
 
 
 def on_master(story: Story) -> None:
@@ -235,22 +235,22 @@ def on_master(story: Story) -> None:
     team.judged("a branch called master leaves its record", sha, "push", 0)
     slow = team.pull("slow", {"step_ms": "108"})
     crash = team.pull("crash", {"step_ms": "crash"})
-    team.judged("8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8.0 % slower")
-    team.judged("a crash is no pass", crash.sha, "pull_request", 1, "ended with failure")
+    team.judged("8 % fails beyond 5 %", slow.sha, "pull_request", 1, "8 % slower")
+    team.judged("a crash is no pass", crash.sha, "pull_request", 1, "failed")
 
 
 def alone(story: Story) -> None:
     """Runs of one side, compared with the branch's records: those of others are not believed."""
     team = Team(story, "team/alone", long_form(story.image, alone=True))
     sha = team.push({}, "measured from now on")
-    team.judged("a first run passes", sha, "push", 0, "first run")
+    team.judged("a first run passes", sha, "push", 0, "First run")
     slow = team.pull("slow", {"step_ms": "126"})
     team.judged(
         "a run 26 % slower than the record fails",
         slow.sha,
         "pull_request",
         1,
-        "26.0 % slower",
+        "26 % slower",
         '"commits_away":0',
     )
     forged = long_form(story.image, alone=True).replace(
@@ -259,7 +259,7 @@ def alone(story: Story) -> None:
     fake = team.pull("fake", {WORKFLOW: forged, "step_ms": "200"})
     team.judged("one that calls its record the branch's fails, too", fake.sha, "pull_request", 1)
     late = team.pull("late", {"step_ms": "126"})
-    team.judged("and is no baseline", late.sha, "pull_request", 1, "26.0 % slower")
+    team.judged("and is no baseline", late.sha, "pull_request", 1, "26 % slower")
 
 
 def approved(story: Story) -> None:
