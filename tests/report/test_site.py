@@ -152,8 +152,8 @@ def test_site__ends_of_an_interval_may_be_unknown() -> None:
         one.but(low=low, high=high) for one, (low, high) in zip(points, ends, strict=True)
     )
     text = shown(site_pages(branch(3).but(history=history), ())[PAGE])
-    assert "+2.0 % or less" in text
-    assert "+1.0 % or more" in text
+    assert "at most +2 %" in text
+    assert "at least +1 %" in text
 
 
 def test_site__every_link_leads_somewhere() -> None:
