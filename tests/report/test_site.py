@@ -218,7 +218,7 @@ def test_site__without_a_known_repository_has_no_foreign_link() -> None:
     pages = site_pages(branch().but(repository=None), ())
     for page in pages.values():
         assert all(link in pages or link.startswith("#") for link in links(page))
-    assert sha(RUNS - 1)[:10] in pages["index.html"]
+    assert sha(RUNS - 1)[:7] in pages["index.html"]
 
 
 def test_site__runs_of_another_machine_are_listed_and_not_drawn() -> None:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Explanation
+from ci_score.model.explanation import COMMUNICATION, COMPUTE, COPIES, IDLE, Explanation
 from ci_score.model.profile import RankWork
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged
@@ -29,13 +29,8 @@ from ci_score.report.html.scale import percent
 from ci_score.report.html.shades import shade
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 
-COMPUTE, COMMUNICATION, COPIES, IDLE, STEP = PARTS = (
-    "compute",
-    "exposed communication",
-    "exposed copies",
-    "idle",
-    "step",
-)
+STEP = "step"
+PARTS = (COMPUTE, COMMUNICATION, COPIES, IDLE, STEP)
 OWN = "outside communication"
 NOT_TOLD, NOT_IN_BASE = "–", "not in the base"
 # Levels of a time between the least and the most of its part; differences below this share of the
