@@ -310,7 +310,7 @@ NEW_ICON = "🆕"
 
 
 def icon_of(verdict: Verdict) -> str:
-    """The sign of a verdict; what is new is healthy, and has a sign of its own."""
+    """The sign of a verdict; a new case is healthy, and has a sign of its own."""
     return NEW_ICON if verdict.unjudged in NEW else ICONS[verdict.outcome]
 
 
