@@ -89,7 +89,7 @@ def show_largest() -> None:
     record = some.but(cases=tuple(case.but(launches=launches) for case in some.cases))
     note([f"{len(record.cases)} cases of {len(launches)} launches, {len(record.history)} points"])
     works: dict[str, Callable[[], str]] = {
-        "record": lambda: fitted(record),
+        "record": lambda: fitted(record)[1],
         "comment": lambda: report_markdown(record, limit=LONGEST_COMMENT),
         "HTML": lambda: report_html(record),
     }

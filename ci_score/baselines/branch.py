@@ -2,7 +2,7 @@
 
 A record keeps the newest points alone, and is deleted after some weeks. Several records together
 know more runs than any one of them. The files may be a stranger's, so they are counted and measured
-before they are read, and one that is no record of the branch is left out.
+before they are read, and one that is not a record of the branch is left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WholeBranch:
     """A branch's newest record with the joined history, and with every case that any record has.
 
     The cases have their numbers and verdicts alone. `left` are the records, the newest first, and
-    `skipped` says which files are none. Without any there is no `record`.
+    `skipped` names the other files. `record` is None where no file is a record of the branch.
     """
 
     record: Record | None
@@ -109,7 +109,7 @@ class _Gathered:
     repositories: set[str] = field(default_factory=set)
 
     def add(self, file: Path, within: Path | None) -> None:
-        """One more file; what is no record of the branch is noted."""
+        """One more file, or a note where it is not a record of the branch."""
         record = record_of(file, within) if within else _named(file)
         if not isinstance(record, Record):
             self.skipped.append(record)

@@ -36,8 +36,8 @@ CaseCut = Callable[[Judged], Judged]
 RecordCut = Callable[[Record], Record]
 
 
-def fitting(record: Record, limit: int) -> str:
-    """The record on one line, cut until it has no more characters than the limit.
+def fitting(record: Record, limit: int) -> tuple[Record, str]:
+    """What is left of the record, and its one line of no more characters than the limit.
 
     That old points lose their metrics costs nobody anything, so it comes first.
     """
@@ -50,7 +50,7 @@ def fitting(record: Record, limit: int) -> str:
         if draft.fits:
             break
         draft = _Draft(smaller(draft.record), limit)
-    return draft.text
+    return draft.record, draft.text
 
 
 class _Draft:

@@ -109,11 +109,14 @@ def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
 # --- size ---------------------------------------------------------------------------------------
 
 
-def fitted(record: Record) -> str:
-    """The record as it is written: readable while it fits into the limit, then on one line, cut."""
+def fitted(record: Record) -> tuple[Record, str]:
+    """What is kept of the record, and its text: all of it while that fits, then cut, on one line.
+
+    Whoever shows the record shows what is kept: a page that is made of the file is then the same.
+    """
     # Indented text is longer than this, and takes many times as long to write.
     is_small = len(record.model_dump_json()) <= RECORD_LIMIT
     text = dump(record) if is_small else ""
     if is_small and len(text) <= RECORD_LIMIT:
-        return text
+        return record, text
     return fitting(record, RECORD_LIMIT)

@@ -25,7 +25,7 @@ IDLE_WORDS = {
 REST = "the rest"
 # Of a step that only a host did: the time in no operator, and operators that are in no phase.
 BETWEEN, BETWEEN_LOADING = "between operators", "between operators, loading data"
-OUTSIDE_PHASES = "outside of all phases"
+OUTSIDE_PHASES = "outside all phases"
 # Stands for any of autograd's nodes before or after such a time.
 BACKWARD = "backward"
 # How much of a change a cause has to explain; and how much a step has to change at all.

@@ -22,7 +22,6 @@ MOST_PLACES = 8_192
 LONGEST_OP = 1_000
 LONGEST_PHASE = 200
 _PER_OP = Field(max_length=MOST_OPS)
-_PER_CELL = Field(max_length=MOST_CELLS)
 OpName = Annotated[str, Field(max_length=LONGEST_OP)]
 Direction = Literal["forward", "backward"]
 T = TypeVar("T")

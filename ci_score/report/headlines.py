@@ -401,7 +401,7 @@ NO_CHANGE = "the same time"
 
 
 def in_plain_words(change: Change) -> str:
-    """`25 % slower`, `3.2× as long`; what is no time is told as it is: `Peak memory +20 %`."""
+    """`25 % slower`, `3.2× as long`; another metric has its own number: `Peak memory +20 %`."""
     if change.metric not in (STEP_TIME, THROUGHPUT) or change.delta is None:
         metric = metric_of(change)
         delta = shown_delta(change) if change.delta is not None else "not compared"

@@ -8,7 +8,6 @@ least telling first, and "…" stands there. Full names tell ops apart; this is 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -119,15 +118,6 @@ def op_names(name: str, origin: Sequence[str] = ()) -> tuple[str, ...]:
 def op_label(name: str, origin: OpOrigin | None = None) -> str:
     """`aten::softmax · softmax_warp_forward<…>`, for a table."""
     return " · ".join(op_names(name, origin.names if origin else ()))
-
-
-def labels_apart(ops: Sequence[tuple[str, OpOrigin | None]]) -> list[str]:
-    """The labels of the ops of one table; two that would be the same are full names instead."""
-    labels = [op_label(name, origin) for name, origin in ops]
-    times = Counter(labels)
-    return [
-        name if times[label] > 1 else label for (name, _), label in zip(ops, labels, strict=True)
-    ]
 
 
 def _parts(text: str) -> tuple[Part | None, bool]:

@@ -31,6 +31,7 @@ from ci_score.report.headlines import (
     worst_first,
 )
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
+from ci_score.report.names_of_case import LONGEST_CASE_NAME
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.reproducing import ab_command
 
@@ -304,8 +305,8 @@ def _unbroken(value: str) -> str:
 
 def _pieces(record: Record, *, only: bool) -> TemplateModule:
     """The macros of a report, which know its record."""
-    here = "This PR" if record.pull else "This run"
-    return _template("report.md.j2").make_module({"record": record, "here": here, "only": only})
+    values = {"record": record, "here": words.head_word(record), "only": only}
+    return _template("report.md.j2").make_module(values)
 
 
 @cache
@@ -343,6 +344,7 @@ _FILTERS: dict[str, Callable[..., object]] = {
     "code": escape.code,
     "unbroken": _unbroken,
     "cell": escape.cell,
+    "label_cell": lambda label: escape.cell(label, LONGEST_CASE_NAME),
     "op_cell": lambda name, origin=None: escape.cell(op_label(name, origin), LONGEST_LABEL),
     "paragraph": escape.paragraph,
     "ms": milliseconds,

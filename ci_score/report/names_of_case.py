@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ci_score.files.visible import plain
 from ci_score.model.profile import OpOrigin
-from ci_score.report.joined_ops import JoinedOp
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.name_parts import LONGEST_READ
+
+# A trace is converted without a record.
+if TYPE_CHECKING:
+    from ci_score.report.joined_ops import JoinedOp
 
 # So many places at which full names part are shown, each in so many characters.
 MOST_FORKS, LONGEST_FORK = 3, 20

@@ -38,11 +38,6 @@ def delta_milliseconds(value: float) -> str:
     return signed(value, milliseconds(abs(value)))
 
 
-def maybe_delta(value: float | None) -> str:
-    """A change in milliseconds, if it is known."""
-    return "–" if value is None else delta_milliseconds(value)
-
-
 def common_places(changed: Iterable[Changed]) -> int | None:
     """How many decimals the changes of a table have: three digits of the largest change."""
     largest = max((abs(one.delta_ms) for one in changed), default=0.0)
@@ -51,8 +46,10 @@ def common_places(changed: Iterable[Changed]) -> int | None:
 
 def delta_at(value: float | None, places: int | None) -> str:
     """`+0.0 ms` beside `+80.0 ms`: with no more decimals than the largest change."""
-    if value is None or places is None:
-        return maybe_delta(value)
+    if value is None:
+        return "–"
+    if places is None:
+        return delta_milliseconds(value)
     return signed(value, f"{abs(value):,.{places}f} ms")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ci_score.model.profile import OpOrigin, Profile
 from ci_score.model.sums import plain_sum
-from ci_score.report.kernel_names import labels_apart
+from ci_score.report.names_of_case import names_of_case
 from ci_score.report.numbers import milliseconds
 from ci_score.report.screen import UNLIMITED, Screen
 
@@ -85,8 +85,8 @@ def _times(
     shown = [(name, times[name]) for name in ordered[:SHOWN_OPS]]
     largest = max((abs(time) for _, time in shown), default=0.0)
     if origins is not None:
-        labels = labels_apart([(name, origins.get(name)) for name, _ in shown])
-        shown = [(label, time) for label, (_, time) in zip(labels, shown, strict=True)]
+        names = names_of_case({name: origins.get(name) for name, _ in shown})
+        shown = [(names[name], time) for name, time in shown]
     rest = [times[name] for name in ordered[SHOWN_OPS:]]
     lines = [(*_time(name, time, step_ms), screen.bar(time, largest)) for name, time in shown]
     if rest:

@@ -38,6 +38,7 @@ from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, decisive
 from ci_score.report import words
 from ci_score.report.cause_words import Sentence
 from ci_score.report.kernel_names import op_label
+from ci_score.report.names_of_case import names_of_case
 from ci_score.report.numbers import common_places, delta_at
 from ci_score.report.sentences import (
     acceptance_notices,
@@ -255,6 +256,12 @@ def changed_ops(explanation: Explanation) -> list[OpChange]:
     """The ops that are worth a line beside the change of the step."""
     least = LEAST_SHARE_OF_OP * abs(explanation.delta_ms)
     return [op for op in explanation.ops if abs(op.delta_ms) >= least]
+
+
+def op_names(explanation: Explanation) -> dict[str, str]:
+    """What each op that changed is called in a comment, by its full name."""
+    origins = {op.name: op.origin for op in explanation.ops}
+    return names_of_case({op.was: op.origin for op in explanation.ops if op.was} | origins)
 
 
 def place_label(place: Contribution) -> str:

@@ -14,7 +14,7 @@ from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import rows, words
 from ci_score.report.cells import cells, shown
 from ci_score.report.headlines import headline, worst_first
-from ci_score.report.kernel_names import labels_apart
+from ci_score.report.names_of_case import names_of_case
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.screen import UNLIMITED, Screen
 from ci_score.report.tables import Cell
@@ -258,11 +258,8 @@ def _measured(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
 
 def _hotspots(case: Judged, screen: Screen) -> str:
     hotspots = rows.hotspots(case)
-    labels = labels_apart([(name, rows.origin_of(case, name)) for name, _, _ in hotspots])
-    lines = [
-        (label, milliseconds(ms), f"{share:.1f} %")
-        for label, (_, ms, share) in zip(labels, hotspots, strict=True)
-    ]
+    names = names_of_case({name: rows.origin_of(case, name) for name, _, _ in hotspots})
+    lines = [(names[name], milliseconds(ms), f"{share:.1f} %") for name, ms, share in hotspots]
     header = ("op", "time", "share of op time")
     return screen.table(lines, ("name", "number", "number"), header)
 
@@ -333,17 +330,17 @@ def _ops(ops: Sequence[OpChange], screen: Screen) -> str:
     """The ops that changed most: their times on both sides, and how often they are launched."""
     ordered = sorted(ops, key=lambda op: (-abs(op.delta_ms), op.name))
     shown_ops = ordered[:SHOWN_OPS]
-    labels = labels_apart([(op.name, op.origin) for op in shown_ops])
+    names = names_of_case({op.name: op.origin for op in shown_ops})
     places = common_places(ordered)
     lines = [
         (
-            label,
+            names[op.name],
             "new" if op.status == "new" else milliseconds(op.base_ms),
             "gone" if op.status == "gone" else milliseconds(op.head_ms),
             _delta(op.delta_ms, places),
             words.counts(op),
         )
-        for label, op in zip(labels, shown_ops, strict=True)
+        for op in shown_ops
     ]
     more = len(ordered) - SHOWN_OPS
     table = screen.table(lines, ("name", "number", "number", "number", "number"), _OPS)

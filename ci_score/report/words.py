@@ -299,13 +299,18 @@ def headline_delta(change: Change | None, *, named: bool = False) -> str:
     return f"Time {time_interval(change)}" if named else time_interval(change)
 
 
+def head_word(record: Record) -> str:
+    """What the column of what was measured now is called."""
+    return "This PR" if record.pull else "This run"
+
+
 # What a healthy project has, too: there is nothing yet to compare with.
 NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE, Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE})
 NEW_ICON = "🆕"
 
 
 def icon_of(verdict: Verdict) -> str:
-    """The sign of a verdict; what is new is healthy, and has a sign of its own."""
+    """The sign of a verdict; a new case is healthy, and has a sign of its own."""
     return NEW_ICON if verdict.unjudged in NEW else ICONS[verdict.outcome]
 
 

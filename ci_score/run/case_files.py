@@ -177,7 +177,7 @@ def _session_profiles(session: Path, workspace: Path) -> dict[str, tuple[CaseFil
 def said_by_failures(sources: Iterable[CaseSource], workspace: Path) -> Iterator[Reason]:
     """What the newest attempt of each case has left of why it failed: a stranger's words.
 
-    They are only shown, so what is too much or no such file is left out.
+    They are only shown, so a file that is too large or holds something else is left out.
     """
     try:
         found = find_files(sources, workspace, lambda name: name == FAILED_FILE)

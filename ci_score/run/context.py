@@ -150,7 +150,7 @@ class Run:
 
     @property
     def pull_artifact(self) -> str:
-        """What the artifact of a record is called that is no baseline."""
+        """The artifact's name for a record that later runs must not take as a baseline."""
         return f"{self.settings.baseline_artifact}-pr"
 
     @property

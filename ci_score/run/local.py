@@ -55,13 +55,14 @@ def _run_here(settings: Settings, world: World) -> int:
         record = run(
             job,
             baselines=store,
-            publish=lambda record: write_files(record, settings),
+            publish=lambda _record: None,
             now=world.now,
         )
+        kept = write_files(record, settings)
     if settings.baseline is None and _is_of_the_branch(record):
         store.save(record, dump(record))
-    unwritten = write_page(record, settings)
-    world.show(record)
+    unwritten = write_page(kept, settings)
+    world.show(kept)
     folder = settings.output_dir
     written = (RECORD_FILE, REPORT_FILE) if unwritten else (RECORD_FILE, REPORT_FILE, PAGE_FILE)
     world.say(f"written: {', '.join(str(folder / name) for name in written)}")

@@ -55,7 +55,8 @@ def _posted(context: Run, page: str) -> Iterator[str]:
     shown = record.but(page=_page_of(context, page))
     if shown.page:
         yield sentence(Why.PAGE_IS_AT(page=shown.page))
-        if unwritten := write_or_tell(shown, settings):
+        shown, unwritten = write_or_tell(shown, settings)
+        if unwritten:
             yield sentence(unwritten)
     elif page:
         yield sentence(Why.PAGE_NOT_LINKED())

@@ -23,17 +23,22 @@ REPORT_FILE, PAGE_FILE = "report.md", "report.html"
 COMMENT_MARGIN = 600
 
 
-def write_files(record: Record, settings: Settings) -> None:
-    """The record and the report in the output folder, owned by whoever owns the workspace."""
+def write_files(record: Record, settings: Settings) -> Record:
+    """The record and its report in the output folder, owned by whoever owns the workspace.
+
+    What is returned is what the file has room for, so that all that is shown is of the same record.
+    """
     folder = settings.output_dir
     made = [path for path in (folder, *folder.parents) if not path.exists()]
+    kept, text_of_record = fitted(record)
     texts = {
-        folder / RECORD_FILE: fitted(record),
-        folder / REPORT_FILE: render(record, "markdown", settings.title),
+        folder / RECORD_FILE: text_of_record,
+        folder / REPORT_FILE: render(kept, "markdown", settings.title),
     }
     for path, text in texts.items():
         _write_over(path, text)
     give_to_owner_of(settings.workspace, (*made, *texts))
+    return kept
 
 
 def write_page(record: Record, settings: Settings, name: str = PAGE_FILE) -> Reason | None:
@@ -61,22 +66,23 @@ def _write_over(path: Path, text: str) -> None:
 def publish(record: Record, context: Run) -> None:
     """Everything that a workflow sees of the run. A failure here is a notice; the verdict stays."""
     settings, world = context.settings, context.world
-    unwritten = write_or_tell(record, settings)
-    written = post_comment(record, context)
-    check = _check_run(record, context)
-    page = None if unwritten else write_page(record, settings, context.page_file)
+    kept, unwritten = write_or_tell(record, settings)
+    written = post_comment(kept, context)
+    check = _check_run(kept, context)
+    page = None if unwritten else write_page(kept, settings, context.page_file)
+    # The issue is about the whole history, and the file may have lost its oldest points.
     issue_notice = _issue(record, context)
     results = (unwritten, page, written.notice, check, issue_notice)
     notices = [notice for notice in results if notice]
     for notice in notices:
         world.say(sentence(notice))
     if summary := world.path("GITHUB_STEP_SUMMARY"):
-        with_notices = record.but(notices=(*record.notices, *notices))
+        with_notices = kept.but(notices=(*kept.notices, *notices))
         text = render(with_notices, "markdown", settings.title, limit=runner.LARGEST_SUMMARY)
         runner.append_summary(summary, text)
     if outputs := world.path("GITHUB_OUTPUT"):
-        runner.append_outputs(outputs, outputs_of(record, context, written.url))
-    for line in runner.annotation_lines(_annotations(record)):
+        runner.append_outputs(outputs, outputs_of(kept, context, written.url))
+    for line in runner.annotation_lines(_annotations(kept)):
         world.command(line)
 
 
@@ -86,23 +92,22 @@ def publish_for_another(record: Record, context: Run, *, with_outputs: bool) -> 
     It has no annotations: they would stand at the default branch's commit.
     """
     settings, world = context.settings, context.world
-    unwritten = write_or_tell(record, settings)
-    unwritten = unwritten or write_page(record, settings, context.page_file)
+    kept, unwritten = write_or_tell(record, settings)
+    unwritten = unwritten or write_page(kept, settings, context.page_file)
     if unwritten:
         world.say(sentence(unwritten))
-    written = post_comment(record, context)
+    written = post_comment(kept, context)
     if with_outputs and not unwritten and (outputs := world.path("GITHUB_OUTPUT")):
-        runner.append_outputs(outputs, outputs_of(record, context, written.url))
+        runner.append_outputs(outputs, outputs_of(kept, context, written.url))
     return written
 
 
-def write_or_tell(record: Record, settings: Settings) -> Reason | None:
-    """Writes record and report, or says in a notice why not."""
+def write_or_tell(record: Record, settings: Settings) -> tuple[Record, Reason | None]:
+    """Writes record and report, or says in a notice why not; with what the file has of it."""
     try:
-        write_files(record, settings)
+        return write_files(record, settings), None
     except (CiScoreError, OSError) as error:
-        return Why.FILE_NOT_WRITTEN(file="The record", words=str(error))
-    return None
+        return record, Why.FILE_NOT_WRITTEN(file="The record", words=str(error))
 
 
 def post_comment(record: Record, context: Run) -> comment.Written:

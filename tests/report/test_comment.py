@@ -20,6 +20,7 @@ from ci_score.model.record import (
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict
 from ci_score.report import rows
 from ci_score.report.markdown import report_markdown
+from ci_score.report.terminal import report_text
 from tests.builders import case, record
 from tests.builders.reports import HOSTILE
 from tests.builders.showcase import history
@@ -170,6 +171,17 @@ def test_ops__that_explain_most_come_from_parts_that_changed() -> None:
     text = opened(record(judged("llama", change(), explanation=hidden)))
     assert "| `gemm` | 50.0 ms | 70.0 ms | +20.0 ms | 7 → 7 |" in text
     assert "ncclAllReduce" not in text
+
+
+def test_ops__that_would_be_called_alike_are_told_apart() -> None:
+    """The comment and the terminal say what the page says, and not the same name twice."""
+    names = [f"Kernel<{'a, ' * 40}{word}, {'b, ' * 40}1>" for word in ("half", "float")]
+    ops = [op(name, "gemm", 50.0, 70.0 + place) for place, name in enumerate(names)]
+    found = explanation({"compute": (100.0, 141.0)}, *ops)
+    made = record(judged("llama", change(), explanation=found))
+    for text in (opened(made), report_text(made)):
+        assert text.count(" [half]") == 1
+        assert text.count(" [float]") == 1
 
 
 # --- decisions -----------------------------------------------------------------------------------

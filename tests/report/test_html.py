@@ -86,6 +86,15 @@ def test_page__its_header_says_what_was_measured() -> None:
     assert title[1] == f"Fail: octocat/train #12 {told.commit[:7]} {one.name} · ci-score"
 
 
+def test_page__its_header_has_the_commit_that_people_know() -> None:
+    """Of a pull request its own newest commit, as in the comment, and no test merge."""
+    told = of_pull_request().but(pull_head="5" * 40)
+    page = Elements(report_html(told))
+    links = {attributes.get("href") for tag, attributes in page.tags if tag == "a"}
+    assert f"{told.repository}/commit/{'5' * 40}" in links
+    assert f"{told.repository}/commit/{told.commit}" not in links
+
+
 def test_page__its_header_links_nothing_that_is_not_known() -> None:
     """Without a repository the commit is a text, and nothing stands for what is not there."""
     page = Elements(report_html(demo(), "nightly"))

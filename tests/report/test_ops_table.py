@@ -9,7 +9,7 @@ from ci_score.model.explanation import Explanation, OpChange, OpDetail
 from ci_score.model.profile import OpPlace
 from ci_score.model.record import Judged
 from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
-from ci_score.report.html.ops import OUTSIDE, CaseOps, OpTable
+from ci_score.report.html.ops import CaseOps, OpTable
 from ci_score.report.html.page import report_html
 from tests.builders import case, record, scorecard
 
@@ -90,7 +90,7 @@ def test_ops__have_their_places_below() -> None:
         == "forward · layer 3: 4.00 → 7.00 ms (+3.00), launches 2, each 2.00 → 3.50 ms"
     )
     assert (len(row.places), row.more_places) == (6, 2)
-    assert json.loads(made.columns)["phases"] == ["forward", OUTSIDE]
+    assert json.loads(made.columns)["phases"] == ["forward", "outside all phases"]
     places = json.loads(made.places)
     assert len(places) == 8
     assert places[3] == {

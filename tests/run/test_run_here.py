@@ -18,11 +18,14 @@ from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.strict_json import dump
 from ci_score.launches import read_environment
 from ci_score.model.record import Record
+from ci_score.report import render
 from ci_score.report.headlines import headline
 from ci_score.report.markdown import report_markdown
 from ci_score.report.sentences import sentence
 from ci_score.run import case_files
 from ci_score.run.case_files import CaseSource, files_of_artifact, find_files
+from ci_score.run.publishing import write_files, write_page
+from ci_score.run.settings import Settings
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
 from tests.builders.traces.trainer_state import trained
 from tests.builders.traces.training_log import ARGUMENTS, megatron
@@ -893,10 +896,24 @@ def test_record__fits_its_limit(here: Path) -> None:
     """At most 5 MB, whatever was measured; the verdicts and numbers stay."""
     whole = large(64, 300)
     assert len(dump(whole)) > 5 * 2**20
-    text = fitted(whole)
+    small, text = fitted(whole)
     assert len(text) <= 5 * 2**20
-    small = read_record(text.encode(), "r.json")
+    assert read_record(text.encode(), "r.json") == small
     assert [found.scorecard.step_time_ms for found in small.cases] == [100.0] * 64
+
+
+def test_report__of_a_record_that_was_cut_is_the_one_of_its_file(here: Path) -> None:
+    """Report and page show what the record has kept, so `post` makes the same ones again."""
+    settings = Settings.of({}, here)
+    whole = large(40, 600)
+    kept = write_files(whole, settings)
+    assert write_page(kept, settings) is None
+    left_there = read_record((here / "ci-score" / "ci-score.json").read_bytes(), "r.json")
+    assert left_there != whole
+    shown = {"report.md": "markdown", "report.html": "html"}
+    for name, form in shown.items():
+        text = (here / "ci-score" / name).read_text("utf-8")
+        assert text == render(left_there, form)
 
 
 def in_turns(base_ms: float, head_ms: float) -> list[dict[str, Any]]:

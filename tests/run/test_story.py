@@ -14,22 +14,25 @@ from ci_score.compare import Workload, measured_case
 from ci_score.judge.policy import Policy, PolicyFile, policy_of, read_policy
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.environment import Environment
+from ci_score.model.explanation import LayersAre, StepSpread, Timeline
 from ci_score.model.metrics import metric_by
-from ci_score.model.profile import Profile
+from ci_score.model.profile import HostGap, OpCalls, OpWork, Profile, RankWork
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import (
     BaselineUsed,
     HistoryPoint,
     Judged,
+    Measured,
     MetricFacts,
     Record,
     RunIdentity,
 )
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput
+from ci_score.model.step_ops import StepOps
 from ci_score.model.verdict import Outcome
 from ci_score.run.case_files import CaseFile
 from ci_score.run.reading import read_cases
-from ci_score.run.story import Job, run
+from ci_score.run.story import Job, put_beside, run
 from tests.builders import profile
 from tests.builders.launches import COMMIT, lines
 from tests.builders.scene import FAST, SLOW, Scene, on_pull_request, opened, record_in, tip
@@ -210,6 +213,50 @@ def test_run__a_record_of_another_machine_says_nothing_of_a_session(
     doubted = Why.BASE_UNLIKE_RECORD in [notice.code for notice in record.notices]
     assert doubted is is_like
     assert (of(record, "timed").explanation is not None) is is_like
+
+
+# What a record tells of a case's profile, and what is a session's own whoever profiled its base.
+OF_A_PROFILE: dict[str, Any] = {
+    "phases": {"forward": 40.0},
+    "step_ops": StepOps(names=("gemm",), ms=(30.0,)),
+    "categories": {"gemm": OpWork(ms=30.0)},
+    "timeline": Timeline(basis="phases", step_ms=100.0, parts={"forward": 40.0}),
+    "step_spread": StepSpread(count=3, median_ms=100.0, slowest_ms=101.0),
+    "compute_tenths_ms": (3.0,) * 10,
+    "idle_ranges": {"loader": 1.0},
+    "op_calls": {"aten::mm": OpCalls(calls=1, operators=2, ms=3.0)},
+    "host_gaps": (HostGap(ms=1.0),),
+    "layers_are": LayersAre(kind="modules", share=0.9),
+    "ranks": (RankWork(rank=0, step_ms=100.0),),
+}
+OF_A_SESSION = {
+    "name", "environment", "unmeasured", "crashed", "scorecard", "metrics", "launches",
+    "took_turns", "measurement", "earlier_measurements", "tokens_per_step", "tokens_inferred",
+    "advice", "parity", "partner",
+}  # fmt: skip
+
+
+@dataclass
+class Profiled(Counting):
+    """A branch whose record has all that a profile tells."""
+
+    def find(self, case: str, environment: Environment) -> Baseline:
+        """The case, with every field of a profile."""
+        found = super().find(case, environment)
+        assert isinstance(found, BaselineFound)
+        return replace(found, case=found.case.but(**OF_A_PROFILE))
+
+
+def test_run__explains_a_base_without_a_profile_by_that_of_the_record() -> None:
+    """All that a profile tells is the record's, and nothing else; a new field is one or other."""
+    assert {*OF_A_PROFILE} | OF_A_SESSION == set(Measured.model_fields)
+    bare = measured_case(CaseInput("timed", profile(120.0, tokens_per_step=1000)), Workload())
+    bare = bare.but(**{name: Measured.model_fields[name].get_default() for name in OF_A_PROFILE})
+    session = BaselineFound(bare, BaselineUsed(source="the session", of_session=True))
+    head = bare.but(timeline=OF_A_PROFILE["timeline"])
+    beside = put_beside(head, session, Profiled(), Policy())
+    assert isinstance(beside.baseline, BaselineFound)
+    assert beside.baseline.case == bare.but(**OF_A_PROFILE)
 
 
 def of(record: Record, name: str) -> Judged:

@@ -12,9 +12,9 @@ from ci_score.report.chart import is_of_run
 from ci_score.report.headlines import describe_trend
 from ci_score.report.html.figures import Tick
 from ci_score.report.html.scale import Scale, around, dots, percent
+from ci_score.report.words import SHORT_SHA
 
 MOST_COURSES = 3
-SHOWN_COMMIT = 10
 # With more points, hovering could not find a single run.
 MOST_HOVERS = 240
 
@@ -177,7 +177,7 @@ def _drawn(
 
 def _run(x: str, y: str, source: HistoryPoint | Record, shown: str) -> Run:
     when = source.created_at[:16].replace("T", " ")
-    return Run(x, y, (source.commit or "")[:SHOWN_COMMIT], when, shown)
+    return Run(x, y, (source.commit or "")[:SHORT_SHA], when, shown)
 
 
 def _place(commits: Sequence[str | None], commit: str | None, default: int) -> int:
@@ -221,7 +221,7 @@ def _with_dates(runs: int) -> list[int]:
 def _dates(runs: Sequence[Run]) -> tuple[Tick, ...]:
     shown = [runs[place] for place in _with_dates(len(runs))]
     return tuple(
-        Tick(run.x, " · ".join(filter(None, (run.commit[:7], run.when[:10])))) for run in shown
+        Tick(run.x, " · ".join(filter(None, (run.commit, run.when[:10])))) for run in shown
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Explanation
+from ci_score.model.explanation import OUTSIDE_PHASES, Explanation
 from ci_score.model.metrics import metric_of
 from ci_score.model.record import Judged
 from ci_score.model.scorecard import Parity, Scorecard
@@ -203,7 +203,7 @@ def phase_stack(case: Judged) -> Stack | None:
     # The step of the profile: one that was measured without a profiler is another.
     rest_ms = case.timeline.rest_ms if case.timeline is not None else 0.0
     if len(sides) == 1 and phases and rest_ms > 0:
-        sides = [(name, {**phases, "outside all phases": rest_ms})]
+        sides = [(name, {**phases, OUTSIDE_PHASES: rest_ms})]
     return _stack(sides)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ci_score.report.html.scale import UNITS, percent
 from ci_score.report.html.shades import mark
 
-# With more cells there is no gap between them, no room for a sign, and none for a number.
+# With more cells there is no room for gaps between them, for signs, or for numbers.
 MOST_WITH_GAPS, MOST_WITH_SIGNS, MOST_WITH_NUMBERS = 65, 22, 5
 UNKNOWN = "unknown"
 _ABOUT_TICKS = 8
@@ -154,7 +154,7 @@ class Columns:
         return percent(sum(self.edges(place)) / 2)
 
     def ticks(self, labels: Sequence[str], marked: int | None = None) -> Iterator[Tick]:
-        """A label below every so many columns; beside the marked one there is no other."""
+        """A label below every so many columns; the neighbours of the marked one have none."""
         between = max(-(-self.count // _ABOUT_TICKS), 1)
         for place, label in enumerate(labels):
             if place == marked:

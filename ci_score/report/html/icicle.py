@@ -17,11 +17,11 @@ from ci_score.model.explanation import (
     IDLE,
     IDLE_OTHER,
     IDLE_WORDS,
+    OUTSIDE_PHASES,
 )
 from ci_score.model.metrics import three_digits
 from ci_score.model.record import Judged
 from ci_score.report.html import figures
-from ci_score.report.html.ops import OUTSIDE
 from ci_score.report.html.scale import percent
 from ci_score.report.html.shades import SAME, STEPS, mark, shade
 from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, Status
@@ -195,7 +195,7 @@ def tree_of(found: JoinedOps) -> Tree | None:
     names = names_of_ops(found.ops)
     leaves: dict[tuple[str, str], list[Node]] = {}
     for op in found.ops:
-        for phase, sides in _phases(op) if has_phases else ((OUTSIDE, op.sides),):
+        for phase, sides in _phases(op) if has_phases else ((OUTSIDE_PHASES, op.sides),):
             key = phase, op.kind or OTHER_KIND
             leaves.setdefault(key, []).append(_leaf(op, names[op.name], sides))
     tops = [*_grouped(leaves, has_phases=has_phases, has_kinds=has_kinds), *_not_kept(found)]
@@ -229,7 +229,7 @@ def _phases(op: JoinedOp) -> Iterator[tuple[str, Sides]]:
         _rest(whole.head_count, within.head_count),
     )
     if rest.base_ms or rest.head_ms:
-        yield OUTSIDE, rest
+        yield OUTSIDE_PHASES, rest
 
 
 def _rest(whole: float | None, within: float | None) -> float | None:

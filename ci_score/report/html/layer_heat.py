@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ci_score.model.explanation import OUTSIDE_PHASES
 from ci_score.model.record import Judged
 from ci_score.report.html.heat import (
     MOST_WITH_NUMBERS,
@@ -28,7 +29,7 @@ from ci_score.report.rows import layer_word
 
 # Of more layers several share a column; of more phases the small ones share a lane.
 MOST_COLUMNS, MOST_PHASES = 256, 8
-OUTSIDE_PHASES, OUTSIDE_LAYERS = "outside all phases", "outside all layers"
+OUTSIDE_LAYERS = "outside all layers"
 WHOLE_STEP = "the whole step"
 USUAL_PHASES = ("forward", "backward", "optimizer")
 # How wide the place outside of all layers is, and where the layers end beside it.

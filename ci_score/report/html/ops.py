@@ -15,7 +15,7 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from ci_score.files.visible import plain
-from ci_score.model.explanation import OpChange
+from ci_score.model.explanation import OUTSIDE_PHASES, OpChange
 from ci_score.model.metrics import three_digits
 from ci_score.model.record import Judged
 from ci_score.model.step_ops import Place, four_digits, six_digits
@@ -36,7 +36,6 @@ _TAGS = {
     Status.NOT_KEPT_IN_BASE: Status.NOT_KEPT_IN_BASE.value,
     Status.NOT_KEPT_IN_HEAD: Status.NOT_KEPT_IN_HEAD.value,
 }
-OUTSIDE = "outside all phases"
 NOT_KEPT, NOT_KNOWN, NOT_COUNTED = "not kept", "not known", "not counted"
 # What would end a script element, or a line of a script.
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<\u2028\u2029"}
@@ -200,7 +199,7 @@ class CaseOps:
                 "kind": [kinds[op.kind] for op in self._ops],
                 "statuses": [_TAGS.get(status, "") for status in _STATUSES],
                 "status": [_STATUSES.index(op.status) for op in self._ops],
-                "phases": [OUTSIDE if phase is None else plain(phase) for phase in phases],
+                "phases": [OUTSIDE_PHASES if phase is None else plain(phase) for phase in phases],
                 "leftOut": _sides_as_columns([self._left_out]),
                 **_sides_as_columns([op.sides for op in self._ops]),
             }
@@ -234,7 +233,7 @@ def _cells(
 
 def place_words(place: Place) -> str:
     """`forward · layer 3`"""
-    parts = [place.phase if place.phase is not None else OUTSIDE]
+    parts = [place.phase if place.phase is not None else OUTSIDE_PHASES]
     if place.layer is not None:
         parts.append(f"layer {place.layer}")
         if place.direction and place.direction != place.phase:

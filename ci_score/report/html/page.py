@@ -34,17 +34,17 @@ from ci_score.report.html.ops import CaseOps, OpTable
 from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
-from ci_score.report.links import commit_link, pull_link, run_link
+from ci_score.report.links import commit_link, pull_link, run_link, shown_commit
 from ci_score.report.names_of_case import LONGEST_CASE_NAME
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
+from ci_score.report.words import SHORT_SHA, head_word
 
 STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
 SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
-SHOWN_COMMIT = 7
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 
 
@@ -164,11 +164,6 @@ def _needs_attention(case: Judged) -> bool:
     return case.verdict is not None and case.verdict.outcome is not Outcome.PASS
 
 
-def head_word(record: Record) -> str:
-    """What the column of what was measured now is called."""
-    return "This PR" if record.pull else "This run"
-
-
 def _crumbs(record: Record, title: str) -> list[Crumb]:
     """Repository, pull request, commit and case, as far as they are known."""
     crumbs = []
@@ -177,9 +172,8 @@ def _crumbs(record: Record, title: str) -> list[Crumb]:
         crumbs.append(Crumb(name, record.repository))
     if record.pull:
         crumbs.append(Crumb(f"#{record.pull}", pull_link(record)))
-    if record.commit:
-        link = commit_link(record, record.commit)
-        crumbs.append(Crumb(record.commit[:SHOWN_COMMIT], link, is_code=True))
+    if commit := shown_commit(record):
+        crumbs.append(Crumb(commit[:SHORT_SHA], commit_link(record, commit), is_code=True))
     if title:
         crumbs.append(Crumb(title))
     if len(record.cases) == 1:
@@ -326,7 +320,6 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
         style_hash=csp_hash(style),
         script_hash=csp_hash(script),
         UNITS=UNITS,
-        SHOWN_COMMIT=SHOWN_COMMIT,
     )
     environment.filters.update(
         name=lambda value: plain(value, LONGEST_NAME),

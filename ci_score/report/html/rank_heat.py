@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.explanation import Explanation
+from ci_score.model.explanation import COMMUNICATION, COMPUTE, COPIES, IDLE, Explanation
 from ci_score.model.profile import RankWork
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged
@@ -29,20 +29,15 @@ from ci_score.report.html.scale import percent
 from ci_score.report.html.shades import shade
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 
-COMPUTE, COMMUNICATION, COPIES, IDLE, STEP = PARTS = (
-    "compute",
-    "exposed communication",
-    "exposed copies",
-    "idle",
-    "step",
-)
+STEP = "step"
+PARTS = (COMPUTE, COMMUNICATION, COPIES, IDLE, STEP)
 OWN = "outside communication"
 NOT_TOLD, NOT_IN_BASE = "–", "not in the base"
 # Levels of a time between the least and the most of its part; differences below this share of the
 # step are never dark, in a time or in a change.
 LEVELS = 5
 _DARK_FROM = 0.1
-# A part that differs by less is no lane of its own, but for those that every reader looks for.
+# A part that differs by less has no lane, except those that every reader looks for.
 _ALIKE, _ALWAYS = 0.01, (COMPUTE, STEP)
 # A rank is said to compute longest where it does so by this share of the step.
 _STANDS_OUT = 0.03
@@ -232,7 +227,7 @@ def _changes(drawing: _Drawing, part: _Times, top: int) -> Strip:
 
 
 def _change(delta: float, drawing: _Drawing) -> str:
-    """A change as a reader needs it: what is nothing beside the step is 0."""
+    """A change; one that is tiny beside the step is 0."""
     return "0 ms" if abs(delta) < 5e-4 * drawing.step_ms else delta_milliseconds(delta)
 
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
-from ci_score.model.metrics import MINUS, STEP_TIME, THROUGHPUT, Metric, metric_by
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_by, metric_named
 from ci_score.model.record import HistoryPoint, Judged, Record, Trend
 from ci_score.model.verdict import Acceptance, Outcome
 from ci_score.report.html.page import csp_hash, pages
@@ -18,6 +18,7 @@ from ci_score.report.links import comment_link, commit_link, range_link, run_lin
 from ci_score.report.sentences import accepted_words
 from ci_score.report.site.lines import Line, lines_of
 from ci_score.report.site.names import INDEX, case_files, report_name
+from ci_score.report.words import interval_words
 
 # The overview stays under 2 MB: each case has its first line, the others while there is room.
 INDEX_BYTES = 1_600_000
@@ -239,17 +240,9 @@ def _columns(record: Record, view: CaseView) -> list[Metric]:
 
 def _interval(point: HistoryPoint) -> str:
     """`−0.3 to +2.9 %`: how the step's time changed against the run's base; empty if not known."""
-    if point.low is None and point.high is None:
-        return ""
-    if point.high is None:
-        return f"{_share(point.low or 0.0)} % or more"
-    if point.low is None:
-        return f"{_share(point.high)} % or less"
-    return f"{_share(point.low)} to {_share(point.high)} %"
-
-
-def _share(share: float) -> str:
-    return f"{share * 100:+.1f}".replace("-", MINUS)
+    show = metric_named(STEP_TIME).show_delta
+    ends = [None if end is None else show(end) for end in (point.low, point.high)]
+    return interval_words(*ends).strip(" ()")
 
 
 # --- the templates -------------------------------------------------------------------------------
