@@ -28,7 +28,7 @@ from ci_score.model.record import (
 )
 from ci_score.model.scorecard import LayerSummary, ParityProfile
 from ci_score.model.stages import CaseInput
-from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
+from ci_score.model.step_ops import BaseSide, StepOps, four_digits, remembered, step_ops_of
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
 from ci_score.run.story import Job, run
 from tests.builders import case, record, scorecard
@@ -336,6 +336,23 @@ def both_sides(left_out: int = 0) -> Record:
             ),
         )
     )
+
+
+def with_op_history(runs: int = 12) -> Record:
+    """The ops of both sides on a branch that has remembered the largest of them in some runs."""
+    left = both_sides()
+    (measured,) = left.cases
+    assert measured.base
+    noise = random.Random(5)  # noqa: S311 - no secret
+    kept = remembered(measured.base.step_ops)
+    points = tuple(
+        point.but(
+            environment=measured.environment.but(versions={}),
+            ops={key: four_digits(ms * noise.uniform(0.97, 1.03)) for key, ms in kept.items()},
+        )
+        for point in history(measured.name, 20.0, runs)
+    )
+    return left.but(history=points)
 
 
 def _sided(times: Mapping[str, float]) -> StepOps:

@@ -375,8 +375,8 @@ def _course(values: Sequence[float], now: float | None) -> OpCourse | None:
     shown = [*values] if now is None else [*values, four_digits(now)]
     shares = [value / (max(shown) or 1.0) for value in shown]
     low, high = min(shares), max(shares)
-    room = max(LEAST_CHANGE * high - (high - low), 0.0) / 2
-    span = (high - low + 2 * room) or 1.0
+    room = max(LEAST_CHANGE - (high - low), 0.0) / 2
+    span = high - low + 2 * room
     places = [
         (
             math.floor(COURSE_UNITS * place / (len(shown) - 1) + 0.5),

@@ -257,7 +257,7 @@ class Ops {
     if (!values || this.state.phase !== "") return [];
     const shown = known(now) ? [...values, now] : values, most = Math.max(...shown) || 1;
     const shares = shown.map(value => value / most), low = Math.min(...shares), high = Math.max(...shares);
-    const room = Math.max(LEAST_CHANGE * high - (high - low), 0) / 2, span = (high - low + 2 * room) || 1;
+    const room = Math.max(LEAST_CHANGE - (high - low), 0) / 2, span = high - low + 2 * room;
     const places = shares.map((share, place) => [
       Math.floor(COURSE_UNITS * place / (shown.length - 1) + 0.5),
       Math.floor(COURSE_UNITS * (high + room - share) / span + 0.5),
