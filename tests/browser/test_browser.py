@@ -98,7 +98,7 @@ RECORDS: dict[str, Callable[[], Record]] = {
     "no case": empty,
     "ops of both sides": both_sides,
     "a base that kept less": lambda: both_sides(left_out=5),
-    "ops with a history": with_op_history,
+    "ops with a history": lambda: with_op_history(both_sides()),
     "more ops than a window": lambda: deep(2, 70),
     "several cases with ops": lambda: deep(2, 70, 3),
     "64 cases": lambda: large(64, 128, 200),
@@ -280,7 +280,7 @@ def test_ops__draw_their_course_on_a_phone(browser: Browser, dark: bool) -> None
             course.scroll_into_view_if_needed()
             box = course.bounding_box()
             assert box["width"] >= 70
-            assert 0 <= box["x"]
+            assert box["x"] >= 0
             assert box["x"] + box["width"] <= WIDE_PHONE
             # Of the 21 ops those that the runs have kept.
             assert page.locator(".op-course").count() == 16

@@ -338,21 +338,20 @@ def both_sides(left_out: int = 0) -> Record:
     )
 
 
-def with_op_history(runs: int = 12) -> Record:
-    """The ops of both sides on a branch that has remembered the largest of them in some runs."""
-    left = both_sides()
-    (measured,) = left.cases
-    assert measured.base
+def with_op_history(left: Record, runs: int = 12) -> Record:
+    """The record on a branch that has remembered the largest ops of each case in so many runs."""
     noise = random.Random(5)  # noqa: S311 - no secret
-    kept = remembered(measured.base.step_ops)
-    points = tuple(
-        point.but(
-            environment=measured.environment.but(versions={}),
-            ops={key: four_digits(ms * noise.uniform(0.97, 1.03)) for key, ms in kept.items()},
-        )
-        for point in history(measured.name, 20.0, runs)
-    )
-    return left.but(history=points)
+    points = []
+    for measured in left.cases:
+        kept = remembered((measured.base or measured).step_ops)
+        points += [
+            point.but(
+                environment=measured.environment.but(versions={}),
+                ops={key: four_digits(ms * noise.uniform(0.97, 1.03)) for key, ms in kept.items()},
+            )
+            for point in history(measured.name, measured.scorecard.step_time_ms, runs)
+        ]
+    return left.but(history=tuple(points))
 
 
 def _sided(times: Mapping[str, float]) -> StepOps:

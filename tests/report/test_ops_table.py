@@ -249,8 +249,8 @@ def test_ops__of_one_digest_have_no_course() -> None:
     assert KEYS[one] == KEYS[other]
     assert keys_of_ops([one, other, "a"]) == {"a": KEYS["a"]}
     points = [run_of_branch(number, ops={one: 5.0}) for number in range(6)]
-    assert courses_of(of(ops(**{one: 5.0, other: 4.0})), *points) == {one: "", other: ""}
-    assert courses_of(of(ops(**{one: 5.0})), *points)[one]
+    assert courses_of(case(ops={one: 5.0, other: 4.0}), *points) == {one: "", other: ""}
+    assert courses_of(case(ops={one: 5.0}), *points)[one]
 
 
 def test_page__draws_courses_of_what_was_measured_alike() -> None:

@@ -159,9 +159,7 @@ def _of_branch(case: Judged, name: str, history: Sequence[HistoryPoint]) -> list
     return [
         value
         for point in history
-        if (value := point.number(name)) is not None
-        and value > 0
-        and is_alike(case, point)
+        if (value := point.number(name)) is not None and value > 0 and is_alike(case, point)
     ]
 
 

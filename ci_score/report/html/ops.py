@@ -358,7 +358,7 @@ def _histories(
     if not by_key:
         return {}
     keys = keys_of_ops(name for op in ops for name in (op.was, op.name) if name)
-    found = {}
+    found: dict[str, Sequence[float]] = {}
     for op in ops:
         runs: dict[int, float] = {}
         for name in (op.was, op.name):
