@@ -339,7 +339,10 @@ def both_sides(left_out: int = 0) -> Record:
 
 
 def with_op_history(left: Record, runs: int = 12) -> Record:
-    """The record on a branch that has remembered the largest ops of each case in so many runs."""
+    """The record on a branch that has remembered the largest ops of each case in so many runs.
+
+    Only those beyond 5 ms vary by more than a change.
+    """
     noise = random.Random(5)  # noqa: S311 - no secret
     points = []
     for measured in left.cases:
@@ -347,7 +350,10 @@ def with_op_history(left: Record, runs: int = 12) -> Record:
         points += [
             point.but(
                 environment=measured.environment.but(versions={}),
-                ops={key: four_digits(ms * noise.uniform(0.97, 1.03)) for key, ms in kept.items()},
+                ops={
+                    key: four_digits(ms * (1 + noise.uniform(-1, 1) * (0.03 if ms > 5 else 0.002)))
+                    for key, ms in kept.items()
+                },
             )
             for point in history(measured.name, measured.scorecard.step_time_ms, runs)
         ]
