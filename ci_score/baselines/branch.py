@@ -120,7 +120,7 @@ class _Gathered:
 
     def _take(self, record: Record, left: Left) -> None:
         self.left.append(left)
-        self.waiting.append(record.history)
+        self.waiting.append(tuple(map(_without_ops, record.history)))
         if sum(map(len, self.waiting)) > JOINED_AT_ONCE:
             self._join()
         if record.repository:
@@ -164,6 +164,11 @@ def _is_of_a_branch(record: Record) -> bool:
 def _is_left_by(record: Record, point: HistoryPoint | Left) -> bool:
     own = record.commit, record.run, record.created_at
     return own == (point.commit, point.run, point.created_at)
+
+
+def _without_ops(point: HistoryPoint) -> HistoryPoint:
+    """The point without what only a report shows: of many records that would be most of them."""
+    return point.but(ops={}) if point.ops else point
 
 
 def _when(one: Record | Left) -> tuple[str, int, int]:

@@ -12,7 +12,8 @@ def join_histories(
 
     Case, commit and run identify a point, so those of two pushes that ran at once both stay. The
     last attempt of a run also holds what the earlier ones measured, so only its point stays. Of two
-    copies the one with more metrics stays: a record that was cut has lost those of old points.
+    copies the one with more metrics and ops stays: a record that was cut has lost those of old
+    points.
     """
     points = {
         (point.case, point.commit, point.run and point.run.number): point
@@ -25,8 +26,8 @@ def join_histories(
     return tuple(sorted(kept, key=_when))
 
 
-def _fullness(point: HistoryPoint) -> tuple[int, int]:
-    return point.run.attempt if point.run else 0, len(point.metrics)
+def _fullness(point: HistoryPoint) -> tuple[int, int, int]:
+    return point.run.attempt if point.run else 0, len(point.metrics), len(point.ops)
 
 
 def _when(point: HistoryPoint) -> tuple[str, int, int, str]:

@@ -13,11 +13,13 @@ from typing import Any
 from ci_score.baselines.histories import join_histories
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump
-from ci_score.model.record import KEPT_POINTS, Judged, Record
+from ci_score.model.record import KEPT_POINTS, HistoryPoint, Judged, Record
 from ci_score.model.verdict import Outcome
 
 # What a judgement and a trend look at; of older points only the times stay.
 JUDGED_POINTS = 140
+# A report draws the course of an op over at most so many.
+POINTS_WITH_OPS = 60
 # As many as a proof needs by default.
 PROVING_POINTS = 83
 FEW_POINTS = 30
@@ -39,9 +41,11 @@ RecordCut = Callable[[Record], Record]
 def fitting(record: Record, limit: int) -> tuple[Record, str]:
     """What is left of the record, and its one line of no more characters than the limit.
 
-    That old points lose their metrics costs nobody anything, so it comes first.
+    That old points lose their metrics and ops costs nobody anything, so it comes first.
     """
     draft = _Draft(_points_at_most(KEPT_POINTS)(record), limit)
+    if not draft.fits:
+        draft = _Draft(_without_ops_of_points(draft.record), limit)
     for cut in _OF_A_CASE:
         if draft.fits:
             break
@@ -156,12 +160,29 @@ def _launches_at_most(most: int) -> CaseCut:
 def _points_at_most(most: int) -> RecordCut:
     def cut(record: Record) -> Record:
         points = join_histories(record.history, most=most) if most else ()
-        # Old points show the trend of the time alone; the newest ones judge the other metrics.
-        judged = {id(point) for point in join_histories(points, most=JUDGED_POINTS)}
-        history = tuple(point if id(point) in judged else point.but(metrics={}) for point in points)
+        judged, drawn = (
+            {id(point) for point in join_histories(points, most=newest)}
+            for newest in (JUDGED_POINTS, POINTS_WITH_OPS)
+        )
+        history = tuple(
+            _of_age(point, is_judged=id(point) in judged, is_drawn=id(point) in drawn)
+            for point in points
+        )
         return record.but(history=history, trends=record.trends if most else ())
 
     return cut
+
+
+def _of_age(point: HistoryPoint, *, is_judged: bool, is_drawn: bool) -> HistoryPoint:
+    """Old points show the trend of the time alone; the newest ones judge the other metrics."""
+    metrics = point.metrics if is_judged else {}
+    ops = point.ops if is_drawn else {}
+    is_whole = (metrics, ops) == (point.metrics, point.ops)
+    return point if is_whole else point.but(metrics=metrics, ops=ops)
+
+
+def _without_ops_of_points(record: Record) -> Record:
+    return record.but(history=tuple(point.but(ops={}) for point in record.history))
 
 
 def _of_all_cases(cut: CaseCut) -> RecordCut:

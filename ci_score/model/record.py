@@ -21,7 +21,7 @@ from ci_score.model.explanation import (
 from ci_score.model.profile import MOST_RANKS, HostGap, OpCalls, OpWork, RankWork
 from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
-from ci_score.model.step_ops import BaseSide, StepOps
+from ci_score.model.step_ops import REMEMBERED_OPS, BaseSide, OpKey, StepOps
 from ci_score.model.values import (
     CaseName,
     Count,
@@ -269,6 +269,8 @@ class HistoryPoint(Value):
     high: float | None = None
     # What somebody accepted of it.
     accepted: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
+    # Milliseconds of its largest ops, by digests of their names.
+    ops: Annotated[dict[OpKey, Milliseconds], Field(max_length=REMEMBERED_OPS)] = {}
 
     def number(self, metric: str) -> float | None:
         """The metric's number; a time of 0 means that it was not measured."""

@@ -5,12 +5,15 @@ A record keeps both sides in this form, so that a page is drawn from one record 
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, field_serializer, model_validator
+from pydantic import Field, StringConstraints, field_serializer, model_validator
 
 from ci_score.model.explanation import OpDetail
 from ci_score.model.profile import OpOrigin, OpPlace, OpWork, RankWork
@@ -23,6 +26,9 @@ LONGEST_OP = 1_000
 LONGEST_PHASE = 200
 _PER_OP = Field(max_length=MOST_OPS)
 OpName = Annotated[str, Field(max_length=LONGEST_OP)]
+# A point of the history has the times of so many ops of its case, by digests of their names.
+REMEMBERED_OPS = 16
+OpKey = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
 Direction = Literal["forward", "backward"]
 T = TypeVar("T")
 
@@ -340,9 +346,30 @@ def _as_whole(counts: Iterable[float | None]) -> list[float | None]:
     return [int(one) if one is not None and one.is_integer() else one for one in counts]
 
 
+# --- by digests of their names --------------------------------------------------------------------
+
+
+def keys_of_ops(names: Iterable[str]) -> dict[str, str]:
+    """A short digest of each name; names with the same one are left out."""
+    keys = {
+        name: blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        for name in names
+    }
+    often = Counter(keys.values())
+    return {name: key for name, key in keys.items() if often[key] == 1}
+
+
+def remembered(ops: StepOps) -> dict[str, float]:
+    """What a point of the history keeps: the times of the largest ops, by their digests."""
+    keys = keys_of_ops(ops.names)
+    largest = [name for name in ops.names if name in keys][:REMEMBERED_OPS]
+    return {keys[name]: four_digits(ops.times[name]) for name in largest}
+
+
 def four_digits(value: float) -> float:
     """A time as a record keeps it: more digits would be noise."""
-    return float(f"{value:.4g}")
+    rounded = float(f"{value:.4g}")
+    return rounded if math.isfinite(rounded) else value
 
 
 def six_digits(value: Any) -> Any:

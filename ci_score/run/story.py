@@ -39,6 +39,7 @@ from ci_score.model.stages import (
     CaseInput,
     Compared,
 )
+from ci_score.model.step_ops import remembered
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
 from ci_score.run.inputs import INPUTS
 
@@ -460,6 +461,7 @@ def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPo
         low=time.low if time else None,
         high=time.high if time else None,
         accepted=tuple(dict.fromkeys(one.accepted for one in case.changes if one.accepted)),
+        ops=remembered(case.step_ops),
     )
 
 

@@ -53,6 +53,13 @@ def test_branch__a_point_is_as_full_as_any_record_has_it(tmp_path: Path) -> None
     assert all(point.number(MEMORY) for point in record.history[:-1])
 
 
+def test_branch__has_no_ops_of_points(tmp_path: Path) -> None:
+    """No page of the branch shows them, and of many records they would be most of it."""
+    left = left_by(211, HISTORY)
+    full = left.but(history=tuple(each.but(ops={"03ddcd4f": 1.0}) for each in left.history))
+    assert joined(records_in(tmp_path, full)).history == left.history
+
+
 def test_branch__a_pull_requests_record_is_left_out(tmp_path: Path) -> None:
     """Its own run is not in its history, and its numbers are not the branch's."""
     pull = left_by(300, HISTORY).but(commit="f" * 40, pull=9)

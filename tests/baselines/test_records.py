@@ -30,7 +30,7 @@ from ci_score.model.record import (
     RunIdentity,
 )
 from ci_score.model.stages import BaselineFound, BaselineMissing, OpenedUpload, Upload
-from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
+from ci_score.model.step_ops import BaseSide, StepOps, remembered, step_ops_of
 from ci_score.model.verdict import Outcome, Unjudged, Verdict
 from ci_score.report.sentences import sentences
 from tests.builders import case, on, record, scorecard
@@ -142,6 +142,34 @@ def test_history__the_fuller_copy_of_a_point_stays() -> None:
     full = point(1, metrics={"peak_memory_gb": 18.0})
     for histories in (((full,), (point(1),)), ((point(1),), (full,))):
         assert join_histories(*histories) == (full,)
+    with_ops = full.but(ops={"03ddcd4f": 70.0})
+    for histories in (((full,), (with_ops,)), ((with_ops,), (full,))):
+        assert join_histories(*histories) == (with_ops,)
+
+
+@pytest.mark.parametrize(
+    ("ops", "words"),
+    [
+        ({f"{number:08x}": 1.0 for number in range(17)}, "at most 16"),
+        ({"03ddcd4": 1.0}, "expected a text of the form"),
+        ({"03DDCD4F": 1.0}, "expected a text of the form"),
+        ({"<b>ddcd4": 1.0}, "expected a text of the form"),
+        ({"03ddcd4f\n": 1.0}, "expected a text of the form"),
+        ({"03ddcd4f": -1.0}, "expected a number of 0 or more"),
+        ({"03ddcd4f": "1"}, "expected a number$"),
+        ({"03ddcd4f": None}, "expected a number$"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_history__hostile_ops_are_refused(ops: dict[str, Any], words: str) -> None:
+    """A point has 16 digests at most, and a digest is eight hex digits and nothing else."""
+    value = json.loads(written(with_history(point(1))))
+    value["history"][0]["ops"] = {"03ddcd4f": 1.0}
+    assert read_record(json.dumps(value).encode(), "r.json").history[0].ops == {"03ddcd4f": 1.0}
+    value["history"][0]["ops"] = ops
+    with pytest.raises(BadInputError, match=words) as refused:
+        read_record(json.dumps(value).encode(), "r.json")
+    assert str(refused.value.field).startswith("history[0].ops")
 
 
 def test_folder__joins_the_histories_of_its_records(tmp_path: Path) -> None:
@@ -364,16 +392,39 @@ def matrix_of(cases: int, runs: int) -> Record:
         with_both_sides(name, real_names(), 0, outcomes[number % 16])
         for number, name in enumerate(names)
     ]
-    points = [point(run, name) for run in range(runs) for name in names]
+    points = [
+        point(run, each.name, ops={key: ms + run for key, ms in remembered(each.step_ops).items()})
+        for run in range(runs)
+        for each in judged
+    ]
     return record(*judged).but(history=tuple(points))
 
 
+def without_ops(points: Sequence[HistoryPoint]) -> tuple[HistoryPoint, ...]:
+    return tuple(each.but(ops={}) for each in points)
+
+
 def test_fitted__64_cases_of_174_ops_and_60_points_stay_whole() -> None:
-    """Every name once: nothing has to go."""
+    """Every name once: nothing has to go, and an op of a point has 20 bytes at most."""
     left = matrix_of(64, 60)
+    assert {len(each.ops) for each in left.history} == {16}
     _, text = fitted(left)
     assert len(text) <= RECORD_LIMIT
     assert read_record(text.encode(), "r.json") == left
+    _, bare = fitting(left.but(history=without_ops(left.history)), RECORD_LIMIT)
+    assert (len(text) - len(bare)) / (64 * 60 * 16) <= 20
+
+
+def test_fitted__ops_of_points_go_before_anything_of_a_case() -> None:
+    """First of those that no page draws, then of all; the cases and the points stay."""
+    left = matrix_of(16, 100)
+    small, old = fitting(left, RECORD_LIMIT)
+    assert small.cases == left.cases
+    for name in (each.name for each in left.cases):
+        mine = [each for each in small.history if each.case == name]
+        assert [bool(each.ops) for each in mine] == [False] * 40 + [True] * 60
+    least, _ = fitting(left, len(old) - 1)
+    assert least == left.but(history=without_ops(left.history))
 
 
 def test_fitted__cases_that_pass_shrink_first() -> None:
@@ -383,7 +434,7 @@ def test_fitted__cases_that_pass_shrink_first() -> None:
         small, text = fitting(left, limit)
         assert len(text) <= limit
         assert read_record(text.encode(), "r.json") == small
-        assert small.history == left.history
+        assert small.history == without_ops(left.history)
         for kept, whole in zip(small.cases, left.cases, strict=True):
             assert kept.launches == whole.launches
             if kept.verdict and kept.verdict.outcome is Outcome.FAIL:

@@ -24,11 +24,18 @@ from tests.browser.chromium import REQUIRED, Browser, Seen, missing, started
 from tests.browser.github_page import as_github_shows_it, mentions, rendered, sanitised
 from tests.builders import case, profile, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
-from tests.builders.showcase import both_sides, deep, history, large, slow_pull_request
+from tests.builders.showcase import (
+    both_sides,
+    deep,
+    history,
+    large,
+    slow_pull_request,
+    with_op_history,
+)
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
 
-PHONE, DESK = 360, 1200
+PHONE, WIDE_PHONE, DESK = 360, 390, 1200
 INJECTED = (
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(2)>",
@@ -91,6 +98,7 @@ RECORDS: dict[str, Callable[[], Record]] = {
     "no case": empty,
     "ops of both sides": both_sides,
     "a base that kept less": lambda: both_sides(left_out=5),
+    "ops with a history": lambda: with_op_history(both_sides()),
     "more ops than a window": lambda: deep(2, 70),
     "several cases with ops": lambda: deep(2, 70, 3),
     "64 cases": lambda: large(64, 128, 200),
@@ -222,11 +230,14 @@ def shown_ops(page: Any) -> list[list[str]]:
     """What the cells of each row of ops say, its bar and what stands below it."""
     rows = []
     for row in page.locator(OPS).all():
-        bar = row.locator("rect")
+        bar, course = row.locator("rect"), row.locator(".op-course")
+        drawn = course.locator("path").all() if course.count() else []
         rows.append(
             [
                 *(" ".join(text.split()) for text in row.locator("th, td").all_inner_texts()),
                 *(bar.get_attribute(name) for name in ("class", "x", "width")),
+                *course.locator("title").all_text_contents(),
+                *(path.get_attribute(name) for path in drawn for name in ("class", "d")),
             ]
         )
     return rows
@@ -238,7 +249,9 @@ def names_of_ops(page: Any) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("name", ["ops of both sides", "a base that kept less", "hostile names"])
+@pytest.mark.parametrize(
+    "name", ["ops of both sides", "a base that kept less", "ops with a history", "hostile names"]
+)
 def test_ops__say_the_same_with_and_without_scripts(browser: Browser, name: str) -> None:
     """To the last digit, in the same order, and what stands below each of them."""
     told = []
@@ -250,6 +263,41 @@ def test_ops__say_the_same_with_and_without_scripts(browser: Browser, name: str)
     without, with_scripts = told
     assert with_scripts == without
     assert len(without) >= (20 if name != "hostile names" else 2)
+
+
+@both_schemes
+def test_ops__draw_their_course_on_a_phone(browser: Browser, dark: bool) -> None:
+    """In a column that scrolls into view: a line that is seen, this run, and words for both."""
+    for script in (False, True):
+        with browser.page(
+            page_of("ops with a history"), width=WIDE_PHONE, dark=dark, script=script
+        ) as (page, _):
+            row = page.locator(OPS, has_text="ampere_bf16")
+            course = row.get_by_role("img", name="12 runs of the branch")
+            title = course.locator("title").text_content()
+            assert title.startswith("12 runs of the branch, 9.2")
+            assert title.endswith(" ms; this run 21.2 ms")
+            course.scroll_into_view_if_needed()
+            box = course.bounding_box()
+            assert box["width"] >= 70
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= WIDE_PHONE
+            # Of the 21 ops those that the runs have kept.
+            assert page.locator(".op-course").count() == 16
+            assert checks.overflow(page) <= 0
+
+
+def test_ops__of_a_phase_have_no_course_of_the_whole_step(browser: Browser) -> None:
+    """A point of the history knows no phases, and its times would stand beside other times."""
+    with browser.page(page_of("ops with a history")) as (page, seen):
+        assert page.locator(".op-course").count() == 16
+        page.get_by_label("Phase", exact=True).select_option(label="backward")
+        assert page.locator(".op-course").count() == 0
+        page.get_by_label("Phase", exact=True).select_option(label="The whole step")
+        page.get_by_label("Kind", exact=True).select_option(label="gemm")
+        assert page.locator(".op-course").count() == 1
+        assert page.locator(".op-table thead th", has_text="History").locator("button").count() == 0
+        assert seen.errors == []
 
 
 def test_ops__are_filtered(browser: Browser) -> None:

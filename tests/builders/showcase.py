@@ -28,7 +28,7 @@ from ci_score.model.record import (
 )
 from ci_score.model.scorecard import LayerSummary, ParityProfile
 from ci_score.model.stages import CaseInput
-from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
+from ci_score.model.step_ops import BaseSide, StepOps, four_digits, remembered, step_ops_of
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
 from ci_score.run.story import Job, run
 from tests.builders import case, record, scorecard
@@ -336,6 +336,28 @@ def both_sides(left_out: int = 0) -> Record:
             ),
         )
     )
+
+
+def with_op_history(left: Record, runs: int = 12) -> Record:
+    """The record on a branch that has remembered the largest ops of each case in so many runs.
+
+    Only those beyond 5 ms vary by more than a change.
+    """
+    noise = random.Random(5)  # noqa: S311 - no secret
+    points = []
+    for measured in left.cases:
+        kept = remembered((measured.base or measured).step_ops)
+        points += [
+            point.but(
+                environment=measured.environment.but(versions={}),
+                ops={
+                    key: four_digits(ms * (1 + noise.uniform(-1, 1) * (0.03 if ms > 5 else 0.002)))
+                    for key, ms in kept.items()
+                },
+            )
+            for point in history(measured.name, measured.scorecard.step_time_ms, runs)
+        ]
+    return left.but(history=tuple(points))
 
 
 def _sided(times: Mapping[str, float]) -> StepOps:

@@ -163,9 +163,7 @@ def legs(story: Story) -> None:
     sha = team.push({}, "measured from now on")
     team.judged("short: a matrix on master", sha, "push", 0, "small", "large")
     failed = team.pull("failed", {"step_ms.large": "crash"})
-    team.judged(
-        "short: a failed leg is no pass", failed.sha, "pull_request", 1, "failed"
-    )
+    team.judged("short: a failed leg is no pass", failed.sha, "pull_request", 1, "failed")
 
 
 def adopting(story: Story) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from typing import Any
 
+import pytest
+
+from ci_score.model.environment import Environment
 from ci_score.model.explanation import Explanation, OpChange, OpDetail
 from ci_score.model.profile import OpPlace
-from ci_score.model.record import Judged
-from ci_score.model.step_ops import BaseSide, StepOps, step_ops_of
+from ci_score.model.record import HistoryPoint, Judged, RunIdentity
+from ci_score.model.step_ops import BaseSide, StepOps, keys_of_ops, step_ops_of
 from ci_score.report.html.ops import CaseOps, OpTable
 from ci_score.report.html.page import report_html
 from tests.builders import case, record, scorecard
@@ -150,3 +154,121 @@ def test_ops__of_a_scorecard_alone_are_its_hotspots() -> None:
     card = scorecard(hotspot_ops=(("gemm", 4.0, 80.0), ("norm", 1.0, 20.0)))
     made = CaseOps(case(card=card)).table(500, 6)
     assert [row.name for row in made.rows] == ["gemm", "norm"]
+
+
+# --- over the branch's runs -----------------------------------------------------------------------
+
+NAMES = ("a", "b", "c", "was", "kernel_81132", "kernel_136088")
+KEYS = {name: blake2b(name.encode(), digest_size=4).hexdigest() for name in NAMES}
+
+
+def run_of_branch(number: int, **fields: Any) -> HistoryPoint:
+    """A run of the branch; `ops` are by their names."""
+    ops = {KEYS[name]: ms for name, ms in fields.pop("ops", {}).items()}
+    return HistoryPoint(
+        case="training",
+        commit=f"{number:040x}",
+        run=RunIdentity(number=number),
+        created_at=f"2026-01-01T{number:02d}:00:00Z",
+        step_time_ms=100.0,
+        throughput_tok_s=1000.0,
+        ops=ops,
+        **fields,
+    )
+
+
+def courses_of(case: Judged, *points: HistoryPoint) -> dict[str, str]:
+    """The words of each row's course; an empty text where there is none."""
+    rows = CaseOps(case, points).table(500, 6).rows
+    return {row.name: row.course.words if row.course else "" for row in rows}
+
+
+def test_ops__have_a_course_of_at_least_five_runs() -> None:
+    """Its ends, and this run; an op of fewer runs has none."""
+    points = [
+        run_of_branch(number, ops={"a": 3.9 + number / 10, **({"b": 1.0} if number else {})})
+        for number in range(5)
+    ]
+    assert courses_of(of(ops(a=7.9, b=1.0)), *points) == {
+        "a": "5 runs of the branch, 3.90 to 4.30 ms; this run 7.90 ms",
+        "b": "",
+    }
+    assert courses_of(of(ops(a=7.9)), *points[1:]) == {"a": ""}
+
+
+def test_ops__a_course_has_the_newest_sixty_runs_and_then_this_one() -> None:
+    """From the left to the right, the most at the top, in whole units of a stretched drawing."""
+    points = [run_of_branch(0, ops={"a": 900.0})] * 9
+    points += [run_of_branch(0, ops={"a": 1.0 + place % 2}) for place in range(60)]
+    made = CaseOps(of(ops(a=3.0)), points).table(500, 6)
+    course = made.rows[0].course
+    assert course
+    assert course.words == "60 runs of the branch, 1.00 to 2.00 ms; this run 3.00 ms"
+    assert course.line.startswith("M0 100L2 50L3 100L5 50")
+    assert (course.line.count("L"), course.now) == (59, "M100 0h0")
+    assert json.loads(made.columns)["history"] == {"0": [1, 2] * 30}
+
+
+def test_ops__a_course_of_noise_does_not_fill_its_height() -> None:
+    """What spans less than 2 % lies in the middle, and equal times are one line."""
+
+    def heights(*times: float) -> set[str]:
+        points = [run_of_branch(0, ops={"a": ms}) for ms in times]
+        course = CaseOps(of(ops(a=times[-1])), points).table(500, 6).rows[0].course
+        assert course
+        return {place.split()[1] for place in course.line[1:].split("L")}
+
+    assert heights(100.0, 100.0, 100.0, 100.0, 100.0) == {"50"}
+    assert heights(99.0, 100.0, 99.0, 100.0, 99.0) == {"25", "75"}
+    assert heights(0.0, 0.0, 0.0, 0.0, 0.0) == {"50"}
+
+
+@pytest.mark.parametrize("ms", [5e-324, 1e-300, 1e300, 1.7976931348623157e308])
+def test_ops__a_course_of_extreme_times_is_drawn(ms: float) -> None:
+    """What a stranger's record may say breaks no page."""
+    points = [run_of_branch(number, ops={"a": ms}) for number in range(6)]
+    assert courses_of(of(ops(a=1.0)), *points)["a"].startswith("6 runs of the branch")
+    shown = report_html(record(of(ops(a=1.0)), history=tuple(points)))
+    assert shown.count('class="op-course"') == 1
+
+
+def test_ops__a_course_goes_on_under_a_new_name() -> None:
+    """A renamed op has the runs of both names; one that is gone has its own, and takes nothing."""
+    points = [run_of_branch(number, ops={"was": 5.0, "b": 2.0}) for number in range(4)]
+    points += [run_of_branch(4, ops={"a": 6.0, "b": 2.0})]
+    base = BaseSide(step_ops=ops(was=5.0, b=2.0), called={"a": "was"})
+    assert courses_of(case(step_ops=ops(a=5.0), base=base), *points) == {
+        "a": "5 runs of the branch, 5.00 to 6.00 ms; this run 5.00 ms",
+        "b": "5 runs of the branch, 2.00 ms; this run 0 ms",
+    }
+
+
+def test_ops__of_one_digest_have_no_course() -> None:
+    """It could be the other's."""
+    one, other = NAMES[4:]
+    assert KEYS[one] == KEYS[other]
+    assert keys_of_ops([one, other, "a"]) == {"a": KEYS["a"]}
+    points = [run_of_branch(number, ops={one: 5.0}) for number in range(6)]
+    assert courses_of(case(ops={one: 5.0, other: 4.0}), *points) == {one: "", other: ""}
+    assert courses_of(case(ops={one: 5.0}), *points)[one]
+
+
+def test_page__draws_courses_of_what_was_measured_alike() -> None:
+    """Runs of another machine, of steps of another size and this run itself are left out."""
+    there = Environment(accelerator="H100")
+    measured = of(ops(a=7.9), environment=there, tokens_per_step=64.0)
+    alike = {"environment": there, "tokens_per_step": 64.0}
+    points = [run_of_branch(number, ops={"a": 4.0}, **alike) for number in range(5)]
+    others = [
+        run_of_branch(5, ops={"a": 1.0}, environment=Environment(accelerator="L4")),
+        run_of_branch(6, ops={"a": 2.0}, environment=there, tokens_per_step=128.0),
+        run_of_branch(7, ops={"a": 7.9}, **alike),
+    ]
+    own = others[-1]
+    left = record(measured, commit=own.commit, run=own.run, history=(*points, *others))
+    shown = report_html(left)
+    words = "<title>5 runs of the branch, 4.00 ms; this run 7.90 ms</title>"
+    assert shown.count(words) == shown.count('<th scope="col">History</th>') == 1
+    few = report_html(left.but(history=(*points[1:], *others)))
+    assert "op-course" not in few[few.index("<body") :].partition("<script>")[0]
+    assert '<th scope="col">History</th>' not in few

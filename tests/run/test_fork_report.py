@@ -30,6 +30,7 @@ from ci_score.model.reasons import Note, Why, quoted
 from ci_score.model.record import (
     MOST_NAMED,
     BaselineUsed,
+    HistoryPoint,
     Judged,
     LaunchNumbers,
     Measured,
@@ -529,6 +530,21 @@ def anew(folder: Path, of_branch: Judged, strange: Judged) -> Record:
     """The stranger's case, judged beside the branch's record."""
     (folder / "r.json").write_text(dump(record(of_branch)), encoding="utf-8")
     return judged_anew(record(strange), FolderBaselines(folder), Nobody(), NOW)
+
+
+def test_judged_anew__has_the_history_of_the_branch_alone(tmp_path: Path) -> None:
+    """What a stranger's record says that ops took before is not used, and its run adds nothing."""
+    own, theirs = (
+        HistoryPoint(
+            case="training", created_at=NOW, step_time_ms=ms, throughput_tok_s=1.0, ops={key: ms}
+        )
+        for ms, key in ((100.0, "03ddcd4f"), (1.0, "9e50cade"))
+    )
+    fast, slow = sides(PLAIN)
+    (tmp_path / "r.json").write_text(dump(record(fast).but(history=(own,))), encoding="utf-8")
+    strange = record(slow).but(history=(theirs,))
+    done = judged_anew(strange, FolderBaselines(tmp_path), Nobody(), NOW)
+    assert done.history == (own,)
 
 
 def test_judged_anew__explains_with_the_names_of_the_branch(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from ci_score.model.record import (
     RunIdentity,
 )
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput
-from ci_score.model.step_ops import StepOps
+from ci_score.model.step_ops import StepOps, remembered, step_ops_of
 from ci_score.model.verdict import Outcome
 from ci_score.run.case_files import CaseFile
 from ci_score.run.reading import read_cases
@@ -325,6 +326,43 @@ def test_run__leaves_a_point_with_what_was_accepted_and_how_sure_the_change_is()
     assert {one.by for one in timed.accepted} == {"octocat"}
     assert {one.metric for one in plain.accepted} == {"step_time_ms", "throughput_tok_s"}
     assert timed.run == RunIdentity(number=7)
+
+
+def test_run__a_point_of_the_branch_has_the_largest_ops() -> None:
+    """Sixteen digests of names with four digits of their times, and none without a profile."""
+    ops = {f"kernel_{number:02d}": 20.123456 - number for number in range(20)}
+    row = {"layer": 0, "fwd_ms": 60.0, "bwd_ms": 70.0, "ops": ops}
+    text = profile(140.0, tokens_per_step=1000, per_layer=[row]).model_dump_json().encode()
+    traced = read_cases({"plain": [CaseFile("p.json", data=text)]}, None, {})
+    record = left_by(Counting(), None, read=traced, tracked=True)
+    (point,) = record.history
+    keys = [blake2b(name.encode(), digest_size=4).hexdigest() for name in ops]
+    assert list(point.ops) == keys[:16]
+    assert list(point.ops.values())[:2] == [20.12, 19.12]
+    session = lines({"launch": 0, "step_ms": [100.0], "tokens_per_step": 1000})
+    timed = read_cases({}, {"timed": [CaseFile("m.jsonl", data=session)]}, {})
+    (bare,) = left_by(Counting(), None, read=timed, tracked=True).history
+    assert bare.ops == {}
+
+
+def test_run__of_a_pull_request_adds_no_ops_to_the_history() -> None:
+    """What a change measures is not what the branch remembers."""
+    point = HistoryPoint(
+        case="plain",
+        created_at="2026-01-01T00:00:00Z",
+        step_time_ms=100.0,
+        throughput_tok_s=0.0,
+        ops={"03ddcd4f": 70.0},
+    )
+    assert left_by(Counting(remembers=(point,)), None).history == (point,)
+
+
+def test_run__two_ops_of_one_digest_are_both_left_out() -> None:
+    """Neither shall have the other's history."""
+    alike = ("kernel_81132", "kernel_136088")
+    kept = remembered(step_ops_of({**dict.fromkeys(alike, 9.0), "gemm": 1.0}, {}))
+    assert kept == {"03ddcd4f": 1.0}
+    assert len(remembered(step_ops_of({alike[0]: 9.0}, {}))) == 1
 
 
 def test_run__its_record_says_what_the_numbers_of_the_history_are() -> None:

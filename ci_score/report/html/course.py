@@ -121,13 +121,23 @@ def alike_points(
         for point in history
         if (value := point.number(metric.name)) is not None and (value > 0 or not metric.relative)
     ]
-    alike = [
-        (point, value)
-        for point, value in measured
-        if point.environment.mismatch(case.environment) is None
-        and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
-    ]
+    alike = [(point, value) for point, value in measured if is_alike(case, point)]
     return alike, len(measured) - len(alike)
+
+
+def is_alike(case: Judged, point: HistoryPoint) -> bool:
+    """Whether the point was measured as the case was: on such a machine, with as many tokens."""
+    return point.environment.mismatch(case.environment) is None and not tokens_differ(
+        case.tokens_per_step, point.tokens_per_step
+    )
+
+
+def earlier_points(
+    record: Record, case: Judged, history: Sequence[HistoryPoint]
+) -> list[HistoryPoint]:
+    """The branch's runs before this one that were measured as the case was."""
+    alike = [point for point in history if is_alike(case, point)]
+    return alike[:-1] if alike and is_of_run(alike[-1], record) else alike
 
 
 def _drawn(

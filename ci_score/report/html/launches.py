@@ -10,9 +10,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_of, tokens_differ
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_of
 from ci_score.model.record import HistoryPoint, Judged, LaunchNumbers
 from ci_score.model.verdict import Change, JudgedBy, Outcome
+from ci_score.report.html.course import is_alike
 from ci_score.report.html.scale import Scale, dots, percent
 
 MOST_DRAWN = 400
@@ -158,10 +159,7 @@ def _of_branch(case: Judged, name: str, history: Sequence[HistoryPoint]) -> list
     return [
         value
         for point in history
-        if (value := point.number(name)) is not None
-        and value > 0
-        and point.environment.mismatch(case.environment) is None
-        and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
+        if (value := point.number(name)) is not None and value > 0 and is_alike(case, point)
     ]
 
 

@@ -25,7 +25,7 @@ from ci_score.report.cause_words import Name, Sentence
 from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
-from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
+from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses, earlier_points
 from ci_score.report.html.heat import Map
 from ci_score.report.html.icicle import Icicle, icicle
 from ci_score.report.html.launches import Launches, launches_plot
@@ -128,7 +128,10 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
     for point in record.history:
         history.setdefault(point.case, []).append(point)
     level = 2 if len(cases) == 1 else 3
-    template, known = _template("body.html.j2"), [_Known(case) for case in cases]
+    template = _template("body.html.j2")
+    known = [
+        _Known(case, earlier_points(record, case, history.get(case.name, ()))) for case in cases
+    ]
     shared = {"head_word": head_word(record), "one_base": _only_baseline(cases) is not None}
 
     def render(place: int, form: Form) -> str:
@@ -141,13 +144,13 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
 class _Known:
     """What several forms of a case have in common, found when it is asked for first."""
 
-    def __init__(self, case: Judged) -> None:
-        self.case = case
+    def __init__(self, case: Judged, earlier: Sequence[HistoryPoint]) -> None:
+        self.case, self._earlier = case, earlier
 
     @cached_property
     def ops(self) -> CaseOps:
         """The ops of both sides."""
-        return CaseOps(self.case)
+        return CaseOps(self.case, self._earlier)
 
     @cached_property
     def metrics(self) -> tuple[list[MetricLine], list[MetricLine]]:

@@ -1,10 +1,10 @@
 // The table of ops: drawn of the columns that stand behind it, sorted and filtered, in windows.
 {
 const WINDOW = 60, MOST_PRINTED = 500, HALF_BAR = 30, MINUS = "\u2212";
-const LEAST_CHANGE = 0.02, LEAST_TOLD = 0.0005;
+const LEAST_CHANGE = 0.02, LEAST_TOLD = 0.0005, COURSE_UNITS = 100;
+const SVG = ["svg", "rect", "path", "title"];
 const make = (tag, attributes, ...children) => {
-  const svg = tag === "svg" || tag === "rect";
-  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  const element = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
@@ -158,7 +158,7 @@ class Ops {
   // --- what is drawn ---
 
   head() {
-    for (const header of this.table.tHead.rows[0].querySelectorAll("th")) {
+    for (const header of this.table.tHead.rows[0].querySelectorAll("th[data-by]")) {
       const button = make("button", { type: "button" }, ...header.childNodes);
       button.addEventListener("click", () => {
         const { by } = header.dataset, again = this.state.by === by;
@@ -246,7 +246,28 @@ class Ops {
     fold.addEventListener("toggle", () => fold.append(...this.folded(row)), { once: true });
     const times = columns.hasBase ? [cell(told.base), cell(told.head), cell(told.change)] : [cell(told.head)];
     return make("tr", {}, make("th", { scope: "row" }, fold), ...times, make("td", {}, this.drawing(sides, longest)),
-      cell(told.launches), cell(told.each), make("td", {}, columns.kinds[columns.kind[row]] || "not known"));
+      cell(told.launches), cell(told.each), make("td", {}, columns.kinds[columns.kind[row]] || "not known"),
+      ...(columns.history ? [make("td", {}, ...this.course(row))] : []));
+  }
+
+  // An op's times in the branch's runs, and this run's, as `_course` in ops.py draws them. They are
+  // of the whole step, so beside the times of a phase there is none.
+  course(row) {
+    const values = this.columns.history[row], now = this.whole[row].head;
+    if (!values || this.state.phase !== "") return [];
+    const shown = known(now) ? [...values, now] : values, most = Math.max(...shown) || 1;
+    const shares = shown.map(value => value / most), low = Math.min(...shares), high = Math.max(...shares);
+    const room = Math.max(LEAST_CHANGE - (high - low), 0) / 2, span = high - low + 2 * room;
+    const places = shares.map((share, place) => [
+      Math.floor(COURSE_UNITS * place / (shown.length - 1) + 0.5),
+      Math.floor(COURSE_UNITS * (high + room - share) / span + 0.5),
+    ].join(" "));
+    const ends = [...new Set([Math.min(...values), Math.max(...values)].map(threeDigits))].join(" to ");
+    const words = `${values.length} runs of the branch, ${ends} ms${known(now) ? `; this run ${threeDigits(now)} ms` : ""}`;
+    return [make("svg", { class: "op-course", viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" },
+      make("title", {}, words),
+      make("path", { class: "line", d: "M" + places.slice(0, values.length).join("L") }),
+      ...(known(now) ? [make("path", { class: "this", d: `M${places.at(-1)}h0` })] : []))];
   }
 
   drawing(sides, longest) {
