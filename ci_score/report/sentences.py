@@ -186,7 +186,7 @@ def _job_ended(job: str, result: str) -> str:
 
 
 def _without_quotes(words: str) -> str:
-    """A stranger's words, which do not end where we quote them: what follows would look like ours."""
+    """A stranger's words, which cannot end our quotes: what follows would look like ours."""
     return words.translate({ord("“"): '"', ord("”"): '"'})
 
 

@@ -242,9 +242,7 @@ def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: 
         metrics=metrics,
         more_metrics=more_metrics,
         courses=[_course(course, form) for course in drawn],
-        icicle=icicle(
-            case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live
-        )
+        icicle=icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live)
         if form.draws
         else None,
         ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
