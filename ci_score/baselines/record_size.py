@@ -256,7 +256,8 @@ def with_its_texts(value: dict[str, Any], source: str) -> dict[str, Any]:
         return value
 
     def text_at(place: int) -> object:
-        if 0 <= place < len(texts):
+        # A list would stand for a thousand names, at as many places as a stranger likes.
+        if 0 <= place < len(texts) and isinstance(texts[place], str):
             return texts[place]
         raise BadInputError(
             source, field="texts", found=f"no text {place}", expected=f"{len(texts)} texts at most"

@@ -102,9 +102,11 @@ def _report(left: Left, file: Path, title: str) -> bool:
 
 def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
     """Refuses to overwrite what `ci-score site` has not made, and to follow a link."""
-    for path in (out / "reports", *(out / name for name in names)):
-        is_foreign = path.is_file() and not _is_ours(path)
-        if path.is_symlink() or is_foreign or (path.is_dir() and path.name != "reports"):
+    folder = out / "reports"
+    for path in (folder, *(out / name for name in names)):
+        # A pipe or a device would take what is written, and perhaps wait for ever.
+        is_ours = path.is_dir() if path == folder else path.is_file() and _is_ours(path)
+        if path.is_symlink() or (path.exists() and not is_ours):
             raise WrongUseError(
                 f"{path}: it is there already, and not by `ci-score site`; remove it, or give --out"
                 " another folder"

@@ -25,6 +25,8 @@ _SHOWN_CHARACTERS = 60
 # Three bytes of JSON can take sixty of memory, so the values are counted before they are parsed.
 MOST_CONTAINERS = 2_000_000
 MOST_VALUES = 12_000_000
+# Each takes a thousand times the room of what it is about.
+MOST_MISTAKES = 10_000
 
 # Pydantic's type of an error → what the field expects, in the words of the documentation.
 _EXPECTATIONS = {
@@ -98,7 +100,9 @@ def bad_field(error: ValidationError, source: str) -> BadInputError:
 
 
 def bad_fields(error: ValidationError, source: str) -> list[BadInputError]:
-    """All mistakes of a pydantic error, in its order."""
+    """All mistakes of a pydantic error, in its order; of very many only their number."""
+    if (count := error.error_count()) > MOST_MISTAKES:
+        return [BadInputError(source, found=f"{count:,} mistakes", expected="the fields' types")]
     return [
         BadInputError(
             source,

@@ -344,7 +344,7 @@ class Record(Value):
     unjudged: Verdict | None = None
     notices: Annotated[tuple[Reason, ...], Lax] = ()
     acceptances: Annotated[tuple[Acceptance, ...], Lax, Field(max_length=MOST_ACCEPTANCES)] = ()
-    history: Annotated[tuple[HistoryPoint, ...], Lax] = ()
+    history: Annotated[tuple[HistoryPoint, ...], Lax, Field(fail_fast=True)] = ()
     # Of each metric that the history holds, by the policy in force.
     metrics: Annotated[dict[ShortText, MetricFacts], _Few] = {}
     trends: Annotated[tuple[Trend, ...], Lax, Field(max_length=MOST_TRENDS)] = ()

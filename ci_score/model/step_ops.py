@@ -24,7 +24,8 @@ MOST_CELLS = 65_536
 MOST_PLACES = 8_192
 LONGEST_OP = 1_000
 LONGEST_PHASE = 200
-_PER_OP = Field(max_length=MOST_OPS)
+# One mistake of a column is told: a million of them would fill the memory.
+_PER_OP = Field(max_length=MOST_OPS, fail_fast=True)
 OpName = Annotated[str, Field(max_length=LONGEST_OP)]
 # A point of the history has the times of so many ops of its case, by digests of their names.
 REMEMBERED_OPS = 16
@@ -101,7 +102,7 @@ class StepOps(Value):
     orders: Annotated[tuple[Count | None, ...], Lax, _PER_OP] = ()
     of_ops: Annotated[tuple[OpName | None, ...], Lax, _PER_OP] = ()
     of_modules: Annotated[tuple[OpName | None, ...], Lax, _PER_OP] = ()
-    cells: Annotated[tuple[OpCells, ...], Lax, Field(max_length=MOST_PLACES)] = ()
+    cells: Annotated[tuple[OpCells, ...], Lax, Field(max_length=MOST_PLACES, fail_fast=True)] = ()
     left_out: Count = 0
     left_out_ms: Milliseconds = 0.0
 
@@ -116,7 +117,7 @@ class StepOps(Value):
             raise ValueError("each op once")
         if len(self.ms) != size or any(len(column) not in (0, size) for column in self._columns()):
             raise ValueError("each column as many entries as there are names")
-        if sum(len(each.rows) for each in self.cells) > MOST_CELLS:
+        if self.cells_in_all > MOST_CELLS:
             raise ValueError(f"at most {MOST_CELLS} cells")
         if any(row >= size for each in self.cells for row in each.rows):
             raise ValueError("rows of cells below the number of names")
@@ -184,6 +185,11 @@ class StepOps(Value):
         return any(each.layer is not None for each in self.cells)
 
     @property
+    def cells_in_all(self) -> int:
+        """How many cells all places have together."""
+        return sum(len(each.rows) for each in self.cells)
+
+    @property
     def in_all_ms(self) -> float:
         """The time of all ops, those without a row too."""
         return sum(self.ms) + self.left_out_ms
@@ -239,7 +245,7 @@ class BaseSide(Value):
     """
 
     step_ops: StepOps = StepOps()
-    called: Annotated[dict[OpName, OpName], _PER_OP] = {}
+    called: Annotated[dict[OpName, OpName], Field(max_length=MOST_OPS)] = {}
     phases: Annotated[dict[str, Milliseconds], Field(max_length=256)] = {}
     layers: Annotated[tuple[Count, ...], Lax, Field(max_length=4_096)] = ()
     forward_ms: Annotated[tuple[Milliseconds, ...], Lax, Field(max_length=4_096)] = ()

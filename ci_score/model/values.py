@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -36,6 +37,14 @@ CaseName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9@._+-]{1,64}$")
 Lax = Strict(False)
 
 
+def _without_dots(address: str) -> str:
+    """Browsers take `..` and `%2e%2e` for the folder above, which may be another repository's."""
+    parts = address.lower().replace("%2e", ".").split("/")
+    if {".", ".."}.intersection(parts):
+        raise ValueError("an address without . and ..")
+    return address
+
+
 # It is shown as a link, so it may have no character that means something in markdown or HTML.
 PageAddress = Annotated[
     str,
@@ -44,6 +53,7 @@ PageAddress = Annotated[
         pattern=r"^(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?"
         r"(/[A-Za-z0-9._~%-]+)+$",
     ),
+    AfterValidator(_without_dots),
 ]
 
 ShortText = Annotated[str, StringConstraints(max_length=200)]

@@ -21,6 +21,8 @@ from ci_score.report.name_words import LONGEST_NAME, is_balanced, shortened_text
 LONGEST_LABEL = 3 * LONGEST_NAME + 2 * len(" · ")
 # What walks the parts: a mangled name refers to its parts again and again.
 _MOST_PARTS, _DEEPEST, _MOST_TRIED = 160, 8, 24
+# All long names of a record: one that many cases have is read once.
+_MOST_REMEMBERED = 65_536
 _MANGLED = re.compile(r"_{1,2}Z(?=[A-Z\d])")
 _SUFFIX = re.compile(r"( ?\[clone [^\]]*\]|\.kd|\(\.kd\))+$")
 # How readers end a name that they had to cut.
@@ -88,7 +90,7 @@ def short_name(name: str) -> str:
     return _short(name[:LONGEST_READ])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_REMEMBERED)
 def _short(name: str) -> str:
     if len(name) <= LONGEST_NAME and ("…" in name or not name.strip()) and is_balanced(name):
         return name.strip() or "unnamed"

@@ -185,6 +185,11 @@ def _job_ended(job: str, result: str) -> str:
     return f"{quoted_name(job)} {ended}"
 
 
+def _without_quotes(words: str) -> str:
+    """A stranger's words, which cannot end our quotes: what follows would look like ours."""
+    return words.translate({ord("“"): '"', ord("”"): '"'})
+
+
 def _did_you_mean(close: str) -> str:
     return f"; did you mean {close}?" if close else ""
 
@@ -325,7 +330,9 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",
     Why.JOB_ENDED: _job_ended,
-    Why.MEASURING_SAID: "what measured {case} said last: “{words}”",
+    Why.MEASURING_SAID: lambda case, words: (
+        f"what measured {case} said last: “{_without_quotes(words)}”"
+    ),
     Why.RESULT_UNKNOWN: lambda result: (
         f"the gate does not know how the measuring job ended ({result or 'no result was given'}):"
         " name that job in `needs`, and add the line"

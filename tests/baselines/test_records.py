@@ -484,3 +484,20 @@ def test_read__a_table_that_does_not_fit_is_refused(column: dict[str, Any], word
     value["cases"][0]["step_ops"] = column
     with pytest.raises(BadInputError, match=words):
         read_record(json.dumps(value).encode(), "r.json")
+
+
+def test_read__texts_are_texts_alone() -> None:
+    """A list in their place would stand for many names at each of many places."""
+    value = json.loads(dump(record(case())))
+    value["cases"][0]["step_ops"] = {"names": 0, "ms": [1.0]}
+    value["texts"] = [["gemm"]]
+    with pytest.raises(BadInputError, match="no text 0"):
+        read_record(json.dumps(value).encode(), "r.json")
+
+
+def test_read__a_column_of_wrong_types_is_one_mistake() -> None:
+    """What a column holds is not told a thousand times."""
+    value = json.loads(dump(record(case())))
+    value["cases"][0]["step_ops"] = {"names": [1] * 1_000, "ms": [None] * 1_000}
+    with pytest.raises(BadInputError, match=r"names\[0\]: found 1 \(and 1 more\)"):
+        read_record(json.dumps(value).encode(), "r.json")

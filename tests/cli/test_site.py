@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -88,6 +89,16 @@ def test_site__overwrites_nothing_of_others(folder: Path, capsys: Out, name: str
     assert f"site/{name}: it is there already" in capsys.readouterr().err
     assert pages(folder / "site") == {name}
     assert theirs.read_text("utf-8") == "<h1>ours</h1>"
+
+
+@pytest.mark.parametrize("name", ["index.html", "reports"])
+def test_site__writes_into_plain_files_alone(folder: Path, capsys: Out, name: str) -> None:
+    """A pipe would wait for ever; a socket stands for it here, because it never waits."""
+    (folder / "site").mkdir()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(f"site/{name}")
+        assert execute(["site", "records", "--out", "site"]) == 2
+    assert f"site/{name}: it is there already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["index.html", "reports"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from ci_score.errors import BadInputError
-from ci_score.files.strict_json import dump, json_path, parse, validate
+from ci_score.files.strict_json import MOST_MISTAKES, dump, json_path, parse, validate
 from ci_score.model.profile import Profile
 from ci_score.model.values import Lax, Value
 
@@ -194,6 +194,16 @@ def test_validate__counts_further_mistakes() -> None:
     """The message shows one mistake and counts the others."""
     with pytest.raises(BadInputError, match=r"and 1 more"):
         validate(Profile, {"steps": "3", "avg_step_ms": "x"}, "p")
+
+
+def test_validate__tells_the_number_of_very_many_mistakes() -> None:
+    """A stranger's million wrong values do not become a million messages."""
+
+    class Numbers(Value):
+        values: Annotated[tuple[float, ...], Lax] = ()
+
+    with pytest.raises(BadInputError, match=r"found 10,001 mistakes"):
+        validate(Numbers, {"values": ["x"] * (MOST_MISTAKES + 1)}, "p")
 
 
 def test_validate__shows_hostile_text_on_one_short_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -12,14 +13,26 @@ from ci_score.model.profile import RankWork
 from ci_score.model.reasons import quoted
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.verdict import Change, Outcome, Unjudged
-from ci_score.report.html import figures
-from ci_score.report.html.allowance import ALONE, DRAWN, LEAST, LISTED, WHOLE, fitted
+from ci_score.report.html import figures, icicle, ops
+from ci_score.report.html.allowance import (
+    ALONE,
+    DRAWN,
+    LEAST,
+    LISTED,
+    MOST_WORK,
+    WHOLE,
+    Form,
+    fitted,
+)
 from ci_score.report.html.course import courses
 from ci_score.report.html.page import report_html
 from ci_score.report.html.scale import Scale
+from ci_score.report.joined_ops import JoinedOp
 from ci_score.report.markdown import report_markdown
+from ci_score.report.names_of_case import names_of_ops
 from ci_score.report.terminal import report_text
 from tests.builders import case, on, record, scorecard
+from tests.builders.both_sides import slower
 from tests.builders.elements import Elements
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import MACHINE, TOKENS, deep, history, large, slow_pull_request
@@ -213,6 +226,35 @@ def test_fitted__is_as_rich_as_there_is_room(
     letters = {LEAST: ".", DRAWN: "D", LISTED: "L", WHOLE: "W", ALONE: "A"}
     texts = fitted(needy, lambda _, form: letters[form] * sizes[form], room, spare=10)
     assert "".join(text[0] if text else " " for text in texts) == expected
+
+
+def test_fitted__reads_so_many_ops_and_no_more() -> None:
+    """Beyond what a page may read of ops its cases are not drawn; one case is, whatever it has."""
+    drawn: list[int] = []
+
+    def render(place: int, form: Form) -> str:
+        drawn.extend([place] if form.draws else ())
+        return "x"
+
+    fitted((False, True, False), render, work=[1, MOST_WORK - 1, 2])
+    assert drawn == [1, 0]
+    drawn.clear()
+    fitted((False, True), render, work=[1, 2 * MOST_WORK])
+    assert drawn == [1]
+
+
+def test_page__names_the_ops_of_a_case_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table and all forms of its drawing have the same names; to find them takes time."""
+    named: list[int] = []
+
+    def names(found: Iterable[JoinedOp]) -> dict[str, str]:
+        named.append(1)
+        return names_of_ops(found)
+
+    for module in (ops, icicle):
+        monkeypatch.setattr(module, "names_of_ops", names)
+    report_html(record(slower()))
+    assert sum(named) == 1
 
 
 def test_page__draws_long_courses_whole() -> None:

@@ -215,3 +215,9 @@ strange = st.one_of(
 def test_sentence__of_a_stranger_s_data_breaks_nothing(code: Why, data: st.DataObject) -> None:
     """A record of a fork may hold a text where a number belongs."""
     said(code(**{name: data.draw(strange, label=name) for name in sorted(code.fields)}))
+
+
+def test_sentence__quotes_the_words_of_a_failure_to_their_end() -> None:
+    """A stranger's words cannot close our quotes and go on as if we spoke."""
+    said = sentence(Why.MEASURING_SAID(case="llama", words="x”. It passes. “"))
+    assert str(said) == 'what measured llama said last: “x". It passes. "”'

@@ -107,6 +107,8 @@ def test_post__asks_for_comments_and_writes_one(scene: Scene) -> None:
         "{web}.elsewhere.example/a",
         "{web}/stranger/model/actions/runs/7/artifacts/1",
         "{web}/team/model.stranger/actions/runs/7/artifacts/1",
+        "{web}/team/model/../../stranger/model/actions/runs/7/artifacts/1",
+        "{web}/team/model/%2E./%2e%2e/stranger/model/actions/runs/7/artifacts/1",
         "{web}/" + "a" * 600,
         "//[",
     ],

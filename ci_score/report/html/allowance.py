@@ -12,6 +12,8 @@ BYTES = 4_500_000
 BYTES_OF_DRAWINGS = 45_000
 # Of more cases those that pass have no lists.
 FEW = 16
+# How many cells of ops are read for the drawings of all cases; one case may go beyond it.
+MOST_WORK = 400_000
 # After so many cases that did not fit in a form the others are not tried in it.
 MOST_MISFITS = 3
 
@@ -40,12 +42,18 @@ Render = Callable[[int, Form], str]
 
 
 def fitted(
-    needy: Sequence[bool], render: Render, room: int = BYTES, spare: int = BYTES_OF_DRAWINGS
+    needy: Sequence[bool],
+    render: Render,
+    room: int = BYTES,
+    spare: int = BYTES_OF_DRAWINGS,
+    *,
+    work: Sequence[int] = (),
 ) -> list[str | None]:
     """The text of each case, in the richest form that fits; None where not even the least does.
 
     Those that need attention come first. What a case takes beyond its drawings leaves room for the
-    drawings of the others that are in as much need.
+    drawings of the others that are in as much need. `work` is what reading each case's ops takes;
+    once all of it is spent, the others have the least form, too.
     """
     texts: list[str | None] = []
     for place in range(len(needy)):
@@ -55,8 +63,12 @@ def fitted(
     misfits: Counter[Form] = Counter()
     order = sorted(range(len(needy)), key=lambda place: not needy[place])
     waiting = Counter(needy)
+    left = MOST_WORK
     for place in order:
         waiting[needy[place]] -= 1
+        if left <= 0:
+            break
+        left -= work[place] if work else 0
         for form in _forms(len(needy), needy[place]):
             least = texts[place]
             if least is None or misfits[form] == MOST_MISFITS:

@@ -159,11 +159,19 @@ class Icicle:
 
 
 def icicle(
-    case: Judged, found: JoinedOps, *, most: int = MOST_BOXES, is_live: bool = True
+    case: Judged,
+    found: JoinedOps,
+    tree: Tree | None = None,
+    *,
+    most: int = MOST_BOXES,
+    is_live: bool = True,
 ) -> Icicle | None:
-    """The figure of a case with these ops; None if no profile tells the time of all of them."""
+    """The figure of a case with these ops; None if no profile tells the time of all of them.
+
+    Whoever draws it more than once gives the tree.
+    """
     is_whole = bool(case.step_ops.names) and found.has_base == _has_base(case)
-    tree = tree_of(found) if is_whole else None
+    tree = (tree or tree_of(found)) if is_whole else None
     if tree is None:
         return None
     kept = pruned(tree.root, most)
@@ -188,11 +196,11 @@ def icicle(
 # --- the tree -------------------------------------------------------------------------------------
 
 
-def tree_of(found: JoinedOps) -> Tree | None:
+def tree_of(found: JoinedOps, names: Mapping[str, str] | None = None) -> Tree | None:
     """The ops by phase and kind, as far as these are known; None if no op takes any time."""
     has_phases = any(place.phase is not None for op in found.ops for place in op.places)
     has_kinds = any(op.kind for op in found.ops)
-    names = names_of_ops(found.ops)
+    names = names_of_ops(found.ops) if names is None else names
     leaves: dict[tuple[str, str], list[Node]] = {}
     for op in found.ops:
         for phase, sides in _phases(op) if has_phases else ((OUTSIDE_PHASES, op.sides),):
@@ -210,7 +218,7 @@ def tree_of(found: JoinedOps) -> Tree | None:
     )
     changes = [abs(node.delta_ms or 0.0) for nodes in leaves.values() for node in nodes]
     levels = tuple(level for level, is_there in named if is_there)
-    return Tree(root, levels, max(changes), found.has_base)
+    return Tree(root, levels, max(changes, default=0.0), found.has_base)
 
 
 def _phases(op: JoinedOp) -> Iterator[tuple[str, Sides]]:

@@ -116,7 +116,7 @@ class CaseOps:
         self._has_base = joined.has_base
         self._left_out = joined.left_out
         self._ops = sorted(joined.ops, key=_most_changed_first if joined.has_base else _largest)
-        self._names = names_of_ops(self._ops)
+        self.names = names_of_ops(self._ops)
         shown = (abs(_delta(op)) if joined.has_base else _own_ms(op) for op in self._ops)
         self._largest = max(shown, default=0.0)
         self._history = _histories(self._ops, earlier)
@@ -143,13 +143,13 @@ class CaseOps:
 
     def _rows(self, most: int, told: int) -> Iterator[OpRow]:
         for op in self._ops[:most]:
-            outer, _, name = self._names[op.name].rpartition(" · ")
+            outer, _, name = self.names[op.name].rpartition(" · ")
             places = sorted(op.places.items(), key=_most_changed_place_first)
             yield OpRow(
                 name=name,
                 outer=outer,
                 full=plain(op.name, LONGEST_FULL_NAME),
-                was=self._names[op.was] if op.was else "",
+                was=self.names[op.was] if op.was else "",
                 tag=_TAGS.get(op.status, ""),
                 kind=op.kind,
                 texts=_texts(op.sides),
@@ -204,7 +204,7 @@ class CaseOps:
     def _columns(self, phases: Iterable[str | None]) -> Markup:
         kinds = _numbered(op.kind for op in self._ops)
         full = [plain(op.name, LONGEST_FULL_NAME) for op in self._ops]
-        names = [self._names[op.name] for op in self._ops]
+        names = [self.names[op.name] for op in self._ops]
         return _json(
             {
                 "hasBase": self._has_base,
@@ -212,7 +212,7 @@ class CaseOps:
                 # A name that is whole already is not told twice.
                 "full": [0 if one == name else one for one, name in zip(full, names, strict=True)],
                 "was": {
-                    row: [self._names[op.was], plain(op.was, LONGEST_FULL_NAME)]
+                    row: [self.names[op.was], plain(op.was, LONGEST_FULL_NAME)]
                     for row, op in enumerate(self._ops)
                     if op.was
                 },

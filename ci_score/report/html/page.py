@@ -18,6 +18,7 @@ from ci_score.files.visible import LONGEST_NAME, plain
 from ci_score.model.metrics import metric_named, three_digits, time_change
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
+from ci_score.model.step_ops import StepOps
 from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
@@ -27,7 +28,7 @@ from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses, earlier_points
 from ci_score.report.html.heat import Map
-from ci_score.report.html.icicle import Icicle, icicle
+from ci_score.report.html.icicle import Icicle, Tree, icicle, tree_of
 from ci_score.report.html.launches import Launches, launches_plot
 from ci_score.report.html.layer_heat import layer_map
 from ci_score.report.html.ops import CaseOps, OpTable
@@ -45,6 +46,8 @@ STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
 SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
+# A name is read in the time of so many cells.
+CELLS_OF_A_NAME = 8
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 
 
@@ -138,7 +141,15 @@ def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
         view = _view(record, known[place], history.get(cases[place].name, ()), form)
         return template.render(record=record, view=view, level=level, **shared)
 
-    return fitted([_needs_attention(case) for case in cases], render)
+    needy = [_needs_attention(case) for case in cases]
+    return fitted(needy, render, work=[_work(case) for case in cases])
+
+
+def _work(case: Judged) -> int:
+    """How long its ops take to be read: a name takes as long as some cells."""
+    sides = (case.step_ops, case.base.step_ops if case.base else StepOps())
+    ops, cells = sum(len(one.names) for one in sides), sum(one.cells_in_all for one in sides)
+    return CELLS_OF_A_NAME * ops + cells
 
 
 class _Known:
@@ -151,6 +162,11 @@ class _Known:
     def ops(self) -> CaseOps:
         """The ops of both sides."""
         return CaseOps(self.case, self._earlier)
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """They by phase and kind."""
+        return tree_of(self.ops.joined, self.ops.names)
 
     @cached_property
     def metrics(self) -> tuple[list[MetricLine], list[MetricLine]]:
@@ -223,7 +239,7 @@ def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: 
         metrics=metrics,
         more_metrics=more_metrics,
         courses=[_course(course, form) for course in drawn],
-        icicle=icicle(case, known.ops.joined, most=form.boxes, is_live=form.is_live)
+        icicle=icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live)
         if form.draws
         else None,
         ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
