@@ -262,9 +262,8 @@ def _stalls(launches: Sequence[Launch]) -> Iterator[str]:
         count = f"{long} of {len(steps)} steps{owner} take over {LONG_STEP:g} times as long"
         why = "(a stall, an evaluation or a checkpoint?)"
         if share > WORTH_A_NOTE:
-            words = (
-                f"The mean step{owner}, which is judged, is {share:.0%} longer than the median step"
-            )
+            longer = f"{share * 100:.0f} % longer than the median step"
+            words = f"The mean step{owner}, which is judged, is {longer}"
             yield f"{words}: {count} {why}." if long else f"{words}."
         elif long:
             yield f"{count} as the median step {why}."
