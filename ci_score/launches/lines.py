@@ -90,6 +90,12 @@ class Launch(Value):
     def of_line(cls, value: Any, source: str) -> Launch:
         """The launch in a line, which remembers the keys that nobody knows."""
         if isinstance(value, dict):
+            if not value.keys() & {"schema", "step_ms"}:
+                raise BadInputError(
+                    source,
+                    found="JSON that is no line of measurements",
+                    expected="what `ci-score ab` or `ci-score measure` wrote (its --out)",
+                )
             strange = strange_among(value, cls.known_keys())
             refuse_typo(value, "step_ms", source, strange)
             value = {**value, "strange_keys": strange}

@@ -122,8 +122,10 @@ FORMS: dict[str, tuple[Judged, str]] = {
     "slower, and not proven to be beyond its limit": (
         judged(change(head=115.0, reasons=FOUR_PAIRS, **{**UNCLEAR, "low": 0.02}),
                unjudged=Unjudged.UNCLEAR),
-        f"### ❔ 15 % slower, not proven beyond the 10 % limit; {TOO_FEW}"
-        f" · 100 → 115 ms/step · `{CASE}`",
+        (
+            f"### ❔ 15 % slower, not proven beyond the 10 % limit; {TOO_FEW} · 100 → 115 ms/step"
+            f" · `{CASE}`"
+        ),
     ),
     "not judged, and no reason is told": (
         judged(change(head=115.0, reasons=(), **UNCLEAR), unjudged=Unjudged.TOO_NOISY),
