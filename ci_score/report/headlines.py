@@ -178,8 +178,8 @@ def _unclear(case: Judged, worst: Change) -> Headline:
     verdict = case.verdict
     seems_worse = metric.worsening(worst.delta) > 0
     if verdict is None or verdict.unjudged is not Unjudged.UNCLEAR or not seems_worse:
-        told = _between([in_plain_words(worst), *([why] if why else [])], ", ")
-        return Headline(Sentence.of(NOT_JUDGED, *told), values_of(worst, case.changes))
+        known = _between([in_plain_words(worst), *([why] if why else [])], ", ")
+        return Headline(Sentence.of(NOT_JUDGED, *known), values_of(worst, case.changes))
     is_time = worst.metric in (STEP_TIME, THROUGHPUT)
     if is_time and worst.fail_limit is not None and is_surely(worst, worse=True):
         # The direction is known; how far it goes is not.
