@@ -109,7 +109,7 @@ def _training_scorecard(profile: Profile, workload: Workload) -> Scorecard:
         words = f"The accelerator {shown} is not in the table of `ci-score hardware`."
         noted.append(Note(code="unknown_accelerator", words=words))
     if mfu_words and (mfu is None or mfu > 1):
-        words = mfu_words if mfu is None else f"An MFU of {mfu:.0%} cannot be right."
+        words = mfu_words if mfu is None else f"An MFU of {mfu * 100:.0f} % cannot be right."
         noted.append(Note(code="no_mfu" if mfu is None else "impossible_mfu", words=words))
     return card.but(
         noted=tuple(noted),

@@ -22,7 +22,7 @@ from ci_score.model.metrics import HOST_OPS, KERNELS, LAUNCHES, MEMORY, STEP_TIM
 from ci_score.model.profile import OpCalls, Profile, TimedBy, op_totals
 from ci_score.model.reasons import Note, Reason, Why, quoted
 from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured
-from ci_score.model.scorecard import ParityProfile, Scorecard
+from ci_score.model.scorecard import NOT_GRADED, ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
 from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
 
@@ -30,6 +30,11 @@ KEPT_NAMES, KEPT_RANGES, KEPT_CALLS = 64, 24, 128
 OWN_BASE = "the base side of the same measurements"
 # The reference knows hotspots of layers alone; a record has the ops of the whole step.
 NO_RATIO = "There are no layers, so the backward/forward ratio is not known."
+# A CPU has no roofline, and is no count of accelerators. What no annotation covers is known all the
+# same: the operators tell it; and its readers say why there are no layers.
+BESIDE_THE_POINT_ON_A_CPU = frozenset(
+    {"low_coverage", NOT_GRADED, "no_layers", "unknown_device_count"}
+)
 # Longer than the names of kernel templates; a name of megabytes would fill the record.
 LONGEST_NAME = 1000
 
@@ -92,8 +97,7 @@ def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
     """The notes; without a profile, those on what only a profile has are left out."""
     left_out = frozenset() if case.has_profile else LACKING_IN_A_PROFILE
     if case.profile.host_parts:
-        # What no annotation covers is known all the same: the operators tell it.
-        left_out |= {"low_coverage"}
+        left_out |= BESIDE_THE_POINT_ON_A_CPU
     of_card = [
         note.but(words=NO_RATIO) if note.code == "no_layers" and case.profile.ops else note
         for note in card.noted

@@ -90,6 +90,12 @@ class Launch(Value):
     def of_line(cls, value: Any, source: str) -> Launch:
         """The launch in a line, which remembers the keys that nobody knows."""
         if isinstance(value, dict):
+            if not value.keys() & {"schema", "step_ms"}:
+                raise BadInputError(
+                    source,
+                    found="JSON that is no line of measurements",
+                    expected="what `ci-score ab` or `ci-score measure` wrote (its --out)",
+                )
             strange = strange_among(value, cls.known_keys())
             refuse_typo(value, "step_ms", source, strange)
             value = {**value, "strange_keys": strange}
@@ -262,9 +268,8 @@ def _stalls(launches: Sequence[Launch]) -> Iterator[str]:
         count = f"{long} of {len(steps)} steps{owner} take over {LONG_STEP:g} times as long"
         why = "(a stall, an evaluation or a checkpoint?)"
         if share > WORTH_A_NOTE:
-            words = (
-                f"The mean step{owner}, which is judged, is {share:.0%} longer than the median step"
-            )
+            longer = f"{share * 100:.0f} % longer than the median step"
+            words = f"The mean step{owner}, which is judged, is {longer}"
             yield f"{words}: {count} {why}." if long else f"{words}."
         elif long:
             yield f"{count} as the median step {why}."

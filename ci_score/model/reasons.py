@@ -73,6 +73,7 @@ class Why(StrEnum):
     NOT_NEEDED = "not_needed", "words"
     NOTHING_FOUND = "nothing_found", "where"
     NO_MEASUREMENTS = "no_measurements", "where"
+    EMPTY_MEASUREMENTS = "empty_measurements", "where"
 
     # What was measured cannot be judged.
     DISTURBED = "disturbed", "event words"

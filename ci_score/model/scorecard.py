@@ -23,6 +23,9 @@ class Hardware:
     bytes_per_token: float | None = None
 
 
+# The code of the note that says why there is no grade.
+NOT_GRADED = "not_graded"
+
 Grade = Literal["A", "B", "C", "D", "F"]
 Bottleneck = Literal["transfer", "launch", "compute", "memory_bw"]
 
@@ -91,6 +94,11 @@ class Scorecard(Value):
     def graded(self) -> bool:
         """Whether grade, efficiency, bottleneck and recommendations mean anything."""
         return self.ungraded_reason is None
+
+    @property
+    def lacks_its_grade(self) -> bool:
+        """Whether it could have had a grade, as no step on a CPU could."""
+        return not self.graded and any(note.code == NOT_GRADED for note in self.noted)
 
 
 class ParityProfile(Value):

@@ -11,6 +11,7 @@ from ci_score.model.metrics import REFERENCE_METRICS, three_digits
 from ci_score.model.profile import Layer, Phase, Profile, op_totals
 from ci_score.model.reasons import Note
 from ci_score.model.scorecard import (
+    NOT_GRADED,
     Bottleneck,
     Grade,
     Hardware,
@@ -237,7 +238,7 @@ def _notes(
     reason = _ungraded_reason(throughput, hardware)
     return (
         *_profile_notes(profile),
-        *([Note(code="not_graded", words=f"Not graded: {reason}.")] if reason else []),
+        *([Note(code=NOT_GRADED, words=f"Not graded: {reason}.")] if reason else []),
         *_ratio_notes(profile, ratio),
     )
 

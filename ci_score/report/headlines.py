@@ -178,9 +178,14 @@ def _unclear(case: Judged, worst: Change) -> Headline:
     verdict = case.verdict
     seems_worse = metric.worsening(worst.delta) > 0
     if verdict is None or verdict.unjudged is not Unjudged.UNCLEAR or not seems_worse:
-        told = in_plain_words(worst)
-        return Headline(Sentence.of(NOT_JUDGED, told, ", ", why), values_of(worst, case.changes))
+        known = _between([in_plain_words(worst), *([why] if why else [])], ", ")
+        return Headline(Sentence.of(NOT_JUDGED, *known), values_of(worst, case.changes))
     is_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    if is_time and worst.fail_limit is not None and is_surely(worst, worse=True):
+        # The direction is known; how far it goes is not.
+        limit = f"{percent_digits(limit_in_time(worst))} % limit"
+        told = f"{in_plain_words(worst)}, not proven beyond the {limit}; "
+        return Headline(Sentence.of(told, why), values_of(worst, case.changes))
     seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
     change = time_interval(worst) if is_time else delta_interval(worst)
     return Headline(Sentence.of(seems, change, "; ", why), values_of(worst, case.changes))

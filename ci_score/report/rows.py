@@ -34,7 +34,7 @@ from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, decisive
+from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict, decisive
 from ci_score.report import words
 from ci_score.report.cause_words import Sentence
 from ci_score.report.kernel_names import op_label
@@ -450,6 +450,17 @@ def _measured(case: Judged) -> Iterable[str]:
         yield f"timed {'under the profiler' if timing == 'under a profiler' else timing}"
 
 
+def knows_ops_of_layers(case: Judged) -> bool:
+    """Whether any layer's largest op is known; the host's time of a module tells none."""
+    return any(layer.top_op for layer in case.scorecard.per_layer_summary)
+
+
+def calls_word(case: Judged) -> str:
+    """What the counts of ops are: a host calls its operators, a device's work is launched."""
+    found = case.explanation or case.timeline
+    return "calls" if found is not None and found.basis == "host" else "launches"
+
+
 # --- what to do next ----------------------------------------------------------------------------
 
 _WOULD_TELL = {
@@ -460,8 +471,8 @@ _WOULD_TELL = {
     Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
     Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
     " measured side by side (`ci-score ab`)",
-    Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): the log of the measuring"
-    " job says why there is none",
+    Unjudged.NOTHING_MEASURED: "a measurement: `ci-score ab` makes one, and `ci-score measure` of"
+    " one side",
     Unjudged.CANCELLED: "a re-run, or the newer run that cancelled this one",
     Unjudged.SKIPPED: "a measurement: look at the job before it that failed, or at its `if`; where"
     " nothing has to be measured, say so with `not-needed`",
@@ -491,9 +502,21 @@ _WOULD_TELL = {
 }
 
 
-def what_would_tell(reason: Unjudged | None) -> str:
-    """What would turn "not judged" into a verdict."""
-    return _WOULD_TELL.get(reason, "") if reason is not None else ""
+# Of a run in a job, where somebody else measured.
+_IN_A_JOB = {
+    Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): the log of the measuring"
+    " job says why there is none",
+}
+
+
+def what_would_tell(verdict: Verdict | None, record: Record) -> str:
+    """What would turn "not judged" into a verdict, in a job or on a machine of one's own."""
+    if verdict is None or verdict.unjudged is None:
+        return ""
+    # Only a server gives a run an id.
+    is_job = record.run is not None and record.run.id is not None
+    of_place = _IN_A_JOB if is_job else {}
+    return of_place.get(verdict.unjudged) or _WOULD_TELL.get(verdict.unjudged, "")
 
 
 def acceptance_line(case: Judged) -> str:

@@ -124,12 +124,15 @@ def _plain(value: Datum | Reason) -> Datum:
 
 
 class _Number(float):
-    """A number that a sentence shows without an exponent, where its row does not say how."""
+    """A number that a sentence shows without an exponent, where its row does not say how.
+
+    Before the sign of a percentage stands a space, as everywhere.
+    """
 
     __slots__ = ()
 
     def __format__(self, how: str) -> str:
-        return super().__format__(how) if how else plain_number(self)
+        return super().__format__(how).replace("%", " %") if how else plain_number(self)
 
 
 def accepted_words(accepted: Acceptance) -> str:
@@ -343,6 +346,9 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_MEASUREMENTS: (
         "no measurements were found at {where}: name the folder that `ci-score ab` or `ci-score"
         " measure` wrote (its --out), or a file of such lines"
+    ),
+    Why.EMPTY_MEASUREMENTS: (
+        "{where} is there, but holds no launch: what measured ended before its first one"
     ),
     # What was measured cannot be judged.
     Why.DISTURBED: "the measurement was disturbed ({event}: {words})",

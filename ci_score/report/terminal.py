@@ -63,7 +63,7 @@ def _report(record: Record, screen: Screen) -> Iterator[str]:
     if record.unjudged:
         verdict = record.unjudged
         yield _decided(verdict, rows.unjudged_reasons(record), screen)
-        yield _would_tell(verdict, screen)
+        yield _would_tell(verdict, record, screen)
     notices = rows.notices(record)
     yield "\n".join(screen.text(f"Note: {notice}") for notice in notices)
 
@@ -74,8 +74,8 @@ def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> st
     return "\n".join([screen.text(verdict_line(of), style), *map(screen.item, reasons)])
 
 
-def _would_tell(verdict: Verdict | None, screen: Screen) -> str:
-    tell = rows.what_would_tell(verdict.unjudged) if verdict else ""
+def _would_tell(verdict: Verdict | None, record: Record, screen: Screen) -> str:
+    tell = rows.what_would_tell(verdict, record)
     return screen.text(f"What would give a verdict: {tell}.") if tell else ""
 
 
@@ -146,7 +146,7 @@ def _details(groups: Sequence[Group], record: Record, screen: Screen) -> Iterato
         if group[0].changes:
             yield from _case(group[0], record, screen, whole=False)
         else:
-            yield _not_compared(group, screen)
+            yield _not_compared(group, record, screen)
     rest = [case for group in groups[SHOWN_CASES:] for case in group]
     if rest:
         yield screen.text(
@@ -154,11 +154,11 @@ def _details(groups: Sequence[Group], record: Record, screen: Screen) -> Iterato
         )
 
 
-def _not_compared(group: Group, screen: Screen) -> str:
+def _not_compared(group: Group, record: Record, screen: Screen) -> str:
     """Cases without a number to show: their reason is said once."""
     names = screen.text(_all_names(group), "heading", longest=LONGEST_NAMES)
     decided = _decided(group[0], rows.reasons(group[0]), screen)
-    tell = _would_tell(group[0].verdict, screen)
+    tell = _would_tell(group[0].verdict, record, screen)
     return "\n".join(filter(None, (names, decided, tell)))
 
 
@@ -196,14 +196,14 @@ def _numbers(case: Judged) -> tuple[str, str, str]:
 
 def _only(record: Record, screen: Screen) -> Iterator[str]:
     for case in record.cases:
-        yield from _judged(case, screen)
+        yield from _judged(case, record, screen)
         yield from _measured(case, record, screen)
 
 
 def _case(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
     """One of several cases, below its name."""
     name = screen.text(case.name, "heading")
-    first, *others = _judged(case, screen) if case.verdict else ("",)
+    first, *others = _judged(case, record, screen) if case.verdict else ("",)
     yield f"{name}\n{first}".rstrip("\n")
     yield from others
     if whole:
@@ -212,14 +212,14 @@ def _case(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Itera
         yield _provenance(case, record, screen)
 
 
-def _judged(case: Judged, screen: Screen) -> Iterator[str]:
+def _judged(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
     """The verdict, what changed, and where the time went."""
     if case.verdict:
         yield _decided(case, rows.reasons(case), screen)
     yield screen.text(words.differing_in_short(case))
     if case.changes:
         yield _metrics(case, screen)
-    yield _would_tell(case.verdict, screen)
+    yield _would_tell(case.verdict, record, screen)
     yield from _where(case, screen)
 
 
@@ -285,7 +285,7 @@ def _where(case: Judged, screen: Screen) -> Iterator[str]:
         explanation = case.explanation
         title = words.where_it_went(case, explanation)
         yield _titled(title, _parts(rows.part_rows(explanation), screen), screen)
-        yield _ops(rows.changed_ops(explanation), screen)
+        yield _ops(rows.changed_ops(explanation), rows.calls_word(case), screen)
     elif case.contributions:
         places = [
             rows.PartRow(f"{part.kind} {rows.place_label(part)}", part.base_ms, part.head_ms)
@@ -326,8 +326,8 @@ def _bar(value: float, largest: float, screen: Screen) -> Cell:
     return Cell(screen.bar(value, largest), "slower" if value > 0 else "faster")
 
 
-def _ops(ops: Sequence[OpChange], screen: Screen) -> str:
-    """The ops that changed most: their times on both sides, and how often they are launched."""
+def _ops(ops: Sequence[OpChange], calls: str, screen: Screen) -> str:
+    """The ops that changed most: their times on both sides, and their number of launches."""
     ordered = sorted(ops, key=lambda op: (-abs(op.delta_ms), op.name))
     shown_ops = ordered[:SHOWN_OPS]
     names = names_of_case({op.name: op.origin for op in shown_ops})
@@ -343,12 +343,10 @@ def _ops(ops: Sequence[OpChange], screen: Screen) -> str:
         for op in shown_ops
     ]
     more = len(ordered) - SHOWN_OPS
-    table = screen.table(lines, ("name", "number", "number", "number", "number"), _OPS)
+    header = ("op", "base", "head", "change", calls)
+    table = screen.table(lines, ("name", "number", "number", "number", "number"), header)
     rest = f"\n{screen.text(plural(more, 'more op'), first='  ')}" if more > 0 else ""
     return _titled("Ops that changed", f"{table}{rest}", screen)
-
-
-_OPS = ("op", "base", "head", "change", "launches")
 
 
 # --- parity -------------------------------------------------------------------------------------

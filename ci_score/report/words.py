@@ -198,7 +198,7 @@ def facts(card: Scorecard) -> list[tuple[str, str]]:
     if card.graded:
         rows.append(("Grade", card.grade))
         rows.append(("Efficiency", f"{card.efficiency * 100:.1f} % of the memory roofline"))
-    else:
+    elif card.lacks_its_grade:
         rows.append(("Grade", f"not graded: {card.ungraded_reason}"))
     if card.mfu is not None:
         rows.append(("MFU", f"{card.mfu * 100:.1f} % of the {card.mfu_basis}"))
@@ -361,16 +361,23 @@ def _times(case: Judged) -> list[Change]:
 def where_it_went(case: Judged, explanation: Explanation) -> str:
     """Above the parts of a step: what they sum to, who timed them, and whether it may be noise."""
     profiled = " (under the profiler)" if explanation.under_profiler else ""
-    if explanation.under_profiler and explanation.delta_ms <= 0 and _is_proven_slower(case):
+    slower = _is_or_seems_slower(case)
+    if explanation.under_profiler and explanation.delta_ms <= 0 and slower:
         # A disturbed launch, or a profiler that costs one side far more.
-        profiled = " (under the profiler; the measured step is slower, so trust only the counts)"
+        profiled = f" (under the profiler; the measured step {slower}, so trust only the counts)"
     delta = delta_milliseconds(explanation.delta_ms)
     return f"Where the {delta} went{profiled}{if_unproven(case)}"
 
 
-def _is_proven_slower(case: Judged) -> bool:
-    worse = (Outcome.FAIL, Outcome.WARN)
-    return any(change.outcome in worse and change.is_proven for change in _times(case))
+def _is_or_seems_slower(case: Judged) -> str:
+    """`is slower` where that is proven, `seems slower` where it is not clear; else nothing."""
+    worse, times = (Outcome.FAIL, Outcome.WARN), list(_times(case))
+    if any(change.outcome in worse and change.is_proven for change in times):
+        return "is slower"
+    unclear = any(
+        change.outcome is Outcome.INCONCLUSIVE and slower_by(change) > 0 for change in times
+    )
+    return "seems slower" if unclear else ""
 
 
 def to_try(case: Judged) -> Sequence[str]:

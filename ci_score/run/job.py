@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ci_score.baselines import FolderBaselines
+from ci_score.model.lists import some_of
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.verdict import Unjudged, Verdict, unjudged
 from ci_score.run.case_files import (
@@ -53,22 +54,34 @@ def job_of(
     asked = settings.measurements
     by_default = "profiles" not in settings.inputs and not settings.profile_artifact
     prepared = partial(to_be_read, step_name=settings.step_name, until=until)
+    measured = find_measurements(asked, workspace, may_leave=is_local) if asked else None
     cases = read_cases(
         prepared(profiled.files),
-        prepared(find_measurements(asked, workspace, may_leave=is_local)) if asked else None,
+        None if measured is None else prepared(measured),
         prepared(find_files(settings.parity, workspace)),
         asked,
         by_default=by_default,
     )
     problem = profiled.problem
     if not cases and problem is None:
-        why = Why.NO_MEASUREMENTS if asked and by_default else Why.NOTHING_FOUND
-        # What nobody has named is not what is missing.
-        sources = asked if asked and by_default else (*settings.profiles, *asked)
-        looked = ", ".join(source.pattern for source in sources)
-        where = settings.profile_artifact or looked or "no profiles"
-        problem = unjudged(Unjudged.NOTHING_MEASURED, why(where=where))
+        problem = unjudged(
+            Unjudged.NOTHING_MEASURED, _nothing_in(settings, measured or {}, by_default=by_default)
+        )
     return Job(cases, settings.workload, unjudged=problem)
+
+
+def _nothing_in(settings: Settings, measured: CaseFiles, *, by_default: bool) -> Reason:
+    """Why there is no case: nothing lies where the inputs look, or what lies there is empty."""
+    asked = settings.measurements
+    empty = [file.name for files in measured.values() for file in files]
+    if empty:
+        return Why.EMPTY_MEASUREMENTS(where=some_of(empty))
+    # What nobody has named is not what is missing.
+    named_alone = bool(asked) and by_default
+    sources = asked if named_alone else (*settings.profiles, *asked)
+    looked = ", ".join(source.pattern for source in sources)
+    where = settings.profile_artifact or looked or "no profiles"
+    return (Why.NO_MEASUREMENTS if named_alone else Why.NOTHING_FOUND)(where=where)
 
 
 def _unmeasured(producer: Producer, said: Iterable[Reason] = ()) -> Verdict:

@@ -323,7 +323,7 @@ def test_ops__are_filtered(browser: Browser) -> None:
         page.locator(f"{OPS} summary").click()
         page.locator(f"{OPS} li").first.wait_for()
         assert page.locator(f"{OPS} li").all_inner_texts() == [
-            "backward · layer 1: 4.75 → 10.6 ms (+5.87), launches 1, each 4.75 → 10.6 ms"
+            "backward · layer 1: 4.75 → 10.6 ms (+5.87), count 1, each 4.75 → 10.6 ms"
         ]
 
 

@@ -164,7 +164,7 @@ def test_parity__of_too_few_ops_is_not_judged() -> None:
     for wanted in (rule(op_ratio=1.1), rule(reference_parity=True), rule(min_coverage=0.5)):
         found = demanded(wanted, side(NAME, ops=mine), side("llama@h100", ops=theirs))
         assert outcomes(found) == [Outcome.INCONCLUSIVE]
-        assert "ops of 40% and 40% of the op time, 50% is demanded" in words_of(found)
+        assert "ops of 40 % and 40 % of the op time, 50 % is demanded" in words_of(found)
     lower = rule(op_ratio=1.1, min_coverage=0.4)
     assert demanded(lower, side(NAME, ops=mine), side("llama@h100", ops=theirs)) == ()
 

@@ -120,3 +120,9 @@ def test_turns__are_known_by_the_order(sides: str, turns: bool) -> None:
 def test_turns__are_not_guessed_where_no_order_was_told() -> None:
     """Lines without an order all have the same one."""
     assert took_turns([one.but(order=0) for one in in_order("hhbb")]) is None
+
+
+def test_lines__of_another_file_say_what_is_expected() -> None:
+    """A stranger to the format learns which file it is, and not which key a line lacks."""
+    with pytest.raises(BadInputError, match=r"no line of measurements, .* `ci-score ab`"):
+        read_launches(b'{"a": 1}', "wrong.json")

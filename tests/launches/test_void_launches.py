@@ -204,7 +204,7 @@ def test_stalls__count_and_are_said(tmp_path: Path) -> None:
     record, verdict = judged(pairs(12, void=void), tmp_path)
     assert verdict.outcome is Outcome.FAIL
     assert record.cases[0].scorecard.step_time_ms == pytest.approx(200.0)
-    words = "The mean step, which is judged, is 100% longer than the median step: 12 of 240 steps"
+    words = "The mean step, which is judged, is 100 % longer than the median step: 12 of 240 steps"
     assert any(note.startswith(words) for note in record.cases[0].scorecard.notes)
 
 

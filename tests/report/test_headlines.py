@@ -119,6 +119,18 @@ FORMS: dict[str, tuple[Judged, str]] = {
         judged(change(head=115.0, reasons=FOUR_PAIRS, **UNCLEAR), unjudged=Unjudged.UNCLEAR),
         f"### ❔ Perhaps slower: +15 % (−4 to +38 %); {TOO_FEW} · 100 → 115 ms/step · `{CASE}`",
     ),
+    "slower, and not proven to be beyond its limit": (
+        judged(change(head=115.0, reasons=FOUR_PAIRS, **{**UNCLEAR, "low": 0.02}),
+               unjudged=Unjudged.UNCLEAR),
+        (
+            f"### ❔ 15 % slower, not proven beyond the 10 % limit; {TOO_FEW} · 100 → 115 ms/step"
+            f" · `{CASE}`"
+        ),
+    ),
+    "not judged, and no reason is told": (
+        judged(change(head=115.0, reasons=(), **UNCLEAR), unjudged=Unjudged.TOO_NOISY),
+        f"### ❔ Not judged: 15 % slower · 100 → 115 ms/step · `{CASE}`",
+    ),
     "too noisy": (
         judged(change(head=101.0, reasons=(Why.TOO_NOISY(up_to=0.06),), **UNCLEAR),
                unjudged=Unjudged.TOO_NOISY),

@@ -266,6 +266,14 @@ def test_page__draws_long_courses_whole() -> None:
     assert "this run" in text
 
 
+def test_course__of_two_runs_is_no_trend() -> None:
+    """A line between two points would look like one."""
+    points = history("training", 300.0, 2)
+    known = case(card=scorecard(300.0, 27_000.0), environment=on("L4"), tokens_per_step=8192.0)
+    assert courses(record(known), known, points[:1]) == []
+    assert len(courses(record(known), known, points)) == 1
+
+
 def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
     """On the branch it is the last point, elsewhere one more; other work is told, not drawn."""
     points = history("training", 300.0, 5)
@@ -283,7 +291,7 @@ def test_course__marks_this_run_and_leaves_other_machines_out() -> None:
     assert course.now == course.runs[-1]
 
 
-@pytest.mark.parametrize("runs", [1, 2, 3, 9])
+@pytest.mark.parametrize("runs", [2, 3, 9])
 def test_course__is_the_same_without_its_list_of_runs(runs: int) -> None:
     """Line, dates and sentence; only of the runs between them less is told."""
     known = case(card=scorecard(300.0, 27_000.0), environment=MACHINE, tokens_per_step=TOKENS)

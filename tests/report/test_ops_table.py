@@ -90,8 +90,7 @@ def test_ops__have_their_places_below() -> None:
     made = table(side(2.0), side(1.0))
     (row,) = made.rows
     assert (
-        row.places[0]
-        == "forward · layer 3: 4.00 → 7.00 ms (+3.00), launches 2, each 2.00 → 3.50 ms"
+        row.places[0] == "forward · layer 3: 4.00 → 7.00 ms (+3.00), count 2, each 2.00 → 3.50 ms"
     )
     assert (len(row.places), row.more_places) == (6, 2)
     assert json.loads(made.columns)["phases"] == ["forward", "outside all phases"]

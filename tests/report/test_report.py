@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.hosts import Call, host_trace, usual
 from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.compare import Workload, measured_case
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
 from ci_score.model.conversation import Comment, Comments
 from ci_score.model.explanation import Explanation
-from ci_score.model.profile import OpOrigin
+from ci_score.model.profile import Layer, OpOrigin
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import Judged
-from ci_score.model.stages import BaselineMissing, CaseInput
+from ci_score.model.record import BaselineUsed, Judged
+from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 from ci_score.report import render, rows
 from ci_score.report.headlines import headline, worst_first
@@ -28,6 +30,7 @@ from ci_score.report.numbers import delta_at
 from ci_score.report.screen import Screen
 from ci_score.report.terminal import parity_text, report_text
 from ci_score.report.words import where_it_went
+from ci_score.traces import ProfileSource, read_profile
 from tests.builders import case, found, on, profile, record, runtime, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import slow_pull_request
@@ -309,6 +312,62 @@ def test_report__warns_of_a_profile_that_contradicts_the_measurement(proven: boo
     steps = {"basis": "host", "under_profiler": True, "base_step_ms": 31.8, "head_step_ms": 27.8}
     words = where_it_went(case(changes=[slow]), Explanation.model_validate({**steps, "parts": []}))
     assert ("trust only the counts" in words) is proven
+
+
+def test_report__warns_of_a_profile_that_contradicts_what_is_not_clear() -> None:
+    """A step that seems slower is not explained by a profiled one that is no longer."""
+    unclear = failing("step_time_ms", 87.2, 118.0, 0.35).but(outcome=Outcome.INCONCLUSIVE)
+    steps = {"basis": "host", "under_profiler": True, "base_step_ms": 105.0, "head_step_ms": 95.6}
+    explanation = Explanation.model_validate({**steps, "parts": []})
+    assert "seems slower, so trust only the counts" in where_it_went(
+        case(changes=[unclear]), explanation
+    )
+    faster = unclear.but(delta=-0.05, head=83.0)
+    assert "trust" not in where_it_went(case(changes=[faster]), explanation)
+
+
+@pytest.mark.parametrize("style", ["terminal", "markdown", "html"])
+def test_report__of_a_cpu_speaks_of_what_a_cpu_has(style: str) -> None:
+    """It has no roofline, no accelerators to count and no kernels; its operators are called."""
+    slow = usual()
+    slow.before_layer = [Call("aten::clone", 3000.0)]
+    traces = [ProfileSource("a.json", data=host_trace(model)) for model in (slow, usual())]
+    head, base = (
+        measured_case(CaseInput("training", read_profile(trace)), Workload(tokens_per_step=64))
+        for trace in traces
+    )
+    changed = judged_case(head, BaselineFound(base, BaselineUsed(source="run 1")))
+    told = shown(changed, style)
+    for word in (
+        "bandwidth",
+        "roofline",
+        "There are no layers",
+        "accelerators",
+        "kernel",
+        "launched",
+    ):
+        assert word not in told
+    assert "calls" in told.lower()
+    assert "no work of a device: times are those of the host" in told
+
+
+def shown(judged: Judged, style: str) -> str:
+    """What a person reads of a report."""
+    text = html.unescape(render(record(judged), style))
+    return re.sub(r"<(style|script)\b.*?</\1>", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("ops", "is_named"), [({}, False), ({"gemm": 1.0}, True)])
+def test_report__names_the_largest_op_of_a_layer_where_one_is_known(
+    ops: dict[str, float], is_named: bool
+) -> None:
+    """Of a layer of which only the host's time is known no share can be told."""
+    layers = tuple(Layer(layer=n, fwd_ms=1.0, bwd_ms=2.0, ops=ops) for n in range(2))
+    read = CaseInput("training", profile().but(per_layer=layers))
+    judged = Judged.of(measured_case(read, Workload()))
+    text = shown(judged, "markdown")
+    assert ("Top op" in text, "Largest op" in shown(judged, "html")) == (is_named, is_named)
+    assert ("| 0 | 1.00 ms | 2.00 ms | 2.00 |\n" in text) is not is_named
 
 
 @pytest.mark.parametrize("style", ["markdown", "html"])

@@ -556,6 +556,21 @@ def test_measurements__that_are_missing_are_what_is_said_to_be_missing(
     assert "profiles" not in said
 
 
+@pytest.mark.parametrize("content", ["", '{"schema": 1, "step_ms": [9'])
+def test_measurements__that_are_empty_are_not_said_to_be_missing(
+    here: Path, capsys: Out, content: str
+) -> None:
+    """The file is there, and what would help is a measurement, and not a job's log."""
+    write(here / "m.jsonl", content)
+    assert execute(["run", "--measurements", "m.jsonl"]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "m.jsonl is there, but holds no launch: what measured ended before its first" in said
+    assert "no measurements were found" not in said
+    for text in (said, (here / "ci-score" / "report.html").read_text()):
+        assert "What would give a verdict:" in text
+        assert "the measuring job" not in text
+
+
 def test_measurements__of_a_named_case_that_is_missing_is_said(here: Path) -> None:
     """Another case that was measured does not stand in for it."""
     write(here / "m.jsonl", launches({"step_ms": [100.0]}))

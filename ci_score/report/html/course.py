@@ -14,6 +14,7 @@ from ci_score.report.html.figures import Tick
 from ci_score.report.html.scale import Scale, around, dots, percent
 from ci_score.report.words import SHORT_SHA
 
+LEAST_RUNS = 3
 MOST_COURSES = 3
 # With more points, hovering could not find a single run.
 MOST_HOVERS = 240
@@ -153,7 +154,8 @@ def _drawn(
     is_new = record is not None and not is_of_run(alike[-1][0], record)
     values = [value for _, value in alike]
     shown = [*values, current] if is_new and current else values
-    if len(shown) < 2:
+    # In a report two runs are no trend; the branch's page has all that there is.
+    if len(shown) < (2 if record is None else LEAST_RUNS):
         return None
     across = Scale(0.0, float(len(shown) - 1))
     scale = around([*shown, *(level for trend in trends for level in (trend.before, trend.after))])

@@ -160,13 +160,13 @@ class CaseOps:
             )
 
     def _in_place(self, place: Place, sides: Sides) -> str:
-        """`forward · layer 3: 1.00 → 2.00 ms (+1.00), launches 4, each 0.250 → 0.500 ms`"""
+        """`forward · layer 3: 1.00 → 2.00 ms (+1.00), count 4, each 0.250 → 0.500 ms`"""
         texts = _texts(sides)
         times = f"{texts.head} ms"
         if self._has_base:
             times = f"{texts.base} → {times} ({texts.change})"
         is_counted = texts.launches != NOT_COUNTED
-        launches = f", launches {texts.launches}, each {texts.each} ms" if is_counted else ""
+        launches = f", count {texts.launches}, each {texts.each} ms" if is_counted else ""
         return f"{place_words(place)}: {times}{launches}"
 
     def _bar(self, op: JoinedOp) -> Bar:

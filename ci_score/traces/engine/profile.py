@@ -74,7 +74,7 @@ def _of_host(capture: Capture, steps: Steps | None, lanes: Sequence[Lane] = ()) 
     capture.notes.append(
         "no device work could be told apart by steps: host times only"
         if lanes
-        else "no kernels: times are those of the host"
+        else "no work of a device: times are those of the host"
     )
     if steps is None:
         steps = capture.first_marked(process)

@@ -116,7 +116,7 @@ def coverage_note(steps: Steps, phases: Phases) -> list[str]:
     )
     if not steps.host_times or not annotated or told <= annotated:
         return []
-    share = f"{told / length(whole):.1%}"
+    share = f"{told / length(whole) * 100:.1f} %"
     own = "the wall coverage counts the program's own ranges alone"
     return [f"{own}: with the phases that autograd's operators tell it would be {share}"]
 

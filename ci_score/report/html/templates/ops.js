@@ -290,7 +290,7 @@ class Ops {
     for (const [place, sides] of places.slice(0, WINDOW)) {
       const told = texts(sides);
       const times = hasBase ? `${told.base} \u2192 ${told.head} ms (${told.change})` : `${told.head} ms`;
-      const launched = told.launches === "not counted" ? "" : `, launches ${told.launches}, each ${told.each} ms`;
+      const launched = told.launches === "not counted" ? "" : `, count ${told.launches}, each ${told.each} ms`;
       list.append(make("li", {}, `${place.words}: ${times}${launched}`));
     }
     if (places.length > WINDOW) list.append(make("li", {}, `and ${places.length - WINDOW} more, which the copied JSON has`));
