@@ -315,7 +315,7 @@ def hotspots(case: Judged) -> list[tuple[str, float, float]]:
 # --- the reasons beside the numbers ---------------------------------------------------------------
 
 # The table already shows these.
-_PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
+_PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER, Why.PROVEN_BEYOND)
 
 
 def reasons(case: Judged, *, below_headline: bool = False) -> list[Sentence]:

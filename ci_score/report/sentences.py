@@ -301,7 +301,7 @@ def _void_launches(head: int, base: int) -> str:
 # --- the table ----------------------------------------------------------------------------------
 
 _WHETHER = "whether it is slower than the limit"
-_AB = "`ci-score ab`"
+_AB = quoted_name("ci-score ab")
 _BESIDE = f"head and base measured side by side ({_AB}) would tell"
 _MEANINGLESS = "the parity with {partner} means nothing: "
 _TO_CHECK = (
@@ -433,10 +433,9 @@ SENTENCES: dict[Why, Row] = {
     # Why a metric has its outcome; those that need the metric are in CHANGES.
     Why.ONE_NUMBER: "one run per side, could be noise",
     Why.FAR_FOR_ONE_NUMBER: lambda most: (
-        f"over {percent_digits(most)} % in one run per side, which proves nothing and is too"
-        f" much to pass; {_BESIDE}"
+        f"one run per side, and over {percent_digits(most)} % does not pass as noise"
     ),
-    Why.COUNT: "a count, which does not vary from run to run",
+    Why.COUNT: "the same in every run, so one run per side is enough",
     Why.COUNT_VARIES: (
         "beyond the limit, but so were runs of the branch among each other: no count that every run"
         f" agrees on; {_BESIDE}"
@@ -528,9 +527,9 @@ SENTENCES: dict[Why, Row] = {
     Why.BASELINE_HAS_CASE: "The baseline also has the case {case}, which was not measured.",
     Why.POLICY_WANTS_CASE: "The policy requires the case {case}, which was not measured.",
     Why.MOVED_TOGETHER: _moved_together,
-    Why.BASE_UNCHECKED: (
-        "{case}: the branch has no record of this machine, so nothing but the session itself says"
-        " that its base is in order."
+    Why.BASE_UNCHECKED: lambda case: (
+        f"{quoted_name(case)}: the branch has no record of this machine, so the base of this"
+        " session could not be checked."
     ),
     Why.BASE_UNLIKE_RECORD: lambda case, session_ms, record_ms: (
         f"{case}: the base of this session takes {milliseconds(session_ms)} a step, the branch's"

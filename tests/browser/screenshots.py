@@ -35,6 +35,10 @@ LONGEST = 6000
 DESK, PHONE = 1200, 390
 DRAWINGS = ("icicle", "ops", "map", "launches")
 COMMENT, TERMINAL = 920, 80
+# What is far below the window is not drawn before somebody scrolls there.
+DRAW_ALL = """() => document.querySelectorAll("*").forEach(element => {
+  element.style.contentVisibility = "visible";
+})"""
 TERMINAL_PAGE = (
     '<!doctype html><meta charset="utf-8"><style>body{{margin:0;background:#111;color:#ddd}}'
     "pre{{font:14px/1.3 monospace;padding:16px;margin:0}}</style><pre>{}</pre>"
@@ -95,6 +99,7 @@ def look_at_site(browser: Browser) -> None:
 def whole(browser: Browser, html: str, width: int, *, dark: bool = False) -> bytes:
     """All of a page, down to where nobody looks."""
     with browser.page(html, width=width, dark=dark) as (page, _):
+        page.evaluate(DRAW_ALL)
         height: int = page.evaluate("() => document.documentElement.scrollHeight")
         clip = {"x": 0, "y": 0, "width": width, "height": min(height, LONGEST)}
         taken: bytes = page.screenshot(full_page=True, clip=clip)

@@ -24,7 +24,7 @@ from tests.builders.verdicts import policy_file
 
 REPOSITORY = "https://github.com/octocat/train"
 # By how much of its step what is planted makes a trace longer.
-PLANTED, SLOW_RANK = 0.12, 0.3
+PLANTED, SLOW_RANK = 0.12, 0.15
 RANKS = 4
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -79,6 +79,8 @@ class CaseView:
     courses: Sequence[CourseView]
     icicle: Icicle | None
     ops: OpTable | None
+    device: figures.Stack | None
+    phases: figures.Stack | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
     layer_map: Map | None
@@ -217,27 +219,60 @@ def _entry(case: Judged, body: str | None) -> Entry:
 def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: Form) -> CaseView:
     case = known.case
     metrics, more_metrics = known.metrics
-    word = rows.layer_word(case.layers_are)
-    drawn = courses(record, case, history, lists_runs=form.lists) if form.draws else []
-    return CaseView(
+    bare = CaseView(
         case=case,
         anchor=_anchor(case),
         form=form,
         metrics=metrics,
         more_metrics=more_metrics,
-        courses=[_course(course, form) for course in drawn],
-        icicle=icicle(case, known.ops.joined, most=form.boxes, is_live=form.is_live)
-        if form.draws
-        else None,
+        courses=(),
+        icicle=None,
         ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
         if form.op_rows and known.ops
         else None,
-        layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
+        device=None,
+        phases=None,
+        layer_bars=None,
         layers=case.scorecard.per_layer_summary if form.lists else (),
-        layer_map=layer_map(case, known.ops.joined, head_word(record)) if form.draws else None,
-        rank_map=rank_map(case, head_word(record)) if form.draws else None,
-        launches=launches_plot(case, history, head_word(record)) if form.draws else None,
+        layer_map=None,
+        rank_map=None,
+        launches=None,
     )
+    return _drawn(bare, record, known, history) if form.draws else bare
+
+
+def _drawn(
+    bare: CaseView, record: Record, known: _Known, history: Sequence[HistoryPoint]
+) -> CaseView:
+    case, form, word = known.case, bare.form, head_word(record)
+    drawn = icicle(case, known.ops.joined, most=form.boxes, is_live=form.is_live)
+    layers = layer_map(case, known.ops.joined, word)
+    return replace(
+        bare,
+        courses=[_course(course, form) for course in courses(record, case, history, lists_runs=form.lists)],
+        icicle=drawn,
+        device=_device(case, drawn),
+        phases=_phases(case, drawn),
+        layer_bars=None
+        if layers
+        else figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are)),
+        layer_map=layers,
+        rank_map=rank_map(case, word),
+        launches=launches_plot(case, history, word),
+    )
+
+
+def _device(case: Judged, drawn: Icicle | None) -> figures.Stack | None:
+    """What the device did, where neither the icicle nor the waterfall has the same parts."""
+    return None if drawn or case.explanation else figures.device_stack(case)
+
+
+def _phases(case: Judged, drawn: Icicle | None) -> figures.Stack | None:
+    """The phases, where no other drawing has them: above the icicle they are those of a host."""
+    is_told = case.explanation is not None and case.explanation.basis == "host"
+    if drawn is not None:
+        is_told |= "phase" in drawn.levels or figures.device_stack(case) is None
+    return None if is_told else figures.phase_stack(case)
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
