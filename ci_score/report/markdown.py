@@ -258,8 +258,20 @@ def why(case: Judged) -> Sentence:
     # The time has a column of its own.
     is_told = change is not None and told.what == in_plain_words(change)
     facts = told.but_what if is_told else told.facts
-    shown = told.cause or facts
-    return shown if len(shown) <= LONGEST_WHY else Sentence.of(plain(shown, LONGEST_WHY))
+    return _cut((told.cause or facts).capitalized)
+
+
+def _cut(sentence: Sentence) -> Sentence:
+    """A sentence of at most so many characters, in which names still stand out."""
+    kept: list[str] = []
+    room = LONGEST_WHY
+    for piece in sentence.pieces:
+        if len(piece) > room:
+            kept.append(type(piece)(plain(piece, room)))
+            break
+        kept.append(piece)
+        room -= len(piece)
+    return Sentence.of(*kept)
 
 
 # --- links ----------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from ci_score.report.numbers import common_places, delta_at
 from ci_score.report.sentences import (
     acceptance_notices,
     accepted_words,
+    bases_unchecked,
     change_sentence,
     sentence,
     sentences,
@@ -178,6 +179,35 @@ def deciding_time(step: Change, throughput: Change) -> Change:
         return order.index(change.outcome), has_limit, -words.limit_in_time(change)
 
     return max(step, throughput, key=strictness)
+
+
+def decision_in_time(changes: Sequence[Change]) -> Change | None:
+    """The one decision on the step and its throughput, as a change of the step; else None."""
+    times = {change.metric: change for change in changes if change.metric in TIME_PAIR}
+    if len(times) < len(TIME_PAIR) or not tell_same_time(*(times[name] for name in TIME_PAIR)):
+        return None
+    step, throughput = (times[name] for name in TIME_PAIR)
+    decides = deciding_time(step, throughput)
+    if decides is step:
+        return step
+    ends = [_in_time(decides, end) for end in (decides.high, decides.low)]
+    limits = [
+        _in_time(decides, -limit if limit else limit)
+        for limit in (decides.warn_limit, decides.fail_limit)
+    ]
+    same = ("gated", "outcome", "accepted", "judged_by", "samples", "reasons")
+    return step.but(
+        delta=slower_by(decides),
+        low=ends[0],
+        high=ends[1],
+        warn_limit=limits[0],
+        fail_limit=limits[1],
+        **{name: getattr(decides, name) for name in same},
+    )
+
+
+def _in_time(change: Change, delta: float | None) -> float | None:
+    return None if delta is None else slower_by(change.but(delta=delta))
 
 
 def overview_metric(cases: Iterable[Judged]) -> str:
@@ -393,7 +423,12 @@ def skipped(case: Judged) -> Sequence[str]:
 
 def notices(record: Record) -> list[str]:
     """The notices of the whole report."""
-    return [*sentences(record.notices), *acceptance_notices(record.acceptances)]
+    unchecked = [one for one in record.notices if one.code is Why.BASE_UNCHECKED]
+    if len(unchecked) < 2:
+        unchecked = []
+    others = [one for one in record.notices if one not in unchecked]
+    together = [bases_unchecked(len(unchecked), unchecked[0])] if unchecked else []
+    return [*together, *sentences(others), *acceptance_notices(record.acceptances)]
 
 
 def unjudged_reasons(record: Record) -> list[Sentence]:

@@ -20,7 +20,7 @@ from ci_score.model.metrics import (
 )
 from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
-from ci_score.report.cause_words import Sentence, quoted_name, unmarked
+from ci_score.report.cause_words import Name, Sentence, quoted_name, unmarked
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
 from ci_score.report.numbers import TWICE, milliseconds, multiple, plain_number, slower_words
@@ -138,6 +138,17 @@ def accepted_words(accepted: Acceptance) -> str:
     return f"{limit}by {accepted.by}, because {accepted.reason}"
 
 
+_UNCHECKED = (
+    "the branch has no record of this machine, so the {} of this session could not be checked."
+)
+
+
+def bases_unchecked(cases: int, first: Reason) -> Sentence:
+    """What `Why.BASE_UNCHECKED` says of a case, once for several of them."""
+    name = Name(str(first.data.get("case", "")))
+    return Sentence.of(name, f" and {cases - 1} more: {_UNCHECKED.format('bases')}")
+
+
 def acceptance_notices(acceptances: Sequence[Acceptance], most_refused: int = 5) -> list[str]:
     """The accepted regressions, and the sentences of comments that do not count."""
     granted = [one for one in acceptances if one.refused is None]
@@ -164,8 +175,7 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    which = f"Launch {launch + 1:.0f} of the {side}"
-    return f"no launch of the {side} was sound: {which} is void ({why})"
+    return f"no launch of the {side} was sound; launch {launch + 1:.0f}: {why}"
 
 
 # What must be the same for a comparison, as people call it.
@@ -527,10 +537,7 @@ SENTENCES: dict[Why, Row] = {
     Why.BASELINE_HAS_CASE: "The baseline also has the case {case}, which was not measured.",
     Why.POLICY_WANTS_CASE: "The policy requires the case {case}, which was not measured.",
     Why.MOVED_TOGETHER: _moved_together,
-    Why.BASE_UNCHECKED: lambda case: (
-        f"{quoted_name(case)}: the branch has no record of this machine, so the base of this"
-        " session could not be checked."
-    ),
+    Why.BASE_UNCHECKED: lambda case: f"{quoted_name(case)}: {_UNCHECKED.format('base')}",
     Why.BASE_UNLIKE_RECORD: lambda case, session_ms, record_ms: (
         f"{case}: the base of this session takes {milliseconds(session_ms)} a step, the branch's"
         f" record {milliseconds(record_ms)}. Was it the right checkout?"

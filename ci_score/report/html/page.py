@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
-from ci_score.model.metrics import metric_named, three_digits, time_change
+from ci_score.model.metrics import STEP_TIME, metric_named, three_digits, time_change
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.verdict import Change, Outcome
@@ -158,6 +158,9 @@ class _Known:
         labels = {row.label for row in shown}
         others = [row for row in rows.metric_rows(self.case, whole=True) if row.label not in labels]
         changes = {metric_named(change.metric).label: change for change in self.case.changes}
+        # The step's row tells its throughput's decision, too.
+        if time := rows.decision_in_time(self.case.changes):
+            changes[metric_named(STEP_TIME).label] = time
         first, more = ([_line(row, changes[row.label]) for row in some] for some in (shown, others))
         return first, more
 
