@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.files.visible import plain
 from ci_score.model.lists import plural
 from ci_score.model.metrics import significant, time_change
 from ci_score.model.record import DEFAULT_CASE, Judged, Record
@@ -21,13 +20,12 @@ from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import escape, links, rows, words
-from ci_score.report.cause_words import Sentence
 from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
     faster_cases,
-    in_plain_words,
     told_of,
     told_of_report,
+    why,
     worst_first,
 )
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32
-# Why a case did not pass, in the table of all that did not.
-LONGEST_WHY = 110
 # The improvements that are named in the open part.
 NAMED_FASTER = 8
 LEFT_OUT = (
@@ -250,28 +246,6 @@ def _is_new(case: Judged) -> bool:
 def _needs_attention(case: Judged) -> bool:
     verdict = case.verdict
     return verdict is not None and verdict.outcome is not Outcome.PASS and not _is_new(case)
-
-
-def why(case: Judged) -> Sentence:
-    """Why a case did not pass, in a cell: its cause, or else its headline."""
-    told, change = told_of(case), time_change(case)
-    # The time has a column of its own.
-    is_told = change is not None and told.what == in_plain_words(change)
-    facts = told.but_what if is_told else told.facts
-    return _cut((told.cause or facts).capitalized)
-
-
-def _cut(sentence: Sentence) -> Sentence:
-    """A sentence of at most so many characters, in which names still stand out."""
-    kept: list[str] = []
-    room = LONGEST_WHY
-    for piece in sentence.pieces:
-        if len(piece) > room:
-            kept.append(type(piece)(plain(piece, room)))
-            break
-        kept.append(piece)
-        room -= len(piece)
-    return Sentence.of(*kept)
 
 
 # --- links ----------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES, HOST_OPS)
 LEAST_SHARE_OF_CHANGE = 0.03
 LEAST_SHARE_OF_OP = 0.01
 ROUNDING = 1e-9
+# Of the step: what changed by less is not shown as a change.
+LEAST_MOVED = 0.0005
 # No sentence accepts more, as a share or in a unit.
 MOST_ACCEPTED = 1e6
 SHOWN_HOTSPOTS = 10
@@ -231,6 +233,13 @@ class PartRow:
     def delta_ms(self) -> float:
         """How much longer it takes now."""
         return self.head_ms - self.base_ms
+
+
+def has_moved(explanation: Explanation) -> bool:
+    """Whether the step or a part of it changed by more than a rounding of its time."""
+    least = LEAST_MOVED * max(explanation.base_step_ms, explanation.head_step_ms)
+    deltas = (explanation.delta_ms, *(part.delta_ms for part in explanation.parts))
+    return any(abs(delta) > least for delta in deltas)
 
 
 def part_rows(explanation: Explanation) -> list[PartRow]:

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ci_score.model.record import Record
+from ci_score.model.record import Record, RunIdentity
 from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
 from ci_score.report.screen import Screen
@@ -23,13 +23,13 @@ from tests.builders import PROJECT, shared
 from tests.builders.branch import branch
 from tests.builders.real_samples import real_records
 from tests.builders.showcase import slow_pull_request
-from tests.builders.states import states
+from tests.builders.states import REPOSITORY, states
 
 IMAGES = PROJECT / "docs" / "images"
 LOOKED_AT = PROJECT / "build" / "pictures"
 LARGEST = 300_000
 COLOURS = 160
-TALLEST = 1500
+TALLEST = 2200
 # No picture to look at is taller: one cannot be looked at any more.
 LONGEST = 6000
 DESK, PHONE = 1200, 390
@@ -47,7 +47,7 @@ TERMINAL_PAGE = (
 
 def main() -> None:
     """Takes every picture, and says how large it is."""
-    record = slow_pull_request()
+    record = in_a_repository(slow_pull_request())
     comment = as_github_shows_it(report_markdown(record))
     IMAGES.mkdir(parents=True, exist_ok=True)
     with started() as browser:
@@ -55,6 +55,7 @@ def main() -> None:
             name = f"comment-{'dark' if dark else 'light'}.png"
             save(IMAGES / name, comment_picture(browser, comment, dark=dark))
         save(IMAGES / "report.png", report_picture(browser, report_html(record)))
+        save(IMAGES / "site.png", site_picture(browser))
         look_at_site(browser)
         look_at(browser, "toy", record)
         for name, value in states():
@@ -106,6 +107,17 @@ def whole(browser: Browser, html: str, width: int, *, dark: bool = False) -> byt
         return taken
 
 
+def in_a_repository(told: Record) -> Record:
+    """The record as a job of a pull request leaves it, so that its pictures have links."""
+    return told.but(
+        repository=REPOSITORY,
+        pull=12,
+        pull_head=told.commit,
+        run=RunIdentity(number=918, id=88130),
+        page=f"{REPOSITORY}/actions/runs/88130/artifacts/4021",
+    )
+
+
 def comment_picture(browser: Browser, html: str, *, dark: bool) -> bytes:
     """The comment as it is first seen: its folds are closed."""
     with browser.page(html, width=920, dark=dark, scale=2) as (page, _):
@@ -113,10 +125,19 @@ def comment_picture(browser: Browser, html: str, *, dark: bool) -> bytes:
         return taken
 
 
+def site_picture(browser: Browser) -> bytes:
+    """The overview of a branch, down to its cases."""
+    html = site_pages(branch(), ())["index.html"]
+    with browser.page(html, width=1120, height=1300, scale=2) as (page, _):
+        taken: bytes = page.screenshot()
+        return taken
+
+
 def report_picture(browser: Browser, html: str) -> bytes:
-    """The page's first part, down to where a step's time went."""
+    """The page's first part, down to the ops of a step."""
     with browser.page(html, width=1120, height=TALLEST, scale=2) as (page, _):
-        end = _bottom(page, ".waterfall")
+        page.evaluate(DRAW_ALL)
+        end = _bottom(page, ".icicle")
         taken: bytes = page.screenshot(
             clip={"x": 0, "y": 0, "width": 1120, "height": min(end + 24, TALLEST)}
         )

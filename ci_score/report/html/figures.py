@@ -126,7 +126,10 @@ def compute_waterfall(explanation: Explanation) -> Waterfall | None:
     small = [part for part in kinds if abs(part.delta_ms) <= worth_a_row]
     # Less is an error of rounding.
     if plain_sum(abs(part.delta_ms) for part in small) > ROUNDING * explanation.head_step_ms:
-        sides = (plain_sum(part.base_ms for part in small), plain_sum(part.head_ms for part in small))
+        sides = (
+            plain_sum(part.base_ms for part in small),
+            plain_sum(part.head_ms for part in small),
+        )
         parts.append(PartRow("all other kinds", *sides))
     base_ms = sum(part.base_ms for part in kinds)
     return _waterfall(parts, base_ms, sum(part.head_ms for part in kinds))

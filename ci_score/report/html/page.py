@@ -22,7 +22,7 @@ from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
 from ci_score.report.cause_words import Name, Sentence
-from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
+from ci_score.report.headlines import cause_words, headline, report_parts, why, worst_first
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses
@@ -252,7 +252,10 @@ def _drawn(
     layers = layer_map(case, known.ops.joined, word)
     return replace(
         bare,
-        courses=[_course(course, form) for course in courses(record, case, history, lists_runs=form.lists)],
+        courses=[
+            _course(course, form)
+            for course in courses(record, case, history, lists_runs=form.lists)
+        ],
         icicle=drawn,
         device=_device(case, drawn),
         phases=_phases(case, drawn),
@@ -352,6 +355,7 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
         words=words,
         ab_command=ab_command,
         headline=headline,
+        why=why,
         time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
