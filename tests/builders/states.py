@@ -53,7 +53,9 @@ def told(cases: Sequence[CaseInput], before: Sequence[CaseInput] = (), **job: An
         repository=REPOSITORY,
         rules="training",
     )
-    pull = {} if job.get("tracked") else {"pull": 12, "pull_head": PULL_REQUEST_COMMIT}
+    place = Place(repository=REPOSITORY)
+    if not job.get("tracked"):
+        place = replace(place, pull=12, pull_head=PULL_REQUEST_COMMIT)
     return run(
         Job(
             cases=tuple(cases),
@@ -61,7 +63,7 @@ def told(cases: Sequence[CaseInput], before: Sequence[CaseInput] = (), **job: An
             policy=policy_file(rules="training"),
             commit=PULL_REQUEST_COMMIT,
             run=RunIdentity(number=918, id=88130),
-            place=Place(repository=REPOSITORY, **pull),
+            place=place,
             **job,
         ),
         baselines=FolderBaselines.of_records([("ci-score.json", known)], asking=record())
