@@ -258,14 +258,14 @@ def why(case: Judged) -> Sentence:
     # The time has a column of its own.
     is_told = change is not None and told.what == in_plain_words(change)
     facts = told.but_what if is_told else told.facts
-    return _cut((told.cause or facts).capitalized)
+    return (told.cause or facts).capitalized
 
 
-def _cut(sentence: Sentence) -> Sentence:
-    """A sentence of at most so many characters, in which names still stand out."""
+def short_why(case: Judged) -> Sentence:
+    """The same in a cell of a comment, cut where it is long; names still stand out."""
     kept: list[str] = []
     room = LONGEST_WHY
-    for piece in sentence.pieces:
+    for piece in why(case).pieces:
         if len(piece) > room:
             kept.append(type(piece)(plain(piece, room)))
             break

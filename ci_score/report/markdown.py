@@ -23,9 +23,9 @@ from ci_score.report import escape, links, rows, words
 from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
     faster_cases,
+    short_why,
     told_of,
     told_of_report,
-    why,
     worst_first,
 )
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
@@ -311,7 +311,7 @@ def _template(name: str) -> Template:
         rows=rows,
         ab_command=ab_command,
         told_of=told_of,
-        why=why,
+        why=short_why,
         time_change=time_change,
         common_places=common_places,
         trend_chart=trend_chart,

@@ -45,6 +45,7 @@ SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "he
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
 SHOWN_COMMIT = 7
+NEW = "New"
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 
 
@@ -113,9 +114,12 @@ def report_html(record: Record, title: str = "") -> str:
     outcome = outcome_of(record)
     crumbs = _crumbs(record, title)
     bodies = _bodies(record, cases)
+    # A first run is healthy: nothing is wrong with it that a verdict could say.
+    verdict = NEW if words.is_new(record) else words.VERDICTS[outcome] if outcome else ""
     return _template("page.html.j2").render(
         record=record,
-        title=_title(outcome, crumbs),
+        title=_title(verdict, crumbs),
+        verdict=verdict,
         crumbs=crumbs,
         outcome=outcome,
         report_headline=report_parts(record),
@@ -192,10 +196,10 @@ def _crumbs(record: Record, title: str) -> list[Crumb]:
     return crumbs
 
 
-def _title(outcome: Outcome | None, crumbs: Iterable[Crumb]) -> str:
+def _title(verdict: str, crumbs: Iterable[Crumb]) -> str:
     """`Fail: octo/train #12 9a41d7e llama · ci-score`"""
-    verdict = f"{words.VERDICTS[outcome]}: " if outcome else ""
-    return f"{verdict}{' '.join(crumb.text for crumb in crumbs) or 'report'} · ci-score"
+    begins = f"{verdict}: " if verdict else ""
+    return f"{begins}{' '.join(crumb.text for crumb in crumbs) or 'report'} · ci-score"
 
 
 def _only_baseline(cases: Iterable[Judged]) -> BaselineUsed | None:
