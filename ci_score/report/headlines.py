@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from ci_score.files.visible import plain
 from ci_score.model.explanation import Explanation
 from ci_score.model.metrics import (
     STEP_TIME,
@@ -42,6 +43,8 @@ from ci_score.report.words import (
 
 NOT_JUDGED, NOT_COMPARED = "Not judged: ", "Not compared: "
 ONE_RUN, COULD_BE_NOISE = "one run per side", ", could be noise"
+# Why a case did not pass, in the table of all that did not.
+LONGEST_WHY = 110
 # A smaller share of time is no change at all.
 LEAST_SHOWN = 0.0005
 
@@ -252,6 +255,28 @@ def is_surely(change: Change, *, worse: bool) -> bool:
     if worse:
         return least is not None and least > 0
     return least is not None and most is not None and most < 0
+
+
+def why(case: Judged) -> Sentence:
+    """Why a case did not pass, in a cell: its cause, or else its headline."""
+    told, change = told_of(case), time_change(case)
+    # The time has a column of its own.
+    is_told = change is not None and told.what == in_plain_words(change)
+    facts = told.but_what if is_told else told.facts
+    return (told.cause or facts).capitalized
+
+
+def short_why(case: Judged) -> Sentence:
+    """The same in a cell of a comment, cut where it is long; names still stand out."""
+    kept: list[str] = []
+    room = LONGEST_WHY
+    for piece in why(case).pieces:
+        if len(piece) > room:
+            kept.append(type(piece)(plain(piece, room)))
+            break
+        kept.append(piece)
+        room -= len(piece)
+    return Sentence.of(*kept)
 
 
 # --- the cause ------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from ci_score.files.visible import plain
 from ci_score.model.lists import plural
 from ci_score.model.metrics import significant, time_change
 from ci_score.model.record import DEFAULT_CASE, Judged, Record
@@ -21,11 +20,10 @@ from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import escape, links, rows, words
-from ci_score.report.cause_words import Sentence
 from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
     faster_cases,
-    in_plain_words,
+    short_why,
     told_of,
     told_of_report,
     worst_first,
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 
 SHOWN_LAYERS = 16
 LONGEST_UNBROKEN = 32
-# Why a case did not pass, in the table of all that did not.
-LONGEST_WHY = 110
 # The improvements that are named in the open part.
 NAMED_FASTER = 8
 LEFT_OUT = (
@@ -253,16 +249,6 @@ def _needs_attention(case: Judged) -> bool:
     return verdict is not None and verdict.outcome is not Outcome.PASS and not _is_new(case)
 
 
-def why(case: Judged) -> Sentence:
-    """Why a case did not pass, in a cell: its cause, or else its headline."""
-    told, change = told_of(case), time_change(case)
-    # The time has a column of its own.
-    is_told = change is not None and told.what == in_plain_words(change)
-    facts = told.but_what if is_told else told.facts
-    shown = told.cause or facts
-    return shown if len(shown) <= LONGEST_WHY else Sentence.of(plain(shown, LONGEST_WHY))
-
-
 # --- links ----------------------------------------------------------------------------------------
 
 
@@ -326,7 +312,7 @@ def _template(name: str) -> Template:
         rows=rows,
         ab_command=ab_command,
         told_of=told_of,
-        why=why,
+        why=short_why,
         time_change=time_change,
         common_places=common_places,
         trend_chart=trend_chart,

@@ -43,6 +43,7 @@ from ci_score.report.numbers import common_places, delta_at
 from ci_score.report.sentences import (
     acceptance_notices,
     accepted_words,
+    bases_unchecked,
     change_sentence,
     sentence,
     sentences,
@@ -53,6 +54,8 @@ FIRST = (THROUGHPUT, "mfu", STEP_TIME, MEMORY, LAUNCHES, HOST_OPS)
 LEAST_SHARE_OF_CHANGE = 0.03
 LEAST_SHARE_OF_OP = 0.01
 ROUNDING = 1e-9
+# Of the step: what changed by less is not shown as a change.
+LEAST_MOVED = 0.0005
 # No sentence accepts more, as a share or in a unit.
 MOST_ACCEPTED = 1e6
 SHOWN_HOTSPOTS = 10
@@ -181,6 +184,35 @@ def deciding_time(step: Change, throughput: Change) -> Change:
     return max(step, throughput, key=strictness)
 
 
+def decision_in_time(changes: Sequence[Change]) -> Change | None:
+    """The one decision on the step and its throughput, as a change of the step; else None."""
+    times = {change.metric: change for change in changes if change.metric in TIME_PAIR}
+    if len(times) < len(TIME_PAIR) or not tell_same_time(*(times[name] for name in TIME_PAIR)):
+        return None
+    step, throughput = (times[name] for name in TIME_PAIR)
+    decides = deciding_time(step, throughput)
+    if decides is step:
+        return step
+    ends = [_in_time(decides, end) for end in (decides.high, decides.low)]
+    limits = [
+        _in_time(decides, -limit if limit else limit)
+        for limit in (decides.warn_limit, decides.fail_limit)
+    ]
+    same = ("gated", "outcome", "accepted", "judged_by", "samples", "reasons")
+    return step.but(
+        delta=slower_by(decides),
+        low=ends[0],
+        high=ends[1],
+        warn_limit=limits[0],
+        fail_limit=limits[1],
+        **{name: getattr(decides, name) for name in same},
+    )
+
+
+def _in_time(change: Change, delta: float | None) -> float | None:
+    return None if delta is None else slower_by(change.but(delta=delta))
+
+
 def overview_metric(cases: Iterable[Judged]) -> str:
     """The heading over the changes of several cases: all of them are told as time."""
     return "Time" if any(time_change(case) is not None for case in cases) else ""
@@ -202,6 +234,13 @@ class PartRow:
     def delta_ms(self) -> float:
         """How much longer it takes now."""
         return self.head_ms - self.base_ms
+
+
+def has_moved(explanation: Explanation) -> bool:
+    """Whether the step or a part of it changed by more than a rounding of its time."""
+    least = LEAST_MOVED * max(explanation.base_step_ms, explanation.head_step_ms)
+    deltas = (explanation.delta_ms, *(part.delta_ms for part in explanation.parts))
+    return any(abs(delta) > least for delta in deltas)
 
 
 def part_rows(explanation: Explanation) -> list[PartRow]:
@@ -322,7 +361,7 @@ def hotspots(case: Judged) -> list[tuple[str, float, float]]:
 # --- the reasons beside the numbers ---------------------------------------------------------------
 
 # The table already shows these.
-_PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER)
+_PLAIN = (Why.REFERENCE_LIMIT, Why.ONE_NUMBER, Why.PROVEN_BEYOND)
 
 
 def reasons(case: Judged, *, below_headline: bool = False) -> list[Sentence]:
@@ -400,7 +439,12 @@ def skipped(case: Judged) -> Sequence[str]:
 
 def notices(record: Record) -> list[str]:
     """The notices of the whole report."""
-    return [*sentences(record.notices), *acceptance_notices(record.acceptances)]
+    unchecked = [one for one in record.notices if one.code is Why.BASE_UNCHECKED]
+    if len(unchecked) < 2:
+        unchecked = []
+    others = [one for one in record.notices if one not in unchecked]
+    together = [bases_unchecked(len(unchecked), unchecked[0])] if unchecked else []
+    return [*together, *sentences(others), *acceptance_notices(record.acceptances)]
 
 
 def unjudged_reasons(record: Record) -> list[Sentence]:

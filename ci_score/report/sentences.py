@@ -20,7 +20,7 @@ from ci_score.model.metrics import (
 )
 from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.verdict import Acceptance, Change, Unjudged
-from ci_score.report.cause_words import Sentence, quoted_name, unmarked
+from ci_score.report.cause_words import Name, Sentence, quoted_name, unmarked
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
 from ci_score.report.numbers import TWICE, milliseconds, multiple, plain_number, slower_words
@@ -141,6 +141,17 @@ def accepted_words(accepted: Acceptance) -> str:
     return f"{limit}by {accepted.by}, because {accepted.reason}"
 
 
+_UNCHECKED = (
+    "the branch has no record of this machine, so the {} of this session could not be checked."
+)
+
+
+def bases_unchecked(cases: int, first: Reason) -> Sentence:
+    """What `Why.BASE_UNCHECKED` says of a case, once for several of them."""
+    name = Name(str(first.data.get("case", "")))
+    return Sentence.of(name, f" and {cases - 1} more: {_UNCHECKED.format('bases')}")
+
+
 def acceptance_notices(acceptances: Sequence[Acceptance], most_refused: int = 5) -> list[str]:
     """The accepted regressions, and the sentences of comments that do not count."""
     granted = [one for one in acceptances if one.refused is None]
@@ -167,8 +178,7 @@ def _subject(one: Acceptance) -> str:
 
 def _no_sound_launch(side: str, launch: int, events: Sequence[str], words: Sequence[str]) -> str:
     why = "; ".join(f"{event}: {detail}" for event, detail in zip(events, words, strict=True))
-    which = f"Launch {launch + 1:.0f} of the {side}"
-    return f"no launch of the {side} was sound: {which} is void ({why})"
+    return f"no launch of the {side} was sound; launch {launch + 1:.0f}: {why}"
 
 
 # What must be the same for a comparison, as people call it.
@@ -309,7 +319,7 @@ def _void_launches(head: int, base: int) -> str:
 # --- the table ----------------------------------------------------------------------------------
 
 _WHETHER = "whether it is slower than the limit"
-_AB = "`ci-score ab`"
+_AB = quoted_name("ci-score ab")
 _BESIDE = f"head and base measured side by side ({_AB}) would tell"
 _MEANINGLESS = "the parity with {partner} means nothing: "
 _TO_CHECK = (
@@ -446,10 +456,9 @@ SENTENCES: dict[Why, Row] = {
     # Why a metric has its outcome; those that need the metric are in CHANGES.
     Why.ONE_NUMBER: "one run per side, could be noise",
     Why.FAR_FOR_ONE_NUMBER: lambda most: (
-        f"over {percent_digits(most)} % in one run per side, which proves nothing and is too"
-        f" much to pass; {_BESIDE}"
+        f"one run per side, and over {percent_digits(most)} % does not pass as noise"
     ),
-    Why.COUNT: "a count, which does not vary from run to run",
+    Why.COUNT: "the same in every run, so one run per side is enough",
     Why.COUNT_VARIES: (
         "beyond the limit, but so were runs of the branch among each other: no count that every run"
         f" agrees on; {_BESIDE}"
@@ -541,10 +550,7 @@ SENTENCES: dict[Why, Row] = {
     Why.BASELINE_HAS_CASE: "The baseline also has the case {case}, which was not measured.",
     Why.POLICY_WANTS_CASE: "The policy requires the case {case}, which was not measured.",
     Why.MOVED_TOGETHER: _moved_together,
-    Why.BASE_UNCHECKED: (
-        "{case}: the branch has no record of this machine, so nothing but the session itself says"
-        " that its base is in order."
-    ),
+    Why.BASE_UNCHECKED: lambda case: f"{quoted_name(case)}: {_UNCHECKED.format('base')}",
     Why.BASE_UNLIKE_RECORD: lambda case, session_ms, record_ms: (
         f"{case}: the base of this session takes {milliseconds(session_ms)} a step, the branch's"
         f" record {milliseconds(record_ms)}. Was it the right checkout?"

@@ -13,7 +13,7 @@ from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import rows, words
 from ci_score.report.cells import cells, shown
-from ci_score.report.headlines import headline, worst_first
+from ci_score.report.headlines import headline, why, worst_first
 from ci_score.report.names_of_case import names_of_case
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.screen import UNLIMITED, Screen
@@ -118,7 +118,7 @@ def _overview(groups: Sequence[Group], screen: Screen) -> str:
     """A row for each group: its verdict, its main change, and why."""
     metric = rows.overview_metric(group[0] for group in groups)
     lines = [
-        (_verdict_cell(verdict), _named(group), _main_change(group[0], metric), headline(group[0]))
+        (_verdict_cell(verdict), _named(group), _main_change(group[0], metric), why(group[0]))
         for group in groups
         if (verdict := group[0].verdict)
     ]

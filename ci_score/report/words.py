@@ -11,6 +11,7 @@ from ci_score.model.lists import plural, some_of
 from ci_score.model.metrics import (
     STEP_TIME,
     THROUGHPUT,
+    Metric,
     metric_named,
     metric_of,
     significant,
@@ -25,6 +26,8 @@ from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.sentences import sentence, sentences
 
 SHORT_SHA = 7
+# An interval that is less wide is a single number.
+LEAST_WIDE = 0.001
 SHOWN_VERSIONS = 4
 SHOWN_DIFFERING, LONGEST_DIFFERING = 4, 40
 ICONS: dict[Outcome, str] = {
@@ -143,17 +146,26 @@ def interval_in_time(change: Change) -> str:
     ends = [None if end is None else slower_by(change.but(delta=end))
             for end in (change.low, change.high)]  # fmt: skip
     low, high = reversed(ends) if change.metric == THROUGHPUT else ends
-    return interval_words(
-        None if low is None else _share_of_time(change, low),
-        None if high is None else _share_of_time(change, high),
-    )
+    return _interval(metric_named(STEP_TIME), low, high, limits_in_time(change))
 
 
 def delta_interval(change: Change) -> str:
     """`+15 % (−4 to +38 %)`: a change and its interval, as its metric shows them."""
-    ends = (change.low, change.high)
-    shown = [None if end is None else shown_delta(change, end) for end in ends]
-    return f"{shown_delta(change)}{interval_words(*shown)}"
+    limits = [one for one in (change.warn_limit, change.fail_limit) if one]
+    interval = _interval(metric_of(change), change.low, change.high, limits)
+    return f"{shown_delta(change)}{interval}"
+
+
+def _interval(
+    metric: Metric, low: float | None, high: float | None, limits: Sequence[float]
+) -> str:
+    """Both ends, with a digit more where they would read the same."""
+    ends = [low, high]
+    shown = [None if end is None else metric.show_delta(end, limits) for end in ends]
+    if low is not None and high is not None and shown[0] == shown[1] and high - low >= LEAST_WIDE:
+        beside = zip((low, high), (high, low), strict=True)
+        shown = [metric.show_delta(end, (*limits, other)) for end, other in beside]
+    return interval_words(*shown)
 
 
 def interval_words(low: str | None, high: str | None) -> str:

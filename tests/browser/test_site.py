@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_score.judge import trends
-from ci_score.judge.policy import Policy
 from ci_score.model.metrics import THROUGHPUT
 from ci_score.model.record import MetricFacts, Record
 from ci_score.report.site import report_name, site_pages
 from tests.browser import checks
 from tests.browser.chromium import Browser, Seen, missing, started
 from tests.builders import case, on, record, scorecard
-from tests.builders.branch import FACTS, REPOSITORY, accepted, left_by, long_history
+from tests.builders.branch import REPOSITORY, accepted, branch, left_by, long_history
 from tests.builders.showcase import large
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a browser")
@@ -24,15 +22,6 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "there is a
 PHONE, DESK = 390, 1200
 NAME = "llama-7b@h100"
 MARKUP = "<img src=x onerror=alert(1)></style><script>alert(2)</script>\u202e" + "x" * 300
-
-
-def branch() -> Record:
-    """Two cases with changes, of which one was accepted."""
-    points = [*long_history(), *long_history("resnet@l4")]
-    points.sort(key=lambda point: (point.created_at, point.case))
-    newest = left_by(399, long_history(), long_history("resnet@l4"))
-    told = trends(newest.cases, Policy(rules="training"), points, looks_back=len(points))
-    return newest.but(history=tuple(points), trends=told, metrics=FACTS)
 
 
 def hostile() -> Record:

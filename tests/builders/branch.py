@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ci_score.files.strict_json import dump
+from ci_score.judge import trends
+from ci_score.judge.policy import Policy
 from ci_score.model.metrics import MEMORY, THROUGHPUT
 from ci_score.model.record import KEPT_POINTS, HistoryPoint, MetricFacts, Record, RunIdentity
 from ci_score.model.verdict import Acceptance
@@ -80,6 +82,15 @@ def left_by(run: int, *histories: Sequence[HistoryPoint]) -> Record:
         history=tuple(sorted(kept, key=lambda point: (point.created_at, point.case))),
         metrics=FACTS,
     )
+
+
+def branch() -> Record:
+    """The whole history of two cases with changes, of which one was accepted."""
+    points = [*long_history(), *long_history("resnet@l4")]
+    points.sort(key=lambda point: (point.created_at, point.case))
+    newest = left_by(399, long_history(), long_history("resnet@l4"))
+    told = trends(newest.cases, Policy(rules="training"), points, looks_back=len(points))
+    return newest.but(history=tuple(points), trends=told, metrics=FACTS)
 
 
 def records_in(folder: Path, *records: Record) -> Path:

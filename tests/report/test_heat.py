@@ -14,6 +14,7 @@ from ci_score.model.metrics import STEP_TIME, THROUGHPUT
 from ci_score.model.profile import RankWork
 from ci_score.model.record import HistoryPoint, Judged, LaunchNumbers, Record
 from ci_score.model.verdict import JudgedBy
+from ci_score.report import rows
 from ci_score.report.html.heat import Columns, Lane, Map, ranges
 from ci_score.report.html.launches import Launches, launches_plot
 from ci_score.report.html.layer_heat import MOST_COLUMNS, MOST_PHASES, layer_map
@@ -255,7 +256,7 @@ def test_rank__is_named_when_the_base_comes_from_a_record() -> None:
     )
     again = ranked(works(times(64, 59.0, {37: 75.0}), 116.0), base.ranks)
     page = report_html(Record.model_validate_json(record(again).model_dump_json()))
-    assert "rank 37 of 64 computes for longer" in page
+    assert "Rank 37 of 64 computes for longer" in page
     assert "Rank 37 of 64 computes for longer" in page
 
 
@@ -384,10 +385,23 @@ def test_launches__limits_interval_and_dots_share_one_axis() -> None:
     ]
 
 
+def test_launches__a_throughput_that_decides_is_drawn_as_the_time_of_its_step() -> None:
+    """The page's first line tells the step, and the drawing has the same number."""
+    (one,) = slow_pull_request().cases
+    drawn = plot_of(one)
+    assert drawn.metric.name == STEP_TIME
+    assert drawn.sentence == "Step time, 12 pairs: +25 % (+25 to +26 %), limit +5.3 %."
+    assert [limit.words for limit in drawn.limits] == ["warns from +3.1 %", "fails from +5.3 %"]
+    (row,) = [row for row in rows.metric_rows(one) if row.label == "Step time"]
+    assert row.change == "+25 % (+25 to +26 %)"
+
+
 def test_launches__more_throughput_is_left() -> None:
     """Right is worse, whichever way the metric counts."""
     (one,) = slow_pull_request().cases
-    drawn = plot_of(one)
+    drawn = plot_of(
+        one.but(changes=[change for change in one.changes if change.metric == THROUGHPUT])
+    )
     assert drawn.metric.name == THROUGHPUT
     bases, heads = (
         [int(x) for x in re.findall(r"M(\d+) ", path)] for path in (drawn.bases, drawn.heads)

@@ -356,7 +356,7 @@ def test_scale__ticks_are_round_and_within(low: float, high: float) -> None:
 def test_page__its_words_are_told_and_its_code_is_code() -> None:
     """What not everybody knows has its meaning, commands are marked up, and changes line up."""
     page = report_html(demo())
-    assert "roofline: the throughput that the memory bandwidth could feed" in page
+    assert "Roofline: the throughput that the memory bandwidth could feed" in page
     assert "-- &lt;your training command&gt;" in page
     assert "+0.0130 ms" not in page
     assert "side by side (<code>ci-score ab</code>)." in report_html(matrix())
@@ -415,3 +415,28 @@ def test_phases__of_a_cpu_have_the_time_between_operators() -> None:
         ("backward", (30.0,)),
         (BETWEEN, (10.0,)),
     ]
+
+
+def test_page__a_step_that_did_not_change_has_no_table_of_its_parts() -> None:
+    """A failure that is not about time says nothing of where 0 ms went."""
+    parts = (Part(name="forward", base_ms=40.0, head_ms=40.0),)
+    same = Explanation(basis="host", base_step_ms=100.0, head_step_ms=100.0, parts=parts)
+    moved = same.but(head_step_ms=112.0, parts=(parts[0].but(head_ms=52.0),))
+    assert "ms went" not in report_html(record(case(explanation=same)))
+    assert "Where the +12.0 ms went" in report_html(record(case(explanation=moved)))
+
+
+def test_page__parts_that_another_drawing_has_are_not_drawn_again() -> None:
+    """The waterfall and the icicle have a step's parts and phases: no bars of one side beside."""
+    page = report_html(slow_pull_request())
+    assert "What the device did in a step" not in page
+    assert "Phases of a step" not in page
+    assert 'class="layers"' not in page
+    assert page.index("ms went") < page.index('class="icicle"') < page.index('class="launches"')
+
+
+def test_page__tells_a_throughput_s_decision_as_the_time_of_its_step() -> None:
+    """Its row has the sign, the colour and the zones of what decides."""
+    row = report_html(slow_pull_request()).split("Step time</th>")[1].split("</tr>")[0]
+    assert "+25\u00a0% (+25 to +26\u00a0%)" in row
+    assert '<td class="fail">fails</td>' in row

@@ -13,6 +13,7 @@ from ci_score.model.explanation import OUTSIDE_PHASES, Explanation
 from ci_score.model.metrics import metric_of
 from ci_score.model.record import Judged
 from ci_score.model.scorecard import Parity, Scorecard
+from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import Change
 from ci_score.report.badges import main_number
 from ci_score.report.html.scale import UNITS, Scale, percent
@@ -117,13 +118,19 @@ def compute_waterfall(explanation: Explanation) -> Waterfall | None:
     worth_a_row = LEAST_SHARE_OF_CHANGE * abs(explanation.delta_ms)
     if max((abs(part.delta_ms) for part in kinds), default=0.0) <= worth_a_row:
         return None
-    # Less is an error of rounding.
-    least = ROUNDING * max(explanation.base_step_ms, explanation.head_step_ms)
     parts = [
         PartRow(part.name or "other", part.base_ms, part.head_ms)
         for part in kinds
-        if abs(part.delta_ms) > least
+        if abs(part.delta_ms) > worth_a_row
     ]
+    small = [part for part in kinds if abs(part.delta_ms) <= worth_a_row]
+    # Less is an error of rounding.
+    if plain_sum(abs(part.delta_ms) for part in small) > ROUNDING * explanation.head_step_ms:
+        sides = (
+            plain_sum(part.base_ms for part in small),
+            plain_sum(part.head_ms for part in small),
+        )
+        parts.append(PartRow("all other kinds", *sides))
     base_ms = sum(part.base_ms for part in kinds)
     return _waterfall(parts, base_ms, sum(part.head_ms for part in kinds))
 

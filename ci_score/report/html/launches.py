@@ -15,6 +15,8 @@ from ci_score.model.record import HistoryPoint, Judged, LaunchNumbers
 from ci_score.model.verdict import Change, JudgedBy, Outcome
 from ci_score.report.html.course import is_alike
 from ci_score.report.html.scale import Scale, dots, percent
+from ci_score.report.rows import decision_in_time
+from ci_score.report.words import delta_interval
 
 MOST_DRAWN = 400
 MOST_OF_BRANCH = 60
@@ -117,7 +119,13 @@ def launches_plot(
 
 
 def _shown(case: Judged) -> Change | None:
-    """The time that decides, else the step's; its launches are drawn."""
+    """The time that decides, else the step's; its launches are drawn.
+
+    A throughput's decision is drawn as that of the step, where both are one fact.
+    """
+    one_fact = decision_in_time(case.changes)
+    if one_fact is not None and _head(case, STEP_TIME):
+        return one_fact
     times = {change.metric: change for change in case.changes}
     known = [times[name] for name in (STEP_TIME, THROUGHPUT) if name in times]
     measured = [one for one in known if one.delta is not None and _head(case, one.metric)]
@@ -293,21 +301,9 @@ def _sentence(sides: _Sides) -> str:
         who = _counted(len(sides.pairs), "pair", "pairs")
     else:
         who = f"{_counted(len(sides.head), 'launch', 'launches')} against {len(sides.base)}"
-    words = f"{metric.label}, {who}: {metric.show_delta(change.delta or 0.0)}{_interval(sides)}"
+    words = f"{metric.label}, {who}: {delta_interval(change)}"
     limits = _known_limits(change)
     return f"{words}, limit {metric.show_limit(limits[-1][1])}." if limits else f"{words}."
-
-
-def _interval(sides: _Sides) -> str:
-    change, metric = sides.change, sides.metric
-    if change.low is not None and change.high is not None:
-        low, high = metric.show_delta(change.low), metric.show_delta(change.high)
-        return f" ({low.removesuffix(' %')} to {high})"
-    if change.low is None and change.high is None:
-        return ""
-    end = change.low if change.high is None else change.high
-    word = "at least" if change.high is None else "at most"
-    return f" ({word} {metric.show_delta(end or 0.0)})"
 
 
 def _counted(count: int, one: str, many: str) -> str:

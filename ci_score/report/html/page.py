@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
-from ci_score.model.metrics import metric_named, three_digits, time_change
+from ci_score.model.metrics import STEP_TIME, metric_named, three_digits, time_change
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.step_ops import StepOps
@@ -23,7 +23,7 @@ from ci_score.model.verdict import Change, Outcome
 from ci_score.report import rows, words
 from ci_score.report.badges import outcome_of
 from ci_score.report.cause_words import Name, Sentence
-from ci_score.report.headlines import cause_words, headline, report_parts, worst_first
+from ci_score.report.headlines import cause_words, headline, report_parts, why, worst_first
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses, earlier_points
@@ -48,6 +48,7 @@ LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
 # A name is read in the time of so many cells.
 CELLS_OF_A_NAME = 8
+NEW = "New"
 _UNIT = re.compile(r"(?<=\d) (?=[kMG%]|ms\b|GB\b|tok/s|points)|(?<=\d [kMG]) (?=tok/s)")
 
 
@@ -82,6 +83,8 @@ class CaseView:
     courses: Sequence[CourseView]
     icicle: Icicle | None
     ops: OpTable | None
+    device: figures.Stack | None
+    phases: figures.Stack | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
     layer_map: Map | None
@@ -114,9 +117,12 @@ def report_html(record: Record, title: str = "") -> str:
     outcome = outcome_of(record)
     crumbs = _crumbs(record, title)
     bodies = _bodies(record, cases)
+    # A first run is healthy: nothing is wrong with it that a verdict could say.
+    verdict = NEW if words.is_new(record) else words.VERDICTS[outcome] if outcome else ""
     return _template("page.html.j2").render(
         record=record,
-        title=_title(outcome, crumbs),
+        title=_title(verdict, crumbs),
+        verdict=verdict,
         crumbs=crumbs,
         outcome=outcome,
         report_headline=report_parts(record),
@@ -175,6 +181,9 @@ class _Known:
         labels = {row.label for row in shown}
         others = [row for row in rows.metric_rows(self.case, whole=True) if row.label not in labels]
         changes = {metric_named(change.metric).label: change for change in self.case.changes}
+        # The step's row tells its throughput's decision, too.
+        if time := rows.decision_in_time(self.case.changes):
+            changes[metric_named(STEP_TIME).label] = time
         first, more = ([_line(row, changes[row.label]) for row in some] for some in (shown, others))
         return first, more
 
@@ -200,10 +209,10 @@ def _crumbs(record: Record, title: str) -> list[Crumb]:
     return crumbs
 
 
-def _title(outcome: Outcome | None, crumbs: Iterable[Crumb]) -> str:
+def _title(verdict: str, crumbs: Iterable[Crumb]) -> str:
     """`Fail: octo/train #12 9a41d7e llama · ci-score`"""
-    verdict = f"{words.VERDICTS[outcome]}: " if outcome else ""
-    return f"{verdict}{' '.join(crumb.text for crumb in crumbs) or 'report'} · ci-score"
+    begins = f"{verdict}: " if verdict else ""
+    return f"{begins}{' '.join(crumb.text for crumb in crumbs) or 'report'} · ci-score"
 
 
 def _only_baseline(cases: Iterable[Judged]) -> BaselineUsed | None:
@@ -230,27 +239,63 @@ def _entry(case: Judged, body: str | None) -> Entry:
 def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: Form) -> CaseView:
     case = known.case
     metrics, more_metrics = known.metrics
-    word = rows.layer_word(case.layers_are)
-    drawn = courses(record, case, history, lists_runs=form.lists) if form.draws else []
-    return CaseView(
+    bare = CaseView(
         case=case,
         anchor=_anchor(case),
         form=form,
         metrics=metrics,
         more_metrics=more_metrics,
-        courses=[_course(course, form) for course in drawn],
-        icicle=icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live)
-        if form.draws
-        else None,
+        courses=(),
+        icicle=None,
         ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
         if form.op_rows and known.ops
         else None,
-        layer_bars=figures.layer_bars(case.scorecard, word) if form.draws else None,
+        device=None,
+        phases=None,
+        layer_bars=None,
         layers=case.scorecard.per_layer_summary if form.lists else (),
-        layer_map=layer_map(case, known.ops.joined, head_word(record)) if form.draws else None,
-        rank_map=rank_map(case, head_word(record)) if form.draws else None,
-        launches=launches_plot(case, history, head_word(record)) if form.draws else None,
+        layer_map=None,
+        rank_map=None,
+        launches=None,
     )
+    return _drawn(bare, record, known, history) if form.draws else bare
+
+
+def _drawn(
+    bare: CaseView, record: Record, known: _Known, history: Sequence[HistoryPoint]
+) -> CaseView:
+    case, form, word = known.case, bare.form, head_word(record)
+    drawn = icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live)
+    layers = layer_map(case, known.ops.joined, word)
+    return replace(
+        bare,
+        courses=[
+            _course(course, form)
+            for course in courses(record, case, history, lists_runs=form.lists)
+        ],
+        icicle=drawn,
+        device=_device(case, drawn),
+        phases=_phases(case, drawn),
+        layer_bars=None
+        if layers
+        else figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are)),
+        layer_map=layers,
+        rank_map=rank_map(case, word),
+        launches=launches_plot(case, history, word),
+    )
+
+
+def _device(case: Judged, drawn: Icicle | None) -> figures.Stack | None:
+    """What the device did, where neither the icicle nor the waterfall has the same parts."""
+    return None if drawn or case.explanation else figures.device_stack(case)
+
+
+def _phases(case: Judged, drawn: Icicle | None) -> figures.Stack | None:
+    """The phases, where no other drawing has them: above the icicle they are those of a host."""
+    is_told = case.explanation is not None and case.explanation.basis == "host"
+    if drawn is not None:
+        is_told |= "phase" in drawn.levels or figures.device_stack(case) is None
+    return None if is_told else figures.phase_stack(case)
 
 
 def _line(row: rows.MetricRow, change: Change) -> MetricLine:
@@ -327,6 +372,7 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
         words=words,
         ab_command=ab_command,
         headline=headline,
+        why=why,
         time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
