@@ -173,7 +173,7 @@ def adopting(story: Story) -> None:
         team.clone.git("update-ref", "-d", "HEAD")
         sha = team.push({}, "the first commit of all")
         what = f"{form}: without a base the case is new"
-        team.judged(what, sha, "push", 0, "do not know this case")
+        team.judged(what, sha, "push", 0, "New case")
 
 
 def like_real_ones(story: Story) -> None:
