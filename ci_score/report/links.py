@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from ci_score.model.record import BaselineUsed, Record, RunIdentity
+from ci_score.model.record import BaselineUsed, Judged, Record, RunIdentity
 from ci_score.model.verdict import Acceptance
 
+_SHORT_OR_WHOLE = re.compile(r"[0-9a-f]{7,64}")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PULLS = {"github": "pull", "gitea": "pulls"}
 
@@ -68,6 +69,15 @@ def baseline_run_link(record: Record, used: BaselineUsed | None) -> str:
 def baseline_commit_link(record: Record, used: BaselineUsed | None) -> str:
     """The page of the commit that the baseline was measured at."""
     return commit_link(record, used.commit) if used and _is_of_the_branch(used) else ""
+
+
+def base_commit(case: Judged) -> str | None:
+    """The commit of the base; that of a session is what the session says, and nothing links it."""
+    used = case.baseline
+    if used is None or not used.of_session:
+        return used.commit if used else None
+    told = next((row.value for row in case.environment.asked if row.option == "--base"), None)
+    return told if told and _SHORT_OR_WHOLE.fullmatch(told) else None
 
 
 def _is_of_the_branch(used: BaselineUsed) -> bool:

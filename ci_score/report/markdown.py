@@ -260,10 +260,14 @@ def link_line(record: Record) -> list[escape.Safe]:
         _link("This run", run),
         _commit("head", head := links.shown_commit(record), links.commit_link(record, head)),
     ]
-    used = [case.baseline for case in record.cases if case.baseline and case.baseline.commit]
-    if len({(one.commit, one.run) for one in used}) == 1:
-        base = used[0]
-        commit = _commit("base", base.commit, links.baseline_commit_link(record, base))
+    used = {
+        (commit, case.baseline.run): case.baseline
+        for case in record.cases
+        if case.baseline and (commit := links.base_commit(case))
+    }
+    if len(used) == 1:
+        (((name, _), base),) = used.items()
+        commit = _commit("base", name, links.baseline_commit_link(record, base))
         at = links.baseline_run_link(record, base)
         in_run = f" ([run {base.run.number}]({at}))" if base.run and at else ""
         shown.append(escape.Safe(f"{commit}{in_run}"))

@@ -14,7 +14,7 @@ from typing import Literal
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.demo import CASE, MAIN_COMMIT, PULL_REQUEST_COMMIT, WORKLOAD, sample
 from ci_score.compare import measured_case
-from ci_score.model.environment import Environment
+from ci_score.model.environment import AskedOption, Environment
 from ci_score.model.explanation import OpDetail
 from ci_score.model.metrics import MEMORY, STEP_TIME, THROUGHPUT
 from ci_score.model.profile import OpOrigin, OpPlace, Profile, op_totals
@@ -67,7 +67,7 @@ def slow_pull_request() -> Record:
         CASE,
         head,
         launches=head_launches,
-        environment=MACHINE,
+        environment=MACHINE.but(asked=(AskedOption(option="--base", value=MAIN_COMMIT[:12]),)),
         base=CaseInput(CASE, base, launches=base_launches, environment=MACHINE),
         partner=ParityProfile(
             runtime="eager",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ci_score.model.environment import AskedOption, Environment
 from ci_score.model.explanation import Explanation, OpChange, Part
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT
 from ci_score.model.reasons import Why
@@ -98,6 +99,21 @@ def test_links__that_are_not_known_are_plain() -> None:
     line = opened(made).splitlines()[2]
     assert line.startswith("head `9a41d7e` · base ``a|b`c")
     assert "](" not in line
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [(BASE, " · base `1f0c2a9`"), (BASE[:12], " · base `1f0c2a9`"), (HOSTILE, ""), ("main", "")],
+)
+def test_links__the_base_of_a_session_is_named_as_it_says_and_linked_nowhere(
+    told: str, shown: str
+) -> None:
+    """The measuring job told it, and nobody has checked it; what is no commit is not repeated."""
+    asked = (AskedOption(option="--base", value=told),)
+    used = BaselineUsed(source="the base side of the same measurements", of_session=True)
+    one = judged("llama", change(), baseline=used, environment=Environment(asked=asked))
+    made = record(one, commit=HEAD, repository=REPOSITORY)
+    assert opened(made).splitlines()[2] == (f"head [`9a41d7e`]({REPOSITORY}/commit/{HEAD}){shown}")
 
 
 def test_links__of_cases_with_other_baselines_name_none_for_all() -> None:

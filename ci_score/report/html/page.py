@@ -35,7 +35,7 @@ from ci_score.report.html.ops import CaseOps, OpTable
 from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
-from ci_score.report.links import commit_link, pull_link, run_link, shown_commit
+from ci_score.report.links import base_commit, commit_link, pull_link, run_link, shown_commit
 from ci_score.report.names_of_case import LONGEST_CASE_NAME
 from ci_score.report.numbers import delta_milliseconds, milliseconds
 from ci_score.report.reproducing import ab_command
@@ -376,6 +376,7 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
         time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
+        base_commit=base_commit,
         commit_link=commit_link,
         run_link=run_link,
         rows=rows,
