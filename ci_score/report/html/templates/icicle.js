@@ -321,6 +321,8 @@
     set(state, { quiet = false } = {}) {
       this.wake();
       Object.assign(this.state, state);
+      // An address may name any layer.
+      if (![...this.select.options].some(({ value }) => value === this.state.layer)) this.state.layer = "";
       this.draw();
       if (!quiet) this.write();
     }
