@@ -235,7 +235,7 @@ POLICY = "schema = 1\nrules = 'training'\n[measure]\nqualified = {demanded}\n"
         ("true", {"gate_at": 0.05}, 3, "the branch's record does not say that this one is"),
         ("true", {"not_qualified": "it expired"}, 3, "a qualified machine (it expired)"),
         ("true", {}, 3, "a qualified machine (nothing says that this one is)"),
-        ("false", {"not_qualified": "it expired"}, 1, "proven"),
+        ("false", {"not_qualified": "it expired"}, 1, "❌ fails"),
     ],
 )
 def test_judge__wants_a_qualified_machine_where_the_policy_does(
