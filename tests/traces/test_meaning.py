@@ -173,7 +173,7 @@ def without(tables: Tables, kind: tuple[str, str]) -> Tables:
     }
 
 
-LOST = r"belong to no step|have no work|no copy|left out|no kernel|no work of a device|nothing marks|only"
+LOST = "belong to no step|have no work|no copy|left out|no kernel|no work of a device|nothing marks|only"
 
 
 @pytest.fixture(params=FORMATS.values(), ids=list(FORMATS))
