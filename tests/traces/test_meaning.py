@@ -173,7 +173,10 @@ def without(tables: Tables, kind: tuple[str, str]) -> Tables:
     }
 
 
-LOST = "belong to no step|have no work|no copy|left out|no kernel|no work of a device|nothing marks|only"
+LOST = (
+    "belong to no step|have no work|no copy|left out|no kernel|no work of a device|nothing marks"
+    "|only"
+)
 
 
 @pytest.fixture(params=FORMATS.values(), ids=list(FORMATS))
