@@ -46,10 +46,10 @@ def fitting(record: Record, limit: int) -> tuple[Record, str]:
     draft = _Draft(_points_at_most(KEPT_POINTS)(record), limit)
     if not draft.fits:
         draft = _Draft(_without_ops_of_points(draft.record), limit)
-    for cut in _OF_A_CASE:
-        if draft.fits:
-            break
-        draft.cut_cases(cut)
+    if not draft.fits:
+        # Where all cuts of all cases would not do, nothing is gained by trying one after the other.
+        least = _Draft(_of_all_cases(_with_all_cuts)(draft.record), limit)
+        draft = draft.cut_by_case() if least.fits else least
     for smaller in _OF_A_RECORD:
         if draft.fits:
             break
@@ -75,7 +75,15 @@ class _Draft:
         """Whether its text is short enough."""
         return len(self.text) <= self._limit
 
-    def cut_cases(self, cut: CaseCut) -> None:
+    def cut_by_case(self) -> _Draft:
+        """What goes first is taken from one case after the other, until the rest fits."""
+        for cut in _OF_A_CASE:
+            if self.fits:
+                break
+            self._cut_cases(cut)
+        return self
+
+    def _cut_cases(self, cut: CaseCut) -> None:
         """Cuts one case after the other until enough is saved, the best verdict first."""
         cases, too_long = list(self.record.cases), len(self.text) - self._limit
         for place in sorted(range(len(cases)), key=lambda place: _rank(cases[place])):
@@ -99,6 +107,12 @@ def _rank(case: Judged) -> int:
 
 def _fails(case: Judged) -> bool:
     return case.verdict is not None and case.verdict.outcome is Outcome.FAIL
+
+
+def _with_all_cuts(case: Judged) -> Judged:
+    for cut in _OF_A_CASE:
+        case = cut(case)
+    return case
 
 
 def _without_layers(case: Judged) -> Judged:
@@ -218,9 +232,10 @@ _OF_A_RECORD: Sequence[RecordCut] = (
 
 def _as_written(record: Record) -> dict[str, Any]:
     """The record in the least room: what is absent has no key, and a name stands once."""
-    value = record.model_dump(mode="json", exclude={"cases"})
+    value = record.model_dump(mode="json", exclude={"cases", "history"})
+    value |= record.model_dump(mode="json", include={"history"}, exclude_defaults=True)
+    value.setdefault("history", [])
     value["cases"] = [_case_as_written(case) for case in record.cases]
-    value["history"] = [_without_gaps(point) for point in value["history"]]
     texts: dict[str, int] = {}
     for case in value["cases"]:
         _refer(case, texts)
@@ -233,11 +248,6 @@ def _case_as_written(case: Judged) -> dict[str, Any]:
     value = case.model_dump(mode="json", exclude=slim)
     value |= case.model_dump(mode="json", include=slim, exclude_defaults=True)
     return value
-
-
-def _without_gaps(value: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: _without_gaps(one) if isinstance(one, dict) else one for key, one in value.items()}
-    return {key: one for key, one in kept.items() if one is not None and one not in ({}, [])}
 
 
 # --- names once -----------------------------------------------------------------------------------
