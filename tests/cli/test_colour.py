@@ -69,7 +69,7 @@ def test_terminal__a_wrong_use_breaks_no_word(tmp_path: Path) -> None:
         tmp_path, "run", "--tokens-per-stop", "1", COLUMNS="50", errors=True
     )
     assert all(cells(line) <= 50 for line in printed.splitlines())
-    assert "'--tokens-per-step'" in printed
+    assert "--tokens-per-step" in printed
 
 
 def test_pipe__gets_whole_lines() -> None:
