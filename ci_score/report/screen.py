@@ -80,7 +80,7 @@ class Screen:
 
     def bar(self, value: float, largest: float) -> str:
         """A bar of a change: full blocks where it takes longer, light ones where it is faster."""
-        length = round(LONGEST_BAR * abs(value) / largest) if largest > 0 else 0
+        length = round(LONGEST_BAR * (abs(value) / largest)) if largest > 0 else 0
         longer, less = ("█", "░") if self.has_blocks else ("#", ".")
         return (longer if value > 0 else less) * length
 

@@ -321,3 +321,8 @@ def test_terminal__a_long_why_ends_between_words() -> None:
     assert overview.endswith(f" {CUT}")
     assert overview.count("\n") == 2
     assert block.split().count("L4") == 30
+
+
+def test_bar__of_the_largest_numbers_is_whole() -> None:
+    """A stranger's time may be as large as a number can be."""
+    assert Screen().bar(1.7e308, 1.7e308).startswith("█" * 12)

@@ -461,7 +461,7 @@ def _numbered(values: Iterable[T]) -> dict[T, int]:
 
 
 def _pixels(value: float, largest: float, width: int) -> int:
-    return round(width * value / largest) if largest else 0
+    return round(width * (value / largest)) if largest else 0
 
 
 def _column(values: Iterable[float | None]) -> object:
