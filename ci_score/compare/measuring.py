@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ci_score.compare.advice import advice_on
@@ -73,6 +73,8 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         op_calls=_most_called(profile),
         host_gaps=profile.host_gaps[:KEPT_RANGES],
         layers_are=LayersAre(kind=profile.layers_are, share=profile.layers_share),
+        code=profile.code,
+        peak_ops=_most_bytes(profile.peak_ops),
         advice=advice_on(timeline, categories),
         ranks=profile.ranks,
         parity=compute_parity(side_of("ours", profile), case.partner) if case.partner else None,
@@ -85,6 +87,11 @@ def _most_called(profile: Profile) -> dict[str, OpCalls]:
     calls = {name: row for name, row in profile.op_calls.items() if len(name) <= LONGEST_NAME}
     order = sorted(calls, key=lambda name: (-calls[name].operators, name))
     return {name: calls[name] for name in order[:KEPT_CALLS]}
+
+
+def _most_bytes(ops: Mapping[str, int]) -> dict[str, int]:
+    """What had most memory at the peak."""
+    return {name: ops[name] for name in _largest(ops, KEPT_RANGES)}
 
 
 def _tokens_are_inferred(profile: Profile, workload: Workload) -> bool:
@@ -252,7 +259,7 @@ def _of_all(name: str, launches: Iterable[LaunchNumbers]) -> list[float]:
     return [launch.values[name] for launch in launches if name in launch.values]
 
 
-def _largest(ops: dict[str, float], most: int = KEPT_NAMES) -> dict[str, float]:
+def _largest(ops: Mapping[str, float], most: int = KEPT_NAMES) -> dict[str, float]:
     named = [op for op in ops if len(op) <= LONGEST_NAME]
     kept = sorted(named, key=lambda op: (-ops[op], op))[:most]
     return {op: ops[op] for op in kept}

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ci_score.model.code_changes import CodeChanges
 from ci_score.model.profile import OpOrigin, OpWork
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.sums import plain_sum
@@ -168,6 +169,7 @@ class Explanation(Value):
     cause: Reason | None = None
     explained_ms: float = 0.0
     counts_cause: Reason | None = None
+    code: CodeChanges | None = None
 
     @property
     def is_vague(self) -> bool:

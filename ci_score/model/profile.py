@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ci_score.model.step_code import StepCode
 from ci_score.model.values import Count, DeviceCount, Lax, Milliseconds, NotNegative, Value
 
 # Every kind of work that an op is known to do, in the order in which reports show them.
@@ -209,6 +210,10 @@ class Profile(Value):
     sources: dict[str, str] = {}
     notes: Annotated[tuple[str, ...], Lax] = ()
     capture: dict[str, float] = {}
+    # What the program's own lines and functions take of a step.
+    code: StepCode | None = None
+    # Bytes in use at the peak by the operator that allocated them.
+    peak_ops: dict[str, Count] = {}
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     # Of several logs: each is a run of its own, which is judged like a launch.
     runs: Annotated[tuple[RunTime, ...], Lax, Field(max_length=MOST_RUNS)] = ()

@@ -21,6 +21,7 @@ from ci_score.model.explanation import (
 from ci_score.model.profile import MOST_RANKS, HostGap, OpCalls, OpWork, RankWork
 from ci_score.model.reasons import Reason
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
+from ci_score.model.step_code import StepCode
 from ci_score.model.step_ops import REMEMBERED_OPS, BaseSide, OpKey, StepOps
 from ci_score.model.values import (
     CaseName,
@@ -150,6 +151,9 @@ class Measured(Value):
     op_calls: Annotated[dict[str, OpCalls], _Few] = {}
     host_gaps: Annotated[tuple[HostGap, ...], Lax, Field(max_length=64)] = ()
     layers_are: LayersAre = LayersAre()
+    code: StepCode | None = None
+    # Bytes in use at the peak by the operator that allocated them.
+    peak_ops: Annotated[dict[str, Count], _Few] = {}
     advice: Annotated[tuple[Reason, ...], Lax] = ()
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=MOST_RANKS)] = ()
     parity: Parity | None = None

@@ -248,6 +248,8 @@ def _with_a_profile(
         op_calls=recorded.op_calls,
         host_gaps=recorded.host_gaps,
         layers_are=recorded.layers_are,
+        code=recorded.code,
+        peak_ops=recorded.peak_ops,
         ranks=recorded.ranks,
     )
     return replace(session_base, case=explained)

@@ -29,6 +29,7 @@ from ci_score.model.record import (
     RunIdentity,
 )
 from ci_score.model.stages import Baseline, BaselineFound, CaseInput
+from ci_score.model.step_code import StepCode
 from ci_score.model.step_ops import StepOps, remembered, step_ops_of
 from ci_score.model.verdict import Outcome
 from ci_score.run.case_files import CaseFile
@@ -228,6 +229,8 @@ OF_A_PROFILE: dict[str, Any] = {
     "op_calls": {"aten::mm": OpCalls(calls=1, operators=2, ms=3.0)},
     "host_gaps": (HostGap(ms=1.0),),
     "layers_are": LayersAre(kind="modules", share=0.9),
+    "code": StepCode(total_ms=1.0),
+    "peak_ops": {"aten::mm": 1},
     "ranks": (RankWork(rank=0, step_ms=100.0),),
 }
 OF_A_SESSION = {

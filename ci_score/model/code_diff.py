@@ -1,0 +1,48 @@
+"""What a change does to the lines of files: a diff, as far as matching lines needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Neighbouring lines of a file on both sides; `added` and `removed` are the numbers of lines.
+
+    `texts` are the added lines by their numbers in head.
+    """
+
+    base_first: int
+    base_count: int
+    head_first: int
+    head_count: int
+    added: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+    texts: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """A file that changed: None is a side that does not have it."""
+
+    base: str | None
+    head: str | None
+    hunks: tuple[Hunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CodeDiff:
+    """All files that changed between two commits, or why that is not known.
+
+    `tracked` are the paths of all files of head, where they are known: paths of a trace are found
+    among them.
+    """
+
+    state: Literal["known", "not asked", "too large", "not found", "other commit"] = "known"
+    files: tuple[FileDiff, ...] = ()
+    tracked: frozenset[str] = frozenset()
+
+
+NO_DIFF = CodeDiff(state="not asked")
