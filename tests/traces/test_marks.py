@@ -216,13 +216,39 @@ def test_python__is_no_time_in_which_another_thread_runs_operators() -> None:
 def test_python__between_steps_counts_to_the_next_step() -> None:
     """There data is loaded."""
     found = marked(
-        *[each for ts in (10, 20, 30) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
         step(1, 0, 40),
-        step(2, 540, 20),
+        mark(1, 30, 10),
+        step(2, 540, 60),
         mark(2, 545, 5),
         op("aten::mul", 546, 3),
+        *[each for ts in (555, 565) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
     )
-    assert 1000 * found.work[2].python_ms == pytest.approx((505 + 5 - 5) / 2)
+    assert 1000 * found.work[2].python_ms == pytest.approx(500)
+
+
+def test_python__of_the_first_of_several_steps_does_not_count() -> None:
+    """There the profiler starts, and lines are met for the first time."""
+    events: list[Json] = []
+    for number, pause in enumerate((800, 0, 90)):
+        begin = 1000 * number
+        events += [step(number, begin, 1000)]
+        for line, ts in ((1, 10), (20, 20 + pause), (3, 30 + pause)):
+            events += [mark(line, begin + ts, 5), op("aten::mul", begin + ts + 1, 3)]
+    found = marked(*events, step(9, 3000, 10), mark(9, 3001, 5), op("aten::mul", 3002, 3))
+    assert 1000 * found.work[20].python_ms == pytest.approx(90 / 3)
+
+
+def test_python__in_a_hook_of_the_backward_pass_is_of_the_call() -> None:
+    """From one node to the next the engine takes 2 µs of its own, and once somebody takes 300."""
+    pauses = [2.0, 2.0, 2.0, 300.0]
+    events = [step(1, 0, 1000), mark(3, 10, 900), backward(11, 4, 98)]
+    ts = 15.0
+    for number, pause in enumerate(pauses):
+        events.append(backward(ts + pause, 4, 100 + number))
+        ts += pause + 4
+    found = marked(*events)
+    # And a µs before the first node, and what follows the last one: that of the only mark is usual.
+    assert 1000 * found.work[3].python_ms == pytest.approx(298)
 
 
 def test_python__within_an_operator_counts_to_the_mark_in_it() -> None:
