@@ -374,3 +374,42 @@ def test_marked__needs_steps_and_a_whole_trace() -> None:
         read_marked(source(text([step(1, 0, 100), mark(1, 10, 60)], **NO_DEVICE)[:-30]))
     with pytest.raises(BadInputError, match="no trace of the PyTorch profiler"):
         read_marked(source(b"{}"))
+
+
+# --- what nobody's hook writes -----------------------------------------------------------------
+
+
+def test_hostile__nodes_within_nodes_that_lead_to_themselves() -> None:
+    """Each has an operator of its own number in it; however many they are, it stays quick."""
+    count = 20_000
+    events = [step(1, 0, 9 * count), mark(3, 1, 8 * count)]
+    for place in range(count):
+        length = 7 * count - place / 10
+        events += [backward(2, length, place), forward("aten::mul", 2, length - 0.05, place)]
+    assert set(marked(*events).work) == {3}
+
+
+def test_hostile__more_lines_than_are_kept() -> None:
+    """The largest stay; what others do has no line."""
+    count = 21_000
+    events = [step(1, 0, 10 * count)]
+    for place in range(1, count + 1):
+        length = 8 if place > count - 10 else 4
+        events += [mark(place, 10 * place - 9, 9), op("aten::mul", 10 * place - 9, length)]
+    found = marked(*events)
+    assert len(found.work) == 20_000
+    assert set(range(count - 9, count + 1)) <= set(found.work)
+    assert 1000 * found.without_line_ms == pytest.approx(4 * 1000)
+
+
+def test_hostile__numbers_that_no_column_holds() -> None:
+    """They are as if they were not there, and the operator counts."""
+    found = marked(
+        step(1, 0, 300),
+        mark(1, 10, 200),
+        op("aten::mul", 12, 10, Sequence_number=2**70),
+        op("MulBackward0", 30, 10, Sequence_number=7, Fwd_thread_id="x"),
+        span("fwdbwd", "fwdbwd", 30, 0) | {"ph": "f", "id": [1]},
+        span("fwdbwd", "fwdbwd", -5, 0) | {"ph": "s", "id": 2**64 - 1},
+    )
+    assert us(found, 1) == (10, 10)

@@ -117,7 +117,9 @@ class Lines:
         self._host, self._found = host, found
         self._made_by = _makers(host, found)
         self._thread_of = _forward_threads(host, found)
+        # What is known of nodes: their marks, and those of the calls that ran them.
         self._known: dict[int, int] = {}
+        self._calls: dict[int, int] = {}
         marks = host.marks
         rows = zip(marks.starts, marks.ends, marks.threads, strict=True)
         self._of_main = sorted(
@@ -163,8 +165,12 @@ class Lines:
 
     def _call_of(self, holder: int) -> int:
         """The mark of the call that ran the backward pass of a node."""
-        while holder < NOBODY:
+        way: list[int] = []
+        while holder < NOBODY and holder not in self._calls:
+            way.append(holder)
             holder = self._around(-holder - 1)
+        holder = self._calls.get(holder, holder)
+        self._calls.update(dict.fromkeys(way, holder))
         return holder
 
     def _around(self, node: int) -> int:
