@@ -26,14 +26,16 @@ PROFILED_STEPS = 3
 class Task:
     """What the start-up hook is to do in a launch: how many steps end it, and whose they are.
 
-    In a profiled launch the `steps` are those before the profiler starts.
+    In a profiled launch and in a marked one the `steps` are those before the profiler starts.
+    `tree` is the folder whose lines are marked.
     """
 
-    mode: Literal["settle", "timed", "profiled"]
+    mode: Literal["settle", "timed", "profiled", "marked"]
     steps: int
     warmup: int = 0
     owner: Mapping[str, Any] | None = None
     trace: Path | None = None
+    tree: Path | None = None
 
     def told(self, folder: Path) -> str:
         """As the hook reads it."""
@@ -46,6 +48,7 @@ class Task:
             "owner": self.owner,
             "profile_steps": PROFILED_STEPS,
             "trace": str(self.trace) if self.trace else None,
+            "tree": str(self.tree) if self.tree else None,
         }
         return json.dumps(known)
 
