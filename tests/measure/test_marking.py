@@ -169,7 +169,7 @@ TROUBLE: dict[str, tuple[Reader, str, str]] = {
     ),
     "too few steps": (Reader(STEP.but(steps=2)), "{}", "its trace has 2 whole steps instead of 3"),
     "no trace": (Reader(STEP, "half a"), "{}", "its trace cannot be read (trace.json: found half"),
-    "fails": (Reader(STEP), "1 / 0", "it failed with ZeroDivisionError after 0 of 2 optimizer"),
+    "fails": (Reader(STEP), "1 / 0", "it failed with ZeroDivisionError after 0 of 5 optimizer"),
     "no marks": (Reader(STEP), "{'marks_problem': 'no\\nroom'}", "the marks failed (no room)"),
     "another process": (Reader(STEP), "{'pid': 1}", "lines-0-1.json: found No such file"),
 }
