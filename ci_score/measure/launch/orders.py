@@ -107,6 +107,10 @@ class Orders:
         """A launch whose time nobody compares."""
         return self._order(side, name, None, 0, task, variables or {})
 
+    def records_of(self, side: Side, name: str) -> Path:
+        """Where the hook writes in a launch of that name; each launch finds it empty."""
+        return self.out / LOGS / f"{name}-{side}"
+
     def _order(
         self,
         side: Side,
@@ -118,7 +122,7 @@ class Orders:
     ) -> Order:
         spec = self.sides[side]
         logs, out = self.out / LOGS, self.out / LAUNCHES / f"{name}-{side}"
-        records, measurements = logs / f"{name}-{side}", logs / f"{name}-{side}.line"
+        records, measurements = self.records_of(side, name), logs / f"{name}-{side}.line"
         told = {
             PATH_VARIABLE: str(measurements),
             FOLDERS_VARIABLE: os.pathsep.join(map(str, self._folders(side))),
