@@ -110,8 +110,8 @@ def test_jax__lines_by_the_ops_own_source() -> None:
     steps = [event(str(step), step * 10, 9, DEVICE, 1) for step in range(2)]
     places = [("forward", 1, 2), ("backward", 4, 3), ("untold", 7, 1)]
     told: dict[str, dict[str, str]] = {
-        "forward": {"source": "/root/my model/train.py:12", "tf_op": "jit(step)/jvp(Net)/dot"},
-        "backward": {"source": "/root/my model/train.py:12", "tf_op": "jit(step)/transpose(jvp)"},
+        "forward": {"source": "/srv/my model/train.py:12", "tf_op": "jit(step)/jvp(Net)/dot"},
+        "backward": {"source": "/srv/my model/train.py:12", "tf_op": "jit(step)/transpose(jvp)"},
         "untold": {"source": "not a line"},
     }
     ops = [
@@ -120,7 +120,7 @@ def test_jax__lines_by_the_ops_own_source() -> None:
         for name, at, ms in places
     ]
     profile = read(*steps, *ops)
-    assert lines_of(profile) == {("root/my model/train.py", 12): (2.0, 3.0)}
+    assert lines_of(profile) == {("srv/my model/train.py", 12): (2.0, 3.0)}
     assert profile.code is not None
     assert (profile.code.total_ms, profile.code.without_line_ms) == (6.0, 1.0)
     assert (profile.code.found_by, profile.code.paths) == ("source fields", "trace")

@@ -32,7 +32,7 @@ class Source(NamedTuple):
 
 
 def source_of(text: object, of_op: object) -> Source | None:
-    """`/root/train.py:42` as a line; of the backward pass is what was transposed for gradients."""
+    """`/srv/train.py:42` as a line; of the backward pass is what was transposed for gradients."""
     if not isinstance(text, str) or len(text) > LONGEST_PATH:
         return None
     found = _SOURCE.fullmatch(text)
