@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ci_score.errors import BadInputError
 from ci_score.model.profile import Profile
+from ci_score.traces.engine.sources import source_of
 from ci_score.traces.formats import jax_trace, xplane
 from ci_score.traces.source import ProfileSource
 from tests.builders import shared
@@ -89,6 +90,82 @@ def test_jax__calls_of_a_compiled_function() -> None:
     nested = [event("PjitFunction(step)", step * 4 + 0.1, 2, HOST, 1) for step in range(3)]
     profile = read(*work(), *calls, *nested)
     assert (profile.steps, profile.sources["steps"]) == (3, "calls of PjitFunction(step)")
+
+
+def lines_of(profile: Profile) -> dict[tuple[str | None, int | None], tuple[float, float]]:
+    """Forward and backward milliseconds of each line."""
+    code = profile.code
+    assert code is not None
+    return {
+        (code.definitions[one.definition].file, one.line): (
+            one.work.forward_ms,
+            one.work.backward_ms,
+        )
+        for one in code.lines
+    }
+
+
+def test_jax__lines_by_the_ops_own_source() -> None:
+    """An op names its line; what was transposed for gradients is of the backward pass."""
+    steps = [event(str(step), step * 10, 9, DEVICE, 1) for step in range(2)]
+    places = [("forward", 1, 2), ("backward", 4, 3), ("untold", 7, 1)]
+    told: dict[str, dict[str, str]] = {
+        "forward": {"source": "/srv/my model/train.py:12", "tf_op": "jit(step)/jvp(Net)/dot"},
+        "backward": {"source": "/srv/my model/train.py:12", "tf_op": "jit(step)/transpose(jvp)"},
+        "untold": {"source": "not a line"},
+    }
+    ops = [
+        event(name, step * 10 + at, ms, DEVICE, 17, **told[name])
+        for step in range(2)
+        for name, at, ms in places
+    ]
+    profile = read(*steps, *ops)
+    assert lines_of(profile) == {("srv/my model/train.py", 12): (2.0, 3.0)}
+    assert profile.code is not None
+    assert (profile.code.total_ms, profile.code.without_line_ms) == (6.0, 1.0)
+    assert (profile.code.found_by, profile.code.paths) == ("source fields", "trace")
+    assert not profile.code.knows_lines
+
+
+def test_jax__lines_by_the_devices_line_of_source_code() -> None:
+    """What runs while that line names a place comes from there."""
+    profile = read(*[event(str(step), step * 10, 9, DEVICE, 1) for step in range(3)], *work())
+    [(line, (forward, backward))] = lines_of(profile).items()
+    assert (line, backward) == (("train.py", 12), 0.0)
+    assert forward == pytest.approx(6.0)
+
+
+def test_jax__no_lines_where_none_are_told() -> None:
+    """A trace without lines has no table of them."""
+    events = [each for each in work() if each["tid"] != 2]
+    assert read(*events).code is None
+
+
+def test_xplane__lines_told_by_an_event_or_once_for_all_of_its_name() -> None:
+    """An event's own line comes first; a text may be the name of another stat."""
+    device = Plane("/device:GPU:0")
+    device.line("Steps", *((str(step), step * 10 + 2, 9.0, {}) for step in range(2)))
+    own = {"source": "/srv/own.py:7"}
+    device.line(
+        "Stream #17(Kernel)",
+        *(("gemm", step * 10 + 2, 2.0, own if step else {}) for step in range(2)),
+    )
+    named = field(1, device.stats["source"]) + field(7, 99)
+    device.message += field(5, field(1, 99) + field(2, field(1, 99) + field(2, "of_all.py:3")))
+    gemm = device.events["gemm"]
+    of_all = field(1, gemm) + field(2, "gemm") + field(5, named)
+    device.message += field(4, field(1, gemm) + field(2, of_all))
+    profile = xplane.read(ProfileSource("x.xplane.pb", data=space(device)))
+    assert lines_of(profile) == {("of_all.py", 3): (1.0, 0.0), ("srv/own.py", 7): (1.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", ":3", "a.py:0", "a.py:-1", "a\x00.py:1", "a.py:12345678"]
+)
+def test_source_of__no_line_of_what_is_none(text: str) -> None:
+    """A stranger's text becomes no path with control characters and no impossible line."""
+    assert source_of(text, "") is None
+    assert source_of("a" * 500 + ".py:1", "") is None
 
 
 TPU = 200

@@ -67,8 +67,8 @@ WORDS = {"notes", "sources", "tool", "capture", "unusable"}
 
 
 def numbers(profile: Profile) -> dict[str, Any]:
-    """All that is measured, without what is said of it."""
-    left_out = {*WORDS, "op_origins"}
+    """All that is measured, without what is said of it, or of where it comes from."""
+    left_out = {*WORDS, "op_origins", "code"}
     return {key: value for key, value in profile.model_dump().items() if key not in left_out}
 
 

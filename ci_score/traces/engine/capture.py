@@ -14,6 +14,7 @@ from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.launch_calls import LaunchCalls
+from ci_score.traces.engine.sources import Source
 from ci_score.traces.engine.steps import Steps, Window, marked_steps
 from ci_score.traces.engine.timeline import Interval
 
@@ -60,6 +61,8 @@ class Capture:
     launch_calls: LaunchCalls = field(default_factory=LaunchCalls)
     # Calls of compiled functions: they return before the work is launched.
     calls: dict[str, list[Window]] = field(default_factory=dict)
+    # The program's own lines that work of the device comes from, where the format tells them.
+    sources: Sequence[Source] = ()
     facts: Callable[[Sequence[Lane], Lane | None], Facts] = lambda *_: Facts()
     needs_device: str | None = None
     # Whether a tool captured for some time, rather than the program for the steps that it chose.

@@ -20,6 +20,7 @@ from ci_score.traces.engine.origins import origins_of
 from ci_score.traces.engine.phases import Phases, phases_of
 from ci_score.traces.engine.repeats import repeated_layers, repeated_steps
 from ci_score.traces.engine.soundness import doubts_of_events, doubts_of_steps
+from ci_score.traces.engine.sources import code_of_sources
 from ci_score.traces.engine.steps import Steps, called_functions, device_lines, one_step
 from ci_score.traces.engine.timeline import Interval
 from ci_score.traces.engine.tokens import add_tokens
@@ -130,6 +131,9 @@ class _Device:
         _merge(fields, self._layer_fields(whole, layers))
         fields["capture"] = capture_fields(events, names, whole, per_ms)
         self._add_to_capture(fields["capture"], whole)
+        if events.sources:
+            counted = [self.attributing.members[place] for place in self.attributing.with_kernels]
+            fields["code"] = code_of_sources(events, capture.sources, counted, per_ms)
         busy_ms, knows_host = fields["capture"]["gpu_busy_ms"], self.host is not None
         self.notes += notes_outside(whole, events, busy_ms, per_ms, knows_host=knows_host)
         if self.host is not None:

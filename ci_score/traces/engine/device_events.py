@@ -58,9 +58,11 @@ class Names:
 
 
 class DeviceEvents:
-    """What one device did: a million events are seven arrays, not a million objects."""
+    """What one device did: a million events are eight arrays, not a million objects."""
 
-    __slots__ = ("calls", "ends", "launched_at", "launches", "names", "starts", "streams")
+    __slots__ = (
+        "calls", "ends", "launched_at", "launches", "names", "sources", "starts", "streams",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.starts = array("q")
@@ -73,13 +75,15 @@ class DeviceEvents:
         self.launched_at = array("q")
         # The place of that call among the host's launches, or NONE; empty where no call is known.
         self.calls = array("i")
+        # The place of the program's own line that it comes from, or NONE; empty where none is told.
+        self.sources = array("i")
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
     def columns(self) -> tuple[array[int], ...]:
-        """The arrays, in the order in which `extend` takes them; the last may be left out."""
+        """The arrays, in the order in which `extend` takes them; the last ones may be left out."""
         return (
             self.starts,
             self.ends,
@@ -88,10 +92,11 @@ class DeviceEvents:
             self.launches,
             self.launched_at,
             self.calls,
+            self.sources,
         )
 
     def extend(self, *columns: Iterable[int]) -> None:
-        """More events: starts, ends, names, streams, launches, times of launch, calls."""
+        """More events: starts, ends, names, streams, launches, times of launch, calls, sources."""
         for column, more in zip(self.columns, columns, strict=False):
             if isinstance(more, array) and more.typecode == column.typecode:
                 column.extend(more)
@@ -126,13 +131,13 @@ class DeviceEvents:
         if not behind:
             return self, 0
         tidy = DeviceEvents()
-        columns = [column for column in self.columns if column]
         if behind > long // _FEW_BEHIND:
             order = sorted(range(len(self)), key=self.starts.__getitem__)
-            tidy.extend(*(map(column.__getitem__, order) for column in columns))
+            for column, known in zip(tidy.columns, self.columns, strict=True):
+                column.fromlist(list(map(known.__getitem__, order)) if known else [])
             return tidy, 0
         for piece in _pieces_in_order(self.starts, long):
-            tidy.extend(*(column[piece] for column in columns))
+            tidy.extend(*(column[piece] for column in self.columns))
         return tidy, 0
 
 

@@ -136,6 +136,8 @@ class Host:
     waits: list[Wait] = field(default_factory=list)
     embeddings: list[EmbeddingCall] = field(default_factory=list)
     marks: Marks = field(default_factory=Marks)
+    # Functions of Python that may be the program's own; a number is a place in `names` and one.
+    frames: Marks = field(default_factory=Marks)
     arrows: Arrows = field(default_factory=Arrows)
     memory: MemoryEvents = field(default_factory=MemoryEvents)
 

@@ -15,6 +15,7 @@ from ci_score.traces.engine.host_only import host_fields
 from ci_score.traces.engine.memory import peak_ops
 from ci_score.traces.engine.slowest import other_devices, slowest
 from ci_score.traces.engine.soundness import doubts_of_calls, doubts_of_copies
+from ci_score.traces.engine.stacks import code_of_stacks
 from ci_score.traces.engine.steps import Steps, called_functions
 from ci_score.traces.engine.tokens import add_tokens
 
@@ -105,6 +106,8 @@ def _with_facts(
     known = dict(fields)
     sources = {**known.pop("sources", {}), **facts.sources}
     sums = {**known.pop("capture", {})}
+    if reason is None and known.get("code") is None:
+        known["code"] = code_of_stacks(capture, lane.process if lane is not None else 0)
     if capture.events is not None:
         sums = {"events": float(capture.events), **sums}
     return Profile(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,12 @@ from ci_score.model.profile import Profile
 from ci_score.traces.damaged_json import CUT_SHORT, ProfilerJson
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
-from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents
+from ci_score.traces.engine.device_events import NONE, TRANSFER_NAMES, UNKNOWN, DeviceEvents
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import LONGEST_NAME, HostRanges
 from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, is_of_interest
 from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.engine.sources import Source, source_of
 from ci_score.traces.engine.steps import PROGRAMS_LINE, STEPS_LINE, Window
 from ci_score.traces.source import ProfileSource
 
@@ -39,6 +41,8 @@ _NANOSECONDS_PER_MS = 1_000_000
 
 _STREAM = re.compile(r"Stream #(\d+)")
 _CALL = re.compile(r"PjitFunction\(.+\)")
+# A device's line whose events are named like `train.py:12`.
+_SOURCE_LINE = "Source code"
 # Of an op on a TPU some files have the whole instruction: its operands name other ops.
 _INSTRUCTION = re.compile(r"%([^\s=]+) = ")
 # What holds others for this share of its time is control flow, as a loop: the work is in those.
@@ -71,6 +75,8 @@ class _Device:
     ops: DeviceEvents = field(default_factory=DeviceEvents)
     lines: dict[str, dict[str, list[Window]]] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
+    # What the device's own line of source code says: from when until when, and which line.
+    source_code: list[tuple[int, int, int]] = field(default_factory=list)
 
     def events(self) -> DeviceEvents:
         """What ran: a line of ops beside streams says the same again."""
@@ -101,9 +107,16 @@ class JaxPlanes:
     shared_name: str | None = None
     hardware: Callable[[], Facts] = Facts
     _numbers: dict[str, int] = field(default_factory=dict)
+    _sources: dict[Source, int] = field(default_factory=dict)
 
     def add_device_event(
-        self, device: str, line: str, name: str, window: Window, correlation: int | None
+        self,
+        device: str,
+        line: str,
+        name: str,
+        window: Window,
+        correlation: int | None,
+        source: Source | None = None,
     ) -> None:
         """An event of a device's line: of a stream, of the ops, of the steps or the programs."""
         self.events += 1
@@ -112,6 +125,11 @@ class JaxPlanes:
             called = "" if line == STEPS_LINE else name
             to.lines.setdefault(line, {}).setdefault(called, []).append(window)
             return
+        if line == _SOURCE_LINE:
+            told = source_of(name, "")
+            if told is not None:
+                to.source_code.append((*window, self._source_number(told)))
+            return
         stream = _STREAM.match(line)
         if stream is None and line != "XLA Ops":
             to.unread[line] += 1
@@ -119,7 +137,12 @@ class JaxPlanes:
         number = int(stream[1][:9]) if stream else 0
         launch = UNKNOWN if correlation is None else correlation
         place = self._number(event_name(name))
-        (to.streams if stream else to.ops).add(*window, place, number, launch, UNKNOWN)
+        events = to.streams if stream else to.ops
+        events.add(*window, place, number, launch, UNKNOWN)
+        events.sources.append(NONE if source is None else self._source_number(source))
+
+    def _source_number(self, source: Source) -> int:
+        return self._sources.setdefault(source, len(self._sources))
 
     def add_host_event(
         self,
@@ -180,6 +203,7 @@ class JaxPlanes:
             ranges=HostRanges(self.step_name),
             calls=self.calls,
             launch_calls=self.launch_calls,
+            sources=tuple(self._sources),
             facts=lambda lanes, _: self._facts(lanes),
             notes=self.notes,
             events=self.events,
@@ -212,6 +236,7 @@ class JaxPlanes:
         events = device.events()
         places = [capture.names.place(text) for text in self.names] if len(events) else []
         events.names = array("q", map(places.__getitem__, events.names))
+        _add_sources(events, device.source_code)
         launched = (self.launched_at.get(launch, UNKNOWN) for launch in events.launches)
         events.launched_at = array("q", launched)
         # A loop on the line of ops holds those of its body.
@@ -226,6 +251,16 @@ class JaxPlanes:
         sources = {**hardware.sources, "accelerator_count": "devices on which kernels ran"}
         notes = (*hardware.notes, "the trace does not tell the peak memory")
         return Facts(fields, sources, notes)
+
+
+def _add_sources(events: DeviceEvents, told: Iterable[tuple[int, int, int]]) -> None:
+    """Of events that do not tell their line, what the device's line of source code says then."""
+    spans = sorted(told)
+    begins = [begin for begin, _, _ in spans]
+    for place, known in enumerate(events.sources) if spans else ():
+        at = bisect_right(begins, events.starts[place]) - 1
+        if known == NONE and at >= 0 and events.starts[place] < spans[at][1]:
+            events.sources[place] = spans[at][2]
 
 
 def shared_name(devices: Iterable[str]) -> str | None:
@@ -279,6 +314,8 @@ class _Args(msgspec.Struct, gc=False):
     step_num: _Plain = None
     correlation_id: _Plain = None
     hlo_op: _Plain = None
+    source: _Plain = None
+    tf_op: _Plain = None
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -346,7 +383,8 @@ def _add(planes: JaxPlanes, event: _Event, lines: _Lines) -> None:
     plane = lines.planes.get(event.pid, "")
     if plane.startswith("/device:"):
         line = lines.lines.get((event.pid, event.tid), "")
-        planes.add_device_event(plane, line, event.name, window, correlation)
+        source = source_of(args.source, args.tf_op) if args is not None else None
+        planes.add_device_event(plane, line, event.name, window, correlation, source)
         return
     thread = event.pid, event.tid
     step = None if args is None or args.step_num is None else str(args.step_num)

@@ -31,6 +31,7 @@ from ci_score.traces.engine.host import (
     Wait,
 )
 from ci_score.traces.engine.marks import MARK, line_number
+from ci_score.traces.engine.stacks import is_candidate
 from ci_score.traces.formats.kineto_text import LATEST_US, NONE, Args, Event
 
 TICKS_PER_US = 1000.0
@@ -172,6 +173,7 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
     if kind == "python_function":
         modules = [event for event in group if event.name.startswith(_MODULE)]
         _add_spans(trace, trace.host.modules, _columns(trace, modules))
+        _add_frames(trace, group)
     elif kind in _DEVICE_WORK:
         _add_device_work(trace, _DEVICE_WORK[kind], _columns(trace, group))
     elif kind in _RUNTIME:
@@ -209,6 +211,16 @@ def _without_marks(trace: Trace, group: list[Event]) -> list[Event]:
     columns.numbers.fromlist([numbers[name] or 0 for name in known.names])
     columns.threads.extend(_numbered(known.threads, trace.threads))
     return [event for event in group if not event.name.startswith(MARK)]
+
+
+def _add_frames(trace: Trace, group: list[Event]) -> None:
+    """The functions that may be the program's own, of whichever repository."""
+    known = _columns(trace, [event for event in group if is_candidate(event.name)])
+    frames = trace.host.frames
+    frames.starts.fromlist(_whole(known.starts, trace.base))
+    frames.ends.fromlist(_ends(known.starts, known.durations, trace.base))
+    frames.numbers.fromlist([trace.names[name] + 1 for name in known.names])
+    frames.threads.extend(_numbered(known.threads, trace.threads))
 
 
 def _add_processes(processes: set[int | str | None], group: list[Event]) -> None:
@@ -476,6 +488,7 @@ def add_part(trace: Trace, part: Trace) -> None:
         (host.operators, more_host.operators),
         (host.modules, more_host.modules),
         (host.marks, more_host.marks),
+        (host.frames, more_host.frames),
         (host.arrows, more_host.arrows),
         (host.memory, more_host.memory),
     ):

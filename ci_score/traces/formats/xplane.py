@@ -8,9 +8,9 @@ copied and nothing recursive is followed, so a hostile file costs what it weighs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
@@ -18,6 +18,7 @@ from ci_score.model.profile import Profile
 from ci_score.traces.engine.capture import Capture, Facts
 from ci_score.traces.engine.names import bounded_name
 from ci_score.traces.engine.profile import profile_of
+from ci_score.traces.engine.sources import Source, source_of
 from ci_score.traces.formats.jax_trace import FARTHEST, JaxPlanes, shared_name
 from ci_score.traces.source import ProfileSource
 
@@ -29,12 +30,15 @@ _SPACE_PLANES = 1
 _PLANE_NAME, _PLANE_LINES, _PLANE_EVENTS, _PLANE_STATS, _PLANE_OWN_STATS = 2, 3, 4, 5, 6
 _LINE_NAME, _LINE_BEGIN_NS, _LINE_EVENTS, _LINE_SHOWN_NAME = 2, 3, 4, 11
 _EVENT_METADATA, _EVENT_OFFSET_PS, _EVENT_TIME_PS, _EVENT_STATS = 1, 2, 3, 4
-_STAT_METADATA, _STAT_UINT64, _STAT_INT64, _STAT_TEXT = 1, 3, 4, 5
-_MAP_KEY, _MAP_VALUE, _METADATA_NAME = 1, 2, 2
+_STAT_METADATA, _STAT_UINT64, _STAT_INT64, _STAT_TEXT, _STAT_NAME = 1, 3, 4, 5, 7
+_MAP_KEY, _MAP_VALUE, _METADATA_NAME, _METADATA_STATS = 1, 2, 2, 5
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 _LONGEST_TEXT = 100_000
+_MOST_STATS = 64
+# The stat that names a line of the program.
+_SOURCE = "source"
 # XSpace begins with a plane, which has an id or none, and then its name.
 _BEGIN = re.compile(rb"\n[\x00-\xff]{1,10}?(?:\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x01-\x7f]")
 _PLANE_NAMES = (b"/device:", b"/host:", b"Task Environment", b"#Chip")
@@ -133,7 +137,7 @@ def _text(value: Value) -> str:
 # --- planes -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass
 class _Plane:
     """A plane's lines, still packed, and its tables of names."""
 
@@ -142,10 +146,18 @@ class _Plane:
     events: dict[int, str] = field(default_factory=dict)
     stats: dict[int, str] = field(default_factory=dict)
     own_stats: list[memoryview] = field(default_factory=list)
+    # What is said once of all events of a name.
+    of_events: dict[int, list[memoryview]] = field(default_factory=dict)
+    _sources: dict[int, Source | None] = field(default_factory=dict)
 
     @property
     def is_device(self) -> bool:
         return self.name.startswith("/device:")
+
+    @cached_property
+    def tells_sources(self) -> bool:
+        """Whether there may be lines at all: most files have none, and many events."""
+        return _SOURCE in self.stats.values()
 
     def own_stat(self, name: str) -> Value | None:
         """What the plane says of itself."""
@@ -155,14 +167,31 @@ class _Plane:
                 return value
         return None
 
+    def source(self, event: int, own: Sequence[memoryview]) -> Source | None:
+        """The line of the program that an event comes from: told by itself, or by all of a name."""
+        found = self._source_in(own) if own else None
+        if found is None and event not in self._sources:
+            self._sources[event] = self._source_in(self.of_events.get(event, ()))
+        return found or self._sources[event]
+
+    def _source_in(self, stats: Iterable[memoryview]) -> Source | None:
+        told = {name: self._words(value) for name, value in map(self.stat, stats)}
+        return source_of(told.get(_SOURCE), told.get("tf_op"))
+
+    def _words(self, value: Value | None) -> str:
+        """A stat's text, which may be the name of another stat."""
+        if value is None:
+            return ""
+        return self.stats.get(value, "") if isinstance(value, int) else _text(value)
+
     def stat(self, message: memoryview) -> tuple[str, Value | None]:
-        """A stat's name, and its value where that is a whole number or text."""
+        """A stat's name, and its value where that is a whole number, text or the name of a stat."""
         name: str = ""
         value: Value | None = None
         for number, item in fields(message):
             if number == _STAT_METADATA:
                 name = self.stats.get(_number(item), "")
-            elif number in (_STAT_UINT64, _STAT_INT64, _STAT_TEXT):
+            elif number in (_STAT_UINT64, _STAT_INT64, _STAT_TEXT, _STAT_NAME):
                 value = item
         return name, value
 
@@ -207,17 +236,20 @@ def _plane(message: memoryview, space: _Space) -> _Plane:
         elif number == _PLANE_LINES:
             plane.lines.append(_message(value))
         elif number == _PLANE_EVENTS:
-            _add_entry(plane.events, _message(value))
+            _add_entry(plane.events, _message(value), plane.of_events)
         elif number == _PLANE_STATS:
-            _add_entry(plane.stats, _message(value))
+            _add_entry(plane.stats, _message(value), {})
         elif number == _PLANE_OWN_STATS:
             plane.own_stats.append(_message(value))
     return plane
 
 
-def _add_entry(table: dict[int, str], entry: memoryview) -> None:
-    """An entry of a map from an id to what has a name."""
+def _add_entry(
+    table: dict[int, str], entry: memoryview, stats: dict[int, list[memoryview]]
+) -> None:
+    """An entry of a map from an id to what has a name, and stats."""
     key, name = 0, ""
+    its_stats: list[memoryview] = []
     for number, value in fields(entry):
         if number == _MAP_KEY:
             key = _number(value)
@@ -225,7 +257,11 @@ def _add_entry(table: dict[int, str], entry: memoryview) -> None:
             for place, item in fields(_message(value)):
                 if place == _METADATA_NAME:
                     name = _text(item)
+                elif place == _METADATA_STATS and len(its_stats) < _MOST_STATS:
+                    its_stats.append(_message(item))
     table[key] = name
+    if its_stats:
+        stats[key] = its_stats
 
 
 @dataclass(slots=True)
@@ -285,6 +321,7 @@ def _add_event(read: JaxPlanes, plane: _Plane, line: _Line, message: memoryview,
     correlation: int | None = None
     step: str | None = None
     is_op = False
+    stats: list[memoryview] = []
     for number, value in fields(message):
         if number == _EVENT_METADATA:
             metadata = _number(value)
@@ -293,7 +330,8 @@ def _add_event(read: JaxPlanes, plane: _Plane, line: _Line, message: memoryview,
         elif number == _EVENT_TIME_PS:
             time = _number(value)
         elif number == _EVENT_STATS:
-            name, stat = plane.stat(_message(value))
+            stats.append(_message(value))
+            name, stat = plane.stat(stats[-1])
             if name == "correlation_id" and isinstance(stat, int):
                 correlation = stat
             if name == "step_num":
@@ -305,7 +343,9 @@ def _add_event(read: JaxPlanes, plane: _Plane, line: _Line, message: memoryview,
         return
     name = plane.events.get(metadata, "")
     if plane.is_device:
-        read.add_device_event(plane.name, line.name, name, (begin, begin + time), correlation)
+        source = plane.source(metadata, stats) if plane.tells_sources else None
+        window = begin, begin + time
+        read.add_device_event(plane.name, line.name, name, window, correlation, source)
     else:
         thread = plane.name, line.name
         read.add_host_event(thread, name, (begin, begin + time), correlation, step, is_op)
