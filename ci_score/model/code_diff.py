@@ -11,7 +11,7 @@ from typing import Literal
 class Hunk:
     """Neighbouring lines of a file on both sides; `added` and `removed` are the numbers of lines.
 
-    `texts` are the added lines by their numbers in head.
+    `texts` are its lines of head, added or not, by their numbers, and `were` those of base.
     """
 
     base_first: int
@@ -21,6 +21,7 @@ class Hunk:
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
     texts: Mapping[int, str] = field(default_factory=dict)
+    were: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
