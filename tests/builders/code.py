@@ -125,13 +125,15 @@ def git_diff(base: Files, head: Files, renamed: Mapping[str, str] | None = None)
             parts.append("deleted file mode 100644\n")
         if was != path:
             parts.append(f"rename from {was}\nrename to {path}\n")
-        lines = [[] if text is None else text.splitlines(keepends=True) for text in (before, after)]
-        names = (
-            f"a/{was}" if before is not None else "/dev/null",
-            (f"b/{path}" if after is not None else "/dev/null"),
+        old_lines, new_lines = (
+            [] if text is None else text.splitlines(keepends=True) for text in (before, after)
         )
-        for line in unified_diff(*lines, *names):
-            parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+        old = "/dev/null" if before is None else f"a/{was}"
+        new = "/dev/null" if after is None else f"b/{path}"
+        parts += [
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in unified_diff(old_lines, new_lines, old, new)
+        ]
     return "".join(parts).encode()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ci_score.compare.code import code_changes
 from ci_score.model.code_changes import CodeChanges, DefinitionChange
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
-from ci_score.model.step_code import CodeLine, CodeWork, Definition, StepCode
 from tests.builders.code import At, diff_of, step_code
 
 MODEL = """\
@@ -74,8 +73,9 @@ def changes_of(
     return found
 
 
-def blamed(found: CodeChanges) -> DefinitionChange | None:
-    return found.definitions[found.time.definition] if found.time else None
+def blamed(found: CodeChanges) -> DefinitionChange:
+    assert found.time
+    return found.definitions[found.time.definition]
 
 
 def warned_at(found: CodeChanges) -> list[tuple[str, int]]:
@@ -92,9 +92,9 @@ def test_code_changes__warns_at_the_changed_line() -> None:
     head = edited(("torch.softmax(q @ k, -1)", "torch.softmax((q @ k).double(), -1)"))
     found = changes_of(head, At("torch.softmax", 50.0))
     one = blamed(found)
-    assert one and (one.name, one.touched) == ("Attention.forward", True)
-    assert found.time and found.time.line is not None
-    assert one.lines[found.time.line].line == line_of(head, "double()")
+    assert (one.name, one.touched) == ("Attention.forward", True)
+    assert found.time
+    assert one.lines[found.time.line or 0].line == line_of(head, "double()")
     assert warned_at(found) == [("model.py", line_of(head, "double()"))]
     assert found.warned[0].delta_ms == 30.0
     assert found.diff == "known"
@@ -114,7 +114,7 @@ def test_code_changes__of_an_untouched_function() -> None:
     head = edited(("x = torch.nn.functional.gelu(x)", "x = torch.nn.functional.gelu(x + 0)"))
     found = changes_of(head, At("torch.softmax", 60.0))
     one = blamed(found)
-    assert one and (one.name, one.touched) == ("Attention.forward", False)
+    assert (one.name, one.touched) == ("Attention.forward", False)
     assert found.warned == ()
 
 
@@ -124,9 +124,10 @@ def test_code_changes__called_more_often() -> None:
     base = (*USUAL, At("torch.tanh", 20.0, launches=10, by="train"))
     found = changes_of(head, At("torch.tanh", 60.0, launches=30, by="train"), base=base)
     one = blamed(found)
-    assert one and (one.name, one.touched) == ("helper", False)
-    assert found.time and found.time.called_from is not None
-    caller = one.callers[found.time.called_from]
+    assert (one.name, one.touched) == ("helper", False)
+    assert found.time
+    assert found.time.called_from == 0
+    caller = one.callers[0]
     assert (caller.name, caller.touched) == ("train", True)
     assert found.warned == ()
 
@@ -137,7 +138,7 @@ def test_code_changes__of_another_state_of_the_files() -> None:
     other = edited(("torch.softmax(q @ k, -1)", "torch.softmax((q @ k).half(), -1)"))
     found = changes_of(head, At("torch.softmax", 50.0), diff=diff_of(BASE, other))
     one = blamed(found)
-    assert one and one.touched is None
+    assert one.touched is None
     assert found.diff == "other commit"
     assert found.warned == ()
 
@@ -147,7 +148,7 @@ def test_code_changes__without_a_diff() -> None:
     head = edited(("torch.softmax(q @ k, -1)", "torch.softmax((q @ k).double(), -1)"))
     found = changes_of(head, At("torch.softmax", 50.0), diff=NO_DIFF)
     one = blamed(found)
-    assert one and (one.name, one.touched) == ("Attention.forward", None)
+    assert (one.name, one.touched) == ("Attention.forward", None)
     assert (found.diff, found.warned) == ("not asked", ())
 
 
@@ -159,7 +160,7 @@ def test_code_changes__of_a_renamed_file() -> None:
     found = code_changes(now, step_code(BASE, *USUAL), diff)
     assert found
     one = blamed(found)
-    assert one and (one.file, one.was_file, one.status) == ("src/net.py", "model.py", "changed")
+    assert (one.file, one.was_file, one.status) == ("src/net.py", "model.py", "changed")
     assert warned_at(found) == [("src/net.py", 8)]
 
 
@@ -171,7 +172,7 @@ def test_code_changes__of_a_moved_function() -> None:
     found = code_changes(now, step_code(BASE, *USUAL), diff_of(BASE, head))
     assert found
     one = blamed(found)
-    assert one and (one.name, one.file, one.was_file) == ("Mlp.forward", "mlp.py", "model.py")
+    assert (one.name, one.file, one.was_file) == ("Mlp.forward", "mlp.py", "model.py")
     assert one.delta_ms == 30.0
     # Its line is new to the diff, and still the line that it was.
     assert found.warned == ()
@@ -182,5 +183,5 @@ def test_code_changes__of_a_renamed_function() -> None:
     head = edited(("class Mlp:", "class Feed:"), ("self.up(x)", "self.up(x * 1)"))
     found = changes_of(head, At("self.up(x", 50.0), but=("self.up(x)",))
     one = blamed(found)
-    assert one and (one.name, one.was_name) == ("Feed.forward", "Mlp.forward")
+    assert (one.name, one.was_name) == ("Feed.forward", "Mlp.forward")
     assert warned_at(found) == [("model.py", line_of(head, "x * 1"))]
