@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class CodeState:
+    """The code of a side: a commit, and whether its files were edited since; None: not known."""
+
+    commit: str
+    edited: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +55,11 @@ class CodeDiff:
 
 
 NO_DIFF = CodeDiff(state="not asked")
+
+# What a change does between base's code and head's.
+Diffs = Callable[[CodeState, CodeState], CodeDiff]
+
+
+def no_diffs(_base: CodeState, _head: CodeState) -> CodeDiff:
+    """Of a run that asks nobody."""
+    return NO_DIFF

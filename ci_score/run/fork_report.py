@@ -124,6 +124,7 @@ def _bare_environment(environment: Environment) -> Environment:
         not_qualified=None,
         differs=(),
         asked=(),
+        code=None,
         alone=environment.alone.but(words=None) if environment.alone else None,
     )
 
