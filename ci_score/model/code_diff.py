@@ -6,6 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+LONGEST_PATH = 400
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path, with slashes, stays within the repository that it is said to be of."""
+    parts = path.split("/")
+    return (
+        0 < len(path) <= LONGEST_PATH
+        and path.isprintable()
+        and "\\" not in path
+        and not {"", ".", "..", ".git"}.intersection(parts)
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class CodeState:
@@ -19,7 +32,8 @@ class CodeState:
 class Hunk:
     """Neighbouring lines of a file on both sides; `added` and `removed` are the numbers of lines.
 
-    `texts` are its lines of head, added or not, by their numbers, and `were` those of base.
+    A side without lines has the number of the line before which the other's stand. `texts` are the
+    lines of head, added or not, by their numbers, and `were` those of base.
     """
 
     base_first: int
@@ -45,8 +59,8 @@ class FileDiff:
 class CodeDiff:
     """All files that changed between two commits, or why that is not known.
 
-    `tracked` are the paths of all files of head, where they are known: paths of a trace are found
-    among them.
+    Only files that may hold code are there. `tracked` are the paths of all files of head, where
+    they are known: paths of a trace are found among them.
     """
 
     state: Literal["known", "not asked", "too large", "not found", "other commit"] = "known"
