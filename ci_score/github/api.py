@@ -218,11 +218,7 @@ class Api:
                 return answer
             delay = self._retry_after(answer, attempt)
             # A POST that a server broke on may have had its effect: only the caller can look.
-            if (
-                delay is None
-                or attempt == tries
-                or (method == "POST" and answer.status >= 500)
-            ):
+            if delay is None or attempt == tries or (method == "POST" and answer.status >= 500):
                 raise _refusal(method, path, answer)
             self._wait(delay, message=answer.message)
         raise AssertionError("the last try returns or raises")
@@ -252,9 +248,7 @@ class Api:
             return self._follow(address, answer, headers, limit)
         return answer
 
-    def _follow(
-        self, address: str, answer: Answer, headers: dict[str, str], limit: int
-    ) -> Answer:
+    def _follow(self, address: str, answer: Answer, headers: dict[str, str], limit: int) -> Answer:
         """A renamed repository: one step, and only on the host that the token is for."""
         target = answer.headers.get("location", "")
         if urlsplit(target)[:2] != urlsplit(address)[:2]:

@@ -12,6 +12,7 @@ from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Kind, ProducerRun, artifacts, commits
 from ci_score.judge import exit_code
+from ci_score.model.code_diff import Diffs
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Record, case_name
@@ -47,6 +48,7 @@ def run_action(settings: Settings, world: World) -> int:
         conversation=context.accepting,
         earlier=_earlier_attempts(context),
         now=world.now,
+        diffs=_diffs(context),
     )
     world.show(record)
     return exit_code(record, context.gate)
@@ -173,6 +175,11 @@ def _baselines(context: Run, line: commits.BaseLine) -> BaselineStore:
     )
 
 
+def _diffs(context: Run) -> Diffs:
+    """What GitHub says that changed between two commits."""
+    return commits.Differences(context.api, context.event.repository).between
+
+
 # --- for another run ----------------------------------------------------------------------------
 
 
@@ -225,7 +232,15 @@ def _judged_for(context: Run, record: Record) -> Record:
     of_fork = event.producer is not None and event.producer.from_fork
     whose = Why.BY_ITS_OWN_CODE(run=event.run.number, of_fork=of_fork)
     notices = (whose, *rules.notices)
-    job = Job((), policy=rules.file, notices=notices, gate=gate, place=context.place)
+    job = Job(
+        (),
+        policy=rules.file,
+        commit=event.sha,
+        notices=notices,
+        gate=gate,
+        place=context.place,
+    )
     baselines = _baselines(context, line)
-    judged = judged_anew(record, baselines, context.accepting, context.world.now(), job)
-    return judged.but(run=event.run, commit=event.sha)
+    now, diffs = context.world.now(), _diffs(context)
+    judged = judged_anew(record, baselines, context.accepting, now, job, diffs)
+    return judged.but(run=event.run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from ci_score.baselines import fitted
@@ -13,8 +14,9 @@ from ci_score.judge import exit_code
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RECORD_FILE, Judged, Record
 from ci_score.model.scorecard import Severity
-from ci_score.model.verdict import Outcome, Verdict
+from ci_score.model.verdict import Outcome
 from ci_score.report import headline, render, sentence, trend_issue, worst_first
+from ci_score.run.annotating import at_lines, of_cases
 from ci_score.run.context import Run
 from ci_score.run.settings import CommentWhen, Settings
 
@@ -82,8 +84,15 @@ def publish(record: Record, context: Run) -> None:
         runner.append_summary(summary, text)
     if outputs := world.path("GITHUB_OUTPUT"):
         runner.append_outputs(outputs, outputs_of(kept, context, written.url))
-    for line in runner.annotation_lines(_annotations(kept)):
+    rows = [*of_cases(kept), *_at_lines(kept, context)]
+    for line in runner.annotation_lines(rows):
         world.command(line)
+
+
+def _at_lines(record: Record, context: Run) -> Iterator[runner.Annotation]:
+    """Warnings at the change's own lines; a Gitea shows none."""
+    if context.event.server == "github":
+        yield from at_lines(record)
 
 
 def publish_for_another(record: Record, context: Run, *, with_outputs: bool) -> comment.Written:
@@ -243,21 +252,3 @@ def _issue(record: Record, context: Run) -> Reason | None:
         body=wanted.body,
         subject=issue.Subject(issue.key_of(settings.title, event.workflow), changes),
     )
-
-
-def _annotations(record: Record) -> list[tuple[str, str, str]]:
-    """One annotation per case that needs attention, the worst first."""
-    rows = [
-        (_level(case.verdict), f"ci-score {case.name}", headline(case))
-        for case in worst_first(record)
-        if case.verdict and case.verdict.outcome is not Outcome.PASS
-    ]
-    if record.unjudged:
-        rows.insert(0, (_level(record.unjudged), "ci-score", headline(record.unjudged)))
-    return rows
-
-
-def _level(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return "notice" if verdict.may_pass else "error"
-    return "error" if verdict.outcome is Outcome.FAIL else "warning"
