@@ -29,7 +29,7 @@ MOST_PAGES = 20
 LARGEST_WORKFLOW = 1024 * 1024
 DIFF = "application/vnd.github.diff"
 # A run has other things to ask, and its cases nearly always have one pair of commits.
-MOST_DIFFS = 3
+MOST_DIFFS = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -175,8 +175,7 @@ class Differences:
     test merge of a pull request, that is base itself.
     """
 
-    api: Api
-    repository: str
+    line: BaseLine
     tracked: frozenset[str] = frozenset()
     _known: dict[tuple[str, str], CodeDiff] = field(default_factory=dict)
 
@@ -186,17 +185,23 @@ class Differences:
         if not all(map(_COMMIT.fullmatch, pair)):
             return CodeDiff(state="not found")
         if base.commit == head.commit:
-            return CodeDiff()
+            return CodeDiff(tracked=self.tracked)
         if pair not in self._known:
-            if len(self._known) == MOST_DIFFS or self.api.is_gitea:
+            if len(self._known) == MOST_DIFFS:
                 return NO_DIFF
             self._known[pair] = self._asked(*pair)
         return self._known[pair]
 
     def _asked(self, base: str, head: str) -> CodeDiff:
-        path = f"/repos/{self.repository}/compare/{base}...{head}"
+        api, event = self.line.api, self.line.event
+        path: str | None = f"/repos/{event.repository}/compare/{base}...{head}"
         try:
-            data = self.api.of_kind(DIFF, path, MOST_BYTES)
+            if api.is_gitea:
+                first = next(iter(self.line.parents_of(head)), None)
+                path = gitea.diff_path(event, base, head, first_parent=first)
+            if path is None:
+                return NO_DIFF
+            data = api.of_kind(gitea.DIFF if api.is_gitea else DIFF, path, MOST_BYTES)
         except GitHubError:
             return CodeDiff(state="not found")
         return CodeDiff(state="too large") if data is None else code_diff_of(data, self.tracked)

@@ -15,14 +15,9 @@ from ci_score.model.record import Judged, Record
 from ci_score.model.verdict import Outcome, Verdict
 from ci_score.report import headline, sentence, worst_first
 
-# Where a line of what was measured stands in the commit that is shown; None: not there.
-Shown = Callable[[str, int], tuple[str, int] | None]
+# Where a line of the commit that was measured stands in the one that is shown; None: nowhere.
+Shown = Callable[[str, str, int], tuple[str, int] | None]
 _WORSE = frozenset({Outcome.WARN, Outcome.FAIL})
-
-
-def as_measured(file: str, line: int) -> tuple[str, int] | None:
-    """Where the commit that is shown is the one that was measured."""
-    return file, line
 
 
 def of_cases(record: Record) -> Iterator[runner.Annotation]:
@@ -34,14 +29,19 @@ def of_cases(record: Record) -> Iterator[runner.Annotation]:
             yield runner.Annotation(_level(case.verdict), f"ci-score {case.name}", headline(case))
 
 
-def at_lines(record: Record, shown: Shown = as_measured) -> Iterator[runner.Annotation]:
-    """A warning at each changed line that explains what the verdict says of its case."""
+def at_lines(record: Record, commit: str, shown: Shown) -> Iterator[runner.Annotation]:
+    """A warning at each changed line that explains what the verdict says of its case.
+
+    A case was measured at `commit`, or at the one that its session names.
+    """
     for case in worst_first(record):
         code = case.explanation.code if case.explanation else None
         if code is None or code.diff != "known":
             continue
+        told = case.environment.code
+        measured = (told.head if told else None) or commit
         for warned, reason in _warnings(case, code):
-            place = shown(warned.file, warned.line)
+            place = shown(measured, warned.file, warned.line)
             if place is not None and _can_be_shown(place[0]):
                 words = sentence(reason)
                 yield runner.Annotation("warning", f"ci-score {case.name}", words, *place)
@@ -82,7 +82,7 @@ def _ms_at(code: CodeChanges, warned: Warned) -> float | None:
         if (definition.name, definition.file) == (warned.name, warned.file):
             for line in definition.lines:
                 if line.changed_line == warned.line:
-                    return line.head.ms + line.head.python_ms
+                    return line.head.ms
     return None
 
 
