@@ -12,11 +12,11 @@ from ci_score import lazy_door
 
 if TYPE_CHECKING:
     from ci_score.report.badges import badge as badge
+    from ci_score.report.code_words import warning_words as warning_words
     from ci_score.report.headlines import headline as headline
     from ci_score.report.headlines import worst_first as worst_first
     from ci_score.report.profile import profile_text as profile_text
     from ci_score.report.rendering import render as render
-    from ci_score.report.rendering import render_parity as render_parity
     from ci_score.report.screen import Screen as Screen
     from ci_score.report.sentences import UNJUDGED as UNJUDGED
     from ci_score.report.sentences import change_sentence as change_sentence
@@ -27,9 +27,10 @@ else:
     __getattr__ = lazy_door(
         __name__,
         badges=("badge",),
+        code_words=("warning_words",),
         headlines=("headline", "worst_first"),
         profile=("profile_text",),
-        rendering=("render", "render_parity"),
+        rendering=("render",),
         screen=("Screen",),
         sentences=("UNJUDGED", "change_sentence", "sentence"),
         terminal=("verdict_line",),
