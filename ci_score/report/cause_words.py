@@ -74,7 +74,7 @@ class Sentence(str):
     def capitalized(self) -> Sentence:
         """With a capital where it begins with a word, and not with a name."""
         first, *rest = self.pieces or ("",)
-        if isinstance(first, Name):
+        if isinstance(first, Name | Place):
             return self
         return Sentence.of(first[:1].upper() + first[1:], *rest)
 

@@ -29,6 +29,8 @@ _BYTES = ((1e8, 1e9, "GB"), (1e5, 1e6, "MB"), (0.0, 1e3, "kB"))
 
 def bytes_words(value: float) -> str:
     """`2.90 GB`, `12.0 MB`: as memory is told elsewhere, and smaller where it is little."""
+    if not value:
+        return "0 GB"
     size, unit = next((size, unit) for least, size, unit in _BYTES if abs(value) >= least)
     return significant(value / size, unit)
 
@@ -102,6 +104,16 @@ def blamed_place(change: CodeChanges, blame: Blame) -> Sentence:
         return Sentence.of(at, f" ({CHANGED})" if row.touched else "")
     called = Sentence.of(Name(row.name), " (", where, ")")
     return Sentence.of(called, *_untouched(row, caller))
+
+
+def row_words(change: CodeChanges, row: DefinitionChange) -> Sentence:
+    """A definition and its place: `'Attention.forward' (model.py:80)`, without what changed."""
+    if row.file is None:
+        return (
+            library_words(row.name) if row.name else Sentence.of("code of which nothing is known")
+        )
+    at = place_of_line(change, row, None)
+    return Sentence.of(at) if row.name in NAMELESS else Sentence.of(Name(row.name), " (", at, ")")
 
 
 def _row(rows: tuple[Row, ...], number: int | None) -> Row | None:
