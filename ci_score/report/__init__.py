@@ -12,7 +12,6 @@ from ci_score import lazy_door
 
 if TYPE_CHECKING:
     from ci_score.report.badges import badge as badge
-    from ci_score.report.code_words import warning_words as warning_words
     from ci_score.report.headlines import headline as headline
     from ci_score.report.headlines import worst_first as worst_first
     from ci_score.report.profile import profile_text as profile_text
@@ -27,7 +26,6 @@ else:
     __getattr__ = lazy_door(
         __name__,
         badges=("badge",),
-        code_words=("warning_words",),
         headlines=("headline", "worst_first"),
         profile=("profile_text",),
         rendering=("render",),

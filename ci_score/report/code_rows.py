@@ -20,6 +20,7 @@ from ci_score.report.code_words import (
     short_path,
 )
 from ci_score.report.links import linked, linked_place
+from ci_score.report.numbers import from_to, milliseconds
 
 # What changed by a smaller share of the largest change has no row.
 LEAST_SHARE = 0.01
@@ -52,6 +53,15 @@ class LineRow:
     def delta_ms(self) -> float:
         """How much longer it takes now."""
         return self.head_ms - self.base_ms
+
+    @property
+    def times(self) -> str:
+        """`60.2 → 137 ms`; a side that does not have it is a dash."""
+        if not self.base_ms or not self.head_ms:
+            return from_to(
+                *(milliseconds(ms) if ms else "–" for ms in (self.base_ms, self.head_ms))
+            )
+        return times_words(self.base_ms, self.head_ms)
 
     @property
     def launches(self) -> str:

@@ -11,10 +11,8 @@ from ci_score.model.code_changes import (
     CodeChanges,
     DefinitionChange,
     LineChange,
-    Warned,
 )
-from ci_score.model.metrics import percent_digits, signed, significant
-from ci_score.model.record import Judged
+from ci_score.model.metrics import signed, significant
 from ci_score.report.cause_words import Name, Place, Sentence, ms_words, times_words
 from ci_score.report.numbers import delta_milliseconds
 
@@ -179,35 +177,3 @@ def _blamed(
         return None
     at = blamed_place(change, blame)
     return (change.definitions[blame.definition], at) if at else None
-
-
-# --- the warning at a line ------------------------------------------------------------------------
-
-
-def warning_words(case: Judged, warned: Warned) -> str:
-    """What stands at a changed line that explains at least half of the case's change."""
-    name = f"'{plain(warned.name)}': " if warned.name not in NAMELESS else ""
-    share = f"{percent_digits(min(warned.share, 1.0))} %"
-    line = _warned_line(case, warned)
-    if warned.delta_bytes > 0 and warned.delta_ms <= 0:
-        more = bytes_words(warned.delta_bytes)
-        takes = f"has {more} more in use at the peak than before"
-        if line and line.head.peak_bytes:
-            now = bytes_words(line.head.peak_bytes)
-            takes = f"has {now} in use at the peak, {more} more than before"
-        return f"{name}this line {takes}: {share} of what the peak of '{case.name}' grew by"
-    more = ms_words(warned.delta_ms)
-    takes = f"takes {more} of a step more than before"
-    if line:
-        now = ms_words(line.head.ms + line.head.python_ms)
-        takes = f"takes {now} of a step, {more} more than before"
-    return f"{name}this line {takes}: {share} of the slowdown of '{case.name}'"
-
-
-def _warned_line(case: Judged, warned: Warned) -> LineChange | None:
-    """The line's own numbers on both sides."""
-    change = case.explanation.code if case.explanation else None
-    for row in change.definitions if change else ():
-        if (row.file, row.name) == (warned.file, warned.name):
-            return next((one for one in row.lines if one.changed_line == warned.line), None)
-    return None

@@ -15,8 +15,9 @@ from ci_score.model.reasons import Why
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.stages import CaseInput
 from ci_score.run.story import Job, Place, run
-from tests.builders import code, record
-from tests.builders.code import with_code
+from tests.builders import code_shown as code
+from tests.builders import record
+from tests.builders.code_shown import with_code
 from tests.builders.showcase import NOW, launches, profiled
 from tests.builders.verdicts import policy_file
 
