@@ -11,6 +11,7 @@ from ci_score.compare.explanation import explain, op_changes
 from ci_score.compare.places import LEAST_SHARE_OF_LAYER, layer_times
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.code_diff import NO_DIFF, CodeDiff
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution
 from ci_score.model.metrics import (
     MEMORY,
@@ -37,10 +38,12 @@ def compared(
     baseline: Baseline,
     names: Iterable[str] = (),
     recorded: Measured | None = None,
+    diff: CodeDiff = NO_DIFF,
 ) -> Compared:
     """The case beside its baseline, with every known metric and those that `names` adds.
 
-    `recorded` is the branch's own record of the case, which a session's base is not.
+    `recorded` is the branch's own record of the case, which a session's base is not. `diff` is what
+    the code of the baseline's commit and of the head's differ in.
     """
     if not isinstance(baseline, BaselineFound) or not head.has_a_time:
         return Compared(head, baseline, recorded)

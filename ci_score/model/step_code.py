@@ -6,6 +6,8 @@ and a trace of JAX lines without their functions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -20,6 +22,12 @@ LineNumber = Annotated[int, Field(ge=1, le=10**7)]
 # diff or the tree of the commit has.
 SourcePath = Annotated[str, StringConstraints(min_length=1, max_length=400)]
 TextDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
+
+
+def statement_digest(lines: Iterable[str]) -> str:
+    """A digest of a statement's lines, whatever white space or end of a line stands behind them."""
+    text = "\n".join(line.rstrip() for line in lines)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 class CodeWork(Value):

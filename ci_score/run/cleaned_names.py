@@ -28,8 +28,13 @@ LONGEST = 100
 # Of a name that is cleaned; all that follows is cut.
 LONGEST_READ = 8192
 _NO_PART_OF_A_NAME = re.compile(r"[^A-Za-z0-9_:.]+")
+# Below folders without a dot: `www.example.com/a.py` looks like an address.
+_PLAIN_PATH = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9_-]*/)*[A-Za-z0-9_][A-Za-z0-9_-]*\.(?:py|ipynb)"
+)
 _OWN_NAMES = frozenset(
-    {*DEVICE_PARTS, BETWEEN, BETWEEN_LOADING, OUTSIDE_PHASES, BACKWARD}
+    {"<module>"}
+    | {*DEVICE_PARTS, BETWEEN, BETWEEN_LOADING, OUTSIDE_PHASES, BACKWARD}
     | {metric.name for metric in METRICS}
 )
 _KINDS = frozenset({*CATEGORIES, ""})
@@ -54,6 +59,8 @@ class CleanedNames:
     def _call(self, name: str, field: str) -> str:
         if field in ("kind", "kinds"):
             return name if name in _KINDS else "other"
+        if field == "text" or (field == "file" and _PLAIN_PATH.fullmatch(name)):
+            return name  # a digest, or a path that nothing takes for an address
         if not name or name in self._known:
             return name
         if name not in self._called:
