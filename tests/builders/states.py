@@ -15,7 +15,9 @@ from ci_score.model.reasons import Why
 from ci_score.model.record import Record, RunIdentity
 from ci_score.model.stages import CaseInput
 from ci_score.run.story import Job, Place, run
+from tests.builders import code_shown as code
 from tests.builders import record
+from tests.builders.code_shown import with_code
 from tests.builders.showcase import NOW, launches, profiled
 from tests.builders.verdicts import policy_file
 
@@ -32,7 +34,14 @@ def states() -> Iterator[tuple[str, Record]]:
     elsewhere = CaseInput(CASE, head.profile.but(accelerator="H100 SXM 80GB"))
     yield "not-judged", told([elsewhere], [base])
     greedy = CaseInput(CASE, base.profile.but(peak_memory_gb=21.7))
-    yield "memory", told([greedy], [CaseInput(CASE, base.profile.but(peak_memory_gb=18.9))])
+    thrifty = CaseInput(CASE, base.profile.but(peak_memory_gb=18.9))
+    yield "memory", told([greedy], [thrifty])
+    yield "memory-of-code", with_code(told([greedy], [thrifty]), code.of_memory())
+    yield "memory-of-operators", told([_peaked(greedy, 5.1)], [_peaked(thrifty, 2.6)])
+    slower = told([_paired(389.0)], [base])
+    for name, change in OF_CODE.items():
+        yield name, with_code(slower, change())
+    yield "code-without-cause", with_code(slower, code.touched(), cause=None)
     yield "faster", told([base], [head])
     yield "faster-paired", told([_paired(260.0)], [base])
     yield "crash", told([_crashed()], [base])
@@ -42,6 +51,17 @@ def states() -> Iterator[tuple[str, Record]]:
     for number, step_ms in SLOWER.items():
         after[number] = replace(_paired(step_ms), name=names[number])
     yield "many", told(after, before)
+
+
+OF_CODE = {
+    "code-touched": code.touched,
+    "code-untouched": code.untouched,
+    "code-of-library": code.of_library,
+    "code-compiled": code.compiled,
+    "code-of-stacks": code.of_stacks,
+    "code-of-source-fields": code.of_source_fields,
+    "code-diff-too-large": code.too_large,
+}
 
 
 def told(cases: Sequence[CaseInput], before: Sequence[CaseInput] = (), **job: Any) -> Record:
@@ -81,6 +101,17 @@ def _paired(head_ms: float) -> CaseInput:
     name = "pull_request.json" if head_ms > 301.0 else "main.json"
     sided = replace(base, launches=launches("base", 301.0))
     return CaseInput(CASE, profiled(name, numbers), launches=numbers, base=sided)
+
+
+def _peaked(read: CaseInput, attention_gb: float) -> CaseInput:
+    """With the operators that allocated what was in use at the peak."""
+    held = {
+        "aten::scaled_dot_product_attention": attention_gb,
+        "aten::linear": 3.2,
+        "aten::gelu": 1.1,
+    }
+    peak = {name: int(gb * code.GB) for name, gb in held.items()}
+    return replace(read, profile=read.profile.but(peak_ops=peak))
 
 
 def _crashed() -> CaseInput:
