@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ci_score.errors import WrongUseError
+from ci_score.model.bisected import Bisected
 from ci_score.model.record import Record
 from ci_score.model.scorecard import Parity
 from ci_score.report.screen import UNLIMITED, Screen
 
 
 def render(
-    record: Record,
+    record: Record | Bisected,
     style: str,
     title: str = "",
     *,
@@ -19,8 +20,13 @@ def render(
 ) -> str:
     """The record as `terminal`, `markdown`, `html` or the reference's own markdown.
 
-    `screen` is for a terminal; there `whole` shows each of many cases in full.
+    `screen` is for a terminal; there `whole` shows each of many cases in full. The answer of a
+    search has the first two forms.
     """
+    if isinstance(record, Bisected):
+        from ci_score.report.bisected import bisected_markdown, bisected_text
+
+        return bisected_markdown(record) if style == "markdown" else bisected_text(record, screen)
     if style == "html":
         from ci_score.report.html.page import report_html
 
