@@ -1,0 +1,1 @@
+"""The search for the commit of a range that made a step slower."""
