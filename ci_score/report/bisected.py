@@ -39,7 +39,7 @@ def bisected_headline(answer: Bisected) -> str:
         return f"The search has not ended: {answer.stopped}"
     if answer.ended in _ENDED:
         return _ENDED[answer.ended]
-    own = f" by {share_in_words(answer.own.share)}" if answer.own else ""
+    own = f" by {100 * answer.own.share:.1f} %" if answer.own else ""
     last = answer.found[-1]
     if answer.ended is Ended.FOUND:
         return f"{_named(last)} made the step slower{own}."
@@ -69,7 +69,7 @@ def _facts(answer: Bisected) -> Iterator[tuple[str, str]]:
     if answer.range:
         yield "From GOOD to BAD", _effect(answer.range) + _others(answer)
     if answer.cause:
-        yield "Why", answer.cause
+        yield "Against its parent", answer.cause
     if answer.smallest is not None:
         yield "Smallest slowdown that could be found", share_in_words(answer.smallest)
     commits = plural(answer.commits, "commit")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from math import log
 
 from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.measure.bisect.beside import level_of, scale_of
 from ci_score.measure.bisect.history import SHORT, Line
 from ci_score.measure.bisect.journal import Journal, LeftOut, Measured, Row, Settling
 from ci_score.measure.bisect.launches import (
@@ -18,7 +20,7 @@ from ci_score.measure.bisect.launches import (
 )
 from ci_score.measure.bisect.search import Search
 from ci_score.measure.session.settled import duration_in_words
-from ci_score.model.bisection import Ask, AskedFor, Finding
+from ci_score.model.bisection import Ask, AskedFor, Effect, Finding
 from ci_score.model.lists import plural, share_in_words
 
 # A commit whose launches fail this often in a row is broken, and not unlucky.
@@ -198,14 +200,22 @@ class Driver:
     def _plan(self) -> Iterator[str]:
         """What is known before the search, and how long it takes."""
         ends = [self.launches.settled[sha] for sha in (self.line.good, self.line.bad)]
-        expected, seen = self.search.expected, self.search.slower
+        expected, seen = self.search.expected, self._seen()
         seconds = seconds_of_pair(self.launches.plan, ends) / 2 * expected.launches
-        if seen is not None:
-            yield (
-                f"BAD's step takes {share_in_words(seen.share)} against GOOD's"
-                f" ({share_in_words(seen.low)} to {share_in_words(seen.high)})"
-            )
+        low, high = share_in_words(seen.low), share_in_words(seen.high)
+        yield f"BAD's step takes {share_in_words(seen.share)} ({low} to {high}) against GOOD's"
         yield (
-            f"about {plural(expected.launches, 'launch')} more, {duration_in_words(seconds)};"
-            f" the smallest slowdown that it can find is {share_in_words(expected.smallest)}"
+            f"the search takes about {plural(expected.launches, 'launch')},"
+            f" {duration_in_words(seconds)}; the smallest slowdown that it can find is"
+            f" {share_in_words(expected.smallest)}"
         )
+
+    def _seen(self) -> Effect:
+        """How much slower BAD is than GOOD, by the pairs of these two."""
+        ends = self.line.good, self.line.bad
+        ratios = [
+            log(row.head.mean_ms / row.base.mean_ms)
+            for row in self.journal.rows
+            if isinstance(row, Measured) and (row.first, row.second) == ends
+        ]
+        return level_of(ratios, scale_of({(0, 1): ratios})).effect()
