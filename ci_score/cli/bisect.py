@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ci_score.cli.sides import checkout_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, CiScoreError, WrongUseError
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import dump
+from ci_score.judge.policy import policy_of
 from ci_score.measure import Bisection
 from ci_score.model.bisected import Bisected
 from ci_score.model.record import Record
@@ -32,7 +34,9 @@ from ci_score.report import headline, render
 from ci_score.run import Settings, job_of_files, run
 
 JSON, MARKDOWN = "bisect.json", "bisect.md"
-LONGEST_CAUSE = 2000
+LONGEST_CAUSE, LONGEST_REPORT = 2000, 30_000
+# A limit for the comparison with the parent.
+WELL_BELOW = 0.3
 
 
 class WithRange(WithCommand):
@@ -93,8 +97,8 @@ def command(ends: tuple[str, ...], **options: Any) -> int:
     request = Bisection(good=good, bad=bad, **options)
     with stopped_by_signals() as stopped, ProgressLine() as line:
         answer = request.run(os.environ, profile_in, line, stopped)
-    answer = _with_cause(answer, request.out)
-    _leave(answer, request.out)
+    answer, report = _explained(answer)
+    _leave(answer, report, request.out)
     return EXIT_OK if answer.is_answered else EXIT_UNJUDGED
 
 
@@ -107,10 +111,10 @@ def _ends(words: tuple[str, ...]) -> tuple[str, str]:
     return words[0], words[1]
 
 
-def _leave(answer: Bisected, out: Path) -> None:
+def _leave(answer: Bisected, report: str, out: Path) -> None:
     """What was found: on the terminal, for a program and for an issue."""
     write_atomically(out / JSON, dump(answer))
-    write_atomically(out / MARKDOWN, render(answer, "markdown"))
+    write_atomically(out / MARKDOWN, "\n".join(filter(None, [render(answer, "markdown"), report])))
     show_report(render(answer, "terminal", screen=screen()))
     say(f"written: {out / JSON}, {out / MARKDOWN}")
     if answer.answer is not None:
@@ -120,21 +124,37 @@ def _leave(answer: Bisected, out: Path) -> None:
 # --- why ------------------------------------------------------------------------------------------
 
 
-def _with_cause(answer: Bisected, out: Path) -> Bisected:
-    """The answer with what `ci-score run` says of the commit against its parent."""
-    if answer.answer is None:
-        return answer
+def _explained(answer: Bisected) -> tuple[Bisected, str]:
+    """The answer with its cause, and the report of the commit against its parent."""
+    if answer.answer is None or answer.own is None:
+        return answer, ""
     try:
-        record = _judged(Path(answer.answer))
+        record = _judged(Path(answer.answer), answer.own.share)
     except CiScoreError as error:
         say(f"the answer is not explained: {error}")
-        return answer
-    words = headline(record.cases[0]) if record.cases else ""
-    return answer.but(cause=words[:LONGEST_CAUSE])
+        return answer, ""
+    if not record.cases:
+        return answer, ""
+    words = headline(record.cases[0])[:LONGEST_CAUSE]
+    return answer.but(cause=words), render(record, "markdown", limit=LONGEST_REPORT)
 
 
-def _judged(measurements: Path) -> Record:
+def _judged(measurements: Path, slower: float) -> Record:
+    """What `ci-score run` says, by a limit that the change is known to exceed: the search proved it.
+
+    The team's own limits are for changes under review, and may allow this one.
+    """
     workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     settings = Settings.of({"measurements": place_in_words(measurements)}, workspace)
+    limit = max(slower, 0.0) * WELL_BELOW
+    table = {
+        "schema": 1,
+        "rules": "training",
+        "measure": {"false_fail": 0.1},
+        "metrics": {"step_time_ms": {"gate": True, "fail": limit, "warn": limit}},
+        "environment": {"reject": []},
+    }
+    policy = policy_of(table, "the search's own limit")
+    job = replace(job_of_files(settings), policy=policy, own_policy=None)
     store = FolderBaselines.of_records([], Record.describing(()))
-    return run(job_of_files(settings), baselines=store, publish=lambda _: None, now=now)
+    return run(job, baselines=store, publish=lambda _: None, now=now)
