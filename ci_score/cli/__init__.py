@@ -34,6 +34,7 @@ COMMANDS = (
     "init",
     "ab",
     "measure",
+    "bisect",
     "base",
     "env",
     "qualify",

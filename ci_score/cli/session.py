@@ -20,8 +20,8 @@ from ci_score.cli.options import with_options
 from ci_score.errors import CiScoreError, WrongUseError
 from ci_score.files.failures import forget_failure, leave_failure
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
-from ci_score.measure import ADDED_AT_ONCE, Session, share_in_words
-from ci_score.model.lists import listed, plural
+from ci_score.measure import ADDED_AT_ONCE, Session
+from ci_score.model.lists import listed, plural, share_in_words
 from ci_score.model.profile import Profile
 from ci_score.model.record import DEFAULT_CASE, case_name
 from ci_score.model.step_code import MarkedStep

@@ -96,6 +96,16 @@ def _launcher_option(name: str, meaning: str) -> Callable[[F], F]:
     return click.option(name, metavar="WORDS", help=meaning)
 
 
+def _link_option(whose: str, meaning: str) -> Callable[[F], F]:
+    return click.option(
+        "--link",
+        "links",
+        multiple=True,
+        metavar="PATH",
+        help=f"Data in {whose} that git does not track: {meaning}; may be repeated.",
+    )
+
+
 _setup_option = click.option(
     "--setup",
     metavar="CMD",
@@ -122,14 +132,7 @@ sides_options = with_options(
     _launcher_option("--base-launcher", "The same for base alone."),
     _launcher_option("--head-launcher", "The same for head alone."),
     _setup_option,
-    click.option(
-        "--link",
-        "links",
-        multiple=True,
-        metavar="PATH",
-        help="Data in head's folder that git does not track: base's checkout gets a link to it;"
-        " may be repeated.",
-    ),
+    _link_option("head's folder", "base's checkout gets a link to it"),
     _trackers_option,
 )
 # For a command that launches one side.
@@ -142,6 +145,10 @@ side_options = with_options(
     _launcher_option("--launcher", f"{LAUNCHER}."),
     _setup_option,
     _trackers_option,
+)
+# For a command that checks out each commit which it launches.
+checkout_options = with_options(
+    side_options, _link_option("the folder", "each checkout gets a link to it")
 )
 
 

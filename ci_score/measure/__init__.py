@@ -12,6 +12,7 @@ from ci_score import lazy_door
 
 if TYPE_CHECKING:
     from ci_score.measure.bench import Request as Request
+    from ci_score.measure.bisect.bisection import Bisection as Bisection
     from ci_score.measure.comparison import ComparisonRequest as ComparisonRequest
     from ci_score.measure.machine.environment import this_machine as this_machine
     from ci_score.measure.one_side import OneSide as OneSide
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from ci_score.measure.recorder import Recorder as Recorder
     from ci_score.measure.session.schedule import ADDED_AT_ONCE as ADDED_AT_ONCE
     from ci_score.measure.session.session import Session as Session
-    from ci_score.measure.session.session import share_in_words as share_in_words
     from ci_score.measure.sides.preparing import SidesRequest as SidesRequest
     from ci_score.measure.sitting import Sitting as Sitting
 else:
     __getattr__ = lazy_door(
         __name__,
         bench=("Request",),
+        bisect__bisection=("Bisection",),
         comparison=("ComparisonRequest",),
         machine__environment=("this_machine",),
         one_side=("OneSide",),
@@ -34,6 +35,6 @@ else:
         qualify=("Qualification", "Qualifier"),
         recorder=("Recorder",),
         session__schedule=("ADDED_AT_ONCE",),
-        session__session=("Session", "share_in_words"),
+        session__session=("Session",),
         sitting=("Sitting",),
     )

@@ -54,7 +54,13 @@ class Request:
 class Bench:
     """Runs sessions of one command, and knows what they ran on."""
 
-    def __init__(self, request: Request, sides: Sides, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        sides: Sides,
+        environment: Mapping[str, str],
+        watch: MachineWatch | None = None,
+    ) -> None:
         self.request, self.environment, self.sides = request, environment, sides
         self.out = request.out.resolve()
         folders = {side: spec.folder for side, spec in sides.by_name.items()}
@@ -67,7 +73,7 @@ class Bench:
         self.command = command_of(request.command, folders, Path.cwd())
         if sides.setup is None:
             self.command.refuse_unless_startable(sides.by_name, environment)
-        self.watch = MachineWatch(find_probe(), visible_devices(environment))
+        self.watch = watch or MachineWatch(find_probe(), visible_devices(environment))
         minutes = request.max_minutes
         self.is_set_up = False
         self._settled: dict[Side, Settled] = {}

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ci_score.measure.bench import Bench, Request
-from ci_score.measure.machine.environment import git_state, tree_of, write_environment
+from ci_score.measure.machine.environment import (
+    MachineWatch,
+    git_state,
+    tree_of,
+    write_environment,
+)
 from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.marking import Marker, is_worth_it
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.schedule import SIDES
-from ci_score.measure.session.session import Ending, Session
+from ci_score.measure.session.session import Ending, Pair, Plan, Session
+from ci_score.measure.session.settled import Settled
 from ci_score.measure.sides.differences import Facts, differences
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec, launcher_in_words
@@ -50,10 +56,14 @@ class Comparison:
     """Measures head against base in pairs of fresh processes."""
 
     def __init__(
-        self, request: ComparisonRequest, sides: Sides, environment: Mapping[str, str]
+        self,
+        request: ComparisonRequest,
+        sides: Sides,
+        environment: Mapping[str, str],
+        watch: MachineWatch | None = None,
     ) -> None:
         self._request = request
-        self._bench = Bench(request, sides, environment)
+        self._bench = Bench(request, sides, environment, watch)
         self._found: Mapping[str, Any] = {}
 
     @property
@@ -63,9 +73,7 @@ class Comparison:
 
     def run(self, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session, and beside its measurements what they ran on."""
-        git = {side: git_state(spec.folder) for side, spec in self._bench.sides.by_name.items()}
-        # A session that went on with other programs would mix them.
-        programs = {side: " + ".join(state.values()) for side, state in git.items() if state}
+        git = self._git()
         bench, request = self._bench, self._request
         trees = {tree_of(spec.folder) for spec in bench.sides.by_name.values()}
         # Two folders of one commit may differ.
@@ -77,8 +85,35 @@ class Comparison:
             audience.says(
                 f"base and head are the same code ({which}), so only chance tells them apart"
             )
-        plan = bench.plan(
-            programs,
+        plan = self._plan(git)
+        session = bench.run(plan, bench.out, audience, stopped, more_pairs=request.more_pairs)
+        if session.pairs and bench.has_launched:
+            self._write_environment(session, git)
+        return session
+
+    def of_pairs(
+        self, pairs: Sequence[Pair], settled: Mapping[Side, Settled], timed_from: str
+    ) -> Session:
+        """The session of pairs that were measured already, as its folder has one."""
+        git = self._git()
+        numbered = [_numbered(number, pair) for number, pair in enumerate(pairs)]
+        session = Session(
+            self._plan(git), settled=dict(settled), pairs=numbered, timed_from=timed_from
+        )
+        session.stop(Ending.ALL_PAIRS, f"all {len(pairs)} pairs were measured")
+        save(session, self._bench.out)
+        self._write_environment(session, git)
+        return session
+
+    def _git(self) -> dict[Side, dict[str, str]]:
+        sides = self._bench.sides
+        return {"base": git_state(sides.base.folder), "head": git_state(sides.head.folder)}
+
+    def _plan(self, git: Mapping[Side, Mapping[str, str]]) -> Plan:
+        request = self._request
+        return self._bench.plan(
+            # A session that went on with other programs would mix them.
+            {side: " + ".join(state.values()) for side, state in git.items() if state},
             looks=request.looks,
             false_fail=request.false_fail,
             tests=request.tests,
@@ -87,17 +122,19 @@ class Comparison:
             with_tokens=request.with_tokens,
             repeats_shared=request.repeats_shared,
         )
-        session = bench.run(plan, bench.out, audience, stopped, more_pairs=request.more_pairs)
-        if session.pairs and bench.has_launched:
-            machine = bench.machine(session)
-            gate = qualification_here(bench, machine, request.qualification)
-            keys = {"head": "git", "base": "base_git"}
-            states = {key: git[side] for side, key in keys.items() if git[side]}
-            asked = [_base_asked(git["base"]), *request.asked][:MOST_ASKED]
-            rows = [one.model_dump(exclude_none=True) for one in asked]
-            self._found = {**machine, **states, **gate, **self._both(session), "asked": rows}
-            write_environment(bench.out, self._found)
-        return session
+
+    def _write_environment(
+        self, session: Session, git: Mapping[Side, Mapping[str, str]]
+    ) -> None:
+        bench, request = self._bench, self._request
+        machine = bench.machine(session)
+        gate = qualification_here(bench, machine, request.qualification)
+        keys: Mapping[Side, str] = {"head": "git", "base": "base_git"}
+        states = {key: git[side] for side, key in keys.items() if git[side]}
+        asked = [_base_asked(git["base"]), *request.asked][:MOST_ASKED]
+        rows = [one.model_dump(exclude_none=True) for one in asked]
+        self._found = {**machine, **states, **gate, **self._both(session), "asked": rows}
+        write_environment(bench.out, self._found)
 
     def _both(self, session: Session) -> dict[str, Any]:
         """How the sides were launched, on one node, and what differs between them but the code."""
@@ -144,6 +181,16 @@ class Comparison:
         if stopped():
             session.stop(Ending.INTERRUPTED, session.stopped)
             audience.says("interrupted: what was measured is kept, the profiles are not whole")
+
+
+def _numbered(number: int, pair: Pair) -> Pair:
+    """The pair with its place in a session of its own, in the order in which it was launched."""
+    head, base = pair
+    head_place = int(head.order > base.order)
+    return (
+        head.but(launch=number, order=2 * number + head_place),
+        base.but(launch=number, order=2 * number + 1 - head_place),
+    )
 
 
 def _base_asked(git: Mapping[str, str]) -> AskedOption:

@@ -1,4 +1,4 @@
-"""Lists and counts in English, and what a wrong name may have meant, one way for every sentence."""
+"""Lists, counts and shares in English, and what a wrong name may have meant: one way for all."""
 
 from __future__ import annotations
 
@@ -41,3 +41,9 @@ def plural(count: int, word: str) -> str:
     """`1 commit`, `3 commits`, `2 launches`, `2 processes`"""
     ending = "es" if word.endswith(("ch", "ss")) else "s"
     return f"{count} {word}{'' if count == 1 else ending}"
+
+
+def share_in_words(share: float) -> str:
+    """A part of something as a change of it: `+3.2 %`, `−0.4 %`, and no zero with a minus."""
+    # Adding zero takes the sign from a negative one.
+    return f"{round(share * 100, 1) + 0.0:+.1f} %".replace("-", "\u2212")

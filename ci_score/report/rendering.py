@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ci_score.errors import WrongUseError
+from ci_score.model.bisected import Bisected
 from ci_score.model.record import Record
 from ci_score.model.scorecard import Parity
 from ci_score.report.screen import UNLIMITED, Screen
 
 
 def render(
-    of: Record | Parity,
+    of: Record | Parity | Bisected,
     style: str,
     title: str = "",
     *,
@@ -19,10 +20,15 @@ def render(
 ) -> str:
     """A record as `terminal`, `markdown`, `html` or the reference's own markdown; so a parity.
 
-    `screen` is for a terminal; there `whole` shows each of many cases in full.
+    `screen` is for a terminal; there `whole` shows each of many cases in full. The answer of a
+    search has the first two forms.
     """
     if isinstance(of, Parity):
         return _parity(of, style, screen)
+    if isinstance(of, Bisected):
+        from ci_score.report.bisected import bisected_markdown, bisected_text
+
+        return bisected_markdown(of) if style == "markdown" else bisected_text(of, screen)
     if style == "html":
         from ci_score.report.html.page import report_html
 

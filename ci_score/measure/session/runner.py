@@ -13,7 +13,8 @@ from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.noticing import notes_on, resumes
 from ci_score.measure.session.schedule import Look, order_of
-from ci_score.measure.session.session import Ending, Pair, Session, share_in_words
+from ci_score.measure.session.session import Ending, Pair, Session
+from ci_score.model.lists import share_in_words
 from ci_score.model.values import Side
 
 # A side that fails this often in a row is broken, and not unlucky.
@@ -108,7 +109,7 @@ class Runner:
             if done.launch.failed and self._was_cut_off():
                 return
             found[side] = done
-        head, base = _of_equal_work(found["head"], found["base"])
+        head, base = of_equal_work(found["head"], found["base"])
         pair = head.launch, base.launch
         if any(launch.failed for launch in pair):
             session.pairs.append(pair)
@@ -243,7 +244,7 @@ def _no_times(launch: Launch) -> str:
     return f"it has {steps} steps, and {launch.warmup_steps} are declared as warm-up"
 
 
-def _of_equal_work(head: Done, base: Done) -> tuple[Done, Done]:
+def of_equal_work(head: Done, base: Done) -> tuple[Done, Done]:
     """Both launches of a pair; one that did less than the other, or says less, is void."""
     if head.launch.failed or base.launch.failed:
         return head, base

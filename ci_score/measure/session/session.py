@@ -301,9 +301,3 @@ class Session:
     def can_be_judged(self) -> bool:
         """Whether it ended as a session may, with pairs enough to say anything."""
         return self.sound_pairs >= LEAST_PAIRS and self.ending in JUDGED
-
-
-def share_in_words(share: float) -> str:
-    """A part of something as a change of it: `+3.2 %`, `−0.4 %`, and no zero with a minus."""
-    # Adding zero takes the sign from a negative one.
-    return f"{round(share * 100, 1) + 0.0:+.1f} %".replace("-", "\u2212")

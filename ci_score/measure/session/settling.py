@@ -69,7 +69,7 @@ class Settler:
             self._fail(done)
             return
         files = snapshot(folder, [self.out]).changed_since(before)
-        session.settled[side] = _settled(done, tuple(files[:MOST_FILES]))
+        session.settled[side] = settled_by(done, tuple(files[:MOST_FILES]))
 
     def _fail(self, done: Done) -> None:
         if self.stopped():
@@ -106,7 +106,7 @@ def _program(order: Order) -> str:
     return f"\n  {word} was {found}" if found else ""
 
 
-def _settled(done: Done, files: tuple[str, ...]) -> Settled:
+def settled_by(done: Done, files: tuple[str, ...]) -> Settled:
     """What the launch told."""
     told = done.told
     if told is None or not done.is_counted:

@@ -1,4 +1,4 @@
-"""A base that is a commit or a branch: checked out for one session, and removed at its end."""
+"""Commits and branches that are checked out for one session, and removed at its end."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ LOCK_SECONDS, LOCK_PAUSE_S = 2.0, 0.1
 # Where git is called from a hook of its own, these name another repository or index.
 GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 LONGEST_WORDS = 300
+SUBMODULES = (
+    "has submodules, which are not checked out; if it needs them, give"
+    ' --setup "git submodule update --init"'
+)
 # Of a commit, and of anything that is no expression such as HEAD~2.
 COMMIT, NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"), re.compile(r"[\w./-]+")
 
@@ -67,22 +71,31 @@ class Repository:
             )
         except FileNotFoundError:
             raise WrongUseError(
-                "git is not installed, and --base names a commit; give a folder"
+                "git is not installed, and commits cannot be checked out without it"
             ) from None
         except subprocess.TimeoutExpired:
             raise CiScoreError(
                 f"git {words[0]} took longer than {GIT_SECONDS:.0f} s in {self.folder}"
             ) from None
 
-    def commit_of(self, name: str) -> str:
+    def commit_of(self, name: str, option: str = "--base") -> str:
         """The commit that a person means by a text, or an error that teaches."""
+        may_be_folder = option == "--base"
         if not self.says("rev-parse", "--show-toplevel"):
-            raise WrongUseError(f"--base {name}: there is no such folder, and {self._unusable()}")
+            no_folder = "there is no such folder, and " if may_be_folder else ""
+            raise WrongUseError(f"{option} {name}: {no_folder}{self._unusable()}")
         commit = self.says("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         if commit and not name.startswith("-"):
             return commit
-        raise WrongUseError(f"--base {name}: there is no such folder, commit or branch here; "
-                            + self._advice(name))  # fmt: skip
+        what = "folder, commit or branch" if may_be_folder else "commit or branch"
+        raise WrongUseError(
+            f"{option} {name}: there is no such {what} here; {self._advice(name, option)}"
+        )
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether it lacks the older commits."""
+        return self.says("rev-parse", "--is-shallow-repository") == "true"
 
     def _unusable(self) -> str:
         """Why git knows of no repository here."""
@@ -96,7 +109,7 @@ class Repository:
             f" git config --global --add safe.directory {shlex.quote(top)}"
         )
 
-    def _advice(self, name: str) -> str:
+    def _advice(self, name: str, option: str) -> str:
         if not self.says("rev-parse", "--verify", "--quiet", "HEAD"):
             return "the repository has no commit yet"
         refs = self.says("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes",
@@ -113,22 +126,22 @@ class Repository:
             close = of_remote or local or get_close_matches(name, refs, 1)
         if close:
             return f"did you mean {close[0]}?"
-        return self._how_to_fetch(name, remotes)
+        return self._how_to_fetch(name, option, remotes)
 
-    def _how_to_fetch(self, name: str, remotes: Sequence[str]) -> str:
+    def _how_to_fetch(self, name: str, option: str, remotes: Sequence[str]) -> str:
         """The command that brings a commit or branch which only a remote has."""
         remote, slash, branch = name.partition("/")
-        shallow = self.says("rev-parse", "--is-shallow-repository") == "true"
+        shallow = self.is_shallow
         if slash and remote in remotes:
             how = _fetch(remote, branch, shallow)
         elif not shallow or not remotes:
-            return "fetch it first, or give a folder"
+            return "fetch it first" + (", or give a folder" if option == "--base" else "")
         elif not NAME.fullmatch(name):
             how = "git fetch --unshallow"
         elif COMMIT.fullmatch(name):
             how = f"git fetch --depth 1 {remotes[0]} {name}"
         else:
-            how = f"{_fetch(remotes[0], name, shallow)} and give --base {remotes[0]}/{name}"
+            how = f"{_fetch(remotes[0], name, shallow)} and give {option} {remotes[0]}/{name}"
         if shallow:
             return f"this clone is shallow; run: {how} (in actions/checkout: `fetch-depth: 0`)"
         return f"if the remote has it, run: {how}"
@@ -152,26 +165,35 @@ def checked_out(
     """
     repository = Repository(head, environment)
     commit = repository.commit_of(name)
+    with worktree(repository, commit) as place:
+        folder = place / repository.says("rev-parse", "--show-prefix")
+        if not folder.is_dir():
+            raise WrongUseError(
+                f"--base {name}: {head} is {folder.relative_to(place)} in the repository, and"
+                " that commit has no such folder"
+            )
+        tell(f"base is {name} ({commit[:12]}), checked out for this session")
+        if has_submodules(place):
+            tell(f"base {SUBMODULES}")
+        yield folder
+
+
+def has_submodules(place: Path) -> bool:
+    """Whether a checkout has some, which are then empty folders."""
+    return (place / ".gitmodules").is_file()
+
+
+@contextmanager
+def worktree(repository: Repository, commit: str) -> Iterator[Path]:
+    """A checkout of that commit, for one session alone; gone afterwards."""
     common = Path(repository.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
     mark = sha256(f"{common}\0{commit}".encode()).hexdigest()[:16]
-    place = _cache(environment) / "worktrees" / mark
+    place = _cache(repository.environment) / "worktrees" / mark
     with _alone(place):
         _remove(repository, place)
         try:
             _add(repository, place, commit)
-            folder = place / repository.says("rev-parse", "--show-prefix")
-            if not folder.is_dir():
-                raise WrongUseError(
-                    f"--base {name}: {head} is {folder.relative_to(place)} in the repository, and"
-                    " that commit has no such folder"
-                )
-            tell(f"base is {name} ({commit[:12]}), checked out for this session")
-            if (place / ".gitmodules").is_file():
-                tell(
-                    "base has submodules, which are not checked out; if it needs them, give"
-                    ' --setup "git submodule update --init"'
-                )
-            yield folder
+            yield place
         finally:
             _remove(repository, place)
 
@@ -204,13 +226,13 @@ def _alone(place: Path) -> Iterator[None]:
         stream = lock.open("w", encoding="utf-8")
     except OSError as error:
         raise WrongUseError(
-            f"{lock.parent}: the base cannot be checked out there ({error.strerror}); set"
-            " XDG_CACHE_HOME to a folder that can be written, or give --base a folder"
+            f"{lock.parent}: nothing can be checked out there ({error.strerror}); set"
+            " XDG_CACHE_HOME to a folder that can be written"
         ) from None
     with stream:
         if not _locked(stream):
             raise WrongUseError(
-                f"another session measures this base in {place} now; wait for its end"
+                f"another session measures this commit in {place} now; wait for its end"
             )
         yield
 

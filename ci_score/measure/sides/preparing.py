@@ -90,7 +90,7 @@ class SidesRequest:
 
         What is mistyped is said first.
         """
-        launchers = [_launcher(self.base_launcher), _launcher(self.head_launcher)]
+        launchers = [launcher_of(self.base_launcher), launcher_of(self.head_launcher)]
         head = self.head.resolve()
         if isinstance(self.base, str):
             with checked_out(self.base, head, environment, tell) as folder:
@@ -125,7 +125,7 @@ class SidesRequest:
         return Sides(of_base, of_head, self.setup)
 
 
-def _launcher(text: str | None) -> tuple[str, ...]:
+def launcher_of(text: str | None) -> tuple[str, ...]:
     """The words of a launcher, if it can start a launch."""
     words = () if text is None else shell_words(text, "--launcher")
     if is_container(words):

@@ -1,0 +1,298 @@
+"""`ci-score bisect`: the commit of a range that made a step slower, found beside the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from ci_score import __version__
+from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.files.disk import remove
+from ci_score.judge import planned_looks
+from ci_score.measure.bench import SECONDS_A_MINUTE, Request
+from ci_score.measure.bisect.driver import Driver, StoppedError
+from ci_score.measure.bisect.history import SHORT, Line, described, line_between
+from ci_score.measure.bisect.journal import opened_journal
+from ci_score.measure.bisect.launches import DoesNotRunError, Launches
+from ci_score.measure.bisect.search import Search
+from ci_score.measure.bisect.worktrees import CannotBuildError, Making, Worktrees, worktrees
+from ci_score.measure.comparison import Comparison, ComparisonRequest
+from ci_score.measure.launch.orders import LAUNCHES, LOGS
+from ci_score.measure.machine.accelerators import find_probe
+from ci_score.measure.machine.environment import MachineWatch, visible_devices
+from ci_score.measure.session.kept import PROFILES
+from ci_score.measure.session.profiling import Reader
+from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.session import STEPS, Pair, Plan
+from ci_score.measure.sides.checkout import Repository
+from ci_score.measure.sides.command import Command, command_of
+from ci_score.measure.sides.preparing import Sides, launcher_of
+from ci_score.measure.sides.spec import VENV, SideSpec
+from ci_score.model.bisected import Bisected, CommitFound, ProbedCommit, SkippedCommit
+from ci_score.model.bisection import Ended, Finding
+from ci_score.model.lists import plural
+
+ANSWER = "answer"
+# What `ci-score run` judges the answer's pairs by is its policy's; these only plan the session.
+LIMIT, FALSE_FAIL = 0.05, 0.01
+CONFIRMED = (Ended.FOUND, Ended.FOUND_SET, Ended.SEVERAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection(Request):
+    """What a person asks of a search; its options have the same names."""
+
+    good: str
+    bad: str
+    folder: Path
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    launcher: str | None = None
+    setup: str | None = None
+    links: tuple[str, ...] = ()
+    keep_trackers: bool = False
+
+    def run(
+        self,
+        environment: Mapping[str, str],
+        read: Reader,
+        audience: Audience,
+        stopped: Callable[[], bool],
+    ) -> Bisected:
+        """Searches, and measures what explains the answer."""
+        return _Search(self, environment, read, audience, stopped).run()
+
+    def side(self) -> SideSpec:
+        """The user's own folder, which each commit's checkout stands in for."""
+        launcher = launcher_of(self.launcher)
+        side = SideSpec(
+            self.folder.resolve(), self.python, self.env, launcher, self.keep_trackers
+        )
+        if side.runs_in_container and side.python is not None:
+            raise WrongUseError(
+                "a container runs the Python of its image; leave --python out"
+            )
+        has_own = side.python is None and side.programs is not None
+        if has_own and self.setup is None and not side.runs_in_container:
+            raise WrongUseError(
+                f"the folder has a {VENV}, and a checkout of a commit has none; give"
+                f" --python {VENV}/bin/python, or a --setup that makes one in each checkout"
+            )
+        return side
+
+
+@dataclass(slots=True)
+class _Search:
+    """One call: the range, its checkouts, the search over them, and the answer."""
+
+    request: Bisection
+    environment: Mapping[str, str]
+    read: Reader
+    audience: Audience
+    stopped: Callable[[], bool]
+    _until: float = inf
+
+    def run(self) -> Bisected:
+        request = self.request
+        if request.max_minutes is not None:
+            self._until = time.monotonic() + request.max_minutes * SECONDS_A_MINUTE
+        like = request.side()
+        repository = Repository(like.folder, self.environment)
+        line = line_between(repository, request.good, request.bad)
+        self.audience.says(_range_in_words(line))
+        answer = Bisected(
+            ci_score_version=__version__,
+            case=request.case,
+            good=line.good,
+            bad=line.bad,
+            commits=len(line.commits) - 1,
+        )
+        with self._checkouts(repository, line, like) as checkouts:
+            return self._searched(answer, line, like, checkouts)
+
+    def seconds_left(self) -> float:
+        """How long it may still take."""
+        return self._until - time.monotonic()
+
+    @contextmanager
+    def _checkouts(self, repository: Repository, line: Line, like: SideSpec) -> Iterator[Worktrees]:
+        request = self.request
+        making = Making(
+            like=like,
+            links=request.links,
+            setup=request.setup,
+            environment=self.environment,
+            logs=request.out.resolve() / LOGS,
+            timeout=lambda: min(request.timeout, max(self.seconds_left(), 0.0)),
+            stopped=self.stopped,
+            tell=self.audience.says,
+        )
+        with worktrees(repository, frozenset({line.good, line.bad}), making) as checkouts:
+            yield checkouts
+
+    def _searched(
+        self, answer: Bisected, line: Line, like: SideSpec, checkouts: Worktrees
+    ) -> Bisected:
+        driver = self._driver(line, like, checkouts)
+        try:
+            finding = driver.run()
+        except StoppedError as error:
+            return answer.but(stopped=str(error), launches=driver.search.state.launches)
+        found = _told(answer, finding, driver)
+        if finding.ended not in CONFIRMED or found.parent is None:
+            return found
+        self._explain(found, driver)
+        return found.but(answer=str(self.request.out / ANSWER))
+
+    def _driver(self, line: Line, like: SideSpec, checkouts: Worktrees) -> Driver:
+        request, out = self.request, self.request.out.resolve()
+        command = self._command(line, checkouts)
+        plan = self._plan(like, command)
+        fixed = {**plan.fixed(), "good": line.good, "bad": line.bad, "links": list(request.links)}
+        del fixed["seed"]
+        journal = opened_journal(out, fixed, request.seed, fresh=request.fresh)
+        if not journal.rows:
+            for name in (LOGS, LAUNCHES, ANSWER):
+                remove(out / name)
+        launches = Launches(
+            out=out,
+            plan=plan,
+            command=command,
+            worktrees=checkouts,
+            repository=like,
+            environment=self.environment,
+            watch=MachineWatch(find_probe(), visible_devices(self.environment)),
+            seconds_left=self.seconds_left,
+            stopped=self.stopped,
+            audience=self.audience,
+        )
+        search = Search(len(line.commits), seed=journal.seed)
+        return Driver(line, search, journal, launches, self.audience.says)
+
+    def _command(self, line: Line, checkouts: Worktrees) -> Command:
+        """The command for GOOD and BAD; a commit between them that cannot run it is left out."""
+        sides = {}
+        for name, sha in (("GOOD", line.good), ("BAD", line.bad)):
+            try:
+                sides[name] = checkouts.side(sha)
+            except CannotBuildError as error:
+                raise CiScoreError(f"{name} ({sha[:SHORT]}): {error}") from None
+        folders = {name: side.folder for name, side in sides.items()}
+        command = command_of(self.request.command, folders, Path.cwd())
+        command.refuse_unless_startable(sides, self.environment)
+        return command
+
+    def _plan(self, like: SideSpec, command: Command) -> Plan:
+        request = self.request
+        return Plan(
+            sides={"head": {**like.fixed(), "setup": request.setup is not None}},
+            command=command.words,
+            case=request.case,
+            looks=(),
+            false_fail=0.0,
+            limit=0.0,
+            seed=request.seed,
+            timeout=request.timeout,
+            steps=request.steps or STEPS,
+            settle_steps=request.settle_steps,
+            warmup_steps=request.warmup_steps,
+            tokens_per_step=request.tokens_per_step,
+            programs={"files": command.digest},
+        )
+
+    # --- what explains the answer -----------------------------------------------------------------
+
+    def _explain(self, found: Bisected, driver: Driver) -> None:
+        """The confirming pairs as a session of `ab`, with a profile of both sides."""
+        folder = self.request.out.resolve() / ANSWER
+        if not driver.has_launched and (folder / PROFILES).is_dir():
+            return
+        assert found.parent is not None
+        remove(folder)
+        pairs: list[Pair] = [
+            (row.head, row.base)
+            for row in driver.journal.confirming(found.parent, found.found[-1].sha)
+        ]
+        try:
+            sides = self._sides(found, driver.launches.worktrees)
+            comparison = Comparison(
+                self._comparison(folder), sides, self.environment, driver.launches.watch
+            )
+            settled = driver.launches.settled
+            session = comparison.of_pairs(
+                pairs,
+                {"base": settled[found.parent], "head": settled[found.found[-1].sha]},
+                driver.launches.timed_from,
+            )
+            comparison.profile(session, self.read, self.audience, self.stopped)
+        except (CiScoreError, DoesNotRunError) as error:
+            # The commit is found all the same.
+            self.audience.says(f"the answer is not explained: {error}")
+
+    def _sides(self, found: Bisected, checkouts: Worktrees) -> Sides:
+        assert found.parent is not None
+        return Sides(checkouts.side(found.parent), checkouts.side(found.found[-1].sha))
+
+    def _comparison(self, folder: Path) -> ComparisonRequest:
+        request = self.request
+        return ComparisonRequest(
+            command=request.command,
+            out=folder,
+            case=request.case,
+            timeout=request.timeout,
+            settle_steps=request.settle_steps,
+            max_minutes=None,
+            warmup_steps=request.warmup_steps,
+            tokens_per_step=request.tokens_per_step,
+            steps=request.steps,
+            seed=None,
+            fresh=True,
+            profiled=request.profiled,
+            keep_trace=request.keep_trace,
+            looks=planned_looks(LIMIT, None, FALSE_FAIL, 1),
+            false_fail=FALSE_FAIL,
+            tests=1,
+            limit=LIMIT,
+            with_tokens=(LIMIT, LIMIT),
+            warn=LIMIT,
+            repeats_shared=False,
+        )
+
+
+def _range_in_words(line: Line) -> str:
+    words = f"{plural(len(line.commits) - 1, 'commit')} after GOOD ({line.good[:SHORT]})"
+    merged = ", which came in by the first of them" if line.begins_at_merge else ""
+    return f"{words}{merged}, up to BAD ({line.bad[:SHORT]})"
+
+
+def _told(answer: Bisected, finding: Finding, driver: Driver) -> Bisected:
+    """What was found, with commits by name."""
+    commits, repository = driver.line.commits, driver.launches.worktrees.repository
+    found = [described(repository, commits[place]) for place in finding.commits]
+    return answer.but(
+        ended=finding.ended,
+        launches=finding.launches,
+        found=tuple(
+            CommitFound(sha=one.sha, subject=one.subject, author=one.author, date=one.date)
+            for one in found
+        ),
+        parent=None if finding.parent is None else commits[finding.parent],
+        own=finding.own,
+        range=finding.range,
+        others=finding.others,
+        smallest=finding.smallest,
+        noise=finding.noise,
+        skipped=tuple(
+            SkippedCommit(commit=sha, why=why) for sha, why in driver.why_skipped.items()
+        ),
+        refuted=tuple(commits[place] for place in finding.refuted),
+        evidence=tuple(
+            ProbedCommit(commit=commits[one.commit], slower=one.slower, launches=one.launches)
+            for one in finding.evidence
+        ),
+    )
