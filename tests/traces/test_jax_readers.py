@@ -120,7 +120,7 @@ def test_jax__lines_by_the_ops_own_source() -> None:
         for name, at, ms in places
     ]
     profile = read(*steps, *ops)
-    assert lines_of(profile) == {("srv/my model/train.py", 12): (2.0, 3.0)}
+    assert lines_of(profile) == {("/srv/my model/train.py", 12): (2.0, 3.0)}
     assert profile.code is not None
     assert (profile.code.total_ms, profile.code.without_line_ms) == (6.0, 1.0)
     assert (profile.code.found_by, profile.code.paths) == ("source fields", "trace")
@@ -156,7 +156,7 @@ def test_xplane__lines_told_by_an_event_or_once_for_all_of_its_name() -> None:
     of_all = field(1, gemm) + field(2, "gemm") + field(5, named)
     device.message += field(4, field(1, gemm) + field(2, of_all))
     profile = xplane.read(ProfileSource("x.xplane.pb", data=space(device)))
-    assert lines_of(profile) == {("of_all.py", 3): (1.0, 0.0), ("srv/own.py", 7): (1.0, 0.0)}
+    assert lines_of(profile) == {("of_all.py", 3): (1.0, 0.0), ("/srv/own.py", 7): (1.0, 0.0)}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ci_score.model.sums import plain_sum
 from ci_score.traces.engine.device_events import NONE, DeviceEvents
 
 # No control characters: what the path of a file never has, a trace may.
-_SOURCE = re.compile(r"/*([^\x00-\x1f\x7f]+?):([1-9][0-9]{0,6})")
+_SOURCE = re.compile(r"([^\x00-\x1f\x7f]+?):([1-9][0-9]{0,6})")
 
 
 class Source(NamedTuple):

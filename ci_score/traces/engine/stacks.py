@@ -26,7 +26,7 @@ from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.marks import marked_step
 
 # `models/block.py(88): forward`; no control characters.
-_FUNCTION = re.compile(r"/*([^\x00-\x1f\x7f]+\.py)\(([0-9]{1,7})\): ([^\x00-\x1f\x7f]{1,200})")
+_FUNCTION = re.compile(r"([^\x00-\x1f\x7f]+\.py)\(([0-9]{1,7})\): ([^\x00-\x1f\x7f]{1,200})")
 # What is installed has its folder in its path, unless `sys.path` has cut that off.
 _INSTALLED = re.compile(r"(^|/)(site|dist)-packages/|(^|/)lib/python3")
 # A part of the function around it.
@@ -43,10 +43,10 @@ _LIBRARIES = frozenset(
 _STANDARD = frozenset(
     (
         "_weakrefset", "abc", "argparse", "ast", "asyncio", "codecs", "collections", "concurrent",
-        "contextlib", "copy", "copyreg", "ctypes", "dataclasses", "enum", "functools", "genericpath",
-        "glob", "gzip", "hashlib", "importlib", "inspect", "io", "json", "logging", "multiprocessing",
-        "numbers", "operator", "os", "pathlib", "pickle", "posixpath", "queue", "random", "re",
-        "runpy", "selectors", "shutil", "signal", "socket", "string", "subprocess", "tempfile",
+        "contextlib", "copy", "copyreg", "ctypes", "dataclasses", "enum", "functools", "glob",
+        "genericpath", "gzip", "hashlib", "importlib", "inspect", "io", "json", "logging",
+        "multiprocessing", "numbers", "operator", "os", "pathlib", "pickle",
+        "posixpath", "queue", "random", "re", "runpy", "selectors", "shutil", "signal", "socket", "string", "subprocess", "tempfile",
         "textwrap", "threading", "timeit", "traceback", "types", "typing", "unittest", "uuid",
         "warnings", "weakref",
     )
