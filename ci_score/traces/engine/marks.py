@@ -24,7 +24,6 @@ from ci_score.traces.engine.memory import Peak, peak_of
 from ci_score.traces.engine.nesting import NOBODY, Coverage, Measures, Nested, nested
 from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, Windows, subtract, union
-from ci_score.traces.engine.totals import host_period_fields
 
 MARK = "ci_score.line#"
 # Decimal, from 1, as the table of the launch counts its lines.
@@ -335,7 +334,7 @@ def _as_step(tally: _Tally, capture: Capture, steps: Steps, peaks: _Peaks) -> Ma
     with_line = sum(each.peak_bytes for each in work.values())
     return MarkedStep(
         steps=count,
-        step_ms=host_period_fields(steps, per_ms)[0]["avg_step_ms"],
+        step_ms=_step_ms(_whole_windows(steps), per_ms),
         work=work,
         total_ms=total,
         without_line_ms=max(total - known, 0.0),
@@ -343,6 +342,12 @@ def _as_step(tally: _Tally, capture: Capture, steps: Steps, peaks: _Peaks) -> Ma
         peak_without_line=max(peaks.total - with_line, 0),
         operators=_operators(capture, steps),
     )
+
+
+def _step_ms(windows: Sequence[Interval], per_ms: int) -> float:
+    """The mean of the steps after the first one, in which the profiler starts."""
+    lengths = [end - begin for begin, end in windows[1:] or windows]
+    return sum(lengths) / len(lengths) / per_ms
 
 
 def _largest(tally: _Tally, numbers: set[int]) -> Iterator[int]:
