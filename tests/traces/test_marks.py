@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 
 from ci_score.errors import BadInputError
@@ -21,6 +24,7 @@ from tests.builders.traces.kineto import (
     text,
     work,
 )
+from tests.builders.traces.marked import FIXTURE, judged
 
 NO_DEVICE = {"deviceProperties": list[str]()}
 
@@ -184,6 +188,18 @@ def test_kernels__are_of_the_line_that_launched_them() -> None:
     assert us(found, 1) == (15, 5)
     assert (found.work[1].forward_launches, found.work[1].backward_launches) == (0.5, 0.5)
     assert 1000 * found.without_line_ms == pytest.approx(3)
+
+
+def test_lines__of_a_real_step_are_those_of_the_script() -> None:
+    """All ways to an operator: checkpoints, functions of one's own, gradients of gradients."""
+    data = gzip.decompress(FIXTURE.read_bytes())
+    told = json.loads(data)
+    lines = {int(number): line for number, line in told["lines"].items()}
+    right, wrong = judged(source(data), lines, told["wanted"])
+    assert not wrong
+    assert set(right) == set(told["wanted"])
+    assert right.total() == 128
+    assert read_marked(source(data)).without_line_ms == 0
 
 
 # --- Python ------------------------------------------------------------------------------------
