@@ -131,6 +131,9 @@ def rows(trace: Trace) -> Any:
         sorted(zip(device.starts, device.ends, map(names.__getitem__, device.names), strict=True)),
         sorted(zip(operators.starts, map(names.__getitem__, operators.names), strict=True)),
         [(each.name, each.start, each.step) for each in trace.annotations],
+        sorted(zip(trace.host.marks.starts, trace.host.marks.numbers, strict=True)),
+        sorted(zip(trace.host.arrows.starts, trace.host.arrows.numbers, strict=True)),
+        sorted(zip(trace.host.memory.starts, trace.host.memory.totals, strict=True)),
         (trace.events, trace.impossible, trace.memory_events, trace.peak_allocated),
         (trace.metadata, trace.mended, trace.dropped, trace.is_cut, trace.host.embeddings),
     )
