@@ -51,7 +51,7 @@ TREE, CELL, ENGINE, IN_TORCH, LIBRARY, OTHER = range(6)
 class Code:
     """What is known of a code object; it is kept, so that its id stays its own."""
 
-    __slots__ = ("base", "code", "file", "first", "kind", "library", "name")
+    __slots__ = ("base", "code", "file", "first", "is_mode", "kind", "library", "name")
 
     def __init__(self, code: Any, kind: int, file: str, library: str, name: str) -> None:
         self.code = code
@@ -59,10 +59,22 @@ class Code:
         self.file = file
         self.library = library
         self.name = name[:LONGEST_NAME]
+        self.is_mode = code.co_name == "__torch_function__"
         self.first = code.co_firstlineno
         self.base: Any = (file, without_inner(name))
         if name in WITHIN and not hasattr(code, "co_qualname"):
             self.base = None  # nobody tells whose part it is
+
+
+def passes_on(frame: Any, function: Any, inner: Any) -> bool:
+    """Whether a mode of the script's own only passes on what another line has called.
+
+    That is the torch function that is called now, or the one whose frame is the next inwards.
+    """
+    values = [value for value in frame.f_locals.values() if callable(value)]
+    return any(
+        value is function or getattr(value, "__code__", frame) is inner for value in values
+    )
 
 
 def without_inner(name: str) -> str:
@@ -188,9 +200,9 @@ class Table:
         self.notebooks: dict[str, str] = {}  # of cells
         self.in_engine: Any = None
 
-    def name_at(self, frame: Any, compiled: bool = False) -> Any:
+    def name_at(self, frame: Any, compiled: bool = False, function: Any = None) -> Any:
         """The name of the mark for a call that `frame` makes; None where no line is to be told."""
-        frame, known, through = self.innermost(frame)
+        frame, known, through = self.innermost(frame, function)
         if known is None and (through is None or self.in_engine()):
             return None
         if frame is None:
@@ -204,24 +216,26 @@ class Table:
             self.names[key] = self.add(known, line, through, caller, caller_line, compiled)
         return self.names[key]
 
-    def innermost(self, frame: Any) -> Any:
+    def innermost(self, frame: Any, function: Any) -> Any:
         """The innermost frame of the tree with what is known of it, and of a library below it.
 
         Of a library that is the innermost function: the outermost is always `Trainer.train`.
         """
-        through = outermost = None
+        through = outermost = inner = None
         while frame is not None:
             known = self.places.of(frame)
             kind = known.kind
             if kind <= CELL:
-                return frame, known, through
-            if kind == ENGINE:
+                if not known.is_mode or not passes_on(frame, function, inner):
+                    return frame, known, through
+            elif kind == ENGINE:
                 return None, None, None  # what a node does belongs to its forward's line
-            if kind == LIBRARY:
+            elif kind == LIBRARY:
                 if through is None and "<locals>" not in known.name:
                     through = known
             elif kind == IN_TORCH:
                 outermost = known
+            inner = frame.f_code
             frame = frame.f_back
         return None, None, through or outermost
 
@@ -365,9 +379,6 @@ class Marks:
         self.pop = native._pop_torch_function_stack
         self.push = native._push_on_torch_function_stack
         self.task = getattr(native, "_current_graph_task_id", lambda: -1)
-        self.device_context = getattr(
-            sys.modules.get("torch.utils._device"), "DeviceContext", type(None)
-        )
         self.table = Table(Places(self.tree))
         self.table.in_engine = lambda: self.task() != -1
         for code in self.engine_codes:
@@ -419,16 +430,15 @@ class Marks:
         return any(self.at(index) is self.mode for index in range(self.size()))
 
     def put_in(self) -> None:
-        """Below all others but the default device, which wants to stand lowest.
+        """Below all others: who leaves a mode takes off the uppermost, which must be their own.
 
-        Who leaves a mode takes off the uppermost one, and that must be their own.
+        The default device stands lower still, and takes off the lowest one.
         """
         above = []
         while self.size():
             above.append(self.pop())
-            if isinstance(above[-1], self.device_context):
-                self.push(above.pop())
-                break
+        if above and "old_device" in getattr(above[-1], "__dict__", {}):
+            self.push(above.pop())
         self.push(self.mode)
         while above:
             self.push(above.pop())
@@ -467,10 +477,10 @@ class Marks:
 
     # --- a mark -------------------------------------------------------------------------------
 
-    def begin(self, frame: Any, compiled: bool = False) -> Any:
+    def begin(self, frame: Any, compiled: bool = False, function: Any = None) -> Any:
         """Opens the mark for what `frame` calls; None where there is no line."""
         try:
-            name = self.table.name_at(frame, compiled)
+            name = self.table.name_at(frame, compiled, function)
             if name is None:
                 return None
             mark = self.range(name)
@@ -605,7 +615,7 @@ def mode_of(marks: Marks) -> Any:
                 except Exception:
                     is_work = True  # it has no hash
                 if is_work:
-                    mark = begin(get_frame(1))
+                    mark = begin(get_frame(1), False, func)
             if mark is None:
                 return func(*args, **(kwargs or {}))
             local.inside = getattr(local, "inside", 0) + 1
