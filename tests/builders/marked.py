@@ -31,6 +31,7 @@ class Marked:
     rows: dict[int, dict[str, Any]]
     operators: list[Operator]
     marks: list[int]
+    notebooks: dict[str, str]
 
     def line_of(self, operator: Operator) -> tuple[str, int] | None:
         """The file's name and the line; None where there is none."""
@@ -46,15 +47,25 @@ class Marked:
         ]
 
 
+def operators_of(trace: Path) -> list[Operator]:
+    """All operators of a trace, with marks or without."""
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    found = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation")]
+    return _operators(sorted(found, key=lambda one: (one["ts"], -one["dur"])))
+
+
 def read_marks(folder: Path) -> Marked:
     """What the launch left in its folder of records."""
-    (table,) = folder.glob("lines-*.json")
-    rows = json.loads(table.read_text(encoding="utf-8"))["rows"]
+    (path,) = folder.glob("lines-*.json")
+    table = json.loads(path.read_text(encoding="utf-8"))
     events = json.loads((folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
-    found = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation")]
-    operators = _operators(sorted(found, key=lambda one: (one["ts"], -one["dur"])))
-    marks = [_mark(one) for one in found if _mark(one)]
-    return Marked({row["id"]: row for row in rows}, operators, [one for one in marks if one])
+    marks = [_mark(one) for one in events if one.get("cat") == "cpu_op"]
+    return Marked(
+        {row["id"]: row for row in table["rows"]},
+        operators_of(folder / "trace.json"),
+        [one for one in marks if one is not None],
+        table["notebooks"],
+    )
 
 
 def _mark(event: dict[str, Any]) -> int | None:
@@ -78,8 +89,8 @@ def _operators(events: list[dict[str, Any]]) -> list[Operator]:
     found = []
     for event in events:
         stack = stacks.setdefault(event["tid"], [])
-        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
-            stack.pop()
+        # A step of the profiler's begins within the optimizer's range, and ends after it.
+        stack[:] = [one for one in stack if one["ts"] + one["dur"] > event["ts"]]
         event["row"] = stack[-1]["row"] if stack else None
         event["back"] = stack[-1]["back"] if stack else False
         name, number = event["name"], event.get("args", {}).get("Sequence number", -1)
@@ -92,15 +103,12 @@ def _operators(events: list[dict[str, Any]]) -> list[Operator]:
             elif number in forwards:
                 event["row"] = forwards[number]
             before[event["tid"]] = event["row"]
-        elif event["cat"] == "cpu_op" and number >= 0 and not name.endswith("Backward0"):
-            if not event["args"].get("Fwd thread id"):
-                forwards[number] = event["row"]
+        elif number >= 0 and not event["args"].get("Fwd thread id"):
+            forwards[number] = event["row"]
         if event["cat"] == "cpu_op" and _mark(event) is None and "::" in name and NODE not in name:
             sizes = frozenset(_sizes(event["args"].get("Input Dims", [])))
             ranges = tuple(one["name"] for one in stack)
             is_outermost = not any(one.startswith("aten::") for one in ranges)
-            found.append(
-                Operator(name, sizes, event["row"], event["back"], ranges, is_outermost)
-            )
+            found.append(Operator(name, sizes, event["row"], event["back"], ranges, is_outermost))
         stack.append(event)
     return found

@@ -72,9 +72,7 @@ def passes_on(frame: Any, function: Any, inner: Any) -> bool:
     That is the torch function that is called now, or the one whose frame is the next inwards.
     """
     values = [value for value in frame.f_locals.values() if callable(value)]
-    return any(
-        value is function or getattr(value, "__code__", frame) is inner for value in values
-    )
+    return any(value is function or getattr(value, "__code__", frame) is inner for value in values)
 
 
 def without_inner(name: str) -> str:
@@ -406,8 +404,10 @@ class Marks:
             self.problem = text[:LONGEST_NAME]
         self.on = False
         try:
-            self.take_out()
-            self.unpatch()
+            # While torch calls our mode it has it in its own hands, and puts it back afterwards.
+            # So what hides it stays until it can be taken out.
+            if self.take_out():
+                self.unpatch()
         except Exception:
             pass
 
@@ -547,10 +547,9 @@ class Marks:
                 self.compiled += 1
                 if self.compiled == 1:
                     self.unpatch()
-            if self.on:
-                was_in = self.take_out()
-                if was_in and frame is not None:
-                    mark = self.begin(frame, compiled=True)
+            was_in = self.take_out()
+            if was_in and self.on:
+                mark = self.begin(frame, compiled=True)
         except Exception as error:
             self.failed(error)
         return mark, was_in
@@ -668,7 +667,8 @@ def unseeing(marks: Marks, real: Any) -> Any:
         try:
             return real(*args)
         finally:
-            push(mode)
+            if marks.on:
+                push(mode)
 
     return has_torch_function
 

@@ -218,8 +218,11 @@ def main():
             x = torch.rand(8, 8, generator=generator, requires_grad=True)
             loss = one(x).mean()
             loss.backward()
-            found = [(name, sorted(counters[name].items())) for name in sorted(counters)
-                     if name in ("stats", "frames", "graph_break")]
+            found = [
+                (name, sorted(counters[name].items()))
+                for name in sorted(counters)
+                if name in ("stats", "frames", "graph_break")
+            ]
             modes = [type(mode).__name__ for mode in _get_current_function_mode_stack()]
             modes = [name for name in modes if name != "LineMode"]
             print("case", one.__name__, loss.item().hex(), found, modes, x.grad.sum().item().hex())

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+torch.manual_seed(0)
 LINES = range(10**3, 10**3 + 60)
 P = {n: nn.Parameter(torch.rand(n) + 0.5) for n in LINES}
 Q = {n: nn.Parameter(torch.rand(n, 1) + 0.5) for n in LINES}
@@ -43,7 +44,8 @@ def plain():
     P[1011].detach().max().item()
     P[1012].detach().to(torch.float64).cpu()
     yield torch.ops.aten.sin(P[1013]).sum()
-    yield torch.dot(P[1014],
+    yield torch.dot(  # 1014
+        P[10**3 + 14],
         BUFFERS[1015].sum().expand(10**3 + 14),
     )
     yield Q[1016].T.sum()
@@ -103,7 +105,6 @@ def step(layer, weight, optimizer):
 
 
 def main():
-    torch.manual_seed(0)
     weight = nn.Parameter(torch.rand(7, 3))
     layer = Layer()
     optimizer = torch.optim.AdamW([weight], foreach=True)
