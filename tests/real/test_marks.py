@@ -6,6 +6,7 @@ its operators are of, forward and backward, so the trace itself is the second co
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -15,13 +16,17 @@ import pytest
 
 from tests.builders.hooked import Asked, Hooked, launch
 from tests.builders.marked import Marked, operators_of, read_marks
-from tests.real.test_scripts import PYTHON, SCRIPTS, pytestmark
 
-__all__ = ["pytestmark"]
+PYTHON = Path(os.environ.get("CI_SCORE_FRAMEWORKS", ""))
+SCRIPTS = Path(__file__).parent / "scripts"
 HERE = Path(__file__).parent / "marked"
 PROGRAM, LIBRARY = HERE / "program", HERE / "library"
 STEPS = 3  # with marks
 STEPS_BEFORE = 2
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("CI_SCORE_FRAMEWORKS"),
+    reason="CI_SCORE_FRAMEWORKS names no Python with torch (.ci/frameworks makes one)",
+)
 
 
 def run(words: str, mode: str, folder: Path) -> Hooked:
@@ -273,8 +278,9 @@ def test_marks__a_cell_is_of_its_notebook_where_that_is_known(tmp_path: Path) ->
 def run_script(words: str, folder: Path) -> Hooked:
     """A launch of one of the scripts of the other tests."""
     first, *rest = words.split(" ")
-    torchrun = [PYTHON.parent / "torchrun", "--nproc-per-node", "2"]
-    command = [*torchrun, *rest] if first == "torchrun" else [PYTHON, first, *rest]
+    command: list[str | Path] = [PYTHON, first, *rest]
+    if first == "torchrun":
+        command = [PYTHON.parent / "torchrun", "--nproc-per-node", "2", *rest]
     asked = Asked("marked", STEPS_BEFORE, STEPS_BEFORE, tree=SCRIPTS)
     done = launch(command, folder, asked, cwd=SCRIPTS, imports=[SCRIPTS])
     assert done.said.recorded, (done.said.problem, done.text)

@@ -35,7 +35,7 @@ WITHOUT_WORK = frozenset(
     ("size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset",
      "data_ptr", "get_device", "is_contiguous", "is_floating_point", "is_complex", "is_signed",
      "is_tensor", "is_storage", "is_inference", "is_same_size", "requires_grad_", "register_hook",
-     "__len__", "__hash__", "__repr__", "_is_view", "untyped_storage")
+     "__len__", "__hash__", "_is_view", "untyped_storage")
 )  # fmt: skip
 # The only properties that launch one.
 GETTERS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
@@ -105,9 +105,9 @@ def is_within(path: str, folder: str) -> bool:
 class Places:
     """Tells whose a file is: the tree's own, or somebody else's."""
 
-    def __init__(self, tree: str) -> None:
+    def __init__(self, tree: str, start: str) -> None:
         self.tree = os.path.realpath(tree)
-        self.start = os.getcwd()
+        self.start = start  # where the script began: it may have gone elsewhere since
         self.standard = os.path.realpath(os.path.dirname(os.__file__))
         self.own = os.path.dirname(os.path.realpath(__file__))
         self.codes: dict[int, Code] = {}
@@ -196,6 +196,7 @@ class Table:
         self.names: dict[Any, Any] = {}  # the name of a mark, or None where there is no room
         self.rows: list[dict[str, Any]] = []
         self.notebooks: dict[str, str] = {}  # of cells
+        self.lock = threading.Lock()  # a backward pass has threads of its own
         self.in_engine: Any = None
 
     def name_at(self, frame: Any, compiled: bool = False, function: Any = None) -> Any:
@@ -211,7 +212,8 @@ class Table:
             caller, caller_line = self.caller_of(frame, known)
             key = (id(known), line, id(through), id(caller), caller_line, compiled)
         if key not in self.names:
-            self.names[key] = self.add(known, line, through, caller, caller_line, compiled)
+            with self.lock:
+                self.names[key] = self.add(known, line, through, caller, caller_line, compiled)
         return self.names[key]
 
     def innermost(self, frame: Any, function: Any) -> Any:
@@ -249,9 +251,16 @@ class Table:
                 if base is None and known.file == inner.file:
                     base = known.base
                 elif known.base != base:
-                    return known, frame.f_lineno
+                    return self.whole(frame, known)
             frame = frame.f_back
         return None, None
+
+    def whole(self, frame: Any, known: Code) -> Any:
+        """The function that a comprehension stands in, where it runs as a part of it."""
+        outer = self.places.of(frame.f_back) if frame.f_back is not None else known
+        if outer is not known and outer.kind == TREE and outer.base == known.base:
+            return outer, frame.f_back.f_lineno
+        return known, frame.f_lineno
 
     def add(
         self, known: Any, line: Any, through: Any, caller: Any, caller_line: Any, compiled: bool
@@ -292,6 +301,10 @@ class Marks:
 
     def __init__(self, tree: str) -> None:
         self.tree = tree
+        try:
+            self.began_in = os.getcwd()
+        except OSError:
+            self.began_in = ""  # the folder is gone
         self.local = threading.local()
         self.lock = threading.Lock()
         self.on = False
@@ -377,7 +390,7 @@ class Marks:
         self.pop = native._pop_torch_function_stack
         self.push = native._push_on_torch_function_stack
         self.task = getattr(native, "_current_graph_task_id", lambda: -1)
-        self.table = Table(Places(self.tree))
+        self.table = Table(Places(self.tree, self.began_in))
         self.table.in_engine = lambda: self.task() != -1
         for code in self.engine_codes:
             self.table.places.codes[id(code)] = Code(code, ENGINE, "", "", "")
