@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,13 +57,13 @@ def peak_of(events: MemoryEvents, windows: Sequence[Interval]) -> Peak | None:
     return Peak(chosen, min(total, _MOST_BYTES), live)
 
 
-def _totals(events: MemoryEvents, order: Sequence[int]) -> dict[int, int]:
+def _totals(events: MemoryEvents, order: Sequence[int]) -> array[int]:
     """What is in use after each event; where nobody says, the sum of all events."""
     sums: Counter[int] = Counter()
-    totals: dict[int, int] = {}
+    totals = array("q", [0]) * len(events)
     for event in order:
         memory = events.memories[event]
-        sums[memory] = max(sums[memory] + events.sizes[event], 0)
+        sums[memory] = min(max(sums[memory] + events.sizes[event], 0), _MOST_BYTES)
         told = events.totals[event]
         totals[event] = told if told >= 0 else sums[memory]
     return totals
