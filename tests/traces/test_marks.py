@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 
 from ci_score.errors import BadInputError
@@ -21,6 +24,7 @@ from tests.builders.traces.kineto import (
     text,
     work,
 )
+from tests.builders.traces.marked import FIXTURE, judged
 
 NO_DEVICE = {"deviceProperties": list[str]()}
 
@@ -89,12 +93,50 @@ def test_backward__goes_to_the_line_of_its_forward_operator() -> None:
     assert us(found, 2) == (10, 35)
     assert us(found, 1) == (10, 0)
     assert 3 not in found.work or found.work[3].ms == 0
+    assert (found.work[2].forward_launches, found.work[2].backward_launches) == (1, 1)
+
+
+def test_backward__of_an_operator_with_the_number_of_the_node_around_it_is_the_node_s() -> None:
+    """It is no forward work, though nothing in its name says so."""
+    found = marked(
+        step(1, 0, 300),
+        mark(1, 10, 20),
+        forward("aten::mul", 12, 10, 7),
+        mark(3, 40, 200),
+        backward(50, 30, 7),
+        op("odd", 55, 20, Sequence_number=7, Fwd_thread_id=1),
+        backward(100, 30, 7),
+    )
+    assert us(found, 1) == (10, 60)
+
+
+def test_backward__of_a_number_that_is_used_later_is_of_its_call() -> None:
+    """An operator after a node cannot have made it."""
+    found = marked(
+        step(1, 0, 300),
+        mark(3, 40, 60),
+        backward(50, 30, 7),
+        mark(1, 110, 20),
+        forward("aten::mul", 112, 10, 7),
+    )
+    assert us(found, 3) == (0, 30)
+    assert us(found, 1) == (10, 0)
 
 
 def test_backward__of_nobody_is_of_its_call() -> None:
     """A number without an operator, and gradients added up before any node, are the call's."""
-    found = marked(step(1, 0, 200), mark(3, 70, 100), accumulate(80, 5), backward(100, 30, 7))
+    found = marked(
+        step(1, 0, 300),
+        mark(1, 10, 20),
+        forward("aten::mul", 12, 10, 8),
+        mark(2, 40, 20),
+        backward(42, 10, 8),
+        mark(3, 70, 100),
+        accumulate(80, 5),
+        backward(100, 30, 7),
+    )
     assert us(found, 3) == (0, 35)
+    assert us(found, 1) == (10, 10)
 
 
 def test_backward__on_a_thread_of_its_own_is_of_the_call_on_the_steps_thread() -> None:
@@ -186,6 +228,18 @@ def test_kernels__are_of_the_line_that_launched_them() -> None:
     assert 1000 * found.without_line_ms == pytest.approx(3)
 
 
+def test_lines__of_a_real_step_are_those_of_the_script() -> None:
+    """All ways to an operator: checkpoints, functions of one's own, gradients of gradients."""
+    data = gzip.decompress(FIXTURE.read_bytes())
+    told = json.loads(data)
+    lines = {int(number): line for number, line in told["lines"].items()}
+    right, wrong = judged(source(data), lines, told["wanted"])
+    assert not wrong
+    assert set(right) == set(told["wanted"])
+    assert right.total() == 128
+    assert read_marked(source(data)).without_line_ms == 0
+
+
 # --- Python ------------------------------------------------------------------------------------
 
 
@@ -213,6 +267,34 @@ def test_python__is_no_time_in_which_another_thread_runs_operators() -> None:
     assert us(found, 3)[1] == pytest.approx(894)
 
 
+def test_python__is_no_time_in_which_a_call_waits_for_the_device() -> None:
+    """What is slow then is the device."""
+    found = marked(
+        step(1, 0, 1000),
+        *[each for ts in (10, 20, 30) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
+        span("cuda_runtime", "cudaDeviceSynchronize", 35, 700),
+        mark(3, 740, 5),
+        op("aten::mul", 741, 3),
+        kernel(9, 40, 690),
+        deviceProperties=[{"id": 0, "name": "A"}],
+    )
+    assert 3 not in found.work
+
+
+def test_python__of_a_thread_that_waits_for_work_does_not_count() -> None:
+    """Between its marks the engine's thread does nothing."""
+    found = marked(
+        step(1, 0, 1000),
+        *[each for ts in (10, 20, 30) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
+        *[
+            each
+            for ts in (100, 800)
+            for each in (mark(2, ts, 5, AUTOGRAD), op("aten::mul", ts + 1, 3, AUTOGRAD))
+        ],
+    )
+    assert found.work[2].python_ms == 0
+
+
 def test_python__between_steps_counts_to_the_next_step() -> None:
     """There data is loaded."""
     found = marked(
@@ -236,6 +318,7 @@ def test_python__of_the_first_of_several_steps_does_not_count() -> None:
             events += [mark(line, begin + ts, 5), op("aten::mul", begin + ts + 1, 3)]
     found = marked(*events, step(9, 3000, 10), mark(9, 3001, 5), op("aten::mul", 3002, 3))
     assert 1000 * found.work[20].python_ms == pytest.approx(90 / 3)
+    assert 1000 * found.step_ms == pytest.approx((1000 + 1000 + 10) / 3)
 
 
 def test_python__in_a_hook_of_the_backward_pass_is_of_the_call() -> None:
@@ -283,12 +366,17 @@ def test_peak__is_of_the_lines_whose_allocations_are_in_use_then() -> None:
         memory(15, 100, 50, 1050),
         memory(16, 200, 30, 1080),
         memory(17, 200, -30, 1050),
+        memory(18, 900, 300, 1350),
+        memory(19, 900, -300, 1050),
         mark(2, 60, 30),
         memory(65, 200, 7, 1057),
         mark(3, 100, 100),
         backward(110, 30, 7),
         memory(115, 300, 400, 1457),
         memory(190, 300, -400, 1057),
+        op("aten::add", 400, 100),
+        memory(410, 400, 9000, 10057),
+        memory(420, 400, -9000, 1057),
     ]
     found = marked(*events)
     assert (found.peak_bytes, found.peak_without_line) == (1457, 1000)
@@ -311,6 +399,10 @@ def test_peak__is_the_device_s_where_there_is_one() -> None:
 
 def test_peak__of_events_that_lie_stays_within_bounds() -> None:
     """No total, a size without end, what is freed twice, and numbers that are none."""
+    freed = [memory(15, 100, -500, -1), memory(16, 100, 40, -1), memory(17, 1, 3, -1)]
+    del freed[2]["args"]["Addr"]
+    found = marked(step(1, 0, 300), mark(1, 10, 100), *freed)
+    assert (found.peak_bytes, found.peak_without_line) == (43, 3)
     found = marked(
         step(1, 0, 300),
         mark(1, 10, 100),

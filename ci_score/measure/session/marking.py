@@ -79,17 +79,15 @@ class Marker:
         order = self.orders.untimed(side, "marked", task)
         try:
             done = launch(order, self.session.plan.timeout, self.stopped)
-            step = self._step_of(done, trace)
+            told = _told(done)
+            step = self._step_of(trace)
         finally:
             self._keep(side, trace)
-        told = _told(done)
         self._refuse_other_work(side, done, step, profile)
         table = read_table(order.records, told.first.rank, told.first.pid)
         return step_code(step, table, files, profile.own_step_ms)
 
-    def _step_of(self, done: Done, trace: Path) -> MarkedStep:
-        if done.launch.failed:
-            raise _NoLinesError(done.problem)
+    def _step_of(self, trace: Path) -> MarkedStep:
         if trace.is_symlink() or not trace.is_file():
             raise _NoLinesError("the profiler left no trace")
         try:
@@ -133,6 +131,8 @@ class Marker:
 
 
 def _told(done: Done) -> Recorded:
+    if done.launch.failed:
+        raise _NoLinesError(done.problem)
     if done.told is None:
         raise _NoLinesError("the script tells its own steps")
     if problem := done.told.first.marks_problem:
@@ -147,11 +147,12 @@ def is_worth_it(session: Session, profiles: Mapping[Side, Profile]) -> bool:
     if session.seen().is_other:
         return True
     operators = [profiles[side].host_ops_per_step for side in SIDES]
-    memory = [_peak_memory(session, side) for side in SIDES]
+    memory = [_peak_memory(session, side) or profiles[side].peak_memory_gb for side in SIDES]
     return _differ(operators) or _differ(memory)
 
 
 def _peak_memory(session: Session, side: Side) -> float | None:
+    """Of the launches; a profile may tell it where they do not."""
     peaks = [
         one.peak_memory_gb
         for one in session.launches

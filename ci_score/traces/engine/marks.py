@@ -24,7 +24,6 @@ from ci_score.traces.engine.memory import Peak, peak_of
 from ci_score.traces.engine.nesting import NOBODY, Coverage, Measures, Nested, nested
 from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, Windows, subtract, union
-from ci_score.traces.engine.totals import host_period_fields
 
 MARK = "ci_score.line#"
 # Decimal, from 1, as the table of the launch counts its lines.
@@ -49,14 +48,20 @@ def marked_step(capture: Capture) -> MarkedStep:
         return MarkedStep()
     steps, _ = steps.limited()
     windows = _whole_windows(steps)
-    main = _main_thread(host, steps)
-    found = nested(host, _Clock(host, windows, steps.windows[0], main).measures)
-    lines = Lines(host, found, main)
+    found, lines = lines_of(host, steps)
     tally = _Tally()
     _add_work(tally, capture, host, found, lines, windows)
     _add_python(tally, host, found)
     peak = peak_of(host.memory, steps.windows)
     return _as_step(tally, capture, steps, _peaks(peak, found, lines))
+
+
+def lines_of(host: Host, steps: Steps) -> tuple[Nested, Lines]:
+    """The holders of all that the host did, and whose line each holder is."""
+    main = _main_thread(host, steps)
+    clock = _Clock(host, _whole_windows(steps), steps.windows[0], main)
+    found = nested(host, clock.measures)
+    return found, Lines(host, found, main)
 
 
 def _whole_windows(steps: Steps) -> list[Interval]:
@@ -330,19 +335,24 @@ def _as_step(tally: _Tally, capture: Capture, steps: Steps, peaks: _Peaks) -> Ma
         number: _work_of(tally, number, peaks, per_ms, count)
         for number in _largest(tally, numbers - {0})
     }
-    total = sum(tally.ticks.values()) / per_ms / count
-    known = sum(each.ms for each in work.values())
+    without = (ticks for place, ticks in tally.ticks.items() if place.number not in work)
     with_line = sum(each.peak_bytes for each in work.values())
     return MarkedStep(
         steps=count,
-        step_ms=host_period_fields(steps, per_ms)[0]["avg_step_ms"],
+        step_ms=_step_ms(_whole_windows(steps), per_ms),
         work=work,
-        total_ms=total,
-        without_line_ms=max(total - known, 0.0),
+        total_ms=sum(tally.ticks.values()) / per_ms / count,
+        without_line_ms=sum(without) / per_ms / count,
         peak_bytes=peaks.total,
         peak_without_line=max(peaks.total - with_line, 0),
         operators=_operators(capture, steps),
     )
+
+
+def _step_ms(windows: Sequence[Interval], per_ms: int) -> float:
+    """The mean of the steps after the first one, in which the profiler starts."""
+    lengths = [end - begin for begin, end in windows[1:] or windows]
+    return sum(lengths) / len(lengths) / per_ms
 
 
 def _largest(tally: _Tally, numbers: set[int]) -> Iterator[int]:
