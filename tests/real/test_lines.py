@@ -306,7 +306,7 @@ def _print(all_named: Sequence[Named]) -> None:
 def test_lines__slow_python_behind_the_last_call_counts_for_the_next_mark(
     base: tuple[Path, StepCode], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No mark knows of it: where it lands is printed, and no line is taken for it."""
+    """No mark knows of it: where it lands is printed, and it is not lost."""
     found = found_in(Head(BEHIND), base, tmp_path / "head")
     right = list(named(found, BEHIND, ""))
     with capsys.disabled():
@@ -315,20 +315,10 @@ def test_lines__slow_python_behind_the_last_call_counts_for_the_next_mark(
             f"\nslow Python behind the last call: {sum(one.definition for one in right)} of"
             f" {len(right)} named; it landed in {landed}"
         )
-    for name in found.grown()[: len(BEHIND)]:
-        before, now = (
-            sum(
-                line.work.ms
-                for line in code.lines
-                if code.definitions[line.definition].name == name
-            )
-            for code in (found.base, found.head)
-        )
-        assert now - before < 0.5 * sum(
-            line.work.python_ms
-            for line in found.head.lines
-            if found.head.definitions[line.definition].name == name
-        )
+    before, now = (
+        sum(line.work.python_ms for line in code.lines) for code in (found.base, found.head)
+    )
+    assert now > before
 
 
 @pytest.mark.once
