@@ -15,7 +15,7 @@ PURE := model reference files compare judge report launches baselines
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report bench-page screenshots bench-gate bench-ab bench-hook real lock golden schemas picture table house clean
+.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report bench-page screenshots bench-gate bench-ab bench-hook bench-marks real lock golden schemas picture table house clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes a quarter of an hour"
 	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes half an hour"
 	@echo "make bench-hook  the start-up hook's own time a step"
+	@echo "make bench-marks  what the marks of lines change, and how exact they are, with the real torch; takes minutes"
 	@echo "make real    every script that the start-up hook was tried on, with the real torch; takes half an hour"
 	@echo "make bench-report  how long a large report takes beside jinja2 alone"
 	@echo "make bench-page  how fast the page of a large model is in a browser; installs one"
@@ -77,6 +78,9 @@ bench-ab: $(VENV)/.tests
 
 bench-hook: $(VENV)/.tests
 	CI_SCORE_FRAMEWORKS=$$(.ci/frameworks) $(BIN)/python -m benchmarks.hook
+
+bench-marks: $(VENV)/.tests
+	CI_SCORE_FRAMEWORKS=$$(.ci/frameworks) $(BIN)/python -m benchmarks.marks
 
 real:
 	CI_SCORE_REAL=all .ci/run real

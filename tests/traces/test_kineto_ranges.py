@@ -91,6 +91,8 @@ def events_of(steps: int) -> list[Json]:
             kernel(9000 + number, at + 85, -1.0),
             annotation("train", at, 900, step_num=number),
             memory(at),
+            op(f"ci_score.line#{number + 1}", at + 5, 20),
+            {"cat": "fwdbwd", "ph": "s", "id": number, "tid": 1, "ts": at + 6},
         ]
     return events
 
@@ -129,6 +131,9 @@ def rows(trace: Trace) -> Any:
         sorted(zip(device.starts, device.ends, map(names.__getitem__, device.names), strict=True)),
         sorted(zip(operators.starts, map(names.__getitem__, operators.names), strict=True)),
         [(each.name, each.start, each.step) for each in trace.annotations],
+        sorted(zip(trace.host.marks.starts, trace.host.marks.numbers, strict=True)),
+        sorted(zip(trace.host.arrows.starts, trace.host.arrows.numbers, strict=True)),
+        sorted(zip(trace.host.memory.starts, trace.host.memory.totals, strict=True)),
         (trace.events, trace.impossible, trace.memory_events, trace.peak_allocated),
         (trace.metadata, trace.mended, trace.dropped, trace.is_cut, trace.host.embeddings),
     )
@@ -138,7 +143,7 @@ def rows(trace: Trace) -> Any:
 def test_ranges__of_a_sound_trace_say_what_all_of_it_says(read: Callable[[bytes], Trace]) -> None:
     """Nothing is lost or doubled where they meet, also within lists of objects."""
     whole = in_one_range(SOUND)
-    assert (whole.events, whole.dropped, whole.impossible) == (12 * 40, 0, 40)
+    assert (whole.events, whole.dropped, whole.impossible) == (13 * 40, 0, 40)
     assert rows(read(SOUND)) == rows(whole)
 
 
@@ -155,7 +160,7 @@ def test_ranges__behind_the_closing_bracket_hold_metadata() -> None:
     data = b'{"traceEvents": ' + SOUND[SOUND.index(b"[", SOUND.index(b"traceEvents")) :][:-1]
     data += b', "behind": ' + text(lists)[text(lists).index(b"[") : -1] + b"}"
     trace = plain(data)
-    assert (trace.events, trace.is_cut, len(trace.metadata["behind"])) == (12 * 40, False, 100)
+    assert (trace.events, trace.is_cut, len(trace.metadata["behind"])) == (13 * 40, False, 100)
     assert trace == alone(data)
 
 
@@ -207,11 +212,11 @@ def test_ranges__an_event_may_be_longer_than_some() -> None:
     data = SOUND[:place] + long + SOUND[place:]
     trace = plain(data)
     assert trace == alone(data)
-    assert (trace.events, trace.dropped) == (12 * 40, 0)
+    assert (trace.events, trace.dropped) == (13 * 40, 0)
     broken = data.replace(long, long + b'"')
     trace = plain(broken)
     assert trace == alone(broken)
-    assert (trace.events, trace.dropped) == (12 * 40 - 1, 1)
+    assert (trace.events, trace.dropped) == (13 * 40 - 1, 1)
 
 
 # --- processes ----------------------------------------------------------------------------------
@@ -277,7 +282,7 @@ def test_processes__that_begin_anew_read_the_same(tmp_path: Path) -> None:
         one = kineto_ranges.read_trace(ProfileSource("trace", path=path))
         two = kineto_ranges.read_trace(ProfileSource("trace", path=path, processes=2))
     assert one == two
-    assert one.events == 1200 * len(many)
+    assert one.events == 1300 * len(many)
 
 
 def test_processes__one_that_is_ended_leaves_its_ranges_to_the_first() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 
 from ci_score.errors import BadInputError
@@ -21,6 +24,7 @@ from tests.builders.traces.kineto import (
     text,
     work,
 )
+from tests.builders.traces.marked import FIXTURE, judged
 
 NO_DEVICE = {"deviceProperties": list[str]()}
 
@@ -89,12 +93,50 @@ def test_backward__goes_to_the_line_of_its_forward_operator() -> None:
     assert us(found, 2) == (10, 35)
     assert us(found, 1) == (10, 0)
     assert 3 not in found.work or found.work[3].ms == 0
+    assert (found.work[2].forward_launches, found.work[2].backward_launches) == (1, 1)
+
+
+def test_backward__of_an_operator_with_the_number_of_the_node_around_it_is_the_node_s() -> None:
+    """It is no forward work, though nothing in its name says so."""
+    found = marked(
+        step(1, 0, 300),
+        mark(1, 10, 20),
+        forward("aten::mul", 12, 10, 7),
+        mark(3, 40, 200),
+        backward(50, 30, 7),
+        op("odd", 55, 20, Sequence_number=7, Fwd_thread_id=1),
+        backward(100, 30, 7),
+    )
+    assert us(found, 1) == (10, 60)
+
+
+def test_backward__of_a_number_that_is_used_later_is_of_its_call() -> None:
+    """An operator after a node cannot have made it."""
+    found = marked(
+        step(1, 0, 300),
+        mark(3, 40, 60),
+        backward(50, 30, 7),
+        mark(1, 110, 20),
+        forward("aten::mul", 112, 10, 7),
+    )
+    assert us(found, 3) == (0, 30)
+    assert us(found, 1) == (10, 0)
 
 
 def test_backward__of_nobody_is_of_its_call() -> None:
     """A number without an operator, and gradients added up before any node, are the call's."""
-    found = marked(step(1, 0, 200), mark(3, 70, 100), accumulate(80, 5), backward(100, 30, 7))
+    found = marked(
+        step(1, 0, 300),
+        mark(1, 10, 20),
+        forward("aten::mul", 12, 10, 8),
+        mark(2, 40, 20),
+        backward(42, 10, 8),
+        mark(3, 70, 100),
+        accumulate(80, 5),
+        backward(100, 30, 7),
+    )
     assert us(found, 3) == (0, 35)
+    assert us(found, 1) == (10, 10)
 
 
 def test_backward__on_a_thread_of_its_own_is_of_the_call_on_the_steps_thread() -> None:
@@ -186,6 +228,18 @@ def test_kernels__are_of_the_line_that_launched_them() -> None:
     assert 1000 * found.without_line_ms == pytest.approx(3)
 
 
+def test_lines__of_a_real_step_are_those_of_the_script() -> None:
+    """All ways to an operator: checkpoints, functions of one's own, gradients of gradients."""
+    data = gzip.decompress(FIXTURE.read_bytes())
+    told = json.loads(data)
+    lines = {int(number): line for number, line in told["lines"].items()}
+    right, wrong = judged(source(data), lines, told["wanted"])
+    assert not wrong
+    assert set(right) == set(told["wanted"])
+    assert right.total() == 128
+    assert read_marked(source(data)).without_line_ms == 0
+
+
 # --- Python ------------------------------------------------------------------------------------
 
 
@@ -213,16 +267,71 @@ def test_python__is_no_time_in_which_another_thread_runs_operators() -> None:
     assert us(found, 3)[1] == pytest.approx(894)
 
 
+def test_python__is_no_time_in_which_a_call_waits_for_the_device() -> None:
+    """What is slow then is the device."""
+    found = marked(
+        step(1, 0, 1000),
+        *[each for ts in (10, 20, 30) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
+        span("cuda_runtime", "cudaDeviceSynchronize", 35, 700),
+        mark(3, 740, 5),
+        op("aten::mul", 741, 3),
+        kernel(9, 40, 690),
+        deviceProperties=[{"id": 0, "name": "A"}],
+    )
+    assert 3 not in found.work
+
+
+def test_python__of_a_thread_that_waits_for_work_does_not_count() -> None:
+    """Between its marks the engine's thread does nothing."""
+    found = marked(
+        step(1, 0, 1000),
+        *[each for ts in (10, 20, 30) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
+        *[
+            each
+            for ts in (100, 800)
+            for each in (mark(2, ts, 5, AUTOGRAD), op("aten::mul", ts + 1, 3, AUTOGRAD))
+        ],
+    )
+    assert found.work[2].python_ms == 0
+
+
 def test_python__between_steps_counts_to_the_next_step() -> None:
     """There data is loaded."""
     found = marked(
-        *[each for ts in (10, 20, 30) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
         step(1, 0, 40),
-        step(2, 540, 20),
+        mark(1, 30, 10),
+        step(2, 540, 60),
         mark(2, 545, 5),
         op("aten::mul", 546, 3),
+        *[each for ts in (555, 565) for each in (mark(1, ts, 5), op("aten::mul", ts + 1, 3))],
     )
-    assert 1000 * found.work[2].python_ms == pytest.approx((505 + 5 - 5) / 2)
+    assert 1000 * found.work[2].python_ms == pytest.approx(500)
+
+
+def test_python__of_the_first_of_several_steps_does_not_count() -> None:
+    """There the profiler starts, and lines are met for the first time."""
+    events: list[Json] = []
+    for number, pause in enumerate((800, 0, 90)):
+        begin = 1000 * number
+        events += [step(number, begin, 1000)]
+        for line, ts in ((1, 10), (20, 20 + pause), (3, 30 + pause)):
+            events += [mark(line, begin + ts, 5), op("aten::mul", begin + ts + 1, 3)]
+    found = marked(*events, step(9, 3000, 10), mark(9, 3001, 5), op("aten::mul", 3002, 3))
+    assert 1000 * found.work[20].python_ms == pytest.approx(90 / 3)
+    assert 1000 * found.step_ms == pytest.approx((1000 + 1000 + 10) / 3)
+
+
+def test_python__in_a_hook_of_the_backward_pass_is_of_the_call() -> None:
+    """From one node to the next the engine takes 2 µs of its own, and once somebody takes 300."""
+    pauses = [2.0, 2.0, 2.0, 300.0]
+    events = [step(1, 0, 1000), mark(3, 10, 900), backward(11, 4, 98)]
+    ts = 15.0
+    for number, pause in enumerate(pauses):
+        events.append(backward(ts + pause, 4, 100 + number))
+        ts += pause + 4
+    found = marked(*events)
+    # And a µs before the first node, and what follows the last one: that of the only mark is usual.
+    assert 1000 * found.work[3].python_ms == pytest.approx(298)
 
 
 def test_python__within_an_operator_counts_to_the_mark_in_it() -> None:
@@ -257,12 +366,17 @@ def test_peak__is_of_the_lines_whose_allocations_are_in_use_then() -> None:
         memory(15, 100, 50, 1050),
         memory(16, 200, 30, 1080),
         memory(17, 200, -30, 1050),
+        memory(18, 900, 300, 1350),
+        memory(19, 900, -300, 1050),
         mark(2, 60, 30),
         memory(65, 200, 7, 1057),
         mark(3, 100, 100),
         backward(110, 30, 7),
         memory(115, 300, 400, 1457),
         memory(190, 300, -400, 1057),
+        op("aten::add", 400, 100),
+        memory(410, 400, 9000, 10057),
+        memory(420, 400, -9000, 1057),
     ]
     found = marked(*events)
     assert (found.peak_bytes, found.peak_without_line) == (1457, 1000)
@@ -285,6 +399,10 @@ def test_peak__is_the_device_s_where_there_is_one() -> None:
 
 def test_peak__of_events_that_lie_stays_within_bounds() -> None:
     """No total, a size without end, what is freed twice, and numbers that are none."""
+    freed = [memory(15, 100, -500, -1), memory(16, 100, 40, -1), memory(17, 1, 3, -1)]
+    del freed[2]["args"]["Addr"]
+    found = marked(step(1, 0, 300), mark(1, 10, 100), *freed)
+    assert (found.peak_bytes, found.peak_without_line) == (43, 3)
     found = marked(
         step(1, 0, 300),
         mark(1, 10, 100),
@@ -348,3 +466,42 @@ def test_marked__needs_steps_and_a_whole_trace() -> None:
         read_marked(source(text([step(1, 0, 100), mark(1, 10, 60)], **NO_DEVICE)[:-30]))
     with pytest.raises(BadInputError, match="no trace of the PyTorch profiler"):
         read_marked(source(b"{}"))
+
+
+# --- what nobody's hook writes -----------------------------------------------------------------
+
+
+def test_hostile__nodes_within_nodes_that_lead_to_themselves() -> None:
+    """Each has an operator of its own number in it; however many they are, it stays quick."""
+    count = 20_000
+    events = [step(1, 0, 9 * count), mark(3, 1, 8 * count)]
+    for place in range(count):
+        length = 7 * count - place / 10
+        events += [backward(2, length, place), forward("aten::mul", 2, length - 0.05, place)]
+    assert set(marked(*events).work) == {3}
+
+
+def test_hostile__more_lines_than_are_kept() -> None:
+    """The largest stay; what others do has no line."""
+    count = 21_000
+    events = [step(1, 0, 10 * count)]
+    for place in range(1, count + 1):
+        length = 8 if place > count - 10 else 4
+        events += [mark(place, 10 * place - 9, 9), op("aten::mul", 10 * place - 9, length)]
+    found = marked(*events)
+    assert len(found.work) == 20_000
+    assert set(range(count - 9, count + 1)) <= set(found.work)
+    assert 1000 * found.without_line_ms == pytest.approx(4 * 1000)
+
+
+def test_hostile__numbers_that_no_column_holds() -> None:
+    """They are as if they were not there, and the operator counts."""
+    found = marked(
+        step(1, 0, 300),
+        mark(1, 10, 200),
+        op("aten::mul", 12, 10, Sequence_number=2**70),
+        op("MulBackward0", 30, 10, Sequence_number=7, Fwd_thread_id="x"),
+        span("fwdbwd", "fwdbwd", 30, 0) | {"ph": "f", "id": [1]},
+        span("fwdbwd", "fwdbwd", -5, 0) | {"ph": "s", "id": 2**64 - 1},
+    )
+    assert us(found, 1) == (10, 10)

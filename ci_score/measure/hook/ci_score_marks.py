@@ -35,7 +35,7 @@ WITHOUT_WORK = frozenset(
     ("size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset",
      "data_ptr", "get_device", "is_contiguous", "is_floating_point", "is_complex", "is_signed",
      "is_tensor", "is_storage", "is_inference", "is_same_size", "requires_grad_", "register_hook",
-     "__len__", "__hash__", "__repr__", "_is_view", "untyped_storage")
+     "__len__", "__hash__", "_is_view", "untyped_storage")
 )  # fmt: skip
 # The only properties that launch one.
 GETTERS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
@@ -51,7 +51,7 @@ TREE, CELL, ENGINE, IN_TORCH, LIBRARY, OTHER = range(6)
 class Code:
     """What is known of a code object; it is kept, so that its id stays its own."""
 
-    __slots__ = ("base", "code", "file", "first", "kind", "library", "name")
+    __slots__ = ("base", "code", "file", "first", "is_mode", "kind", "library", "name")
 
     def __init__(self, code: Any, kind: int, file: str, library: str, name: str) -> None:
         self.code = code
@@ -59,10 +59,20 @@ class Code:
         self.file = file
         self.library = library
         self.name = name[:LONGEST_NAME]
+        self.is_mode = code.co_name == "__torch_function__"
         self.first = code.co_firstlineno
         self.base: Any = (file, without_inner(name))
         if name in WITHIN and not hasattr(code, "co_qualname"):
             self.base = None  # nobody tells whose part it is
+
+
+def passes_on(frame: Any, function: Any, inner: Any) -> bool:
+    """Whether a mode of the script's own only passes on what another line has called.
+
+    That is the torch function that is called now, or the one whose frame is the next inwards.
+    """
+    values = [value for value in frame.f_locals.values() if callable(value)]
+    return any(value is function or getattr(value, "__code__", frame) is inner for value in values)
 
 
 def without_inner(name: str) -> str:
@@ -95,9 +105,9 @@ def is_within(path: str, folder: str) -> bool:
 class Places:
     """Tells whose a file is: the tree's own, or somebody else's."""
 
-    def __init__(self, tree: str) -> None:
+    def __init__(self, tree: str, start: str) -> None:
         self.tree = os.path.realpath(tree)
-        self.start = os.getcwd()
+        self.start = start  # where the script began: it may have gone elsewhere since
         self.standard = os.path.realpath(os.path.dirname(os.__file__))
         self.own = os.path.dirname(os.path.realpath(__file__))
         self.codes: dict[int, Code] = {}
@@ -186,11 +196,12 @@ class Table:
         self.names: dict[Any, Any] = {}  # the name of a mark, or None where there is no room
         self.rows: list[dict[str, Any]] = []
         self.notebooks: dict[str, str] = {}  # of cells
+        self.lock = threading.Lock()  # a backward pass has threads of its own
         self.in_engine: Any = None
 
-    def name_at(self, frame: Any, compiled: bool = False) -> Any:
+    def name_at(self, frame: Any, compiled: bool = False, function: Any = None) -> Any:
         """The name of the mark for a call that `frame` makes; None where no line is to be told."""
-        frame, known, through = self.innermost(frame)
+        frame, known, through = self.innermost(frame, function)
         if known is None and (through is None or self.in_engine()):
             return None
         if frame is None:
@@ -201,27 +212,30 @@ class Table:
             caller, caller_line = self.caller_of(frame, known)
             key = (id(known), line, id(through), id(caller), caller_line, compiled)
         if key not in self.names:
-            self.names[key] = self.add(known, line, through, caller, caller_line, compiled)
+            with self.lock:
+                self.names[key] = self.add(known, line, through, caller, caller_line, compiled)
         return self.names[key]
 
-    def innermost(self, frame: Any) -> Any:
+    def innermost(self, frame: Any, function: Any) -> Any:
         """The innermost frame of the tree with what is known of it, and of a library below it.
 
         Of a library that is the innermost function: the outermost is always `Trainer.train`.
         """
-        through = outermost = None
+        through = outermost = inner = None
         while frame is not None:
             known = self.places.of(frame)
             kind = known.kind
             if kind <= CELL:
-                return frame, known, through
-            if kind == ENGINE:
+                if not known.is_mode or not passes_on(frame, function, inner):
+                    return frame, known, through
+            elif kind == ENGINE:
                 return None, None, None  # what a node does belongs to its forward's line
-            if kind == LIBRARY:
+            elif kind == LIBRARY:
                 if through is None and "<locals>" not in known.name:
                     through = known
             elif kind == IN_TORCH:
                 outermost = known
+            inner = frame.f_code
             frame = frame.f_back
         return None, None, through or outermost
 
@@ -237,9 +251,16 @@ class Table:
                 if base is None and known.file == inner.file:
                     base = known.base
                 elif known.base != base:
-                    return known, frame.f_lineno
+                    return self.whole(frame, known)
             frame = frame.f_back
         return None, None
+
+    def whole(self, frame: Any, known: Code) -> Any:
+        """The function that a comprehension stands in, where it runs as a part of it."""
+        outer = self.places.of(frame.f_back) if frame.f_back is not None else known
+        if outer is not known and outer.kind == TREE and outer.base == known.base:
+            return outer, frame.f_back.f_lineno
+        return known, frame.f_lineno
 
     def add(
         self, known: Any, line: Any, through: Any, caller: Any, caller_line: Any, compiled: bool
@@ -280,6 +301,10 @@ class Marks:
 
     def __init__(self, tree: str) -> None:
         self.tree = tree
+        try:
+            self.began_in = os.getcwd()
+        except OSError:
+            self.began_in = ""  # the folder is gone
         self.local = threading.local()
         self.lock = threading.Lock()
         self.on = False
@@ -365,10 +390,7 @@ class Marks:
         self.pop = native._pop_torch_function_stack
         self.push = native._push_on_torch_function_stack
         self.task = getattr(native, "_current_graph_task_id", lambda: -1)
-        self.device_context = getattr(
-            sys.modules.get("torch.utils._device"), "DeviceContext", type(None)
-        )
-        self.table = Table(Places(self.tree))
+        self.table = Table(Places(self.tree, self.began_in))
         self.table.in_engine = lambda: self.task() != -1
         for code in self.engine_codes:
             self.table.places.codes[id(code)] = Code(code, ENGINE, "", "", "")
@@ -395,8 +417,10 @@ class Marks:
             self.problem = text[:LONGEST_NAME]
         self.on = False
         try:
-            self.take_out()
-            self.unpatch()
+            # While torch calls our mode it has it in its own hands, and puts it back afterwards.
+            # So what hides it stays until it can be taken out.
+            if self.take_out():
+                self.unpatch()
         except Exception:
             pass
 
@@ -419,16 +443,15 @@ class Marks:
         return any(self.at(index) is self.mode for index in range(self.size()))
 
     def put_in(self) -> None:
-        """Below all others but the default device, which wants to stand lowest.
+        """Below all others: who leaves a mode takes off the uppermost, which must be their own.
 
-        Who leaves a mode takes off the uppermost one, and that must be their own.
+        The default device stands lower still, and takes off the lowest one.
         """
         above = []
         while self.size():
             above.append(self.pop())
-            if isinstance(above[-1], self.device_context):
-                self.push(above.pop())
-                break
+        if above and "old_device" in getattr(above[-1], "__dict__", {}):
+            self.push(above.pop())
         self.push(self.mode)
         while above:
             self.push(above.pop())
@@ -467,10 +490,10 @@ class Marks:
 
     # --- a mark -------------------------------------------------------------------------------
 
-    def begin(self, frame: Any, compiled: bool = False) -> Any:
+    def begin(self, frame: Any, compiled: bool = False, function: Any = None) -> Any:
         """Opens the mark for what `frame` calls; None where there is no line."""
         try:
-            name = self.table.name_at(frame, compiled)
+            name = self.table.name_at(frame, compiled, function)
             if name is None:
                 return None
             mark = self.range(name)
@@ -537,10 +560,9 @@ class Marks:
                 self.compiled += 1
                 if self.compiled == 1:
                     self.unpatch()
-            if self.on:
-                was_in = self.take_out()
-                if was_in and frame is not None:
-                    mark = self.begin(frame, compiled=True)
+            was_in = self.take_out()
+            if was_in and self.on:
+                mark = self.begin(frame, compiled=True)
         except Exception as error:
             self.failed(error)
         return mark, was_in
@@ -605,7 +627,7 @@ def mode_of(marks: Marks) -> Any:
                 except Exception:
                     is_work = True  # it has no hash
                 if is_work:
-                    mark = begin(get_frame(1))
+                    mark = begin(get_frame(1), False, func)
             if mark is None:
                 return func(*args, **(kwargs or {}))
             local.inside = getattr(local, "inside", 0) + 1
@@ -658,7 +680,8 @@ def unseeing(marks: Marks, real: Any) -> Any:
         try:
             return real(*args)
         finally:
-            push(mode)
+            if marks.on:
+                push(mode)
 
     return has_torch_function
 

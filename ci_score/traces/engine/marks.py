@@ -24,7 +24,6 @@ from ci_score.traces.engine.memory import Peak, peak_of
 from ci_score.traces.engine.nesting import NOBODY, Coverage, Measures, Nested, nested
 from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, Windows, subtract, union
-from ci_score.traces.engine.totals import host_period_fields
 
 MARK = "ci_score.line#"
 # Decimal, from 1, as the table of the launch counts its lines.
@@ -49,14 +48,20 @@ def marked_step(capture: Capture) -> MarkedStep:
         return MarkedStep()
     steps, _ = steps.limited()
     windows = _whole_windows(steps)
-    main = _main_thread(host, steps)
-    found = nested(host, _Clock(host, windows, main).measures)
-    lines = Lines(host, found, main)
+    found, lines = lines_of(host, steps)
     tally = _Tally()
     _add_work(tally, capture, host, found, lines, windows)
     _add_python(tally, host, found)
     peak = peak_of(host.memory, steps.windows)
     return _as_step(tally, capture, steps, _peaks(peak, found, lines))
+
+
+def lines_of(host: Host, steps: Steps) -> tuple[Nested, Lines]:
+    """The holders of all that the host did, and whose line each holder is."""
+    main = _main_thread(host, steps)
+    clock = _Clock(host, _whole_windows(steps), steps.windows[0], main)
+    found = nested(host, clock.measures)
+    return found, Lines(host, found, main)
 
 
 def _whole_windows(steps: Steps) -> list[Interval]:
@@ -76,24 +81,28 @@ class _Clock:
     """How time is measured: within the steps, and Python's where nothing else runs.
 
     Only the thread of the steps works when nothing is open on it: the others wait for something to
-    do. And while others run operators, or a call waits for the device, it waits for them.
+    do. And while others run operators, or a call waits for the device, it waits for them. Python of
+    the first step is not looked at where there are more: there the profiler starts, and each line
+    is met for the first time.
     """
 
-    def __init__(self, host: Host, windows: Sequence[Interval], main: int) -> None:
+    def __init__(self, host: Host, windows: Sequence[Interval], first: Interval, main: int) -> None:
         self._main = main
-        self._within = Coverage(union(windows))
+        whole = union(windows)
+        later = subtract(whole, [first]) or whole
+        self._own = Coverage(whole).of
+        self._python = Coverage(later).of
         operators = host.operators
         rows = zip(operators.starts, operators.ends, operators.threads, strict=True)
         others = ((start, end) for start, end, thread in rows if thread != main)
         waits = ((wait.start, wait.end) for wait in host.waits if wait.thread == main)
-        self._alone = Coverage(subtract(union(windows), union(chain(others, waits))))
+        self._alone = Coverage(subtract(later, union(chain(others, waits)))).of
 
     def measures(self, thread: int) -> Measures:
         """Those of one thread."""
-        within = self._within.of
         if thread != self._main:
-            return Measures(operator=within, mark=within, outside=lambda *_: 0.0)
-        return Measures(operator=within, mark=self._alone.of, outside=self._alone.of)
+            return Measures(self._own, self._python, self._python, outside=lambda *_: 0.0)
+        return Measures(self._own, self._python, self._alone, self._alone)
 
 
 # --- whose line --------------------------------------------------------------------------------
@@ -113,7 +122,9 @@ class Lines:
         self._host, self._found = host, found
         self._made_by = _makers(host, found)
         self._thread_of = _forward_threads(host, found)
+        # What is known of nodes: their marks, and those of the calls that ran them.
         self._known: dict[int, int] = {}
+        self._calls: dict[int, int] = {}
         marks = host.marks
         rows = zip(marks.starts, marks.ends, marks.threads, strict=True)
         self._of_main = sorted(
@@ -159,8 +170,12 @@ class Lines:
 
     def _call_of(self, holder: int) -> int:
         """The mark of the call that ran the backward pass of a node."""
-        while holder < NOBODY:
+        way: list[int] = []
+        while holder < NOBODY and holder not in self._calls:
+            way.append(holder)
             holder = self._around(-holder - 1)
+        holder = self._calls.get(holder, holder)
+        self._calls.update(dict.fromkeys(way, holder))
         return holder
 
     def _around(self, node: int) -> int:
@@ -273,15 +288,20 @@ def _add_python(tally: _Tally, host: Host, found: Nested) -> None:
     than all Python of a step. Before most of them there is some Python of the program, too, so
     the shortest tenth of all pauses tells what a mark costs; inside it is rare, so half of them.
     """
-    for column, share in ((found.before, _USUAL_PAUSE), (found.inside, _USUAL_INSIDE)):
+    marks = range(len(host.marks))
+    for places, column, share in (
+        (marks, found.before, _USUAL_PAUSE),
+        (marks, found.inside, _USUAL_INSIDE),
+        (found.marks_of_pauses, found.pauses, _USUAL_INSIDE),
+    ):
         usual = _usual(column, share)
-        for number, ticks in zip(host.marks.numbers, column, strict=True):
+        for mark, ticks in zip(places, column, strict=True):
             if ticks > usual:
-                tally.python[number] += ticks - usual
+                tally.python[host.marks.numbers[mark]] += ticks - usual
 
 
 def _usual(column: Sequence[int], share: float) -> int:
-    known = sorted(ticks for ticks in column if ticks > 0)
+    known = sorted(filter(None, column))
     return known[int(len(known) * share)] if known else 0
 
 
@@ -309,25 +329,30 @@ def _peaks(peak: Peak | None, found: Nested, lines: Lines) -> _Peaks:
 
 
 def _as_step(tally: _Tally, capture: Capture, steps: Steps, peaks: _Peaks) -> MarkedStep:
-    per_step = 1 / capture.ticks_per_ms / len(steps.windows)
+    count, per_ms = len(steps.windows), capture.ticks_per_ms
     numbers = {place.number for place in tally.ticks} | {*tally.python, *peaks.by_line}
     work = {
-        number: _work_of(tally, number, peaks, per_step, len(steps.windows))
+        number: _work_of(tally, number, peaks, per_ms, count)
         for number in _largest(tally, numbers - {0})
     }
-    total = sum(tally.ticks.values()) * per_step
-    known = sum(each.ms for each in work.values())
+    without = (ticks for place, ticks in tally.ticks.items() if place.number not in work)
     with_line = sum(each.peak_bytes for each in work.values())
     return MarkedStep(
-        steps=len(steps.windows),
-        step_ms=host_period_fields(steps, capture.ticks_per_ms)[0]["avg_step_ms"],
+        steps=count,
+        step_ms=_step_ms(_whole_windows(steps), per_ms),
         work=work,
-        total_ms=total,
-        without_line_ms=max(total - known, 0.0),
+        total_ms=sum(tally.ticks.values()) / per_ms / count,
+        without_line_ms=sum(without) / per_ms / count,
         peak_bytes=peaks.total,
         peak_without_line=max(peaks.total - with_line, 0),
         operators=_operators(capture, steps),
     )
+
+
+def _step_ms(windows: Sequence[Interval], per_ms: int) -> float:
+    """The mean of the steps after the first one, in which the profiler starts."""
+    lengths = [end - begin for begin, end in windows[1:] or windows]
+    return sum(lengths) / len(lengths) / per_ms
 
 
 def _largest(tally: _Tally, numbers: set[int]) -> Iterator[int]:
@@ -340,12 +365,13 @@ def _largest(tally: _Tally, numbers: set[int]) -> Iterator[int]:
     yield from sorted(sorted(numbers, key=lambda each: (-ticks(each), each))[:MOST_MARKED])
 
 
-def _work_of(tally: _Tally, number: int, peaks: _Peaks, per_step: float, steps: int) -> CodeWork:
+def _work_of(tally: _Tally, number: int, peaks: _Peaks, per_ms: int, steps: int) -> CodeWork:
+    """The means of a step; Python's are those of the steps after the first one."""
     forward, backward = Place(number, False), Place(number, True)
     return CodeWork(
-        forward_ms=tally.ticks.get(forward, 0.0) * per_step,
-        backward_ms=tally.ticks.get(backward, 0.0) * per_step,
-        python_ms=tally.python.get(number, 0.0) * per_step,
+        forward_ms=tally.ticks.get(forward, 0.0) / per_ms / steps,
+        backward_ms=tally.ticks.get(backward, 0.0) / per_ms / steps,
+        python_ms=tally.python.get(number, 0.0) / per_ms / max(steps - 1, 1),
         forward_launches=tally.launches[forward] / steps,
         backward_launches=tally.launches[backward] / steps,
         peak_bytes=peaks.by_line.get(number, 0),

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ci_score.traces.engine.capture import Capture
+from ci_score.traces.engine.device_events import NONE
 from ci_score.traces.engine.host import Host, MemoryEvents
 from ci_score.traces.engine.host_calls import OperatorCalls, operator_calls
+from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, Windows
 
 # So many operators are named, those with most bytes.
 MOST_PEAK_OPS = 256
+_ALWAYS = (-(2**62), 2**62)
 # More than any machine has, and less than what a number may hold.
 _MOST_BYTES = 2**60
 
@@ -70,7 +73,7 @@ def _live(events: MemoryEvents, order: Sequence[int], memory: int, last: int) ->
     at: dict[int, int] = {}
     for event in order:
         if events.memories[event] == memory:
-            if events.sizes[event] > 0:
+            if events.sizes[event] > 0 and events.addresses[event] != NONE:
                 at[events.addresses[event]] = event
             elif events.sizes[event] < 0:
                 at.pop(events.addresses[event], None)
@@ -79,13 +82,19 @@ def _live(events: MemoryEvents, order: Sequence[int], memory: int, last: int) ->
     return {event: min(events.sizes[event], _MOST_BYTES) for event in at.values()}
 
 
-def peak_ops(capture: Capture, process: int, windows: Sequence[Interval]) -> dict[str, int]:
-    """Bytes in use at the peak by what the program called to allocate them."""
+def peak_ops(capture: Capture, process: int, steps: Steps | None) -> dict[str, int]:
+    """Bytes in use at the peak by what the program called to allocate them.
+
+    Without marks of steps it is that of the whole capture.
+    """
     host = capture.hosts.get(process, Host())
-    peak = peak_of(host.memory, windows)
-    if peak is None:
+    if not len(host.memory):
         return {}
-    found = operator_calls(host, [(-(2**62), 2**62)])
+    steps = steps or capture.first_marked(process)
+    peak = peak_of(host.memory, steps.windows if steps and steps.host_times else [_ALWAYS])
+    if peak is None or not peak.live:
+        return {}
+    found = operator_calls(host, [_ALWAYS])
     sums: Counter[str] = Counter()
     for event, call in _innermost(found, host.memory, list(peak.live)).items():
         sums[found.label(found.caller[call])] += peak.live[event]

@@ -61,7 +61,8 @@ class Nested:
 
     `own` has an operator's time without what lies within it. Time that no operator has belongs to
     a mark: `before` it the time since what ended last, on its thread or in the operator around it,
-    and `inside` it its own.
+    and `inside` it its own. Of that what passes from one node to the next is apart, pause by pause,
+    each with its mark: there autograd's engine works, unless a hook of the program does.
     """
 
     of_operators: array[int]
@@ -71,20 +72,23 @@ class Nested:
     before: array[int]
     inside: array[int]
     is_node: bytes
+    pauses: array[int] = field(default_factory=lambda: array("q"))
+    marks_of_pauses: array[int] = field(default_factory=lambda: array("q"))
     # The holder around a node, and for one without a number the node with one that ran before it.
     around: dict[int, int] = field(default_factory=dict)
     previous: dict[int, int] = field(default_factory=dict)
 
 
-# How much of a span on a thread counts as an operator's own, and how much as nobody's.
+# How much of a span counts.
 Measure = Callable[[float, float], float]
 
 
 class Measures(NamedTuple):
-    """How much of a span of a thread counts: within an operator, a mark, and outside both."""
+    """How much of a span of a thread counts: as an operator's own, or as Python by where it is."""
 
-    operator: Measure
-    mark: Measure
+    own: Measure
+    in_operator: Measure
+    in_mark: Measure
     outside: Measure
 
 
@@ -151,6 +155,7 @@ class _Thread:
         self.done = 0
         # What nobody was in since the last mark.
         self.pending = 0.0
+        self.is_after_node = False
         # The last node with a number, by the mark of the `backward()` that ran it.
         self.numbered: dict[int, int] = {}
 
@@ -174,14 +179,21 @@ class _Thread:
         while self.stack and self.stack[-1].end <= until:
             frame = self.stack.pop()
             self._give_own(frame, frame.end)
+            self.is_after_node = self._is_node(frame.kind, frame.place)
 
-    def _give_own(self, frame: _Frame, until: int) -> None:
+    def _is_node(self, kind: int, place: int) -> bool:
+        return kind == _OPERATOR and bool(self.found.is_node[place])
+
+    def _give_own(self, frame: _Frame, until: int, to_node: bool = False) -> None:
         if until <= self.done:
             return
         if frame.kind == _OPERATOR:
-            self.found.own[frame.place] += int(self.measures.operator(self.done, until))
+            self.found.own[frame.place] += int(self.measures.own(self.done, until))
+        elif to_node and self.is_after_node:
+            self.found.pauses.append(int(self.measures.in_mark(self.done, until)))
+            self.found.marks_of_pauses.append(frame.place)
         else:
-            self.found.inside[frame.place] += int(self.measures.mark(self.done, until))
+            self.found.inside[frame.place] += int(self.measures.in_mark(self.done, until))
         self.done = until
 
     def _open(self, start: int, end: int, kind: int, place: int) -> None:
@@ -190,9 +202,10 @@ class _Thread:
             self._give_to_mark(around, start, place)
             frame = _Frame(end, kind, place, place + 1, place + 1)
         else:
-            self._give_to_what_is_around(around, start)
+            self._give_to_what_is_around(around, start, place)
             frame = self._operator(around, end, place)
         self.stack.append(frame)
+        self.is_after_node = False
 
     def _give_to_mark(self, around: _Frame | None, start: int, mark: int) -> None:
         """Time without an operator is of the next mark, and what an operator did in Python."""
@@ -200,15 +213,15 @@ class _Thread:
             measure = self.measures.outside
             if around is not None:
                 is_operator = around.kind == _OPERATOR
-                measure = self.measures.operator if is_operator else self.measures.mark
+                measure = self.measures.in_operator if is_operator else self.measures.in_mark
             self.pending += measure(self.done, start)
             self.done = start
         self.found.before[mark] += int(self.pending)
         self.pending = 0.0
 
-    def _give_to_what_is_around(self, around: _Frame | None, start: int) -> None:
+    def _give_to_what_is_around(self, around: _Frame | None, start: int, place: int) -> None:
         if around is not None:
-            self._give_own(around, start)
+            self._give_own(around, start, to_node=self._is_node(_OPERATOR, place))
         elif start > self.done:
             self.pending += self.measures.outside(self.done, start)
             self.done = start

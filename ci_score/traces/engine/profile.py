@@ -53,6 +53,7 @@ def profile_of(capture: Capture) -> Profile:
     lane = lanes[known.index(chosen)]
     capture.notes += [*spread, *chosen.notes, *other_devices(capture, lanes)]
     fields = chosen.fields
+    fields["peak_ops"] = peak_ops(capture, lane.process, steps)
     reason = None if fields["avg_step_ms"] > 0 else "its steps took no time"
     return _with_facts(capture, fields, lanes, lane, reason)
 
@@ -90,7 +91,7 @@ def _of_host(capture: Capture, steps: Steps | None, lanes: Sequence[Lane] = ()) 
             marked=False,
         )
     fields, windows = host_fields(capture, process, steps, capture.notes)
-    fields["peak_ops"] = peak_ops(capture, process, steps.windows)
+    fields["peak_ops"] = peak_ops(capture, process, steps)
     add_tokens(capture, process, windows, fields, capture.notes)
     reason = None if fields["avg_step_ms"] > 0 else "its steps took no time"
     return _with_facts(capture, fields, lanes, None, reason)

@@ -99,16 +99,20 @@ def read_marked(source: ProfileSource) -> MarkedStep:
         raise BadInputError(
             source.name, found="no trace of the PyTorch profiler", expected="one with marks"
         )
-    trace = read_trace(source)
-    if trace.is_cut:
-        raise CutShortError(source.name)
     with overflow_is_bad_input(source.name):
-        capture = _capture(trace, source.step_name)
+        capture = capture_of(source)
+        if capture.is_cut:
+            raise CutShortError(source.name)
         if capture.unusable is not None:
             raise BadInputError(
                 source.name, found=capture.unusable, expected="a trace of one process"
             )
         return marked_step(capture)
+
+
+def capture_of(source: ProfileSource) -> Capture:
+    """All that a trace says, before anything is made of it."""
+    return _capture(read_trace(source), source.step_name)
 
 
 def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:
