@@ -24,6 +24,9 @@ def tree(tmp_path: Path) -> Path:
     side = tmp_path / "side"
     for name in ("src/package", ".venv/lib/python3/site-packages/lib", "env/lib/made", "conda/pkg"):
         (side / name).mkdir(parents=True)
+        (side / name / "a.py").touch()
+    for name in ("train.py", "src/package/model.py", "a.py"):
+        (side / name).touch()
     (side / "env" / "pyvenv.cfg").touch()
     (side / "conda" / "conda-meta").mkdir()
     return side
@@ -50,6 +53,7 @@ def kind(places: Any, path: Path | str, library: str = "thing") -> str:
         ("conda/pkg/a.py", "LIBRARY"),
         ("../sidecar/a.py", "LIBRARY"),
         ("../other/a.py", "LIBRARY"),
+        ("generated for layer 3", "OTHER"),
     ],
 )
 def test_marks__the_tree_s_own_files_count(path: str, expected: str, tree: Path) -> None:
@@ -71,7 +75,6 @@ def test_marks__a_link_counts_as_what_it_leads_to(tree: Path) -> None:
     """Into the tree, and out of it."""
     outside = tree.parent / "outside.py"
     outside.touch()
-    (tree / "train.py").touch()
     (tree / "link.py").symlink_to(outside)
     (tree.parent / "into.py").symlink_to(tree / "train.py")
     assert kind(places(tree), tree / "link.py") == "LIBRARY"
@@ -164,3 +167,14 @@ def test_marks__within_the_engine_code_of_nobody_has_no_line(tree: Path) -> None
     assert table.name_at(sys._getframe()) == "ci_score.line#1"
     assert table.rows[0]["file"] is None
     assert table.rows[0]["through"]
+
+
+def test_marks__a_name_of_any_bytes_can_be_written(tree: Path) -> None:
+    """The table is read as strict JSON."""
+    table = table_of(tree)
+    (tree / "a\udcff.py").touch()
+    called(tree, "a\udcff.py", "def outer(call):\n    return call()\n")(
+        lambda: table.name_at(sys._getframe(1))
+    )
+    assert table.rows[0]["file"] == str(tree / "a?.py")
+    assert table.rows[0]["line"] == 2

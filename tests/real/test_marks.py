@@ -146,6 +146,7 @@ class Both:
 
     @property
     def marks(self) -> Marked:
+        """The table and the trace of the launch with marks."""
         return read_marks(self.marked.folder)
 
 

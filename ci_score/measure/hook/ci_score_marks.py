@@ -142,7 +142,7 @@ class Places:
         if is_within(path, self.own):
             return OTHER
         if is_within(path, self.tree) and not self.is_installed(path):
-            return TREE
+            return TREE if os.path.isfile(path) else OTHER  # generated, under a name of its own
         if library in TORCH:
             return IN_TORCH
         parts = path.split(os.sep)
@@ -272,13 +272,13 @@ class Table:
                                "function": "", "first": None, "through": None, "caller": None,
                                "compiled": compiled}  # fmt: skip
         if through is not None:
-            row["through"] = f"{through.library} {through.name}"[:LONGEST_NAME]
+            row["through"] = clean(f"{through.library} {through.name}"[:LONGEST_NAME])
         if known is not None and known.library == "notebook":
-            row["through"] = f"notebook {known.name}"[:LONGEST_NAME]
+            row["through"] = clean(f"notebook {known.name}"[:LONGEST_NAME])
         elif known is not None:
             row.update(told(known, line))
             if known.kind == CELL:
-                self.notebooks[row["file"]] = known.library
+                self.notebooks[row["file"]] = clean(known.library)
         elif through is None:
             return None
         if caller is not None:
@@ -287,10 +287,16 @@ class Table:
         return f"{PREFIX}{row['id']}"
 
 
-def told(known: Code, line: int) -> dict[str, Any]:
-    """A line of the tree, as the table has it."""
-    return {"file": known.file[:LONGEST_PATH], "line": line, "function": known.name,
-            "first": known.first}  # fmt: skip
+def told(known: Code, line: Any) -> dict[str, Any]:
+    """A line of the tree, as the table has it; some instructions have no line."""
+    first = max(known.first, 1)
+    return {"file": clean(known.file[:LONGEST_PATH]), "line": line or first,
+            "function": clean(known.name), "first": first}  # fmt: skip
+
+
+def clean(text: str) -> str:
+    """Without what no encoding has: a file's name may be any bytes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 # --- the marks ------------------------------------------------------------------------------------
