@@ -13,13 +13,11 @@ from ci_score.model.record import Judged, Record
 from ci_score.model.verdict import Outcome
 from ci_score.report.cause_words import Name, Sentence
 from ci_score.report.code_words import (
-    bytes_words,
-    delta_bytes_words,
     mostly_memory,
     row_words,
 )
 from ci_score.report.links import linked
-from ci_score.report.numbers import from_to
+from ci_score.report.numbers import bytes_words, delta_bytes_words, from_to
 
 MOST_ROWS = 8
 LEAST_SHARE = 0.03

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_score.files import unified_diff
 from ci_score.files.unified_diff import code_diff_of
-from ci_score.model.code_diff import CodeDiff, FileDiff, Hunk
+from ci_score.model.code_diff import FileDiff
 
 GIT = ("diff", "--no-color", "--no-ext-diff", "-M", "--src-prefix=a/", "--dst-prefix=b/")
 NAMES = ("train.py", "src/model.py", "with blank.py", "süß.py", 'quo"te.py', "tab\tbed.py", "run")
