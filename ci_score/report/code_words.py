@@ -61,7 +61,9 @@ def place_of_line(change: CodeChanges, row: DefinitionChange, line: LineChange |
 def library_words(name: str) -> Sentence:
     """A library's function: `transformers 'LlamaMLP.forward'`."""
     library, _, function = name.partition(" ")
-    return Sentence.of(f"{library} ", Name(function)) if function else Sentence.of(Name(name))
+    if not function or not library.replace("_", "").isalnum():
+        return Sentence.of(Name(name))
+    return Sentence.of(f"{library} ", Name(function))
 
 
 # --- the definition that explains most ------------------------------------------------------------
@@ -165,6 +167,8 @@ def mostly_memory(change: CodeChanges | None) -> Sentence:
 
 def _is_by_what_it_calls(change: CodeChanges, blame: Blame, row: DefinitionChange) -> bool:
     """Whether its own change is not all that it explains: it calls others more often."""
+    if not row.touched or blame.line is not None:
+        return False
     return abs(row.delta_ms) < MOST_OF * blame.share * abs(change.head_ms - change.base_ms)
 
 

@@ -8,8 +8,8 @@ from ci_score.model.profile import Profile
 from ci_score.model.step_code import CodeWork, StepCode
 from ci_score.traces.formats.reference import normalised
 from tests.builders import profile, write
-from tests.builders.scene import Scene, on_pull_request, record_in, tip
 from tests.builders.step_lines import step_code
+from tests.builders.scene import Scene, on_pull_request, record_in, tip
 from tests.loopback_github.state import Commit, PullRequest
 
 Out = pytest.CaptureFixture[str]
