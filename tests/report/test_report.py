@@ -32,8 +32,10 @@ from ci_score.report.terminal import parity_text, report_text
 from ci_score.report.words import where_it_went
 from ci_score.traces import ProfileSource, read_profile
 from tests.builders import case, found, on, profile, record, runtime, scorecard
+from tests.builders.code_shown import of_memory, slower_code, touched, with_code
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import slow_pull_request
+from tests.builders.states import of_peaks
 from tests.builders.verdicts import judged_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -53,6 +55,10 @@ TEXTS: dict[str, Callable[[], str]] = {
     "matrix-80.txt": lambda: report_text(matrix(), Screen(80)),
     "pairs-60.txt": lambda: report_text(slow_pull_request(), Screen(60)),
     "pairs-80.txt": lambda: report_text(slow_pull_request(), Screen(80)),
+    "code.md": lambda: report_markdown(slower_code(touched())),
+    "code-80.txt": lambda: report_text(slower_code(touched()), Screen(80), whole=True),
+    "memory.md": lambda: report_markdown(with_code(of_peaks(), of_memory())),
+    "memory.txt": lambda: report_text(with_code(of_peaks(), of_memory())),
     "hostile.md": lambda: report_markdown(hostile()),
     "hostile.txt": lambda: report_text(hostile()),
     "ungraded.md": lambda: report_markdown(ungraded()),
