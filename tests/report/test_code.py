@@ -306,6 +306,14 @@ def test_rows__have_their_lines_and_callers() -> None:
     assert first.inside == "3 lines, 2 callers"
 
 
+def test_rows__the_few_have_what_explains_most() -> None:
+    """Also where the diff touches others, which come first."""
+    small = [definition(f"Small.{number}", touched=True, head=work(64)) for number in range(4)]
+    shown = known(code(*small, definition(touched=False), time=Blame(definition=4, share=0.8)))
+    rows = code_rows(shown, record(shown), FEW)
+    assert [row.name.pieces[0] for row in rows] == ["Small.0", "Small.1", "Attention.forward"]
+
+
 def test_rows__more_are_counted() -> None:
     """Those of the comparison that have no row, and those that are not shown here."""
     shown = known(code_shown.touched())
