@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ci_score.compare.causes import with_causes
+from ci_score.compare.code import code_changes
 from ci_score.compare.counterparts import counterparts
 from ci_score.compare.explanation import explain, op_changes
 from ci_score.compare.places import LEAST_SHARE_OF_LAYER, layer_times
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
+from ci_score.model.code_changes import CodeChanges
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
-from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution
+from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution, Explanation
 from ci_score.model.metrics import (
     MEMORY,
     METRICS,
@@ -55,10 +57,27 @@ def compared(
             explanation = explain(head, base)
             if explanation is not None:
                 explanation = with_causes(explanation, head, base, places)
+                explanation = explanation.but(code=_code(head, base, diff, explanation))
             beside = base_side(head, base)
     except BadInputError as error:
         return Compared(head.but(unmeasured=quoted(str(error))), baseline, recorded)
     return Compared(head, baseline, recorded, rows, places, explanation, beside)
+
+
+def _code(
+    head: Measured, base: Measured, diff: CodeDiff, explanation: Explanation
+) -> CodeChanges | None:
+    """Where in the code the step changed, and its memory: known of steps that were both profiled.
+
+    Steps of another number of tokens take longer by themselves: nothing is to blame.
+    """
+    if head.code is None or base.code is None:
+        return None
+    step = explanation.base_step_ms, explanation.head_step_ms
+    found = code_changes(head.code, base.code, diff, step)
+    if found and tokens_differ(head.tokens_per_step, base.tokens_per_step):
+        return found.but(time=None, memory=None, warned=())
+    return found
 
 
 def base_side(head: Measured, base: Measured) -> BaseSide:

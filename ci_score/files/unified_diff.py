@@ -25,11 +25,11 @@ _ESCAPED[b"v"] = b"\v"
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
-class _BrokenDiff(Exception):
+class _BrokenDiffError(Exception):
     """Bytes that are no diff from here on."""
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     """More files or lines than there may be."""
 
 
@@ -48,9 +48,9 @@ def code_diff_of(
         return CodeDiff("too large", tracked=tracked)
     try:
         files = tuple(_Reader(data, wanted).files())
-    except _TooLarge:
+    except _TooLargeError:
         return CodeDiff("too large", tracked=tracked)
-    except _BrokenDiff:
+    except _BrokenDiffError:
         return CodeDiff("not found", tracked=tracked)
     return CodeDiff(files=files, tracked=tracked)
 
@@ -90,7 +90,7 @@ class _Names:
         base = None if self.is_new or self.is_copy else self.base
         head = None if self.is_gone else self.head
         if base is None and head is None:
-            raise _BrokenDiff
+            raise _BrokenDiffError
         return base, head
 
 
@@ -111,7 +111,7 @@ class _Reader:
         while self._at < len(self._lines):
             if not self._lines[self._at].startswith(_START):
                 # A combined diff, of a merge with conflicts, is of three sides.
-                raise _BrokenDiff
+                raise _BrokenDiffError
             names = self._head()
             base, head = names.sides
             hunks = tuple(self._hunks(keep=self._is_kept(base, head)))
@@ -119,7 +119,7 @@ class _Reader:
                 continue
             seen += 1
             if seen > MOST_FILES:
-                raise _TooLarge
+                raise _TooLargeError
             yield FileDiff(base, head, () if names.is_copy else hunks)
 
     def _is_kept(self, base: str | None, head: str | None) -> bool:
@@ -143,12 +143,12 @@ class _Reader:
         while self._at < len(self._lines) and self._lines[self._at].startswith(b"@@ "):
             found = _HUNK.match(self._lines[self._at])
             if found is None:
-                raise _BrokenDiff
+                raise _BrokenDiffError
             base_first, base_count = _range(found[1], found[2])
             head_first, head_count = _range(found[3], found[4])
             # What lies between two hunks is the same on both sides.
             if base_first < base_end or base_first - base_end != head_first - head_end:
-                raise _BrokenDiff
+                raise _BrokenDiffError
             self._at += 1
             hunk = _OpenHunk(base_first, base_count, head_first, head_count)
             self._fill(hunk, keep=keep)
@@ -160,12 +160,12 @@ class _Reader:
         """Exactly as many lines as the hunk has, whatever they look like."""
         while not hunk.is_full:
             if self._at >= len(self._lines):
-                raise _BrokenDiff
+                raise _BrokenDiffError
             line = self._lines[self._at]
             self._at += 1
             self._room -= keep
             if self._room < 0:
-                raise _TooLarge
+                raise _TooLargeError
             hunk.take(line, keep=keep)
         while self._at < len(self._lines) and self._lines[self._at].startswith(b"\\"):
             self._at += 1
@@ -205,15 +205,15 @@ class _OpenHunk:
         if sign == b"\r":
             of_base = of_head = True
         if not of_base and not of_head:
-            raise _BrokenDiff
+            raise _BrokenDiffError
         if keep:
             self._keep(line[1:].decode("utf-8", "replace"), of_base=of_base, of_head=of_head)
         self.base_at += of_base
         self.head_at += of_head
         if self.base_at > self.base_first + self.base_count:
-            raise _BrokenDiff
+            raise _BrokenDiffError
         if self.head_at > self.head_first + self.head_count:
-            raise _BrokenDiff
+            raise _BrokenDiffError
 
     def _keep(self, text: str, *, of_base: bool, of_head: bool) -> None:
         if of_base:
@@ -244,7 +244,7 @@ def _range(first: bytes, count: bytes | None) -> tuple[int, int]:
     number, lines = int(first), 1 if count is None else int(count)
     number += not lines
     if number < 1 or number + lines > LARGEST_NUMBER:
-        raise _BrokenDiff
+        raise _BrokenDiffError
     return number, lines
 
 
@@ -260,7 +260,7 @@ def _both_names(rest: bytes) -> tuple[str | None, str | None]:
     if rest.startswith(b'"'):
         first = _QUOTED.match(rest)
         if first is None:
-            raise _BrokenDiff
+            raise _BrokenDiffError
         return _side(first[0]), _side(rest[first.end() + 1 :])
     if rest.endswith(b'"'):
         before, _, after = rest.partition(b' "')
@@ -276,7 +276,7 @@ def _side(name: bytes) -> str:
     """A name without the letter that says whose it is: `a/train.py` → train.py."""
     path = _name(name)
     if path[:2] not in ("a/", "b/"):
-        raise _BrokenDiff
+        raise _BrokenDiffError
     return path[2:]
 
 
@@ -286,7 +286,7 @@ def _name(name: bytes) -> str:
     if name.startswith(b'"'):
         found = _QUOTED.fullmatch(name)
         if found is None:
-            raise _BrokenDiff
+            raise _BrokenDiffError
         name = _ESCAPE.sub(_unescaped, found[1])
     return name.decode("utf-8", "surrogateescape")
 

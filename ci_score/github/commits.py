@@ -91,6 +91,18 @@ class BaseLine:
             raise NotThereError(f"no history of {sha[:12]}")
         return self._parents[sha]
 
+    def merges_nothing(self, merge: str, head: str) -> bool:
+        """Whether a test merge is known to have head's own files: head has its other parent."""
+        parents = self._parents.get(merge, [])
+        if len(parents) != 2 or parents[1] != head:
+            return False
+        seen, waiting = {head}, [head]
+        while waiting:
+            new = set(self._parents.get(waiting.pop(), [])) - seen
+            seen |= new
+            waiting += new
+        return parents[0] in seen
+
     def file_at(self, sha: str, path: str, limit: int) -> bytes | None:
         """A file at a commit; None where it is sure that the commit has no such file."""
         try:
@@ -184,7 +196,7 @@ class Differences:
         pair = base.commit, head.commit
         if not all(map(_COMMIT.fullmatch, pair)):
             return CodeDiff(state="not found")
-        if base.commit == head.commit:
+        if base.commit == head.commit or self.line.merges_nothing(head.commit, base.commit):
             return CodeDiff(tracked=self.tracked)
         if pair not in self._known:
             if len(self._known) == MOST_DIFFS:
