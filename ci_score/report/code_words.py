@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from ci_score.files.visible import plain
 from ci_score.model.code_changes import (
     Blame,
@@ -16,7 +14,6 @@ from ci_score.report.cause_words import Name, Place, Sentence, times_words
 from ci_score.report.numbers import delta_bytes_words, delta_milliseconds
 
 CHANGED, NOT_CHANGED = "changed here", "not changed"
-Row = TypeVar("Row")
 # What runs when a file does, and a line of which nobody knows the function.
 NAMELESS = ("", "<module>")
 # Of a longer path its end is shown.
@@ -71,10 +68,9 @@ def library_words(name: str) -> Sentence:
 
 def blamed_place(change: CodeChanges, blame: Blame) -> Sentence:
     """Where it is, as it stands behind `in`; empty where nothing of it can be said."""
-    row = _row(change.definitions, blame.definition)
-    if row is None:
-        return Sentence.of("")
-    line, caller = _row(row.lines, blame.line), _row(row.callers, blame.called_from)
+    row = change.definitions[blame.definition]
+    line = None if blame.line is None else row.lines[blame.line]
+    caller = None if blame.called_from is None else row.callers[blame.called_from]
     if row.file is None:
         caller = caller or next((one for one in row.callers if one.file), None)
         return Sentence.of(library_words(row.name), *_from(caller)) if row.name else Sentence.of("")
@@ -101,11 +97,6 @@ def row_words(change: CodeChanges, row: DefinitionChange) -> Sentence:
         )
     at = place_of_line(change, row, None)
     return Sentence.of(at) if row.name in NAMELESS else Sentence.of(Name(row.name), " (", at, ")")
-
-
-def _row(rows: tuple[Row, ...], number: int | None) -> Row | None:
-    """A row by its number, which a stranger's record may have wrong."""
-    return rows[number] if number is not None and number < len(rows) else None
 
 
 def _caller_name(name: str) -> str:

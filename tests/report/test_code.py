@@ -110,14 +110,6 @@ SENTENCES: dict[str, tuple[Callable[[], CodeChanges], str]] = {
     ),
     "of nothing that is known": (lambda: code(definition("", file=None)), ""),
     "without a blame": (lambda: code(definition(touched=True), time=None), ""),
-    "of a row that is not there": (
-        lambda: code(definition(), time=Blame(definition=7, line=3, called_from=9, share=0.9)),
-        "",
-    ),
-    "of a line that is not there": (
-        lambda: code(definition(), time=Blame(definition=0, line=3, called_from=9, share=0.9)),
-        "in 'Attention.forward' (src/model.py:80)",
-    ),
 }
 
 
