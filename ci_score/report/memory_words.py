@@ -50,6 +50,11 @@ class MemoryRow:
         return bytes_words(self.head_bytes) if self.head_bytes else "–"
 
     @property
+    def sides(self) -> str:
+        """`2.10 → 4.60 GB`"""
+        return from_to(self.base, self.head)
+
+    @property
     def delta(self) -> str:
         """`+2.90 GB`"""
         return delta_bytes_words(self.delta_bytes)
@@ -83,8 +88,9 @@ def _mostly_of_an_operator(case: Judged) -> Sentence:
     largest = max(rows, key=lambda row: row.delta_bytes, default=None)
     if largest is None or more <= 0 or largest.delta_bytes < LEAST_EXPLAINED * more:
         return Sentence.of("")
-    sides = from_to(largest.base, largest.head) if largest.base_bytes else f"now {largest.head}"
-    return Sentence.of("mostly what ", largest.name, f" allocates: {largest.delta} ({sides})")
+    return Sentence.of(
+        "mostly what ", largest.name, f" allocates: {largest.delta} ({largest.sides})"
+    )
 
 
 def _of_operators(case: Judged) -> list[MemoryRow]:

@@ -143,11 +143,13 @@ def test_code__hostile_names_stay_text(browser: Browser) -> None:
         assert all(one.startswith(f"{code_shown.REPOSITORY}/blob/") for one in addresses)
 
 
-def test_memory__has_a_table_of_its_own(browser: Browser) -> None:
-    """With bars and a sum, and without the waterfall of times."""
+def test_memory__has_a_section_of_its_own(browser: Browser) -> None:
+    """With bars as wide as the section, a sum, and no waterfall of times."""
     with browser.page(page_of("memory of code"), width=PHONE) as (page, _):
-        rows = page.locator(".memory tbody tr")
+        rows = page.locator(".memory li")
         assert rows.count() == 4
-        assert rows.last.inner_text().split("\t")[0].strip() == "Peak"
+        assert rows.last.inner_text().split("\n")[0].strip() == "Peak"
+        widest = max(one.bounding_box()["width"] for one in page.locator(".memory rect").all())
+        assert widest > 0.8 * page.locator(".memory").bounding_box()["width"]
         assert page.locator(".memory .bar").count() == 3
         assert page.locator(".waterfall").count() == 0
