@@ -15,6 +15,7 @@ from ci_score.model.code_changes import Blame, CodeChanges, DefinitionChange
 from ci_score.model.explanation import Explanation
 from ci_score.model.record import BaselineUsed, Judged, Record
 from ci_score.model.step_code import CodeWork
+from ci_score.model.verdict import Outcome
 from ci_score.report.code_rows import FEW, code_notes, code_rows, more_code
 from ci_score.report.code_words import mostly_time, short_path, where_words
 from ci_score.report.headlines import headline
@@ -413,6 +414,20 @@ def test_page__shows_each_function_with_its_lines() -> None:
     assert "moved from src/model.py" in section
     assert "3 more functions changed." in section
     assert "Python between" in section
+
+
+def test_page__of_many_cases_has_room_for_their_code() -> None:
+    """Those that pass have a few functions each, and only what explains most has its lines."""
+    many = [definition(f"Block{n}.forward", lines=(line(n + 1),) * 12) for n in range(12)]
+    one = slower_code(code(*many)).cases[0]
+    assert one.verdict is not None
+    passing = one.but(verdict=one.verdict.but(outcome=Outcome.PASS, decided_by=None))
+    cases = [passing.but(name=f"model-{number}") for number in range(32)]
+    html = report_html(record(*cases, commit=HEAD, repository=REPOSITORY))
+    sections = html.split("Where in the code</h3>")[1:]
+    assert len(sections) == 32
+    assert {one.partition("<h3")[0].count("<li>") for one in sections} == {FEW}
+    assert {one.partition("<h3")[0].count("<details") for one in sections} == {1}
 
 
 def test_page__hostile_names_stay_text() -> None:

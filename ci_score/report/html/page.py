@@ -313,7 +313,7 @@ def _drawn(
         layer_map=layers,
         rank_map=rank_map(case, word),
         launches=launches_plot(case, history, word),
-        code=code_view(case, record),
+        code=code_view(case, record, is_whole=form.lists),
         memory=memory_view(case, record),
     )
 
