@@ -398,6 +398,7 @@ def test_terminal__has_a_few_and_with_all_more() -> None:
     part = few.partition("Where in the code")[2]
     assert "Attention.mask" in part
     assert "Attention.fused" not in part
+    assert "line 88" not in part
     assert "5 more functions changed." in part
     whole = report_text(told, Screen(width=100), whole=True).partition("Where in the code")[2]
     assert "Attention.fused src/model.py:110, gone" in whole

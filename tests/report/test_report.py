@@ -23,7 +23,7 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
-from ci_score.report import render, rows
+from ci_score.report import render, reproducing
 from ci_score.report.headlines import headline, worst_first
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.numbers import delta_at
@@ -141,7 +141,7 @@ def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
         failing("loader_ms", 10.0, 20.37, 10.37, relative=False),
         Change(metric="mfu", base=0.4, head=0.3, delta=-0.25, outcome=Outcome.WARN),
     )
-    shown = rows.acceptance_line(case("llama@h100", changes=every))
+    shown = reproducing.acceptance_line(case("llama@h100", changes=every))
     assert [line.split(" up to ")[1] for line in shown.splitlines()] == [
         "34 % because <reason>",
         "1 % because <reason>",
@@ -176,7 +176,7 @@ def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
 def test_how_to_accept__what_no_bound_can_say_is_not_offered() -> None:
     """Where more of an absolute number is better, `up to` means nothing."""
     change = failing("accuracy", 0.9, 0.5, -0.4, relative=False, higher_is_better=True)
-    assert rows.acceptance_line(case(changes=(change,))) == ""
+    assert reproducing.acceptance_line(case(changes=(change,))) == ""
 
 
 def test_fences__are_ready_to_copy() -> None:
