@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from ci_score.files.strict_json import dump
 from ci_score.files.unified_diff import MOST_BYTES
 from ci_score.github.commits import DIFF, MOST_DIFFS
 from ci_score.model.profile import Profile
@@ -17,12 +18,13 @@ from tests.builders.code import At, step_code
 from tests.builders.scene import (
     Outcome,
     Scene,
-    fork_pull_request,
     on_pull_request,
+    record_for,
     record_in,
+    run_of_fork,
     tip,
 )
-from tests.loopback_github import events, faults
+from tests.loopback_github import FORK_PERMISSIONS, events, faults
 from tests.loopback_github.diffs import diff
 from tests.loopback_github.messages import Reply, json_reply
 from tests.loopback_github.state import Commit, PullRequest
@@ -202,6 +204,42 @@ def merged(scene: Scene, pull: PullRequest, text: str) -> Commit:
     )
     pull.merge_commit_sha = made.sha
     return made
+
+
+# --- a fork ---------------------------------------------------------------------------------------
+
+
+def of_a_fork(scene: Scene) -> PullRequest:
+    """A fork's pull request with the slow change, whose run may only read."""
+    branch(scene)
+    fork = scene.state.fork(scene.repository, "stranger/model")
+    scene.state.commit(fork, "patch", parents=[tip(scene).sha], files={FILE: AFTER})
+    return scene.state.pull_request(scene.repository, "patch", head_repository=fork)
+
+
+def test_fork__its_own_run_warns_without_a_right_to_write(scene: Scene, capsys: Out) -> None:
+    """A line that is printed needs no right."""
+    scene.state.token("ghs_of_a_fork", permissions=FORK_PERMISSIONS)
+    pull = of_a_fork(scene)
+    scene.token = "ghs_of_a_fork"
+    assert slower(scene, pull).code == 1
+    assert scene.comments(pull) == []
+    (line,) = warnings(capsys)
+    assert f"file={FILE},line={LINE}," in line
+
+
+def test_fork__the_job_that_posts_for_it_warns_of_no_line(scene: Scene, capsys: Out) -> None:
+    """Its run is of another commit; what it knows of the diff it has asked for itself."""
+    pull = of_a_fork(scene)
+    base = tip(scene)
+    producer = run_of_fork(scene, pull)
+    record = record_for("d" * 40, timed(130.0, slow()), producer)
+    scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": dump(record).encode()})
+    assert scene.act(events.workflow_run(scene.github, producer)).code == 0
+    assert compared(scene) == [(base.sha, pull.head_sha)]
+    assert state_of(scene) == "known"
+    assert "30 % slower" in scene.comments(pull)[0]
+    assert warnings(capsys) == []
 
 
 # --- the request ----------------------------------------------------------------------------------
