@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,7 @@ from ci_score.github.commits import DIFF, MOST_DIFFS
 from ci_score.model.profile import Profile
 from ci_score.model.step_code import StepCode
 from ci_score.traces.formats.reference import normalised
+from tests.act import pairs
 from tests.builders import profile, write
 from tests.builders.code import At, step_code
 from tests.builders.scene import (
@@ -367,3 +372,20 @@ def session(scene: Scene, case: str, base: str, head: str) -> None:
     write(folder / "environment.json", json.dumps(told))
     for side, ms, code in (("base", 100.0, fast()), ("head", 130.0, slow())):
         write(folder / "profiles" / side / "profile.json", normalised(timed(ms, code)))
+
+
+def test_warning__of_what_the_workflow_s_test_measures(
+    scene: Scene, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/act plants that slowdown, and looks for the warning in the log of a real workflow."""
+    scene.state.commit(scene.repository, "main", files={pairs.FILE: pairs.BASE})
+    pull = change(scene, pairs.FILE, pairs.HEAD)
+    event = events.pull_request(scene.github, pull)
+    told = event.write(scene.folder / "measuring")
+    environment = {"PATH": os.environ["PATH"], **told, "STEP_MS": "140"}
+    command = [sys.executable, str(Path(pairs.__file__)), "training"]
+    scene.workspace.mkdir()
+    subprocess.run(command, env=environment, cwd=scene.workspace, check=True)
+    scene.act(event, profiles="none", measurements="perf")
+    (line,) = warnings(capsys)
+    assert f"file={pairs.FILE},line=2," in line
