@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ci_score.cli.console import progress, say, screen, show_report
+from ci_score.cli.local_code import LocalCode
 from ci_score.cli.machine import Machine
 from ci_score.cli.options import all_option
 from ci_score.files.strict_json import dump
@@ -81,6 +82,7 @@ def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool = 
         command=click.echo,
         show=show,
         reading=progress("reading", quiet=quiet),
+        diffs=LocalCode(Path.cwd(), os.environ).between,
     )
 
 

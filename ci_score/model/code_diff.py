@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,6 +18,14 @@ def is_inside(path: str) -> bool:
         and "\\" not in path
         and not {"", ".", "..", ".git"}.intersection(parts)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CodeState:
+    """The code of a side: a commit, and whether its files were edited since; None: not known."""
+
+    commit: str
+    edited: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +69,11 @@ class CodeDiff:
 
 
 NO_DIFF = CodeDiff(state="not asked")
+
+# What a change does between base's code and head's.
+Diffs = Callable[[CodeState, CodeState], CodeDiff]
+
+
+def no_diffs(_base: CodeState, _head: CodeState) -> CodeDiff:
+    """Of a run that asks nobody."""
+    return NO_DIFF
