@@ -335,6 +335,24 @@ def test_diff__one_that_cannot_be_had_changes_no_verdict(
     assert warnings(capsys) == []
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [faults.secondary_limit(), faults.server_error(), faults.connection_reset()],
+    ids=lambda fault: fault.name,
+)
+def test_diff__a_server_that_is_down_is_asked_once(scene: Scene, fault: faults.Fault) -> None:
+    """The waiting that a run may do is left for its report."""
+    branch(scene)
+    pull = change(scene)
+    for number in range(3):
+        session(scene, f"case-{number}", base=f"{number:040x}", head=pull.head_sha)
+    scene.github.interference.inject(faults.Match("api", "GET", "/compare/", 9), fault)
+    assert on_pull_request(scene, pull, profiles="none", measurements="perf").code == 1
+    assert len(compared(scene)) == 1
+    assert state_of(scene) == "not found"
+    assert len(scene.comments(pull)) == 1
+
+
 def test_diff__no_more_are_asked_for_than_leave_room_for_the_report(scene: Scene) -> None:
     """Sessions of many bases would use up the requests of a run."""
     branch(scene)
@@ -389,3 +407,30 @@ def test_warning__of_what_the_workflow_s_test_measures(
     scene.act(event, profiles="none", measurements="perf")
     (line,) = warnings(capsys)
     assert f"file={pairs.FILE},line=2," in line
+
+
+# --- a checkout -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("producer", "file"), [("", FILE), ("measure=success", None)])
+def test_tracked__files_of_a_checkout_tell_the_paths_of_a_trace(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, producer: str, file: str | None
+) -> None:
+    """Of a file that the diff lacks, too; where another job measures, no checkout counts."""
+    tool = scene.folder / "bin" / "git"
+    write(tool, f"#!/bin/sh\ncase $* in *ls-tree*) printf '{FILE}\\0' ;; *) exit 1 ;; esac\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    traced = {"found_by": "stacks", "paths": "trace"}
+    there = f"/srv/job/{FILE}"
+    base = step_code({there: BEFORE}, At("self.out", 95.0), **traced)
+    head = step_code({there: BEFORE}, At("self.out", 125.0), **traced)
+    branch(scene, code=base)
+    pull = change(scene, "other.py", "x = 1\n")
+    measure(scene, 130.0, head)
+    assert on_pull_request(scene, pull, producer=producer).code == 1
+    explanation = record_in(scene).cases[0].explanation
+    assert explanation is not None
+    assert explanation.code is not None
+    (one,) = [row for row in explanation.code.definitions if row.name == "Attention.forward"]
+    assert one.file == file
