@@ -6,7 +6,7 @@ A run is compared along the first-parent line from the base that was tested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -184,12 +184,14 @@ class Differences:
     """The diffs of a repository's commits; nothing is asked for twice.
 
     GitHub compares head with the commit where it left base. Where base comes before head, as on the
-    test merge of a pull request, that is base itself.
+    test merge of a pull request, that is base itself. `tracked` knows the files of a commit where
+    it is checked out.
     """
 
     line: BaseLine
-    tracked: frozenset[str] = frozenset()
+    tracked: Callable[[str], frozenset[str]] = lambda _commit: frozenset()
     _known: dict[tuple[str, str], CodeDiff] = field(default_factory=dict)
+    _is_down: bool = False
 
     def between(self, base: CodeState, head: CodeState) -> CodeDiff:
         """The diff, or why there is none. A commit may be a stranger's word: any text."""
@@ -197,10 +199,12 @@ class Differences:
         if not all(map(_COMMIT.fullmatch, pair)):
             return CodeDiff(state="not found")
         if base.commit == head.commit or self.line.merges_nothing(head.commit, base.commit):
-            return CodeDiff(tracked=self.tracked)
+            return CodeDiff(tracked=self.tracked(head.commit))
         if pair not in self._known:
             if len(self._known) == MOST_DIFFS:
                 return NO_DIFF
+            if self._is_down:
+                return CodeDiff(state="not found")
             self._known[pair] = self._asked(*pair)
         return self._known[pair]
 
@@ -214,9 +218,13 @@ class Differences:
             if path is None:
                 return NO_DIFF
             data = api.of_kind(gitea.DIFF if api.is_gitea else DIFF, path, MOST_BYTES)
-        except GitHubError:
+        except GitHubError as error:
+            self._is_down = isinstance(error, GitHubDownError)
             return CodeDiff(state="not found")
-        return CodeDiff(state="too large") if data is None else code_diff_of(data, self.tracked)
+        tracked = self.tracked(head)
+        if data is None:
+            return CodeDiff(state="too large", tracked=tracked)
+        return code_diff_of(data, tracked)
 
 
 # --- pull requests ------------------------------------------------------------------------------

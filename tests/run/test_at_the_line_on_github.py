@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from ci_score.files.strict_json import dump
 from ci_score.files.unified_diff import MOST_BYTES
 from ci_score.github.commits import DIFF, MOST_DIFFS
 from ci_score.model.profile import Profile
 from ci_score.model.step_code import StepCode
 from ci_score.traces.formats.reference import normalised
+from tests.act import pairs
 from tests.builders import profile, write
 from tests.builders.code import At, step_code
 from tests.builders.scene import (
     Outcome,
     Scene,
-    fork_pull_request,
     on_pull_request,
+    record_for,
     record_in,
+    run_of_fork,
     tip,
 )
-from tests.loopback_github import events, faults
+from tests.loopback_github import FORK_PERMISSIONS, events, faults
 from tests.loopback_github.diffs import diff
 from tests.loopback_github.messages import Reply, json_reply
 from tests.loopback_github.state import Commit, PullRequest
@@ -204,6 +211,42 @@ def merged(scene: Scene, pull: PullRequest, text: str) -> Commit:
     return made
 
 
+# --- a fork ---------------------------------------------------------------------------------------
+
+
+def of_a_fork(scene: Scene) -> PullRequest:
+    """A fork's pull request with the slow change, whose run may only read."""
+    branch(scene)
+    fork = scene.state.fork(scene.repository, "stranger/model")
+    scene.state.commit(fork, "patch", parents=[tip(scene).sha], files={FILE: AFTER})
+    return scene.state.pull_request(scene.repository, "patch", head_repository=fork)
+
+
+def test_fork__its_own_run_warns_without_a_right_to_write(scene: Scene, capsys: Out) -> None:
+    """A line that is printed needs no right."""
+    scene.state.token("ghs_of_a_fork", permissions=FORK_PERMISSIONS)
+    pull = of_a_fork(scene)
+    scene.token = "ghs_of_a_fork"
+    assert slower(scene, pull).code == 1
+    assert scene.comments(pull) == []
+    (line,) = warnings(capsys)
+    assert f"file={FILE},line={LINE}," in line
+
+
+def test_fork__the_job_that_posts_for_it_warns_of_no_line(scene: Scene, capsys: Out) -> None:
+    """Its run is of another commit; what it knows of the diff it has asked for itself."""
+    pull = of_a_fork(scene)
+    base = tip(scene)
+    producer = run_of_fork(scene, pull)
+    record = record_for("d" * 40, timed(130.0, slow()), producer)
+    scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": dump(record).encode()})
+    assert scene.act(events.workflow_run(scene.github, producer)).code == 0
+    assert compared(scene) == [(base.sha, pull.head_sha)]
+    assert state_of(scene) == "known"
+    assert "30 % slower" in scene.comments(pull)[0]
+    assert warnings(capsys) == []
+
+
 # --- the request ----------------------------------------------------------------------------------
 
 
@@ -292,6 +335,24 @@ def test_diff__one_that_cannot_be_had_changes_no_verdict(
     assert warnings(capsys) == []
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [faults.secondary_limit(), faults.server_error(), faults.connection_reset()],
+    ids=lambda fault: fault.name,
+)
+def test_diff__a_server_that_is_down_is_asked_once(scene: Scene, fault: faults.Fault) -> None:
+    """The waiting that a run may do is left for its report."""
+    branch(scene)
+    pull = change(scene)
+    for number in range(3):
+        session(scene, f"case-{number}", base=f"{number:040x}", head=pull.head_sha)
+    scene.github.interference.inject(faults.Match("api", "GET", "/compare/", 9), fault)
+    assert on_pull_request(scene, pull, profiles="none", measurements="perf").code == 1
+    assert len(compared(scene)) == 1
+    assert state_of(scene) == "not found"
+    assert len(scene.comments(pull)) == 1
+
+
 def test_diff__no_more_are_asked_for_than_leave_room_for_the_report(scene: Scene) -> None:
     """Sessions of many bases would use up the requests of a run."""
     branch(scene)
@@ -329,3 +390,47 @@ def session(scene: Scene, case: str, base: str, head: str) -> None:
     write(folder / "environment.json", json.dumps(told))
     for side, ms, code in (("base", 100.0, fast()), ("head", 130.0, slow())):
         write(folder / "profiles" / side / "profile.json", normalised(timed(ms, code)))
+
+
+def test_warning__of_what_the_workflow_s_test_measures(
+    scene: Scene, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/act plants that slowdown, and looks for the warning in the log of a real workflow."""
+    scene.state.commit(scene.repository, "main", files={pairs.FILE: pairs.BASE})
+    pull = change(scene, pairs.FILE, pairs.HEAD)
+    event = events.pull_request(scene.github, pull)
+    told = event.write(scene.folder / "measuring")
+    environment = {"PATH": os.environ["PATH"], **told, "STEP_MS": "140"}
+    command = [sys.executable, str(Path(pairs.__file__)), "training"]
+    scene.workspace.mkdir()
+    subprocess.run(command, env=environment, cwd=scene.workspace, check=True)
+    scene.act(event, profiles="none", measurements="perf")
+    (line,) = warnings(capsys)
+    assert f"file={pairs.FILE},line=2," in line
+
+
+# --- a checkout -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("producer", "file"), [("", FILE), ("measure=success", None)])
+def test_tracked__files_of_a_checkout_tell_the_paths_of_a_trace(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, producer: str, file: str | None
+) -> None:
+    """Of a file that the diff lacks, too; where another job measures, no checkout counts."""
+    tool = scene.folder / "bin" / "git"
+    write(tool, f"#!/bin/sh\ncase $* in *ls-tree*) printf '{FILE}\\0' ;; *) exit 1 ;; esac\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    traced = {"found_by": "stacks", "paths": "trace"}
+    there = f"/srv/job/{FILE}"
+    base = step_code({there: BEFORE}, At("self.out", 95.0), **traced)
+    head = step_code({there: BEFORE}, At("self.out", 125.0), **traced)
+    branch(scene, code=base)
+    pull = change(scene, "other.py", "x = 1\n")
+    measure(scene, 130.0, head)
+    assert on_pull_request(scene, pull, producer=producer).code == 1
+    explanation = record_in(scene).cases[0].explanation
+    assert explanation is not None
+    assert explanation.code is not None
+    (one,) = [row for row in explanation.code.definitions if row.name == "Attention.forward"]
+    assert one.file == file
