@@ -301,11 +301,13 @@ def test_code_changes__where_much_work_has_no_line(side: str) -> None:
 
 @pytest.mark.parametrize("way", ["stacks", "source fields"])
 def test_code_changes__of_a_trace_s_own_stacks(way: str) -> None:
-    """They name the function, and never a warning."""
+    """Stacks name the function, source fields a line, and neither is a warning's."""
     head, base = step_code(SLOWER, *SLOW), step_code(BASE, *USUAL)
     found = code_changes(head.but(found_by=way), base.but(found_by=way), diff_of(BASE, SLOWER))
     assert found
     assert blamed(found).name == "Attention.forward"
+    assert found.time
+    assert (found.time.line is None) == (way == "stacks")
     assert found.warned == ()
     assert code_changes(head.but(found_by=way), base, diff_of(BASE, SLOWER)) is None
 
