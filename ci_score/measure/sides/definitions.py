@@ -24,7 +24,7 @@ from ci_score.measure.machine.environment import tree_of
 from ci_score.model.step_code import LONGEST_PATH, statement_digest
 
 # Parsing takes a hundred times the room of the text, and a second for a megabyte.
-LARGEST_FILE, LARGEST_IN_ALL, MOST_FILES = 1 << 20, 16 << 20, 512
+LARGEST_FILE, LARGEST_IN_ALL, MOST_FILES = 1 << 20, 8 << 20, 512
 MODULE = "<module>"
 # The frames of these lie within a function that has a name.
 _NAMELESS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
