@@ -57,13 +57,15 @@ class LocalCode:
         data = self._said(*_DIFF, base, *(() if is_here else (head.commit,)), "--")
         if data is None:
             return CodeDiff(state="not found")
-        return code_diff_of(data, self._tracked(head.commit))
+        return code_diff_of(data, self.tracked(head.commit))
 
     def _is_checked_out(self, commit: str) -> bool:
         return self._said("rev-parse", "--verify", "--quiet", "HEAD") == commit.encode() + b"\n"
 
-    def _tracked(self, commit: str) -> frozenset[str]:
+    def tracked(self, commit: str) -> frozenset[str]:
         """The files of the commit; none where there are too many to be looked through."""
+        if not _COMMIT.fullmatch(commit):
+            return frozenset()
         listed = self._said("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
         names = (listed or b"").split(b"\0")[:-1]
         if len(names) > MOST_TRACKED or len(listed or b"") > LARGEST_LIST:

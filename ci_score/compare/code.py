@@ -7,6 +7,7 @@ diff's own text does not bear out: a launch may tell anything of its stacks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from ci_score.compare.code_blame import (
     Guilty,
@@ -34,6 +35,7 @@ from ci_score.model.step_code import StepCode
 
 # Below this share of a step, or of its peak, a definition has no row.
 LEAST_SHOWN = 0.002
+T = TypeVar("T")
 
 
 def code_changes(
@@ -71,7 +73,7 @@ def code_changes(
         marked_ms=head.marked_ms,
         unmarked_ms=head.unmarked_ms,
         definitions=tuple(shown),
-        left_out=sum(largest.is_shown(row.change) for row in rows) - len(kept),
+        left_out=sum(largest.is_shown(row.change) for row in _without(kept, rows)),
         time=_blame(blames[0], kept, shown),
         memory=_blame(blames[1], kept, shown),
         warned=warned(time, memory),
@@ -98,36 +100,43 @@ class _Largest:
         self, rows: Sequence[DefinitionRow], blamed: Sequence[DefinitionRow]
     ) -> list[DefinitionRow]:
         """Those that are shown, first what the diff touches; what is blamed is always there."""
-        notable = [row for row in rows if self.is_shown(row.change) and row not in blamed]
+        notable = [row for row in _without(blamed, rows) if self.is_shown(row.change)]
         notable.sort(key=lambda row: -self._size(row.change))
         # What is blamed was not touched perhaps, and many that were changed a little.
         notable.sort(key=lambda row: row.change.touched is not True)
-        kept = [*blamed, *notable][:MOST_CHANGED]
-        unique = {id(row): row for row in kept}.values()
+        kept = [*_once(blamed), *notable][:MOST_CHANGED]
         return sorted(
-            unique, key=lambda row: (row.change.touched is not True, -self._size(row.change))
+            kept, key=lambda row: (row.change.touched is not True, -self._size(row.change))
         )
 
     def lines(self, row: DefinitionRow, blamed: Sequence[LineRow]) -> list[LineRow]:
         """The lines of a definition that changed most."""
-        own = [line for line in row.lines if any(line is one for one in blamed)]
-        rest = [line for line in row.lines if self._size(line.change) > 0 and line not in own]
+        rest = [line for line in _without(blamed, row.lines) if self._size(line.change) > 0]
         rest.sort(key=lambda line: -self._size(line.change))
-        kept = [*own, *rest][:MOST_CHANGED_LINES]
+        kept = [*blamed, *rest][:MOST_CHANGED_LINES]
         return sorted(kept, key=lambda line: -self._size(line.change))
 
     def callers(self, row: DefinitionRow, blamed: Sequence[CallerChange]) -> list[CallerChange]:
         """The callers through which most of the change comes."""
-        own = [one for one in row.callers if any(one is other for other in blamed)]
-        rest = sorted(row.callers, key=lambda one: -self._size(one))
-        kept = [*own, *(one for one in rest if one not in own)][:MOST_CALLERS]
+        rest = sorted(_without(blamed, row.callers), key=lambda one: -self._size(one))
+        kept = [*blamed, *rest][:MOST_CALLERS]
         return sorted(kept, key=lambda one: -self._size(one))
+
+
+def _once(rows: Sequence[T]) -> list[T]:
+    """Each row once: time and memory may have one to blame."""
+    return list({id(row): row for row in rows}.values())
+
+
+def _without(taken: Sequence[T], rows: Sequence[T]) -> list[T]:
+    known = {id(row) for row in taken}
+    return [row for row in rows if id(row) not in known]
 
 
 def _shown(row: DefinitionRow, largest: _Largest, blamed: Sequence[Guilty]) -> DefinitionChange:
     of_row = [one for one in blamed if one.row is row]
-    lines = largest.lines(row, [one.line for one in of_row if one.line])
-    callers = largest.callers(row, [one.caller for one in of_row if one.caller])
+    lines = largest.lines(row, _once([one.line for one in of_row if one.line]))
+    callers = largest.callers(row, _once([one.caller for one in of_row if one.caller]))
     return row.change.but(lines=tuple(one.change for one in lines), callers=tuple(callers))
 
 

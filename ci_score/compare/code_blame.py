@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ci_score.compare.code_rows import DefinitionRow, LineRow
+from ci_score.compare.code_rows import MORE_OFTEN, DefinitionRow, LineRow
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange, Warned
 from ci_score.model.explanation import LEAST_EXPLAINED, LEAST_SHARE_OF_STEP
-from ci_score.model.step_code import CodeWork, StepCode
+from ci_score.model.step_code import MOST_WITHOUT_LINE, CodeWork, StepCode
+from ci_score.model.step_ops import four_digits
 from ci_score.model.sums import plain_sum
 
 MOST_WARNED = 3
@@ -52,7 +53,8 @@ class Growth:
     """How much a number changed between base and head, and which rows that may be.
 
     `hidden` is what had no line of its own on each side, so that it may have one on the other.
-    `step` is the time of the step itself, which has to change the same way.
+    `step` is the time of the step itself, which has to change the same way. `names_lines` says that
+    a line may be named, and `knows_lines` that one may be warned of.
     """
 
     base: float
@@ -62,6 +64,7 @@ class Growth:
     hidden: Ends
     rows: Sequence[DefinitionRow]
     knows_lines: bool
+    names_lines: bool
     step: Ends | None = None
     _all: Ends = (0.0, 0.0)
     _same: Ends = (0.0, 0.0)
@@ -131,6 +134,17 @@ class Growth:
         replaced = min(after, plain_sum(self._lost.values())) if self._is_fresh(line) else 0.0
         return (after - before - before * ratio - replaced) / self.whole
 
+    def may_be_the_caller_s(self, row: DefinitionRow, line: LineRow) -> bool:
+        """Whether a changed caller may be why it runs more often: no line beside it tells."""
+        launches = line.change.base.launches, line.change.head.launches
+        if not launches[0] or launches[1] <= MORE_OFTEN * launches[0]:
+            return False
+        beside = (one for one in row.lines if one.is_same and one is not line)
+        known = _sum(self._ends(one.change, self.of_line) for one in beside)[0]
+        if known and known >= LEAST_REST_OF_LINE * self.of_line(line.change.base):
+            return False
+        return any(one.touched and self.calls_more_often(one) for one in row.callers)
+
     def share_of_caller(self, one: CallerChange) -> float:
         """Which share of the change a definition's work for a caller is."""
         before, after = self._ends(one, self.of_definition)
@@ -179,7 +193,8 @@ def growth_of_time(
         of_line=work_ms,
         hidden=(base.without_line_ms + base.left_out_ms, head.without_line_ms + head.left_out_ms),
         rows=rows,
-        knows_lines=_knows_lines(head, base),
+        knows_lines=head.knows_lines and base.knows_lines,
+        names_lines=_names_lines(head) and _names_lines(base),
         step=step,
     )
 
@@ -193,12 +208,14 @@ def growth_of_memory(head: StepCode, base: StepCode, rows: Sequence[DefinitionRo
         of_line=peak_bytes,
         hidden=(float(base.peak_without_line), float(head.peak_without_line)),
         rows=rows,
-        knows_lines=_knows_lines(head, base),
+        knows_lines=head.knows_lines and base.knows_lines,
+        names_lines=_names_lines(head) and _names_lines(base),
     )
 
 
-def _knows_lines(head: StepCode, base: StepCode) -> bool:
-    return head.knows_lines and base.knows_lines
+def _names_lines(code: StepCode) -> bool:
+    """Whether its lines are lines: of stacks they are whole functions."""
+    return code.found_by != "stacks" and code.share_without_line <= MOST_WITHOUT_LINE
 
 
 # --- who it is ------------------------------------------------------------------------------------
@@ -220,7 +237,7 @@ def guilty(growth: Growth) -> Guilty | None:
 
 
 def _line_of(growth: Growth, row: DefinitionRow) -> LineRow | None:
-    if not growth.knows_lines:
+    if not growth.names_lines:
         return None
     rows = [
         (growth.share_of_line(row, line), place, line)
@@ -258,7 +275,7 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
     for row in growth.rows:
         key = (row.change.name, row.change.file, row.change.first)
         if key in by_caller:
-            found.append((growth.share_of(row) + by_caller[key], row))
+            found.append((max(growth.share_of(row), 0.0) + by_caller[key], row))
     if not found:
         return None
     share, row = max(found, key=lambda one: one[0])
@@ -281,14 +298,16 @@ def _warned(growth: Growth) -> Iterator[Warned]:
         for line in row.lines if row.change.touched else ():
             change = line.change
             share = growth.share_of_line(row, line) if change.changed_line is not None else 0.0
+            if growth.may_be_the_caller_s(row, line):
+                continue
             if share < LEAST_EXPLAINED or row.change.file is None or change.changed_line is None:
                 continue
-            is_memory = growth.of_line is peak_bytes
+            is_memory, explained = growth.of_line is peak_bytes, share * growth.whole
             yield Warned(
                 file=row.change.file,
                 line=change.changed_line,
                 name=row.change.name,
-                delta_ms=0.0 if is_memory else change.head.ms - change.base.ms,
-                delta_bytes=change.head.peak_bytes - change.base.peak_bytes if is_memory else 0,
+                delta_ms=0.0 if is_memory else four_digits(explained),
+                delta_bytes=round(explained) if is_memory else 0,
                 share=min(share, 1.0),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -154,7 +155,11 @@ def _definitions(head: CodeSide, base: CodeSide, view: DiffView) -> dict[int, in
 
     def name_there(place: int) -> Hashable:
         one = base.definitions[place]
-        return (view.head_file(one.file) if one.file else None), one.name
+        if one.file is None:
+            return None, one.name
+        file = view.head_file(one.file)
+        # What stood in a file that is gone is in no file of head, and in no library.
+        return (file, one.name) if file else (one.file, one.name, "gone")
 
     def take(found: Iterable[tuple[int, int]]) -> None:
         for place, was in found:
@@ -291,22 +296,27 @@ def _without_lines(ours: Sequence[Statement], theirs: Sequence[Statement]) -> li
 def _through_diff(
     ours: Sequence[Statement], theirs: Sequence[Statement], lines: FileLines | None
 ) -> list[Pair]:
-    """Statements whose call stands on a line that is the same one by the diff.
+    """Statements with a call on a line that is the same one by the diff.
 
     Without a diff, and without a text, equal numbers are all that there is.
     """
-    known = {one.line: one for one in ours if one.span is not None}
-    pairs = []
+    known = sorted((one for one in ours if one.span is not None), key=_order)
+    firsts = [_order(one)[0] for one in known]
+    pairs, taken = [], set()
     for other in theirs:
-        if other.line is None:
+        if other.line is None or other.span is None:
             continue
         if lines is not None:
             now = lines.head_line(other.line)
         else:
-            now = other.line if other.span is not None and other.span.text is None else None
-        one = known.pop(now, None) if now is not None else None
-        if one is not None:
-            pairs.append((one, other))
+            now = other.line if other.span.text is None else None
+        place = bisect_right(firsts, now) - 1 if now is not None else -1
+        if now is None or place < 0 or place in taken:
+            continue
+        span = known[place].span
+        if span is not None and now <= span.last:
+            taken.add(place)
+            pairs.append((known[place], other))
     return pairs
 
 

@@ -6,7 +6,7 @@ may be cut at the front: only one that ends like a single file of the repository
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
 from ci_score.model.code_diff import CodeDiff, is_inside
@@ -18,18 +18,18 @@ Resolve = Callable[[str], str | None]
 
 def with_paths(head: StepCode, base: StepCode, diff: CodeDiff) -> tuple[StepCode, StepCode]:
     """Both sides with files of the repository alone; what is in another has a name and no file."""
+    if head.paths != "trace" and base.paths != "trace":
+        return _resolved(head, _own), _resolved(base, _own)
     heads = diff.tracked or frozenset(one.head for one in diff.files if one.head)
     renamed = {one.head for one in diff.files} - {one.base for one in diff.files}
     bases = (diff.tracked - renamed).union(one.base for one in diff.files if one.base)
-    is_whole = bool(diff.tracked)
     return (
-        _resolved(head, _by_suffix(heads, is_whole=is_whole)),
-        _resolved(base, _by_suffix(bases, is_whole=is_whole)),
+        _resolved(head, _finder(head, heads, is_whole=bool(diff.tracked))),
+        _resolved(base, _finder(base, bases, is_whole=bool(diff.tracked))),
     )
 
 
-def _resolved(code: StepCode, of_trace: Resolve) -> StepCode:
-    resolve = of_trace if code.paths == "trace" else _own
+def _resolved(code: StepCode, resolve: Resolve) -> StepCode:
     files = {one.file for one in code.definitions if one.file is not None}
     known = {file: resolve(file) for file in files}
     if all(known[file] == file for file in files):
@@ -57,29 +57,38 @@ def _own(path: str) -> str | None:
     return path if is_inside(path) else None
 
 
-def _by_suffix(tracked: Iterable[str], *, is_whole: bool) -> Resolve:
+def _finder(code: StepCode, tracked: Iterable[str], *, is_whole: bool) -> Resolve:
     """Finds the one file whose path ends like one of a trace, or that ends like it.
 
     A trace's path that is not absolute was cut, or says nothing of the folders around: it needs all
     files of the repository to be told from others.
     """
-    by_name: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for path in tracked:
-        parts = tuple(path.split("/"))
-        by_name[parts[-1]].append(parts)
+    if code.paths != "trace":
+        return _own
+    wanted = {_parts(one.file)[-1] for one in code.definitions if one.file}
+    # From the file's name outwards, so that what ends alike stands together.
+    known = sorted(
+        tuple(reversed(path.split("/"))) for path in tracked if path.rpartition("/")[2] in wanted
+    )
+    whole = frozenset(known)
 
     def found(path: str) -> str | None:
-        parts = tuple(part for part in path.replace("\\", "/").split("/") if part != ".")
+        parts = [part for part in _parts(path) if part != "."]
         if ".." in parts or _NOT_OWN.intersection(parts) or not parts:
             return None
         is_absolute = path.startswith("/") or parts[0].endswith(":")
         if not is_whole and not is_absolute:
             return None
-        own = [
-            one
-            for one in by_name.get(parts[-1], ())
-            if one == parts[-len(one) :] or (not is_absolute and parts == one[-len(parts) :])
-        ]
-        return "/".join(own[0]) if len(own) == 1 else None
+        outwards = tuple(reversed(parts))
+        own = {outwards[:size] for size in range(1, len(parts) + 1)} & whole
+        if not is_absolute:
+            place = bisect_left(known, outwards)
+            near = known[place : place + 2]
+            own.update(one for one in near if one[: len(parts)] == outwards)
+        return "/".join(reversed(own.pop())) if len(own) == 1 else None
 
     return found
+
+
+def _parts(path: str) -> list[str]:
+    return path.replace("\\", "/").split("/")

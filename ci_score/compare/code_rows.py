@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.compare.code_lines import DiffView
+from ci_score.compare.code_lines import DiffView, FileLines
 from ci_score.compare.code_matching import CodeSide, Matches, Statement, bare_text
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange
 from ci_score.model.step_code import CodeWork, Definition
 from ci_score.model.step_ops import four_digits
 
 NO_WORK = CodeWork()
+MODULE, NOTEBOOK = "<module>", ".ipynb"
 # A statement that only moved, or is only indented anew, is the change if it runs more often.
 MORE_OFTEN = 1.05
 
@@ -97,31 +99,30 @@ class _Rows:
     def _is_touched(self, place: int | None, was: int | None) -> bool | None:
         if not self._view.is_known:
             return None
-        sides = (
-            (self._head, place, self._view.by_head),
-            (self._base, was, self._view.by_base),
-        )
         answers = []
-        for side, at, files in sides:
-            one = side.definitions[at] if at is not None else None
-            if one is None:
-                continue
-            if one.file is None:
-                # A library's is named; of what has no name nobody knows where it stands.
-                answers.append(False if one.name else None)
-                continue
-            lines = files.get(one.file)
-            if lines is None:
-                is_same = one.file not in self._view.contradicted
-                answers.append(False if is_same else None)
-            elif lines.head in self._view.contradicted or one.file.endswith(".ipynb"):
-                answers.append(None)
-            elif lines.base is None or lines.head is None:
-                answers.append(True)
-            else:
-                changed = lines.added if side is self._head else lines.removed
-                answers.append(_touches(changed, one, side))
+        if place is not None:
+            answers.append(self._is_touched_in(self._head, place, self._view.by_head))
+        if was is not None:
+            answers.append(self._is_touched_in(self._base, was, self._view.by_base))
         return True if True in answers else None if None in answers else False
+
+    def _is_touched_in(
+        self, side: CodeSide, place: int, files: Mapping[str, FileLines]
+    ) -> bool | None:
+        """Whether the diff touches a definition of one side; None where that is not sure."""
+        one = side.definitions[place]
+        if one.file is None:
+            # A library's has a name. What has none may stand anywhere.
+            return False if one.name else None
+        lines = files.get(one.file)
+        if lines is None:
+            return None if one.file in self._view.contradicted else False
+        if lines.head in self._view.contradicted or one.file.endswith(NOTEBOOK):
+            return None
+        if lines.base is None or lines.head is None:
+            return True
+        changed = lines.added if side is self._head else lines.removed
+        return _touches(changed, place, side) if changed else False
 
     # --- lines ------------------------------------------------------------------------------------
 
@@ -207,21 +208,33 @@ def _used(side: CodeSide) -> list[int]:
     return sorted(rows.union(caller for _, caller in side.callers))
 
 
-def _touches(changed: Sequence[int], one: Definition, side: CodeSide) -> bool:
-    """Whether one of these lines lies in a definition, and in none within it that is known too."""
-    if one.first is None or one.last is None:
-        return bool(changed)
+def _touches(changed: Sequence[int], place: int, side: CodeSide) -> bool | None:
+    """Whether one of these lines lies in a definition, and in none within it that is known too.
+
+    A file has functions that no step runs: of what runs on its own only the lines between those
+    that ran are sure.
+    """
+    one = side.definitions[place]
+    first, last = one.first, one.last
+    if one.name == MODULE:
+        spans = [row.span for row in side.statements if row.definition == place and row.span]
+        first = min((span.first for span in spans), default=None)
+        last = max((span.last for span in spans), default=None)
+    if first is None or last is None:
+        return None
+    own = changed[bisect_left(changed, first) : bisect_right(changed, last)]
     inner = [
         (other.first, other.last)
         for other in side.definitions
         if other.file == one.file
         and other.first is not None
         and other.last is not None
-        and (one.first, one.last) != (other.first, other.last)
-        and one.first <= other.first <= other.last <= one.last
+        and (one.first or 1, one.last) != (other.first, other.last)
+        and (one.first or 1) <= other.first <= other.last <= (one.last or last)
     ]
-    own = [line for line in changed if one.first <= line <= one.last]
-    return any(not any(first <= line <= last for first, last in inner) for line in own)
+    for begin, end in inner:
+        own = [*own[: bisect_left(own, begin)], *own[bisect_right(own, end) :]]
+    return bool(own)
 
 
 def total(work: Iterable[CodeWork]) -> CodeWork:

@@ -132,10 +132,11 @@ class Api:
     def of_kind(self, kind: str, path: str, limit: int) -> bytes | None:
         """An answer of that media type; None where it is too large, for the server or for us.
 
-        No verdict waits for such an answer, so one that fails is asked for only once more.
+        No verdict waits for such an answer. So it is asked for once, and the waiting that a run may
+        do is left for its report.
         """
         try:
-            answer = self._send("GET", path, kind=kind, limit=limit, tries=2)
+            answer = self._send("GET", path, kind=kind, limit=limit, tries=1)
         except AnswerTooLargeError:
             return None
         if answer.status in REFUSED_AS_TOO_LARGE:

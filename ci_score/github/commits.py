@@ -6,7 +6,7 @@ A run is compared along the first-parent line from the base that was tested.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -91,6 +91,18 @@ class BaseLine:
             raise NotThereError(f"no history of {sha[:12]}")
         return self._parents[sha]
 
+    def merges_nothing(self, merge: str, head: str) -> bool:
+        """Whether a test merge is known to have head's own files: head has its other parent."""
+        parents = self._parents.get(merge, [])
+        if len(parents) != 2 or parents[1] != head:
+            return False
+        seen, waiting = {head}, [head]
+        while waiting:
+            new = set(self._parents.get(waiting.pop(), [])) - seen
+            seen |= new
+            waiting += new
+        return parents[0] in seen
+
     def file_at(self, sha: str, path: str, limit: int) -> bytes | None:
         """A file at a commit; None where it is sure that the commit has no such file."""
         try:
@@ -172,23 +184,27 @@ class Differences:
     """The diffs of a repository's commits; nothing is asked for twice.
 
     GitHub compares head with the commit where it left base. Where base comes before head, as on the
-    test merge of a pull request, that is base itself.
+    test merge of a pull request, that is base itself. `tracked` knows the files of a commit where
+    it is checked out.
     """
 
     line: BaseLine
-    tracked: frozenset[str] = frozenset()
+    tracked: Callable[[str], frozenset[str]] = lambda _commit: frozenset()
     _known: dict[tuple[str, str], CodeDiff] = field(default_factory=dict)
+    _is_down: bool = False
 
     def between(self, base: CodeState, head: CodeState) -> CodeDiff:
         """The diff, or why there is none. A commit may be a stranger's word: any text."""
         pair = base.commit, head.commit
         if not all(map(_COMMIT.fullmatch, pair)):
             return CodeDiff(state="not found")
-        if base.commit == head.commit:
-            return CodeDiff(tracked=self.tracked)
+        if base.commit == head.commit or self.line.merges_nothing(head.commit, base.commit):
+            return CodeDiff(tracked=self.tracked(head.commit))
         if pair not in self._known:
             if len(self._known) == MOST_DIFFS:
                 return NO_DIFF
+            if self._is_down:
+                return CodeDiff(state="not found")
             self._known[pair] = self._asked(*pair)
         return self._known[pair]
 
@@ -202,9 +218,13 @@ class Differences:
             if path is None:
                 return NO_DIFF
             data = api.of_kind(gitea.DIFF if api.is_gitea else DIFF, path, MOST_BYTES)
-        except GitHubError:
+        except GitHubError as error:
+            self._is_down = isinstance(error, GitHubDownError)
             return CodeDiff(state="not found")
-        return CodeDiff(state="too large") if data is None else code_diff_of(data, self.tracked)
+        tracked = self.tracked(head)
+        if data is None:
+            return CodeDiff(state="too large", tracked=tracked)
+        return code_diff_of(data, tracked)
 
 
 # --- pull requests ------------------------------------------------------------------------------

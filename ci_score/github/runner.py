@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ci_score.files.visible import log_line
+from ci_score.model.code_diff import LONGEST_PATH
 
 # The limit is 1 MiB and counts bytes; over it, and at it, the whole summary is dropped.
 LARGEST_SUMMARY = 1_000_000
@@ -43,7 +44,7 @@ class Annotation:
     @property
     def command(self) -> str:
         """The line that tells the runner."""
-        place = f"file={_property(self.file)},line={self.line}," if self.file else ""
+        place = f"file={_property(self.file, LONGEST_PATH)},line={self.line}," if self.file else ""
         return f"::{self.level} {place}title={_property(self.title)}::{_message(self.message)}"
 
 
@@ -61,8 +62,8 @@ def _message(text: str) -> str:
     return _percent(log_line(text, 1000))
 
 
-def _property(text: str) -> str:
-    return _percent(log_line(text, 120)).replace(":", "%3A").replace(",", "%2C")
+def _property(text: str, longest: int = 120) -> str:
+    return _percent(log_line(text, longest)).replace(":", "%3A").replace(",", "%2C")
 
 
 def _percent(text: str) -> str:

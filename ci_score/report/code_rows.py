@@ -28,6 +28,8 @@ LEAST_SHARE = 0.01
 FEW, MOST = 3, 12
 # Less work without a line is not worth a word.
 LEAST_WITHOUT = 0.01
+# A definition with its place among those of the comparison.
+_Numbered = tuple[int, DefinitionChange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +131,19 @@ def code_rows(case: Judged, record: Record, most: int = MOST) -> list[CodeRow]:
     blamed = change.time.definition if change.time else None
     return [
         _code_row(change, row, case, record, is_blamed=number == blamed)
-        for number, row in _worth_a_row(change)[:most]
+        for number, row in _first(_worth_a_row(change), most, blamed)
     ]
 
 
-def _worth_a_row(change: CodeChanges) -> list[tuple[int, DefinitionChange]]:
+def _first(rows: list[_Numbered], most: int, blamed: int | None) -> list[_Numbered]:
+    """The first ones, among them what explains most, and the largest change."""
+    largest = max(rows, key=lambda one: abs(one[1].delta_ms), default=(None, None))[0]
+    order = sorted(rows, key=lambda one: one[0] not in (blamed, largest))
+    kept = {number for number, _ in order[:most]}
+    return [one for one in rows if one[0] in kept]
+
+
+def _worth_a_row(change: CodeChanges) -> list[_Numbered]:
     largest = max((abs(row.delta_ms) for row in change.definitions), default=0.0)
     return [
         (number, row)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from ci_score.files.visible import plain
 from ci_score.model.code_changes import (
     Blame,
@@ -12,30 +10,16 @@ from ci_score.model.code_changes import (
     DefinitionChange,
     LineChange,
 )
-from ci_score.model.metrics import signed, significant
-from ci_score.report.cause_words import Name, Place, Sentence, ms_words, times_words
-from ci_score.report.numbers import delta_milliseconds
+from ci_score.report.cause_words import Name, Place, Sentence, times_words
+from ci_score.report.numbers import delta_bytes_words, delta_milliseconds
 
 CHANGED, NOT_CHANGED = "changed here", "not changed"
-Row = TypeVar("Row")
 # What runs when a file does, and a line of which nobody knows the function.
 NAMELESS = ("", "<module>")
 # Of a longer path its end is shown.
 LONGEST_PATH = 40
-_BYTES = ((1e8, 1e9, "GB"), (1e5, 1e6, "MB"), (0.0, 1e3, "kB"))
-
-
-def bytes_words(value: float) -> str:
-    """`2.90 GB`, `12.0 MB`: as memory is told elsewhere, and smaller where it is little."""
-    if not value:
-        return "0 GB"
-    size, unit = next((size, unit) for least, size, unit in _BYTES if abs(value) >= least)
-    return significant(value / size, unit)
-
-
-def delta_bytes_words(value: float) -> str:
-    """`+2.90 GB`"""
-    return signed(value, bytes_words(abs(value)))
+# What a definition takes itself is the share that it explains, but for roundings.
+MOST_OF = 0.9
 
 
 # --- a place --------------------------------------------------------------------------------------
@@ -74,7 +58,9 @@ def place_of_line(change: CodeChanges, row: DefinitionChange, line: LineChange |
 def library_words(name: str) -> Sentence:
     """A library's function: `transformers 'LlamaMLP.forward'`."""
     library, _, function = name.partition(" ")
-    return Sentence.of(f"{library} ", Name(function)) if function else Sentence.of(Name(name))
+    if not function or not library.replace("_", "").isalnum():
+        return Sentence.of(Name(name))
+    return Sentence.of(f"{library} ", Name(function))
 
 
 # --- the definition that explains most ------------------------------------------------------------
@@ -82,10 +68,9 @@ def library_words(name: str) -> Sentence:
 
 def blamed_place(change: CodeChanges, blame: Blame) -> Sentence:
     """Where it is, as it stands behind `in`; empty where nothing of it can be said."""
-    row = _row(change.definitions, blame.definition)
-    if row is None:
-        return Sentence.of("")
-    line, caller = _row(row.lines, blame.line), _row(row.callers, blame.called_from)
+    row = change.definitions[blame.definition]
+    line = None if blame.line is None else row.lines[blame.line]
+    caller = None if blame.called_from is None else row.callers[blame.called_from]
     if row.file is None:
         caller = caller or next((one for one in row.callers if one.file), None)
         return Sentence.of(library_words(row.name), *_from(caller)) if row.name else Sentence.of("")
@@ -112,11 +97,6 @@ def row_words(change: CodeChanges, row: DefinitionChange) -> Sentence:
         )
     at = place_of_line(change, row, None)
     return Sentence.of(at) if row.name in NAMELESS else Sentence.of(Name(row.name), " (", at, ")")
-
-
-def _row(rows: tuple[Row, ...], number: int | None) -> Row | None:
-    """A row by its number, which a stranger's record may have wrong."""
-    return rows[number] if number is not None and number < len(rows) else None
 
 
 def _caller_name(name: str) -> str:
@@ -147,7 +127,11 @@ def _from(caller: CallerChange | None) -> tuple[str, ...]:
 def where_words(change: CodeChanges | None) -> Sentence:
     """`in 'Attention.forward' (model.py:88, changed here)`: what explains most of the time."""
     found = _blamed(change, change.time if change else None)
-    return Sentence.of("in ", found[1]) if found else Sentence.of("")
+    if change is None or change.time is None or found is None:
+        return Sentence.of("")
+    row, at = found
+    calls = ", with what it calls" if _is_by_what_it_calls(change, change.time, row) else ""
+    return Sentence.of("in ", at, calls)
 
 
 def mostly_time(change: CodeChanges | None) -> Sentence:
@@ -156,6 +140,8 @@ def mostly_time(change: CodeChanges | None) -> Sentence:
     if found is None:
         return Sentence.of("")
     row, at = found
+    if change and change.time and _is_by_what_it_calls(change, change.time, row):
+        return Sentence.of("mostly ", at, ", with what it calls")
     base_ms, head_ms = row.base.ms + row.base.python_ms, row.head.ms + row.head.python_ms
     times = f"{delta_milliseconds(row.delta_ms)} ({times_words(base_ms, head_ms)})"
     return Sentence.of("mostly ", at, f": {times}")
@@ -168,6 +154,13 @@ def mostly_memory(change: CodeChanges | None) -> Sentence:
         return Sentence.of("")
     row, at = found
     return Sentence.of("mostly ", at, f": {delta_bytes_words(row.delta_bytes)}")
+
+
+def _is_by_what_it_calls(change: CodeChanges, blame: Blame, row: DefinitionChange) -> bool:
+    """Whether its own change is not all that it explains: it calls others more often."""
+    if not row.touched or blame.line is not None:
+        return False
+    return abs(row.delta_ms) < MOST_OF * blame.share * abs(change.head_ms - change.base_ms)
 
 
 def _blamed(

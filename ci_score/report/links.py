@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from ci_score.files.visible import plain
+from ci_score.model.code_diff import is_inside
 from ci_score.model.record import BaselineUsed, Judged, Record, RunIdentity
 from ci_score.model.verdict import Acceptance
 from ci_score.report.cause_words import Place, Sentence
@@ -18,7 +18,6 @@ _SHORT_OR_WHOLE = re.compile(r"[0-9a-f]{7,64}")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PULLS = {"github": "pull", "gitea": "pulls"}
 _FILES = {"github": "blob", "gitea": "src/commit"}
-LONGEST_PATH = 400
 
 
 def commit_link(record: Record, commit: str | None) -> str:
@@ -117,15 +116,8 @@ def _linked_base(case: Judged | None) -> str | None:
 
 def file_link(record: Record, commit: str | None, path: str, line: int | None) -> str:
     """A line of a file at a commit; empty for what is no path within a repository."""
-    if not commit_link(record, commit) or not _is_within(path):
+    if not commit_link(record, commit) or not is_inside(path):
         return ""
     encoded = "/".join(quote(part, safe="") for part in path.split("/"))
     at = f"#L{line}" if line else ""
     return f"{record.repository}/{_FILES[record.server]}/{commit}/{encoded}{at}"
-
-
-def _is_within(path: str) -> bool:
-    """Whether it can be a file of the repository: visible, relative, and nowhere above it."""
-    if len(path) > LONGEST_PATH or "\\" in path or plain(path, LONGEST_PATH) != path:
-        return False
-    return not {"", ".", ".."}.intersection(path.split("/"))

@@ -20,7 +20,7 @@ from ci_score.model.record import DEFAULT_CASE, Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
-from ci_score.report import code_rows, escape, links, memory_words, rows, words
+from ci_score.report import code_rows, escape, links, memory_words, reproducing, rows, words
 from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
     Headline,
@@ -33,7 +33,6 @@ from ci_score.report.headlines import (
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.names_of_case import LONGEST_CASE_NAME
 from ci_score.report.numbers import common_places, delta_at, milliseconds
-from ci_score.report.reproducing import ab_command
 
 if TYPE_CHECKING:
     from jinja2.environment import TemplateModule
@@ -329,7 +328,7 @@ def _template(name: str) -> Template:
     environment.globals.update(
         words=words,
         rows=rows,
-        ab_command=ab_command,
+        reproducing=reproducing,
         code_rows=code_rows.code_rows,
         code_notes=code_rows.code_notes,
         more_code=code_rows.more_code,

@@ -13,13 +13,11 @@ from ci_score.model.record import Judged, Record
 from ci_score.model.verdict import Outcome
 from ci_score.report.cause_words import Name, Sentence
 from ci_score.report.code_words import (
-    bytes_words,
-    delta_bytes_words,
     mostly_memory,
     row_words,
 )
 from ci_score.report.links import linked
-from ci_score.report.numbers import from_to
+from ci_score.report.numbers import bytes_words, delta_bytes_words, from_to
 
 MOST_ROWS = 8
 LEAST_SHARE = 0.03
@@ -50,6 +48,11 @@ class MemoryRow:
     def head(self) -> str:
         """The same of the head."""
         return bytes_words(self.head_bytes) if self.head_bytes else "–"
+
+    @property
+    def sides(self) -> str:
+        """`2.10 → 4.60 GB`"""
+        return from_to(self.base, self.head)
 
     @property
     def delta(self) -> str:
@@ -85,8 +88,9 @@ def _mostly_of_an_operator(case: Judged) -> Sentence:
     largest = max(rows, key=lambda row: row.delta_bytes, default=None)
     if largest is None or more <= 0 or largest.delta_bytes < LEAST_EXPLAINED * more:
         return Sentence.of("")
-    sides = from_to(largest.base, largest.head) if largest.base_bytes else f"now {largest.head}"
-    return Sentence.of("mostly what ", largest.name, f" allocates: {largest.delta} ({sides})")
+    return Sentence.of(
+        "mostly what ", largest.name, f" allocates: {largest.delta} ({largest.sides})"
+    )
 
 
 def _of_operators(case: Judged) -> list[MemoryRow]:

@@ -11,7 +11,7 @@ from ci_score.model.metrics import time_change
 from ci_score.model.record import MOST_CASES, Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome, Verdict
-from ci_score.report import rows, words
+from ci_score.report import reproducing, rows, words
 from ci_score.report.cells import cells, shown
 from ci_score.report.code_rows import FEW, LineRow, code_notes, code_rows, more_code
 from ci_score.report.code_rows import MOST as MOST_CODE
@@ -84,7 +84,7 @@ def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> st
 
 
 def _would_tell(verdict: Verdict | None, record: Record, screen: Screen) -> str:
-    tell = rows.what_would_tell(verdict, record)
+    tell = reproducing.what_would_tell(verdict, record)
     return screen.text(f"What would give a verdict: {tell}.") if tell else ""
 
 

@@ -41,7 +41,10 @@ def run_action(settings: Settings, world: World) -> int:
     context = context.with_its_pull()
     line = _base_line(context)
     job, baselines = _job_and_baselines(context, line)
-    diffs = commits.Differences(line).between
+    # Where another job has measured, nothing of a checkout counts.
+    is_here = not settings.measured_elsewhere
+    known = commits.Differences(line, world.tracked) if is_here else commits.Differences(line)
+    diffs = known.between
     record = run(
         job,
         baselines=baselines,

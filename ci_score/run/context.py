@@ -44,8 +44,9 @@ class World:
     command: Callable[[str], None]
     show: Callable[[Record], None]
     reading: AbstractContextManager[object]
-    # Of the repository in the current folder, as git knows it.
+    # Of the repository in the workspace, as git knows it: diffs, and the files of a commit.
     diffs: Diffs
+    tracked: Callable[[str], frozenset[str]]
 
     @property
     def is_job(self) -> bool:

@@ -16,8 +16,11 @@ from ci_score.model.code_changes import (
 from ci_score.model.explanation import Explanation
 from ci_score.model.record import Judged, Record
 from ci_score.model.step_code import CodeWork
+from tests.builders.reports import demo
 
 GB = 10**9
+HEAD = "a" * 40
+REPOSITORY = "https://github.com/octocat/train"
 MODEL, BLOCK, TRAIN = "src/model.py", "src/block.py", "train.py"
 
 
@@ -177,6 +180,11 @@ def of_memory() -> CodeChanges:
         base_peak_bytes=189 * GB // 10,
         head_peak_bytes=217 * GB // 10,
     )
+
+
+def slower_code(change: CodeChanges, **fields: Any) -> Record:
+    """The demo's slower pull request, with what is known of its code."""
+    return with_code(demo(), change, **fields).but(commit=HEAD, repository=REPOSITORY)
 
 
 def with_code(told: Record, change: CodeChanges, **fields: Any) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,9 @@ def states() -> Iterator[tuple[str, Record]]:
     yield "first-run-of-pull", told([head])
     elsewhere = CaseInput(CASE, head.profile.but(accelerator="H100 SXM 80GB"))
     yield "not-judged", told([elsewhere], [base])
-    greedy = CaseInput(CASE, base.profile.but(peak_memory_gb=21.7))
-    thrifty = CaseInput(CASE, base.profile.but(peak_memory_gb=18.9))
-    yield "memory", told([greedy], [thrifty])
-    yield "memory-of-code", with_code(told([greedy], [thrifty]), code.of_memory())
-    yield "memory-of-operators", told([_peaked(greedy, 5.1)], [_peaked(thrifty, 2.6)])
+    yield "memory", of_peaks()
+    yield "memory-of-code", with_code(of_peaks(), code.of_memory())
+    yield "memory-of-operators", by_operators()
     slower = told([_paired(389.0)], [base])
     for name, change in OF_CODE.items():
         yield name, with_code(slower, change())
@@ -103,15 +101,28 @@ def _paired(head_ms: float) -> CaseInput:
     return CaseInput(CASE, profiled(name, numbers), launches=numbers, base=sided)
 
 
-def _peaked(read: CaseInput, attention_gb: float) -> CaseInput:
-    """With the operators that allocated what was in use at the peak."""
-    held = {
-        "aten::scaled_dot_product_attention": attention_gb,
-        "aten::linear": 3.2,
-        "aten::gelu": 1.1,
-    }
-    peak = {name: int(gb * code.GB) for name, gb in held.items()}
-    return replace(read, profile=read.profile.but(peak_ops=peak))
+def of_peaks(
+    base: Mapping[str, int] | None = None,
+    head: Mapping[str, int] | None = None,
+    *,
+    peak_gb: float = 21.7,
+    step_ms: float | None = None,
+) -> Record:
+    """A pull request whose peak of memory grew, by the operators that allocated what was in use."""
+    before = sample("main.json").but(peak_memory_gb=18.9, peak_ops=dict(base or {}))
+    after = before.but(peak_memory_gb=peak_gb, peak_ops=dict(head or {}))
+    if step_ms is not None:
+        slow = sample("pull_request.json")
+        after = slow.but(peak_memory_gb=peak_gb, avg_step_ms=step_ms)
+    return told([CaseInput(CASE, after)], [CaseInput(CASE, before)])
+
+
+def by_operators() -> Record:
+    """Attention keeps what it kept before, and as much again."""
+    gb = code.GB // 10
+    kept = {"aten::linear": 32 * gb, "aten::gelu": 11 * gb}
+    attention = "aten::scaled_dot_product_attention"
+    return of_peaks({attention: 26 * gb, **kept}, {attention: 51 * gb, **kept})
 
 
 def _crashed() -> CaseInput:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ci_score.measure.sides import definitions
-from ci_score.measure.sides.definitions import MODULE, SideFiles, Text, digest_of, named, text_of
+from ci_score.measure.sides.definitions import MODULE, SideFiles, Text, named, text_of
+from ci_score.model.step_code import statement_digest
 
 SOURCE = """\
 import torch
@@ -135,7 +136,7 @@ def test_text__a_line_has_its_function_and_its_whole_statement(
     assert span.first == line_of(begin)
     assert span.last == (line_of(end) if end else line + 1)
     lines = SOURCE.split("\n")[span.first - 1 : span.last]
-    assert text.statement_at(line).text == digest_of([one + " \t" for one in lines])
+    assert text.statement_at(line).text == statement_digest([one + " \t" for one in lines])
 
 
 def test_text__names_are_those_of_pythons_own_frames() -> None:
@@ -218,7 +219,7 @@ def test_text__lines_end_as_python_ends_them() -> None:
     assert found
     own = found.function_at(4, "f", 3)
     assert own
-    assert (own.name, found.statement_at(4).text) == ("f", digest_of(["    return x"]))
+    assert (own.name, found.statement_at(4).text) == ("f", statement_digest(["    return x"]))
 
 
 # --- the files of a side --------------------------------------------------------------------------

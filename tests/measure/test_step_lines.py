@@ -14,8 +14,14 @@ from ci_score.measure.launch import line_table
 from ci_score.measure.launch.line_table import MOST_ROWS, LineTable, read_table
 from ci_score.measure.session import step_lines
 from ci_score.measure.session.step_lines import step_code
-from ci_score.measure.sides.definitions import SideFiles, digest_of
-from ci_score.model.step_code import CodeLine, CodeWork, MarkedStep, StepCode
+from ci_score.measure.sides.definitions import SideFiles
+from ci_score.model.step_code import (
+    CodeLine,
+    CodeWork,
+    MarkedStep,
+    StepCode,
+    statement_digest,
+)
 from tests.builders import write
 
 MODEL = """\
@@ -87,7 +93,7 @@ def test_code__has_definitions_statements_and_callers(side: Path) -> None:
     assert (first.first, first.last, first.through, first.is_compiled) == (
         3, 5, "torch F.linear", True,
     )  # fmt: skip
-    assert first.text == digest_of(MODEL.split("\n")[2:5])
+    assert first.text == statement_digest(MODEL.split("\n")[2:5])
     assert first.work == large.but(forward_ms=4.0)
     own = code.definitions[first.definition]
     assert (own.first, own.last) == (2, 5)

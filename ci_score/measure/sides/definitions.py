@@ -14,7 +14,6 @@ import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from ci_score.files.disk import open_plain
 from ci_score.files.visible import plain
 from ci_score.measure.machine.accelerators import HangsError, asked
 from ci_score.measure.machine.environment import tree_of
-from ci_score.model.step_code import LONGEST_PATH
+from ci_score.model.step_code import LONGEST_PATH, statement_digest
 
 # Parsing takes a hundred times the room of the text, and a second for a megabyte.
-LARGEST_FILE, LARGEST_IN_ALL, MOST_FILES = 1 << 20, 16 << 20, 512
+LARGEST_FILE, LARGEST_IN_ALL, MOST_FILES = 1 << 20, 8 << 20, 512
 MODULE = "<module>"
 # The frames of these lie within a function that has a name.
 _NAMELESS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
@@ -99,18 +98,12 @@ class Text:
     def statement_at(self, line: int) -> Statement:
         """The innermost statement around a line of the file."""
         span = self.statements[line - 1] or Span(line, line)
-        return Statement(span, digest_of(self.lines[span.first - 1 : span.last]))
+        return Statement(span, statement_digest(self.lines[span.first - 1 : span.last]))
 
 
 def named(told: str) -> str:
     """The function with a name that a frame is part of: a lambda's is the one around it."""
     return _INNER.sub("", told) or MODULE
-
-
-def digest_of(lines: Sequence[str]) -> str:
-    """A mark of a statement's text: its lines without what is blank at their ends."""
-    text = "\n".join(line.rstrip() for line in lines)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 # --- the tree of a file ---------------------------------------------------------------------------

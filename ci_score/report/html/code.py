@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci_score.model.record import Judged, Record
 from ci_score.report import code_rows
 from ci_score.report.code_rows import CodeRow
 from ci_score.report.html.scale import percent
-from ci_score.report.memory_words import MemoryRow, is_memory_alone, memory_rows, memory_title
-from ci_score.report.memory_words import needs_memory as _needs_memory
+from ci_score.report.memory_words import (
+    MemoryRow,
+    is_memory_alone,
+    memory_rows,
+    memory_title,
+    needs_memory,
+)
 from ci_score.report.numbers import common_places
 
 
@@ -50,11 +55,17 @@ class MemoryView:
     blocks: Sequence[MemoryBlock]
 
 
-def code_view(case: Judged, record: Record) -> CodeView | None:
-    """The functions of a case; None where none changed, or only its memory is in question."""
-    rows = [] if is_memory_alone(case) else code_rows.code_rows(case, record)
+def code_view(case: Judged, record: Record, *, is_whole: bool = True) -> CodeView | None:
+    """The functions of a case; None where none changed, or only its memory is in question.
+
+    Where there is little room they are a few, and only what explains most has its lines.
+    """
+    most = code_rows.MOST if is_whole else code_rows.FEW
+    rows = [] if is_memory_alone(case) else code_rows.code_rows(case, record, most)
     if not rows:
         return None
+    if not is_whole:
+        rows = [row if row.is_blamed else replace(row, lines=(), callers=()) for row in rows]
     largest = _largest((row.base_ms, row.head_ms) for row in rows)
     blocks = [
         CodeBlock(row, percent(row.base_ms / largest), percent(row.head_ms / largest))
@@ -66,7 +77,7 @@ def code_view(case: Judged, record: Record) -> CodeView | None:
 
 def memory_view(case: Judged, record: Record) -> MemoryView | None:
     """What had the memory, where its peak grew beyond a limit."""
-    rows = memory_rows(case, record) if _needs_memory(case) else []
+    rows = memory_rows(case, record) if needs_memory(case) else []
     if not rows:
         return None
     largest = _largest((row.base_bytes, row.head_bytes) for row in rows if not row.is_sum)

@@ -20,7 +20,7 @@ from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.step_ops import StepOps
 from ci_score.model.verdict import Change, Outcome
-from ci_score.report import rows, words
+from ci_score.report import reproducing, rows, words
 from ci_score.report.badges import outcome_of
 from ci_score.report.cause_words import Name, Place, Sentence
 from ci_score.report.headlines import (
@@ -54,7 +54,6 @@ from ci_score.report.links import (
 from ci_score.report.memory_words import is_memory_alone
 from ci_score.report.names_of_case import LONGEST_CASE_NAME
 from ci_score.report.numbers import delta_at, delta_milliseconds, milliseconds
-from ci_score.report.reproducing import ab_command
 from ci_score.report.sentences import sentence
 from ci_score.report.words import SHORT_SHA, head_word
 
@@ -313,7 +312,7 @@ def _drawn(
         layer_map=layers,
         rank_map=rank_map(case, word),
         launches=launches_plot(case, history, word),
-        code=code_view(case, record),
+        code=code_view(case, record, is_whole=form.lists),
         memory=memory_view(case, record),
     )
 
@@ -414,7 +413,7 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
     style, script = _joined(styles), _joined(scripts)
     environment.globals.update(
         words=words,
-        ab_command=ab_command,
+        reproducing=reproducing,
         is_memory_alone=is_memory_alone,
         time_change=time_change,
         sentence=sentence,
