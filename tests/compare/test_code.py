@@ -187,6 +187,26 @@ def test_code_changes__of_a_moved_function() -> None:
     assert found.warned == ()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("self.up(x)", "self.up(x * 1)", "Mlp.forward"),
+        ("class Mlp:", "class Feed:", "Feed.forward"),
+    ],
+)
+def test_code_changes__of_a_moved_function_that_was_changed(old: str, new: str, name: str) -> None:
+    """It is known by its name, else by its body."""
+    body = MODEL[MODEL.index("class Mlp") : MODEL.index("def helper")]
+    head = {"model.py": MODEL.replace(body, ""), "mlp.py": "import torch\n\n\n" + body}
+    head["mlp.py"] = head["mlp.py"].replace(old, new)
+    lines = with_other(At("self.up(", 20.0), At("gelu(x", 40.0), but=("self.up(x)",))
+    found = code_changes(step_code(head, *lines), step_code(BASE, *USUAL), diff_of(BASE, head))
+    assert found
+    one = blamed(found)
+    assert (one.name, one.was_file, one.status) == (name, "model.py", "changed")
+    assert one.delta_ms == 30.0
+
+
 def test_code_changes__of_a_renamed_function() -> None:
     """A function with another name and the same body is the one that it was."""
     head = edited(("class Mlp:", "class Feed:"), ("self.up(x)", "self.up(x * 1)"))
