@@ -167,7 +167,10 @@ def _fewer_lines(case: Judged) -> Judged:
 
 
 def _without_code(case: Judged) -> Judged:
-    return _without_changes_of_code(case).but(code=None, peak_ops={})
+    if _fails(case):
+        return case.but(code=None)
+    base = case.base.but(peak_ops={}) if case.base else None
+    return _without_changes_of_code(case).but(code=None, peak_ops={}, base=base)
 
 
 def _without_changes_of_code(case: Judged) -> Judged:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from ci_score.compare.code_rows import MORE_OFTEN, DefinitionRow, LineRow
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange, Warned
@@ -287,8 +288,10 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
 
 def warned(time: Growth, memory: Growth) -> tuple[Warned, ...]:
     """Changed lines whose own statement explains at least half of a growth."""
-    rows = [*_warned(time), *_warned(memory)]
-    return tuple(sorted(rows, key=lambda one: -one.share)[:MOST_WARNED])
+    of_each = (sorted(_warned(one), key=lambda row: -row.share) for one in (time, memory))
+    # A verdict may be on one of both alone: its largest stays.
+    in_turns = [row for pair in zip_longest(*of_each) for row in pair if row is not None]
+    return tuple(in_turns[:MOST_WARNED])
 
 
 def _warned(growth: Growth) -> Iterator[Warned]:
