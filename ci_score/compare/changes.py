@@ -91,6 +91,7 @@ def base_side(head: Measured, base: Measured) -> BaseSide:
         forward_ms=tuple(four_digits(forward) for forward, _ in layers.values()),
         backward_ms=tuple(four_digits(backward) for _, backward in layers.values()),
         ranks=base.ranks,
+        peak_ops=base.peak_ops,
     )
 
 

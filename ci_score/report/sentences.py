@@ -16,7 +16,6 @@ from ci_score.model.metrics import (
     Metric,
     metric_named,
     percent_digits,
-    significant,
     slower_by_share,
 )
 from ci_score.model.reasons import Datum, Reason, Why
@@ -24,7 +23,14 @@ from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.cause_words import Name, Sentence, quoted_name, unmarked
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
-from ci_score.report.numbers import TWICE, milliseconds, multiple, plain_number, slower_words
+from ci_score.report.numbers import (
+    TWICE,
+    bytes_words,
+    milliseconds,
+    multiple,
+    plain_number,
+    slower_words,
+)
 
 Row = str | Callable[..., str]
 
@@ -288,11 +294,6 @@ def _line_takes_longer(
 def _share_of(share: float) -> str:
     """Lines that got faster leave more than all of it to the others."""
     return f"{percent_digits(share)} % of" if share < 1 else "all of"
-
-
-def _size(count: float) -> str:
-    """`1.50 GB`"""
-    return significant(count / 1e9, "GB") if count >= 1e9 else significant(count / 1e6, "MB")
 
 
 def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str]) -> str:
@@ -603,7 +604,7 @@ SENTENCES: dict[Why, Row] = {
     Why.LINE_TAKES_LONGER: _line_takes_longer,
     Why.LINE_HOLDS_MORE: lambda case, name, more_bytes, share: (
         f"{quoted_name(name)}: of what is in use at the peak of a step, this line has allocated"
-        f" {_size(more_bytes)} more than before, {_share_of(share)} the growth of"
+        f" {bytes_words(more_bytes)} more than before, {_share_of(share)} the growth of"
         f" {quoted_name(case)}."
     ),
     Why.FILE_NOT_WRITTEN: "{file} was not written: {words}",
