@@ -167,7 +167,12 @@ def _fewer_lines(case: Judged) -> Judged:
 
 
 def _without_code(case: Judged) -> Judged:
-    return _without_changes_of_code(case).but(code=None, peak_ops={})
+    told = _without_changes_of_code(case).but(code=None)
+    if _fails(case):
+        # The peak's operators are few, and both sides' together explain it.
+        return told
+    base = case.base.but(peak_ops={}) if case.base else None
+    return told.but(peak_ops={}, base=base)
 
 
 def _without_changes_of_code(case: Judged) -> Judged:
