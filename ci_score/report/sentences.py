@@ -293,7 +293,7 @@ def _line_takes_longer(
 
 def _share_of(share: float) -> str:
     """Lines that got faster leave more than all of it to the others."""
-    return f"{share:.0%} of".replace("%", " %") if share < 1 else "all of"
+    return f"{percent_digits(share)} % of" if share < 1 else "all of"
 
 
 def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str]) -> str:

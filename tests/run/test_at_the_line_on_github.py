@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from ci_score import github
 from ci_score.files.strict_json import dump
 from ci_score.files.unified_diff import MOST_BYTES
+from ci_score.github import Api, commits
 from ci_score.github.commits import DIFF, MOST_DIFFS
+from ci_score.model.code_diff import CodeState
 from ci_score.model.profile import Profile
 from ci_score.model.step_code import StepCode
 from ci_score.traces.formats.reference import normalised
@@ -286,6 +289,33 @@ def test_diff__is_not_asked_for_where_no_line_is_known(scene: Scene) -> None:
     assert slower(scene, change(scene)).code == 1
     assert compared(scene) == []
     assert record_in(scene).cases[0].code is not None
+
+
+def test_diff__of_a_push_is_against_the_record_before_it(scene: Scene, capsys: Out) -> None:
+    """The branch's own run warns at its line, too, where somebody has merged it all the same."""
+    base = branch(scene)
+    head = scene.state.commit(scene.repository, "main", files={FILE: AFTER})
+    measure(scene, 130.0, slow())
+    assert scene.act(events.push(scene.github, scene.repository)).code == 0
+    assert compared(scene) == [(base.sha, head.sha)]
+    (line,) = warnings(capsys)
+    assert f"file={FILE},line={LINE}," in line
+
+
+@pytest.mark.parametrize("commit", ["main", "HEAD", "../../user", "1" * 39, "1" * 40 + "?page=2"])
+def test_diff__what_is_no_commit_is_asked_of_nobody(scene: Scene, commit: str) -> None:
+    """A record in a folder may say anything of its commit."""
+    made = commits.BaseLine(Api(scene.github.url, None), read_event_of(scene))
+    known = commits.Differences(made)
+    assert known.between(CodeState(commit), CodeState("1" * 40)).state == "not found"
+    assert known.between(CodeState("1" * 40), CodeState(commit)).state == "not found"
+    assert scene.asked() == []
+
+
+def read_event_of(scene: Scene) -> github.Event:
+    """The event of a pull request."""
+    made = events.pull_request(scene.github, change(scene))
+    return github.read_event(made.environment, made.payload)
 
 
 def state_of(scene: Scene) -> str | None:
