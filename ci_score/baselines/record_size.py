@@ -167,10 +167,12 @@ def _fewer_lines(case: Judged) -> Judged:
 
 
 def _without_code(case: Judged) -> Judged:
+    told = _without_changes_of_code(case).but(code=None)
     if _fails(case):
-        return case.but(code=None)
+        # The peak's operators are few, and both sides' together explain it.
+        return told
     base = case.base.but(peak_ops={}) if case.base else None
-    return _without_changes_of_code(case).but(code=None, peak_ops={}, base=base)
+    return told.but(peak_ops={}, base=base)
 
 
 def _without_changes_of_code(case: Judged) -> Judged:

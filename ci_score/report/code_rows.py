@@ -144,11 +144,13 @@ def _first(rows: list[_Numbered], most: int, blamed: int | None) -> list[_Number
 
 
 def _worth_a_row(change: CodeChanges) -> list[_Numbered]:
+    """What changed enough, and what is blamed for it: that may be what it calls."""
     largest = max((abs(row.delta_ms) for row in change.definitions), default=0.0)
+    blamed = change.time.definition if change.time else None
     return [
         (number, row)
         for number, row in enumerate(change.definitions)
-        if row.delta_ms and abs(row.delta_ms) >= LEAST_SHARE * largest
+        if number == blamed or (row.delta_ms and abs(row.delta_ms) >= LEAST_SHARE * largest)
     ]
 
 
@@ -265,8 +267,10 @@ def code_notes(case: Judged) -> list[str]:
 def _untouched(change: CodeChanges) -> str:
     if change.diff != "known" or not change.definitions:
         return ""
-    touched = any(row.touched or row.status != "changed" for row in change.definitions)
-    return "" if touched else "The diff touches none of these functions."
+    if any(row.touched or row.status != "changed" for row in change.definitions):
+        return ""
+    calls = any(caller.touched for row in change.definitions for caller in row.callers)
+    return f"The diff touches none of these functions{', but some that call them' * calls}."
 
 
 def _without_line(change: CodeChanges) -> str:

@@ -256,6 +256,14 @@ def test_rows__are_the_definitions_whose_time_changed() -> None:
     assert [row.is_blamed for row in rows] == [True, False, False, False, False]
 
 
+def test_rows__have_what_is_blamed_for_what_it_calls() -> None:
+    """Its own time may be the same as before."""
+    same = definition("train", file=TRAIN, touched=True, head=work(60.2))
+    blamed = Blame(definition=0, share=0.9)
+    shown = known(code(same, definition(touched=False), time=blamed))
+    assert [row.is_blamed for row in code_rows(shown, record(shown))] == [True, False]
+
+
 def test_rows__say_what_happened_to_a_definition() -> None:
     """Changed, moved, renamed, new or gone."""
     renamed = definition("Attention.attend", was_name="Attention.forward", touched=True)
@@ -352,6 +360,8 @@ def test_notes__say_what_stacks_do_not_tell() -> None:
     assert "without their functions" in code_notes(known(code_shown.of_source_fields()))[0]
     untouched = code(definition(touched=False))
     assert "The diff touches none of these functions." in code_notes(known(untouched))
+    called = "The diff touches none of these functions, but some that call them."
+    assert called in code_notes(known(code_shown.untouched()))
 
 
 # --- renderers ------------------------------------------------------------------------------------
@@ -452,4 +462,6 @@ def test_page__hostile_names_stay_text() -> None:
 def test_page__without_code_has_no_such_section() -> None:
     """Neither where nothing is known, nor where no function changed."""
     assert "Where in the code" not in report_html(demo())
-    assert "Where in the code" not in report_html(slower_code(code(definition(head=work(60.2)))))
+    assert "Where in the code" not in report_html(
+        slower_code(code(definition(head=work(60.2)), time=None))
+    )
