@@ -46,7 +46,8 @@ _STANDARD = frozenset(
         "contextlib", "copy", "copyreg", "ctypes", "dataclasses", "enum", "functools", "glob",
         "genericpath", "gzip", "hashlib", "importlib", "inspect", "io", "json", "logging",
         "multiprocessing", "numbers", "operator", "os", "pathlib", "pickle",
-        "posixpath", "queue", "random", "re", "runpy", "selectors", "shutil", "signal", "socket", "string", "subprocess", "tempfile",
+        "posixpath", "queue", "random", "re", "runpy", "selectors", "shutil", "signal", "socket",
+        "string", "subprocess", "tempfile",
         "textwrap", "threading", "timeit", "traceback", "types", "typing", "unittest", "uuid",
         "warnings", "weakref",
     )
