@@ -19,6 +19,8 @@ ERROR = math.sqrt((DEGREES + 3.0) / (DEGREES + 1.0))
 ROUNDS_OF_SCALE, ROUNDS_OF_LEVEL = 4, 2
 # No timer is this exact; without noise at all there would be nothing to divide by.
 LEAST_SCALE = 1e-6
+# Of fewer pairs nobody can say which one stood still.
+LEAST_OF_A_GROUP = 5
 # About how many times the middle distance the scale is.
 MIDDLE_TO_SCALE = 1.3
 # Of the normal distribution: both ends of a 95 % interval.
@@ -53,7 +55,7 @@ def level_of(ratios: Ratios, scale: float) -> Level:
 
 def scale_of(groups: Iterable[Ratios]) -> float:
     """The scale of the noise of a pair, each held against the level of its own two commits."""
-    several = [ratios for ratios in groups if len(ratios) > 1]
+    several = [ratios for ratios in groups if len(ratios) >= LEAST_OF_A_GROUP]
     free = sum(len(ratios) - 1 for ratios in several)
     scale = _middle_size(several, free)
     for _ in range(ROUNDS_OF_SCALE if free else 0):

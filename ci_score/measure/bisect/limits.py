@@ -48,5 +48,7 @@ LEAST_AT_MOST = 16
 # A search takes some launches, and more by the square of how much the noise is of the slowdown.
 LAUNCHES_ANYWAY, LAUNCHES_BY_NOISE = 50.0, 120.0
 MOST_SAID = 10**9
+# Both parts of a range may seem slower by mistake once, but not so often.
+MISTAKES = 2
 # Where the slowdown is said to lie, as long as it is not found, it lies with that chance.
 LIKELY = 0.99

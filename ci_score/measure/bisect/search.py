@@ -20,6 +20,7 @@ from ci_score.measure.bisect.limits import (
     LAUNCHES_BY_NOISE,
     LEAST_AT_MOST,
     LIKELY,
+    MISTAKES,
     MOST_SAID,
     SHARPEST,
     Limits,
@@ -47,7 +48,7 @@ class Search:
         self._refuted: list[int] = []
         self._doubted: list[int] = []
         self._tries = 0
-        self._may_narrow = True
+        self._may_narrow, self._narrowed = True, 0
         self._launches: dict[int, int] = {}
         self._asked: Ask | None = None
         self._finding: Finding | None = None
@@ -145,7 +146,9 @@ class Search:
 
     def _end_alike(self) -> None:
         """The whole range has no difference that shows; where it is a part, that was a mistake."""
-        if self._is_narrowed:
+        if self._narrowed >= MISTAKES:
+            self._end(Ended.SEVERAL)
+        elif self._is_narrowed:
             self._widen()
         elif self._known.slower.effect().high < self._limits.worth:
             self._end(Ended.NO_DIFFERENCE)
@@ -216,6 +219,7 @@ class Search:
         if not (self._may_narrow and is_clear and pairs >= self._limits.both_parts_least):
             return False
         low, high = self._known.low, self._known.high
+        self._narrowed += 1
         self._turn_to(*((low, probe) if below.log > above.log else (probe, high)))
         return True
 
@@ -267,7 +271,9 @@ class Search:
             self._end(Ended.SEVERAL if self._are_between() else Ended.NOT_CONFIRMED)
 
     def _are_between(self) -> bool:
-        """Whether the refuted answers are near neither end."""
+        """Whether the refuted answers are near neither end, here or in the parts before."""
+        if self._narrowed >= MISTAKES:
+            return True
         if not self._doubted:
             return self._is_narrowed
         parts = self._known.parts(*self._doubted)

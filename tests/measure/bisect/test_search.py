@@ -311,10 +311,10 @@ def test_search__an_end_that_does_not_run_ends_it(end: int) -> None:
 
 def test_search__a_slow_creep_is_several_changes() -> None:
     """Where each commit takes a little, none is named as the one that took it all."""
-    times = [100.0 * 1.004**commit for commit in range(64)]
-    ends = {answered(Search(64, seed), noisy(times, 0.01, seed))[0].ended for seed in range(4)}
-    assert Ended.SEVERAL in ends
-    assert Ended.FOUND not in ends
+    times = [100.0 * 1.01**commit for commit in range(COMMITS)]
+    ends = [answered(Search(COMMITS, seed), noisy(times, 0.02, seed))[0] for seed in range(6)]
+    assert Ended.SEVERAL in {finding.ended for finding in ends}
+    assert not {Ended.FOUND, Ended.FOUND_SET} & {finding.ended for finding in ends}
 
 
 def test_search__an_answer_that_its_parent_refutes_is_not_confirmed() -> None:
