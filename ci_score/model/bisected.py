@@ -37,6 +37,14 @@ class ProbedCommit(Value):
     launches: Count
 
 
+class OfTrend(Value):
+    """The lasting change of a branch that a search was asked to explain."""
+
+    case: CaseName
+    metric: ShortText
+    kind: Literal["shift", "drift"]
+
+
 class Bisected(Value):
     """The answer of a search over `commits` commits after `good`, up to `bad`.
 
@@ -67,6 +75,7 @@ class Bisected(Value):
     evidence: Annotated[tuple[ProbedCommit, ...], Lax, Several] = ()
     answer: ShortText | None = None
     cause: Annotated[str, Field(max_length=2000)] = ""
+    trend: OfTrend | None = None
 
     @property
     def is_answered(self) -> bool:

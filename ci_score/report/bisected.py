@@ -90,11 +90,11 @@ def bisected_text(answer: Bisected, screen: Screen) -> str:
     """For a terminal."""
     style = "slower" if answer.is_answered else "not judged"
     lines = [screen.text(bisected_headline(answer), style)]
-    for commit in answer.found:
-        lines.append(screen.item(f"{commit.sha} by {commit.author}, {commit.date}"))
+    shown = answer.found[:MOST_SHOWN]
+    lines += [screen.item(f"{one.sha} by {one.author}, {one.date}") for one in shown]
     lines += [screen.item(f"{what}: {value}") for what, value in _facts(answer)]
-    for one in answer.skipped[:MOST_SHOWN]:
-        lines.append(screen.item(f"left out: {one.commit[:SHORT]}, {one.why}"))
+    left_out = answer.skipped[:MOST_SHOWN]
+    lines += [screen.item(f"left out: {one.commit[:SHORT]}, {one.why}") for one in left_out]
     if words := _WHAT_HELPS.get(answer.ended) if answer.ended else None:
         lines.append(screen.text(words))
     return "\n".join(lines) + "\n"

@@ -20,9 +20,7 @@ Out = pytest.CaptureFixture[str]
 BROKEN = "raise ImportError('no such thing')"
 
 
-def of_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *times: float | str
-) -> Commits:
+def of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *times: float | str) -> Commits:
     """The repository, as the current folder."""
     made = Commits(tmp_path / "repository", times)
     monkeypatch.chdir(made.repository.folder)
@@ -193,9 +191,7 @@ def test_range__of_a_shallow_clone_says_how_to_fetch_the_rest(
     clone = tmp_path / "clone"
     made.repository.git("clone", "--quiet", "--depth", "1", origin, str(clone))
     monkeypatch.chdir(clone)
-    subprocess.run(
-        ["git", "fetch", "--quiet", "--depth", "1", "origin", made.shas[0]], check=True
-    )
+    subprocess.run(["git", "fetch", "--quiet", "--depth", "1", "origin", made.shas[0]], check=True)
     assert execute(arguments(made.shas[0], "HEAD")) == 2
     assert "git fetch --unshallow" in capsys.readouterr().err
 
@@ -294,7 +290,9 @@ def test_search__without_time_keeps_what_was_measured(
     assert made.nothing_is_left
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", '{"schema": 1, "seed": 1, "plan": {}}\n{"kind": 1}\n'])
+@pytest.mark.parametrize(
+    "text", ["", "{}\n", '{"schema": 1, "seed": 1, "plan": {}}\n{"kind": 1}\n']
+)
 def test_journal__of_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out, text: str
 ) -> None:

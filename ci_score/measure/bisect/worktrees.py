@@ -104,7 +104,9 @@ class Worktrees:
 
 
 @contextmanager
-def worktrees(repository: Repository, pinned: frozenset[str], making: Making) -> Iterator[Worktrees]:
+def worktrees(
+    repository: Repository, pinned: frozenset[str], making: Making
+) -> Iterator[Worktrees]:
     """The checkouts of a search, gone afterwards."""
     made = Worktrees(repository, pinned, making)
     try:
