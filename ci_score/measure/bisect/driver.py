@@ -25,8 +25,6 @@ from ci_score.model.lists import plural, share_in_words
 
 # A commit whose launches fail this often in a row is broken, and not unlucky.
 MOST_FAILURES = 2
-# Pairs that others disturbed are measured again.
-MOST_REPEATS = 20
 
 
 class StoppedError(CiScoreError):
@@ -45,7 +43,6 @@ class Driver:
     why_skipped: dict[str, str] = field(default_factory=dict)
     has_launched: bool = False
     _failures: dict[str, int] = field(default_factory=dict)
-    _repeats: int = 0
     _told: AskedFor | None = None
 
     def run(self) -> Finding:
@@ -54,6 +51,7 @@ class Driver:
         for number in count(len(self.journal.rows)):
             asked = self.search.next()
             if isinstance(asked, Finding):
+                self._tell_disturbed()
                 return asked
             self._refuse_to_go_on()
             try:
@@ -154,10 +152,6 @@ class Driver:
             self._refuse_to_go_on()
             raise
         self.has_launched = True
-        if self.launches.plan.repeats((head, base)) and self._repeats < MOST_REPEATS:
-            self._repeats += 1
-            self.says("others disturbed the machine: the pair is measured again")
-            return
         for sha in (earlier, later):
             self._failures.pop(sha, None)
         row = Measured(why=asked.why, first=earlier, second=later, base=base, head=head)
@@ -196,6 +190,17 @@ class Driver:
             AskedFor.CONFIRMATION: f"{self.line.commits[asked.commit][:SHORT]} against its parent",
         }[asked.why]
         self.launches.audience.does(f"launch {progress.launches + 1}: {what}")
+
+    def _tell_disturbed(self) -> None:
+        """The search counts what others do to a pair as noise, and needs more launches then."""
+        pairs = [row for row in self.journal.rows if isinstance(row, Measured)]
+        plan = self.launches.plan
+        disturbed = sum(plan.repeats((row.head, row.base)) for row in pairs)
+        if disturbed:
+            self.says(
+                f"others disturbed {disturbed} of {plural(len(pairs), 'pair')}: on a quiet machine"
+                " a search needs fewer launches"
+            )
 
     def _plan(self) -> Iterator[str]:
         """What is known before the search, and how long it takes."""
