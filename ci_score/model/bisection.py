@@ -56,7 +56,7 @@ class Ended(StrEnum):
     GOOD_IS_SLOWER = "good_is_slower"
     # The noise hides anything below `smallest`.
     CANNOT_TELL = "cannot_tell"
-    # No commit has at least half of the range's slowdown.
+    # There are several changes. A commit that is named has less than half of the range's slowdown.
     SEVERAL = "several"
     LIMIT = "limit"
     END_DOES_NOT_RUN = "end_does_not_run"
@@ -73,10 +73,11 @@ class Probed(Value):
 class Finding(Value):
     """How a search ended, with what it knows.
 
-    `commits` are those that the slowdown may lie in, and `parent` is what they were held against.
-    `own` is their own effect, from fresh pairs alone, and `range` that of GOOD to BAD. `others`
-    says that the range holds other changes, too. `smallest` is the smallest slowdown that the
-    search could find within its limit of launches.
+    `commits` are those that the slowdown lies in, at the limit of launches those that it may lie
+    in, or the end that does not run. `own` is their own effect beside `parent`, from fresh pairs
+    alone, and `range` that of GOOD to BAD. `others` says that the range holds other changes, too.
+    `smallest` is the smallest slowdown that what is left of the launches could find, and `noise`
+    the spread of a launch, as a share.
     """
 
     ended: Ended

@@ -7,8 +7,8 @@ each pair is weighed by Student's distribution: one launch that stands still say
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ci_score.model.bisection import Effect
 
@@ -16,37 +16,13 @@ from ci_score.model.bisection import Effect
 DEGREES = 5.0
 # The standard error of its estimate, in units of its scale and for one pair.
 ERROR = math.sqrt((DEGREES + 3.0) / (DEGREES + 1.0))
-ROUNDS = 8
+ROUNDS_OF_SCALE, ROUNDS_OF_LEVEL = 4, 2
 # No timer is this exact; without noise at all there would be nothing to divide by.
 LEAST_SCALE = 1e-6
+# Of the normal distribution: both ends of a 95 % interval.
+OF_95_PERCENT = 1.96
 
-# Two commits, the earlier one first.
-Both = tuple[int, int]
-
-
-@dataclass(slots=True)
-class Pairs:
-    """The log ratios of commits that ran beside each other: of two, the later less the earlier."""
-
-    ratios: dict[Both, list[float]] = field(default_factory=dict)
-
-    def add(self, commit: int, beside: int, log_ratio: float) -> None:
-        """A pair: the log time of a commit less that of the one beside it."""
-        later = commit > beside
-        both = (beside, commit) if later else (commit, beside)
-        self.ratios.setdefault(both, []).append(log_ratio if later else -log_ratio)
-
-    def of(self, first: int, second: int) -> Sequence[float]:
-        """The log ratios of two commits, the later less the earlier."""
-        return self.ratios.get((min(first, second), max(first, second)), ())
-
-    def within(self, low: int, high: int) -> dict[Both, list[float]]:
-        """The pairs of commits between these two, and of them."""
-        return {
-            both: ratios
-            for both, ratios in self.ratios.items()
-            if low <= both[0] and both[1] <= high
-        }
+Ratios = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,61 +34,67 @@ class Level:
 
     @property
     def sigmas(self) -> float:
-        """How far from no difference."""
+        """How many errors it is from no difference."""
         return self.log / self.error
 
     def effect(self) -> Effect:
         """As a share of time, with its 95 % interval."""
-        least, most = (self.log + side * 1.96 * self.error for side in (-1.0, 1.0))
-        return Effect(share=math.expm1(self.log), low=math.expm1(least), high=math.expm1(most))
+        room = OF_95_PERCENT * self.error
+        share, low, high = (math.expm1(self.log + by) for by in (0.0, -room, room))
+        return Effect(share=share, low=low, high=high)
 
 
-def scale_of(pairs: Mapping[Both, Sequence[float]]) -> float:
+def level_of(ratios: Ratios, scale: float) -> Level:
+    """The level of pairs of the same two commits."""
+    return Level(_centre(ratios, scale), scale * ERROR / math.sqrt(len(ratios)))
+
+
+def scale_of(groups: Iterable[Ratios]) -> float:
     """The scale of the noise of a pair, each held against the level of its own two commits."""
-    groups = [ratios for ratios in pairs.values() if len(ratios) > 1]
-    free = sum(len(ratios) - 1 for ratios in groups)
-    if not free:
-        return LEAST_SCALE
-    middles = [math.fsum(ratios) / len(ratios) for ratios in groups]
-    squares = math.fsum(
-        (one - middle) ** 2
-        for ratios, middle in zip(groups, middles, strict=True)
-        for one in ratios
-    )
-    scale = max(math.sqrt(squares / free), LEAST_SCALE)
-    for _ in range(ROUNDS):
+    several = [ratios for ratios in groups if len(ratios) > 1]
+    free = sum(len(ratios) - 1 for ratios in several)
+    # The spread of usual noise is a good place to begin; outliers then count for less and less.
+    scale = _mean_size(several, free)
+    for _ in range(ROUNDS_OF_SCALE if free else 0):
+        within = DEGREES * scale * scale
         total = 0.0
-        for ratios in groups:
-            middle = centre(ratios, scale)
+        for ratios in several:
+            centre = _centre(ratios, scale)
             for one in ratios:
-                square = (one - middle) ** 2
-                total += square / (DEGREES + square / scale**2)
-        scale = max(math.sqrt((DEGREES + 1.0) * total / free), LEAST_SCALE)
+                square = (one - centre) ** 2
+                total += square / (within + square)
+        scale *= math.sqrt((DEGREES + 1.0) * total / free)
+        scale = max(scale, LEAST_SCALE)
     return scale
 
 
-def centre(ratios: Sequence[float], scale: float) -> float:
-    """Their level; what lies far from the others counts for little."""
-    middle = sorted(ratios)[len(ratios) // 2]
-    for _ in range(3):
-        weights = [1.0 / (DEGREES + ((one - middle) / scale) ** 2) for one in ratios]
-        total = math.fsum(weights)
-        middle = math.fsum(map(float.__mul__, weights, ratios)) / total
-    return middle
-
-
-def level_of(ratios: Sequence[float], scale: float) -> Level:
-    """The level of pairs of the same two commits."""
-    return Level(centre(ratios, scale), scale * ERROR / math.sqrt(len(ratios)))
-
-
-def evidence(ratios: Sequence[float], slower: float, scale: float) -> float:
+def evidence(ratios: Ratios, slower: float, scale: float) -> float:
     """How much more probable such pairs are of commits that differ by that much, as a logarithm."""
-    within = DEGREES * scale**2
-    return (
-        (DEGREES + 1.0)
-        / 2.0
-        * math.fsum(
-            math.log((within + one * one) / (within + (one - slower) ** 2)) for one in ratios
-        )
+    within = DEGREES * scale * scale
+    logs = [math.log((within + one * one) / (within + (one - slower) ** 2)) for one in ratios]
+    return (DEGREES + 1.0) / 2.0 * math.fsum(logs)
+
+
+def _centre(ratios: Ratios, scale: float) -> float:
+    """Their level; what lies far from the others counts for little."""
+    ordered = sorted(ratios)
+    centre = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0
+    within = DEGREES * scale * scale
+    for _ in range(ROUNDS_OF_LEVEL):
+        total, weight = 0.0, 0.0
+        for one in ratios:
+            share = 1.0 / (within + (one - centre) ** 2)
+            total, weight = total + share * one, weight + share
+        centre = total / weight
+    return centre
+
+
+def _mean_size(groups: Sequence[Ratios], free: int) -> float:
+    """About the scale, from the mean distance to the middle of each group."""
+    if not free:
+        return LEAST_SCALE
+    middles = [math.fsum(ratios) / len(ratios) for ratios in groups]
+    sizes = (
+        abs(one - middle) for ratios, middle in zip(groups, middles, strict=True) for one in ratios
     )
+    return max(math.fsum(sizes) / free, LEAST_SCALE)

@@ -13,49 +13,18 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 
-from ci_score.measure.bisect.beside import LEAST_SCALE, Level, Pairs, evidence, level_of, scale_of
-from ci_score.measure.bisect.places import Places, places_of
-from ci_score.model.bisection import (
-    Ask,
-    AskedFor,
-    Ended,
-    Expected,
-    Finding,
-    Progress,
+from ci_score.measure.bisect.beside import ERROR, Level, evidence, level_of
+from ci_score.measure.bisect.limits import (
+    LAUNCHES_ANYWAY,
+    LAUNCHES_BY_NOISE,
+    LEAST_AT_MOST,
+    SHARPEST,
+    Limits,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a search may cost, and how sure it has to be.
-
-    `worth` is the smallest slowdown, as a share, that somebody asks for: where GOOD and BAD do not
-    differ, the machine can tell if that much is ruled out.
-    """
-
-    launches: int = 800
-    worth: float = 0.05
-    ends_least: int = 8
-    ends_look: int = 40
-    ends_most: int = 64
-    differs: float = 3.5
-    hopeless: float = 1.0
-    leave: float = 0.1
-    sure: float = 0.95
-    misfit: float = 2.0
-    between: float = 3.0
-    confirmed: float = 5.8
-    refuted: float = 3.0
-    confirm_least: int = 6
-    again: int = 2
-
-
-# Of a probe, and of a confirmation: so many pairs make the error an eighth of the slowdown.
-SHARPEST = 8.0
-# Nats of evidence that a whole search takes; it says how many launches are left.
-NATS = 30.0
+from ci_score.measure.bisect.places import Both
+from ci_score.measure.bisect.weighing import Weighing
+from ci_score.model.bisection import Ask, AskedFor, Ended, Expected, Finding, Probed, Progress
 
 
 class Search:
@@ -65,275 +34,315 @@ class Search:
         if count < 2:
             raise ValueError("a range has two commits at least")
         self._limits = limits or Limits()
+        self._seed = seed
         self._last = count - 1
         self._commits = list(range(count))
-        self._seed = seed
-        self._pairs = Pairs()
-        self._fresh: list[float] = []
+        self._known = Weighing(0, self._last)
         self._stage = AskedFor.ENDS
-        self._low, self._high = 0, self._last
         self._probe: int | None = None
-        self._candidate: tuple[int, int] | None = None
-        self._launches = 0
-        self._skipped: list[int] = []
+        self._candidate: Both | None = None
+        self._fresh: list[float] = []
         self._refuted: list[int] = []
-        self._others = False
+        self._doubted: list[int] = []
+        self._tries = 0
+        self._may_narrow = True
+        self._launches: dict[int, int] = {}
         self._finding: Finding | None = None
-        self._scale = LEAST_SCALE
-        self._slower = Level(0.0, math.inf)
-        self._counts: dict[int, int] = {}
 
-    # --- what the driver calls
+    # --- what the driver calls -------------------------------------------------------------------
 
     def next(self) -> Ask | Finding:
-        """The two commits to launch next, or how it ended."""
+        """The two commits to launch next, or how the search ended."""
         while self._finding is None:
             ask = self._step()
-            if ask is not None:
-                if self._launches + 2 > self._limits.launches:
-                    return self._end(Ended.LIMIT)
+            if ask and self._spent + 2 <= self._limits.launches:
                 return ask
+            if ask:
+                state = self.state
+                self._end(Ended.LIMIT, (state.low, state.high))
         return self._finding
 
     def told(self, ask: Ask, first_ms: float, second_ms: float) -> None:
-        """The times of both launches; a pair without two times counts as launched alone."""
-        self._launches += 2
+        """The times of both launches; a launch without a time is NaN, and its pair says nothing."""
         for commit in (ask.first, ask.second):
-            self._counts[commit] = self._counts.get(commit, 0) + 1
-        if not all(math.isfinite(one) and one > 0 for one in (first_ms, second_ms)):
+            self._launches[commit] = self._launches.get(commit, 0) + 1
+        if not all(math.isfinite(time) and time > 0.0 for time in (first_ms, second_ms)):
             return
-        ratio = math.log(first_ms) - math.log(second_ms)
-        ratio = ratio if ask.commit == ask.first else -ratio
+        log = math.log(first_ms) - math.log(second_ms)
+        later_less_earlier = log if ask.first > ask.second else -log
         if ask.why == AskedFor.CONFIRMATION:
-            self._fresh.append(ratio)
+            self._fresh.append(later_less_earlier)
         else:
-            self._pairs.add(ask.commit, ask.beside, ratio)
+            both = (min(ask.first, ask.second), max(ask.first, ask.second))
+            self._known.add(both, (later_less_earlier,))
 
     def skips(self, commit: int) -> None:
-        """A commit does not build or does not run."""
+        """A commit does not build, or does not run: it is never asked for again."""
+        if commit not in self._commits:
+            return
         if commit in (0, self._last):
-            self._end(Ended.END_DOES_NOT_RUN)
-        if commit in self._commits:
-            self._commits.remove(commit)
-            self._skipped.append(commit)
-        if commit in (self._low, self._high):
-            self._low, self._high = 0, self._last
+            self._end(Ended.END_DOES_NOT_RUN, (commit - 1, commit))
+            return
+        self._commits.remove(commit)
+        if commit in (self._known.low, self._known.high):
+            self._widen()
         if self._candidate and commit in self._candidate:
-            self._forget_candidate()
+            self._back_to_probing()
         if self._probe == commit:
             self._probe = None
 
     @property
     def expected(self) -> Expected:
-        """What lies before the search."""
-        self._weigh()
-        left = max(self._limits.launches - self._launches, 0)
-        wanted = self._wanted()
+        """What lies ahead: launches, and the smallest slowdown that the limit leaves room for."""
+        left = max(self._limits.launches - self._spent - LAUNCHES_ANYWAY, 1.0)
+        smallest = self._known.scale * math.sqrt(LAUNCHES_BY_NOISE / left)
         return Expected(
-            launches=math.ceil(min(wanted, 1e9)),
-            smallest=math.expm1(self._scale * math.sqrt(2.0 * NATS / left)) if left else math.inf,
+            launches=math.ceil(min(self._ahead(), 1e9)), smallest=math.expm1(min(smallest, 100.0))
         )
 
     @property
     def state(self) -> Progress:
-        """Where the search is."""
-        low, high = self._low, self._high
+        """Where the search is: most probably the slowdown lies after `low`, up to `high`."""
+        low, high = self._known.low, self._known.high
         if self._stage != AskedFor.ENDS:
-            low, high = self._places().likely(self._limits.sure)
+            low, high = self._known.places(self._commits).likely(self._limits.sure)
         return Progress(
-            why=self._stage, low=low, high=high, candidates=high - low, launches=self._launches
+            why=self._stage, low=low, high=high, candidates=high - low, launches=self._spent
         )
 
-    # --- stages
+    # --- GOOD and BAD ----------------------------------------------------------------------------
 
     def _step(self) -> Ask | None:
         """The next question; None where the search has moved on."""
-        self._weigh()
         if self._stage == AskedFor.ENDS:
-            return self._ends()
-        if self._candidate is None:
-            return self._probing()
-        return self._confirming(*self._candidate)
+            return self._measure_ends()
+        if self._candidate:
+            return self._confirm(*self._candidate)
+        return self._search()
 
-    def _ends(self) -> Ask | None:
-        limits, pairs = self._limits, len(self._pairs.of(self._low, self._high))
-        ask = self._ask(self._high, self._low, AskedFor.ENDS)
-        if pairs < limits.ends_least:
-            return ask
-        sigmas = self._slower.sigmas
-        if sigmas >= limits.differs:
-            self._begin_probing()
-            return None
-        if sigmas <= -limits.differs:
+    def _measure_ends(self) -> Ask | None:
+        pairs, sigmas = len(self._of_ends), self._known.slower.sigmas
+        differs = self._limits.differs[pairs >= self._limits.ends_hopeless[0][0]]
+        if pairs < self._limits.ends_least:
+            return self._ask_ends()
+        if sigmas >= differs:
+            self._begin_search()
+        elif sigmas <= -self._limits.differs[0] and not self._is_narrowed:
             self._end(Ended.GOOD_IS_SLOWER)
-            return None
-        if pairs >= limits.ends_most or (pairs >= limits.ends_look and sigmas < limits.hopeless):
-            self._end_without_difference()
-            return None
-        return ask
-
-    def _end_without_difference(self) -> None:
-        is_ruled_out = self._slower.effect().high < self._limits.worth
-        self._end(Ended.NO_DIFFERENCE if is_ruled_out else Ended.CANNOT_TELL)
-
-    def _begin_probing(self) -> None:
-        self._stage = AskedFor.PROBE
-        if self._launches + self._wanted() > self._limits.launches:
-            self._end(Ended.CANNOT_TELL)
-
-    def _probing(self) -> Ask | None:
-        places = self._places()
-        if self._probe is not None:
-            ask = self._stay(self._probe, places)
-            if ask or self._stage != AskedFor.PROBE:
-                return ask
-            self._probe = None
-        low, high, chance = places.best()
-        if chance >= self._limits.sure:
-            self._candidate, self._stage = (low, high), AskedFor.CONFIRMATION
-            return None
-        self._probe = places.most_open()
-        if self._probe is None:
-            raise AssertionError("one place is sure")
-        return self._beside_an_end(self._probe)
-
-    def _stay(self, probe: int, places: Places) -> Ask | None:
-        """The same commit once more, until it is known which end it is nearer to."""
-        of_low, of_high = (self._pairs.of(probe, end) for end in (self._low, self._high))
-        if len(of_low) != len(of_high):
-            return self._beside_an_end(probe)
-        slow = places.slow_at(probe)
-        is_open = self._limits.leave < slow < 1.0 - self._limits.leave
-        if not of_low:
-            return self._beside_an_end(probe)
-        below, above = level_of(of_low, self._scale), level_of(of_high, self._scale)
-        if min(below.sigmas, above.sigmas) > self._limits.between:
-            self._narrow(probe, below, above)
-            return None
-        nearer = above if slow > 0.5 else below
-        if is_open or nearer.sigmas > self._limits.misfit:
-            if len(of_low) + len(of_high) < self._most_pairs():
-                return self._beside_an_end(probe)
-            if is_open:
-                self._narrow(probe, below, above)
+        elif self._seem_alike(pairs, sigmas):
+            self._end_alike()
+        else:
+            return self._ask_ends()
         return None
 
-    def _narrow(self, probe: int, below: Level, above: Level) -> None:
-        """Both parts are slower: the larger one is searched."""
-        self._others = True
-        if below.log > above.log:
-            self._high = probe
+    def _end_alike(self) -> None:
+        """The whole range has no difference that shows; where it is a part, that was a mistake."""
+        if self._is_narrowed:
+            self._widen()
+        elif self._known.slower.effect().high < self._limits.worth:
+            self._end(Ended.NO_DIFFERENCE)
         else:
-            self._low = probe
-        self._probe, self._stage = None, AskedFor.ENDS
+            self._end(Ended.CANNOT_TELL)
 
-    def _beside_an_end(self, probe: int) -> Ask:
-        of_low, of_high = (len(self._pairs.of(probe, end)) for end in (self._low, self._high))
-        beside = self._low
-        if of_low > of_high or (of_low == of_high and self._coin("end", probe, of_low)):
-            beside = self._high
-        return self._ask(probe, beside, AskedFor.PROBE)
+    def _seem_alike(self, pairs: int, sigmas: float) -> bool:
+        """Whether the ends are not known to differ, and more pairs would hardly show that."""
+        hopeless = any(
+            pairs == least and sigmas < errors for least, errors in self._limits.ends_hopeless
+        )
+        return hopeless or pairs >= self._limits.ends_most
 
-    def _confirming(self, parent: int, commit: int) -> Ask | None:
+    def _begin_search(self) -> None:
+        self._stage = AskedFor.PROBE
+        if self._spent + self._ahead() > self._limits.launches:
+            self._end(Ended.CANNOT_TELL)
+
+    # --- probes ----------------------------------------------------------------------------------
+
+    def _search(self) -> Ask | None:
+        places = self._known.places(self._commits)
+        if self._probe is not None:
+            stays = self._stays(self._probe, places.slow_at(self._probe))
+            if stays or self._stage == AskedFor.ENDS:
+                return self._ask_probe(self._probe) if stays and self._probe else None
+        place, chance = places.best()
+        if chance >= self._limits.sure:
+            self._candidate, self._stage, self._probe = place, AskedFor.CONFIRMATION, None
+            return None
+        if self._known.slower.sigmas < self._limits.differs_no_more:
+            self._end_alike()
+            return None
+        self._probe = places.most_open()
+        return self._ask_probe(self._probe)
+
+    def _stays(self, probe: int, slow: float) -> bool:
+        """Whether the same commit runs once more, until it is known which end it is nearer to."""
+        below, above = self._known.beside_ends(probe)
+        if not below or len(below) != len(above):
+            return True
+        if self._narrows(probe):
+            return False
+        is_open = self._limits.leave < slow < 1.0 - self._limits.leave
+        if probe in self._doubted:
+            is_open = is_open or len(below) < self._limits.doubted_least
+        far = self._known.parts(probe)[slow > 0.5].sigmas
+        if is_open or far > self._limits.misfit:
+            return len(below) + len(above) < self._most_pairs()
+        return False
+
+    def _narrows(self, probe: int) -> bool:
+        """Where both parts of the range are slower, the larger one becomes the range."""
+        commits = self._doubted if probe in self._doubted else [probe]
+        below, above = self._known.parts(*commits)
+        pairs = sum(len(self._known.beside_ends(commit)[0]) for commit in commits)
+        is_doubted = probe in self._doubted or 2 * pairs >= self._most_pairs()
+        clear = self._limits.both_parts_doubted if is_doubted else self._limits.both_parts
+        is_clear = min(below.sigmas, above.sigmas) >= clear
+        if not (self._may_narrow and is_clear and pairs >= self._limits.both_parts_least):
+            return False
+        low, high = self._known.low, self._known.high
+        self._turn_to(*((low, probe) if below.log > above.log else (probe, high)))
+        return True
+
+    def _turn_to(self, low: int, high: int) -> None:
+        """Another range, whose ends are measured first."""
+        self._known = self._known.between(low, high)
+        self._probe, self._doubted, self._tries = None, [], 0
+        self._stage = AskedFor.ENDS
+
+    def _widen(self) -> None:
+        """The whole range again: a part of it was not slower after all, or its end does not run."""
+        self._may_narrow = False
+        self._turn_to(0, self._last)
+
+    # --- the answer against its parent -----------------------------------------------------------
+
+    def _confirm(self, parent: int, commit: int) -> Ask | None:
         pairs = len(self._fresh)
-        if pairs >= self._limits.confirm_least and pairs % 2 == 0:
-            says = evidence(self._fresh, self._slower.log, self._scale)
-            own = level_of(self._fresh, self._scale)
-            if says >= self._limits.confirmed and own.log >= self._slower.log / 2.0:
-                self._end(Ended.FOUND if commit - parent == 1 else Ended.FOUND_SET)
-                return None
-            if says <= -self._limits.refuted:
-                self._refute(commit)
-                return None
-            if pairs >= self._most_pairs():
-                if own.sigmas > self._limits.differs:
-                    self._end(Ended.SEVERAL)
-                else:
-                    self._refute(commit)
-                return None
-        return self._ask(commit, parent, AskedFor.CONFIRMATION)
-
-    def _refute(self, commit: int) -> None:
-        self._refuted.append(commit)
-        if len(self._refuted) > self._limits.again:
-            self._end(Ended.NOT_CONFIRMED)
+        if pairs < self._limits.confirm_least or pairs % 2:
+            return self._ask(commit, parent, AskedFor.CONFIRMATION, pairs)
+        own, range_ = level_of(self._fresh, self._known.scale), self._known.slower.log
+        says = evidence(self._fresh, range_, self._known.scale)
+        if says >= self._limits.confirmed and own.log >= range_ / 2.0:
+            self._found(Ended.FOUND if commit - parent == 1 else Ended.FOUND_SET)
+        elif says <= -self._limits.refuted:
+            self._refute(parent, commit)
+        elif pairs > len(self._of_ends):
+            # What it is held against is known as well as its own effect.
+            return self._ask_ends()
+        elif pairs < self._most_pairs():
+            return self._ask(commit, parent, AskedFor.CONFIRMATION, pairs)
+        elif own.sigmas > self._limits.differs[0]:
+            self._found(Ended.SEVERAL)
         else:
-            self._forget_candidate()
+            self._refute(parent, commit)
+        return None
 
-    def _forget_candidate(self) -> None:
-        if self._candidate is None:
-            return
-        parent, commit = self._candidate
-        for ratio in self._fresh:
-            self._pairs.add(commit, parent, ratio)
-        self._candidate, self._fresh, self._stage = None, [], AskedFor.PROBE
+    def _refute(self, parent: int, commit: int) -> None:
+        """The next answer, or the end: several changes where the refuted ones are near neither."""
+        self._refuted.append(commit)
+        self._tries += 1
+        self._back_to_probing()
+        # Both have the same level, and one of them has been beside both ends.
+        inside = [one for one in (commit, parent) if all(self._known.beside_ends(one))]
+        if inside:
+            self._probe = inside[0]
+            self._doubted.append(inside[0])
+        if self._tries > self._limits.again and not (inside and self._narrows(inside[0])):
+            self._end(Ended.SEVERAL if self._are_between() else Ended.NOT_CONFIRMED)
 
-    # --- what is known
+    def _are_between(self) -> bool:
+        """Whether the refuted answers are near neither end."""
+        if not self._doubted:
+            return self._is_narrowed
+        parts = self._known.parts(*self._doubted)
+        return min(part.sigmas for part in parts) >= self._limits.misfit
 
-    def _weigh(self) -> None:
-        """Noise, and how much slower the range's end is, from all pairs."""
-        pairs = self._pairs.within(self._low, self._high)
-        self._scale = scale_of(pairs)
-        ends = pairs.get((self._low, self._high), [])
-        if not ends:
-            return
-        total, weight = level_of(ends, self._scale).log * len(ends), float(len(ends))
-        for probe in self._commits:
-            of_low, of_high = pairs.get((self._low, probe)), pairs.get((probe, self._high))
-            if of_low and of_high and min(len(of_low), len(of_high)) >= 3:
-                more = len(of_low) * len(of_high) / (len(of_low) + len(of_high))
-                both = level_of(of_low, self._scale).log + level_of(of_high, self._scale).log
-                total, weight = total + more * both, weight + more
-        error = level_of(ends, self._scale).error * math.sqrt(len(ends) / weight)
-        self._slower = Level(total / weight, error)
+    def _back_to_probing(self) -> None:
+        if self._candidate:
+            self._known.add(self._candidate, self._fresh)
+        self._candidate, self._fresh = None, []
+        self._stage = AskedFor.PROBE
 
-    def _places(self) -> Places:
-        inside = [one for one in self._commits if self._low <= one <= self._high]
-        pairs = self._pairs.within(self._low, self._high)
-        return places_of(inside, pairs, self._slower.log, self._scale)
+    # --- what is known ---------------------------------------------------------------------------
+
+    @property
+    def _of_ends(self) -> tuple[float, ...]:
+        return tuple(self._known.of(self._known.low, self._known.high))
+
+    @property
+    def _is_narrowed(self) -> bool:
+        return (self._known.low, self._known.high) != (0, self._last)
+
+    @property
+    def _spent(self) -> int:
+        return sum(self._launches.values())
 
     def _most_pairs(self) -> int:
-        """After so many pairs a probe is known, or it is near neither end."""
-        return max(16, math.ceil((SHARPEST * self._scale / self._slower.log) ** 2))
+        """After so many pairs of one commit no more are asked for."""
+        noise = self._known.scale / max(self._known.slower.log, 1e-9)
+        return max(LEAST_AT_MOST, math.ceil((noise / SHARPEST) ** 2))
 
-    def _wanted(self) -> float:
-        if self._slower.log <= 0:
+    def _ahead(self) -> float:
+        """About how many launches are left."""
+        if self._known.slower.log <= 0.0:
             return math.inf
-        return 2.0 * NATS * (self._scale / self._slower.log) ** 2
+        noise = self._known.scale / self._known.slower.log
+        return LAUNCHES_ANYWAY + LAUNCHES_BY_NOISE * noise**2
 
-    # --- questions and answers
+    # --- questions and answers -------------------------------------------------------------------
 
-    def _ask(self, commit: int, beside: int, why: AskedFor) -> Ask:
-        pairs = self._fresh if why == AskedFor.CONFIRMATION else self._pairs.of(commit, beside)
-        # Every second pair has the other order of the one before, so that drift cancels.
-        turned = len(pairs) % 2 == 1
-        first = self._coin(why, commit, beside, len(pairs) // 2) != turned
-        return Ask(
-            first=commit if first else beside,
-            second=beside if first else commit,
-            commit=commit,
-            why=why,
-        )
+    def _ask_ends(self) -> Ask:
+        return self._ask(self._known.high, self._known.low, AskedFor.ENDS, len(self._of_ends))
+
+    def _ask_probe(self, probe: int) -> Ask:
+        below, above = map(len, self._known.beside_ends(probe))
+        is_above = above < below or (above == below and self._coin("end", probe, above))
+        beside = self._known.high if is_above else self._known.low
+        return self._ask(probe, beside, AskedFor.PROBE, above if is_above else below)
+
+    def _ask(self, commit: int, beside: int, why: AskedFor, pairs: int) -> Ask:
+        # Every second pair has the other order of the one before: a drift counts both ways.
+        is_first = self._coin(why, commit, beside, pairs // 2) != bool(pairs % 2)
+        first, second = (commit, beside) if is_first else (beside, commit)
+        return Ask(first=first, second=second, commit=commit, why=why)
 
     def _coin(self, *what: object) -> bool:
         return random.Random(f"{self._seed} {what}").random() < 0.5  # noqa: S311 - no secret
 
-    def _end(self, ended: Ended) -> Finding:
-        own = level_of(self._fresh, self._scale) if self._fresh else None
-        parent, commit = self._candidate or (None, None)
-        named = ended in (Ended.FOUND, Ended.FOUND_SET, Ended.SEVERAL)
+    def _found(self, ended: Ended) -> None:
+        self._end(ended, self._candidate, level_of(self._fresh, self._known.scale))
+
+    def _end(self, ended: Ended, place: Both | None = None, own: Level | None = None) -> None:
+        whole = self._known if not self._is_narrowed else self._known.between(0, self._last)
         self._finding = Finding(
             ended=ended,
-            commits=tuple(range(parent + 1, commit + 1))
-            if named and commit is not None and parent is not None
-            else (),
-            parent=parent if named else None,
-            own=own.effect() if own and named else None,
-            range=self._slower.effect() if math.isfinite(self._slower.error) else None,
-            others=self._others,
-            noise=self._scale,
-            launches=self._launches,
+            commits=tuple(range(place[0] + 1, place[1] + 1)) if place else (),
+            parent=place[0] if place and own else None,
+            own=own.effect() if own else None,
+            range=whole.slower.effect() if math.isfinite(whole.slower.error) else None,
+            others=self._has_others(own, whole.slower),
+            smallest=self.expected.smallest,
+            noise=self._known.scale * ERROR / math.sqrt(2.0),
+            launches=self._spent,
             refuted=tuple(self._refuted),
-            skipped=tuple(self._skipped),
+            skipped=tuple(sorted(set(range(self._last)) - set(self._commits))),
+            evidence=self._evidence(whole),
         )
-        return self._finding
+
+    def _has_others(self, own: Level | None, whole: Level) -> bool:
+        """Whether the commit's own effect is not the range's."""
+        if own is None:
+            return self._is_narrowed
+        return abs(own.log - whole.log) > 3.0 * math.hypot(own.error, whole.error)
+
+    def _evidence(self, whole: Weighing) -> tuple[Probed, ...]:
+        """Each probe's level, from pairs with both ends."""
+        rows = []
+        for commit in self._commits[1:-1]:
+            if all(whole.beside_ends(commit)):
+                below, above = whole.parts(commit)
+                level = (below.log + whole.slower.log - above.log) / 2.0
+                error = math.hypot(below.error, above.error, whole.slower.error) / 2.0
+                slower = Level(level, error).effect()
+                rows.append(Probed(commit=commit, slower=slower, launches=self._launches[commit]))
+        return tuple(rows)
