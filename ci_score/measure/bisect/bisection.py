@@ -134,7 +134,7 @@ class _Search:
         except StoppedError as error:
             return answer.but(stopped=str(error), launches=driver.search.state.launches)
         found = _told(answer, finding, driver)
-        if finding.ended not in CONFIRMED or found.parent is None:
+        if finding.ended not in CONFIRMED or found.parent is None or not found.found:
             return found
         explaining = Explaining(
             self.request, driver, self.environment, self.read, self.audience, self.stopped

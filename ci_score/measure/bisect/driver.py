@@ -223,4 +223,4 @@ class Driver:
             for row in self.journal.rows
             if isinstance(row, Measured) and (row.first, row.second) == ends
         ]
-        return level_of(ratios, scale_of({(0, 1): ratios})).effect()
+        return level_of(ratios, scale_of([ratios])).effect()
