@@ -20,6 +20,7 @@ INPUTS_HERE = ("comment", "title", "output-dir", "baseline-branch", "pr-number",
 )
 @click.option(
     "--answer",
+    envvar="INPUT_ANSWER",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Write this bisect.json into the issue on lasting changes, and no comment.",
