@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +19,7 @@ from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, BadInputError, WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name
 from ci_score.model.profile import Profile
 from ci_score.report import profile_text
-from ci_score.traces import Problem, ProfileSource, normalised, processes, profile_of, read_all
+from ci_score.traces import ProfileSource, normalised, processes, profile_of, read_all
 
 GIB = 1024**3
 
@@ -95,7 +95,9 @@ def command(
     ):
         results = read_all(sources, pool, done, jobs)
         if scheduler:
-            _explain_missing(results, sources)
+            rows = zip(sources, results, strict=True)
+            problems = ((source, each) for source, each in rows if not isinstance(each, Profile))
+            _explain_missing(source for source, problem in problems if problem.is_missing)
         profile = profile_of(sources, results, named | {display_name(STANDARD_INPUT)})
     to = options.Output(as_json, "terminal", output)
     to.write(normalised(profile) if as_json else profile_text(profile, to.screen))
@@ -133,11 +135,10 @@ def _pool(
         yield client.get_executor()  # type: ignore[no-untyped-call]
 
 
-def _explain_missing(results: list[Profile | Problem], sources: list[ProfileSource]) -> None:
+def _explain_missing(missing: Iterable[ProfileSource]) -> None:
     """A file that exists here but not on the workers: the reader cannot know that."""
-    for result, source in zip(results, sources, strict=True):
-        missing = isinstance(result, Problem) and result.is_missing
-        if missing and source.path is not None and source.path.exists():
+    for source in missing:
+        if source.path is not None and source.path.exists():
             raise BadInputError(
                 source.name,
                 found="a file that the Dask workers do not see",

@@ -11,10 +11,10 @@ import click
 from ci_score.cli.console import say
 from ci_score.cli.session import (
     ProgressLine,
+    TraceReader,
     WithCommand,
     leaving_why,
     place_in_words,
-    profile_in,
     profile_options,
     say_lines,
     session_options,
@@ -62,7 +62,8 @@ def _measured(launches: int, because: Callable[[str], None], options: dict[str, 
     with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
         request = Request(**options)
         with ProgressLine() as line:
-            session = OneSide(request, launches, sides, os.environ).run(profile_in, line, stopped)
+            alone = OneSide(request, launches, sides, os.environ)
+            session = alone.run(TraceReader(), line, stopped)
     say_lines(session.stopped)
     if not session.is_measured:
         because(session.stopped)

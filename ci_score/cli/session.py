@@ -24,7 +24,8 @@ from ci_score.measure import ADDED_AT_ONCE, Session
 from ci_score.model.lists import listed, plural, share_in_words
 from ci_score.model.profile import Profile
 from ci_score.model.record import DEFAULT_CASE, case_name
-from ci_score.traces import ProfileSource, normalised, read_profile
+from ci_score.model.step_code import MarkedStep
+from ci_score.traces import ProfileSource, normalised, read_marked, read_profile
 
 Looks = tuple[int, ...]
 # As many as a policy may name.
@@ -153,6 +154,12 @@ def profile_options(*, by_default: bool) -> Callable[[F], F]:
             f"  [default: {usually}]",
         ),
         click.option(
+            "--lines/--no-lines",
+            default=True,
+            help="Whether a profiled side runs once more, to find the lines of its code that take"
+            " the time.  [default: it does, in ab where the sides differ]",
+        ),
+        click.option(
             "--keep-trace", is_flag=True, help="Keep the profiler's traces, too: OUT/traces."
         ),
     )
@@ -210,10 +217,20 @@ class WithOptionalCommand(WithCommand):
         return ["[OPTIONS]", "[-- COMMAND…]"]
 
 
-def profile_in(trace: Path) -> tuple[Profile, str]:
-    """What a profiler's trace says, and that in kilobytes."""
-    profile = read_profile(ProfileSource(trace.name, path=trace))
-    return profile, normalised(profile)
+class TraceReader:
+    """Reads the traces of launches for the room that makes them."""
+
+    def profile(self, trace: Path) -> Profile:
+        """What a profiler's trace says of a step."""
+        return read_profile(ProfileSource(trace.name, path=trace))
+
+    def marked(self, trace: Path) -> MarkedStep:
+        """What a trace with marks says of the program's lines."""
+        return read_marked(ProfileSource(trace.name, path=trace))
+
+    def text(self, profile: Profile) -> str:
+        """A profile in kilobytes, as `run` reads it."""
+        return normalised(profile)
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class Request:
     seed: int | None = None
     fresh: bool = False
     profiled: bool = False
+    lines: bool = False
     keep_trace: bool = False
 
 

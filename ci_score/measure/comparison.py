@@ -17,6 +17,7 @@ from ci_score.measure.machine.environment import (
 )
 from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import save
+from ci_score.measure.session.marking import Marker, is_worth_it
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.schedule import SIDES
@@ -150,7 +151,7 @@ class Comparison:
     def profile(
         self,
         session: Session,
-        read: Reader,
+        reader: Reader,
         audience: Audience,
         stopped: Callable[[], bool],
     ) -> None:
@@ -159,7 +160,8 @@ class Comparison:
         if not request.profiled:
             return
         orders = bench.orders(bench.out)
-        profiler = Profiler(session, orders, read, request.keep_trace, stopped, audience)
+        known = session, orders, reader, request.keep_trace, stopped, audience
+        profiler = Profiler(*known)
         for side in SIDES:
             # A session that was whole before this call has its profiles already.
             if not stopped() and (bench.has_launched or not profiler.has(side)):
@@ -167,6 +169,8 @@ class Comparison:
         if session.seen().is_other:
             # Only what is proven gets a reason.
             profiler.run_again()
+        if request.lines and not stopped() and is_worth_it(session, profiler.kept):
+            profiler.keep(Marker(*known).run(profiler.kept))
         # The last launch was head's, which may have written over what came before it.
         profiler.restore()
         save(session, bench.out)

@@ -8,6 +8,7 @@ from ci_score.measure.bench import Bench, Request
 from ci_score.measure.machine.environment import git_state, write_environment
 from ci_score.measure.qualify import qualification_here
 from ci_score.measure.session.kept import opened, save
+from ci_score.measure.session.marking import Marker
 from ci_score.measure.session.noticing import resumes
 from ci_score.measure.session.profiling import Profiler, Reader
 from ci_score.measure.session.runner import Audience
@@ -33,7 +34,7 @@ class OneSide:
         self._request, self._launches, self._alone = request, launches, alone
         self._bench = Bench(request, sides, environment)
 
-    def run(self, read: Reader, audience: Audience, stopped: Callable[[], bool]) -> Session:
+    def run(self, reader: Reader, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The launches, what they ran on, and a profile where that is wanted."""
         bench = self._bench
         git = git_state(bench.sides.head.folder)
@@ -52,10 +53,22 @@ class OneSide:
         alone = {"alone": self._alone.model_dump(exclude_none=True)} if self._alone else {}
         write_environment(bench.out, {**machine, **({"git": git} if git else {}), **gate, **alone})
         if self._request.profiled and session.ending is Ending.ALL_PAIRS and not stopped():
-            orders = bench.orders(bench.out)
-            profiler = Profiler(session, orders, read, self._request.keep_trace, stopped, audience)
-            profiler.run("head")
+            self._profile(session, reader, audience, stopped)
         return session
+
+    def _profile(
+        self,
+        session: Session,
+        reader: Reader,
+        audience: Audience,
+        stopped: Callable[[], bool],
+    ) -> None:
+        request, orders = self._request, self._bench.orders(self._bench.out)
+        known = session, orders, reader, request.keep_trace, stopped, audience
+        profiler = Profiler(*known)
+        profiler.run("head")
+        if request.lines and profiler.kept:
+            profiler.keep(Marker(*known).run(profiler.kept))
 
     def _measure(self, session: Session, audience: Audience, stopped: Callable[[], bool]) -> None:
         runner = self._bench.runner(session, self._bench.out, audience, stopped)

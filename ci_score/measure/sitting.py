@@ -33,7 +33,7 @@ class Sitting:
     request: ComparisonRequest
     sides: Sides
     environment: Mapping[str, str]
-    read: Reader
+    reader: Reader
     audience: Audience
     stopped: Callable[[], bool]
     words_of: Callable[[Session], str]
@@ -49,7 +49,7 @@ class Sitting:
             session = comparison.run(self.audience, self.stopped)
             self._tell(self.words_of(session))
             if session.can_be_judged:
-                comparison.profile(session, self.read, self.audience, self.stopped)
+                comparison.profile(session, self.reader, self.audience, self.stopped)
         except (LacksProgramError, SetupFailedError) as error:
             if not or_alone or error.side != "base" or self.stopped():
                 raise
@@ -72,7 +72,7 @@ class Sitting:
             request = replace(request, max_minutes=left)
         sides = replace(self.sides, base=self.sides.head)
         measured = OneSide(request, LAUNCHES, sides, self.environment, alone)
-        session = measured.run(self.read, self.audience, self.stopped)
+        session = measured.run(self.reader, self.audience, self.stopped)
         self._tell(session.stopped)
         return session.is_measured
 

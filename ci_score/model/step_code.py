@@ -15,10 +15,11 @@ from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, ShortTe
 MOST_DEFINITIONS, MOST_LINES = 256, 512
 # Above this share of a step's work without a line nothing is said of single lines.
 MOST_WITHOUT_LINE = 0.2
+LONGEST_PATH = 400
 LineNumber = Annotated[int, Field(ge=1, le=10**7)]
 # Within the repository, with slashes. It may be a stranger's: a link is made only of one that the
 # diff or the tree of the commit has.
-SourcePath = Annotated[str, StringConstraints(min_length=1, max_length=400)]
+SourcePath = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PATH)]
 TextDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
 
 

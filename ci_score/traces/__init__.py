@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ci_score.traces.formats import FORMATS as FORMATS
     from ci_score.traces.formats import can_lie_beside as can_lie_beside
     from ci_score.traces.formats import read_profile as read_profile
+    from ci_score.traces.formats.kineto import read_marked as read_marked
     from ci_score.traces.formats.log_text import outer_keys as outer_keys
     from ci_score.traces.formats.reference import normalised as normalised
     from ci_score.traces.formats.refusals import is_nsight_report as is_nsight_report
     from ci_score.traces.merge import profile_of as profile_of
-    from ci_score.traces.parallel import Problem as Problem
     from ci_score.traces.parallel import processes as processes
     from ci_score.traces.parallel import read_all as read_all
     from ci_score.traces.source import ProfileSource as ProfileSource
@@ -27,10 +27,11 @@ else:
     __getattr__ = lazy_door(
         __name__,
         formats=("FORMATS", "can_lie_beside", "read_profile"),
+        formats__kineto=("read_marked",),
         formats__log_text=("outer_keys",),
         formats__reference=("normalised",),
         formats__refusals=("is_nsight_report",),
         merge=("profile_of",),
-        parallel=("Problem", "processes", "read_all"),
+        parallel=("processes", "read_all"),
         source=("ProfileSource", "step_pattern"),
     )

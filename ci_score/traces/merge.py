@@ -37,7 +37,7 @@ _RANK_IN_NAME = re.compile(r"(?i)(?:^|[^a-z])rank[-_]?(\d{1,6})(?!\d)")
 # `PyTorch profiler (Kineto), schema 1` and another schema are one tool, and so are two versions.
 _VERSION = re.compile(r",| v?\d| \+ ")
 # What is told of a file as a whole, and not a number of its step.
-_NO_NUMBERS = frozenset({"rank", "ranks", "runs", "sources", "notes", "unusable"})
+_NO_NUMBERS = frozenset({"rank", "ranks", "runs", "sources", "notes", "unusable", "code"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,10 +402,24 @@ def _of_all(parts: list[_Part]) -> dict[str, tuple[Any, str]]:
     agreed = tokens.pop() if len(tokens) == 1 else None
     told = (part.profile.sources.get("tokens_per_step") for part in parts)
     fullest = max(parts, key=lambda part: part.profile.peak_memory_gb or 0.0)
+    peak_ops = _told_by([part for part in parts if part.profile.peak_ops], fullest)
+    code = _told_by([part for part in parts if part.profile.code])
     return {
+        "code": (code.profile.code if code else None, ""),
+        "peak_ops": (
+            peak_ops.profile.peak_ops if peak_ops else {},
+            peak_ops.called if peak_ops else "",
+        ),
         "tokens_per_step": (agreed, next(filter(None, told), "") if agreed is not None else ""),
         "peak_memory_gb": (fullest.profile.peak_memory_gb, f"the largest, {fullest.called}"),
     }
+
+
+def _told_by(parts: list[_Part], first: _Part | None = None) -> _Part | None:
+    """Of those that tell something the one that is named, else rank 0; or the only one."""
+    if first in parts:
+        return first
+    return next((part for part in parts if part.profile.rank == 0), parts[0] if parts else None)
 
 
 def _put_together(

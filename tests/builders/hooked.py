@@ -30,6 +30,7 @@ class Asked:
     steps: int = 8
     warmup: int = 2
     owner: Mapping[str, Any] | None = None
+    tree: Path | None = None
 
     def variable(self, folder: Path) -> str:
         """The content of CI_SCORE_HOOK."""
@@ -43,6 +44,7 @@ class Asked:
                 "owner": self.owner,
                 "profile_steps": 3,
                 "trace": str(folder / "trace.json"),
+                "tree": str(self.tree) if self.tree else None,
             }
         )
 

@@ -21,6 +21,7 @@ from tests.builders.hooked import HOOK, Asked, Hooked, launch
 from tests.builders.standin_torch import FOLDER as STANDIN
 
 FILE = HOOK / "sitecustomize.py"
+MARKS = HOOK / "ci_score_marks.py"
 TIMED = Asked()
 LOOP = """
 import torch
@@ -665,10 +666,16 @@ def test_hook__a_planted_slowdown_is_real_time(tmp_path: Path) -> None:
 # --- what it is made of ---------------------------------------------------------------------------
 
 
-def test_hook__it_is_one_file_for_python_3_8_and_the_standard_library() -> None:
+def test_hook__no_other_file_is_in_its_folder() -> None:
+    """The folder leads PYTHONPATH: whatever lies there, a script can import."""
+    names = {path.name for path in HOOK.iterdir() if path.name != "__pycache__"}
+    assert names == {FILE.name, MARKS.name}
+
+
+@pytest.mark.parametrize("file", [FILE, MARKS], ids=lambda path: path.stem)
+def test_hook__it_is_for_python_3_8_and_the_standard_library(file: Path) -> None:
     """It runs where ci-score is not installed, in an older Python."""
-    assert [path.name for path in HOOK.iterdir() if path.name != "__pycache__"] == [FILE.name]
-    tree = ast.parse(FILE.read_text(encoding="utf-8"), feature_version=(3, 8))
+    tree = ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
     imported = {
         (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]  # type: ignore[union-attr]
         for node in ast.walk(tree)
@@ -677,4 +684,4 @@ def test_hook__it_is_one_file_for_python_3_8_and_the_standard_library() -> None:
     }
     assert imported <= set(sys.stdlib_module_names) | {"torch"}
     # What follows the annotations of today at run time would be too new.
-    assert FILE.read_text(encoding="utf-8").count("from __future__ import annotations") == 1
+    assert file.read_text(encoding="utf-8").count("from __future__ import annotations") == 1

@@ -114,6 +114,8 @@ def test_session__counts_the_steps_of_an_unmodified_script(
     for side in ("base", "head"):
         profile = json.loads((here / "perf" / "profiles" / side / "profile.json").read_bytes())
         assert profile["steps"] == 3
+        # What is proven is worth a look at the lines.
+        assert f"marked-{side}" in launched()
     assert not (here / "perf" / "launches").exists()
     assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == 1
 
@@ -376,12 +378,26 @@ def test_qualify__truly_slows_an_unmodified_script(
 # --- the profiled launch --------------------------------------------------------------------------
 
 
-def test_profile__keeps_the_trace_where_that_is_wanted(here: Path) -> None:
-    """Packed, and where `run` does not take it for a second profile."""
+def test_profile__keeps_the_traces_where_that_is_wanted(here: Path) -> None:
+    """Packed, and where `run` does not take them for more profiles; that of the lines, too."""
     assert measure("--profile", "--keep-trace", "--launches", "1") == 0
-    with gzip.open(here / "one" / "traces" / "head.json.gz") as trace:
-        assert b"traceEvents" in trace.read()
+    for name in ("head", "head-lines"):
+        with gzip.open(here / "one" / "traces" / f"{name}.json.gz") as trace:
+            assert b"traceEvents" in trace.read()
     assert execute(["run", "--measurements", "one"]) == 0
+
+
+def test_profile__without_lines_where_they_are_not_wanted(here: Path, capsys: Out) -> None:
+    """The stand-in for torch has no marks: that is said, and the profile stands without them."""
+    assert measure("--profile", "--launches", "1") == 0
+    assert "marked-head" in launched("one")
+    assert "\nno lines: the marks failed (" in capsys.readouterr().err
+    assert (here / "one" / "profiles" / "head" / "profile.json").is_file()
+    assert measure("--profile", "--no-lines", "--launches", "1") == 0
+    assert "marked-head" not in launched("one")
+    assert "no lines" not in capsys.readouterr().err
+    assert measure("--launches", "1") == 0
+    assert "marked-head" not in launched("one")
 
 
 SLOW_ONCE = """

@@ -8,7 +8,9 @@ import pytest
 
 from ci_score.errors import BadInputError
 from ci_score.model.profile import MOST_RANKS, Profile
+from ci_score.model.step_code import CodeLine, CodeWork, Definition, StepCode
 from ci_score.traces.formats import read_profile
+from ci_score.traces.formats.reference import normalised
 from ci_score.traces.merge import merged
 from ci_score.traces.source import ProfileSource
 from tests.builders import phase, profile, shared
@@ -354,3 +356,53 @@ def test_ranks__of_a_real_job() -> None:
     assert one.sources["avg_step_ms"] == "the slowest of 4 ranks (rank 1)"
     assert one.sources["device_busy_ms"].startswith("rank 1: ")
     assert "rank" not in one.sources
+
+
+# --- what only one of them may tell ---------------------------------------------------------------
+
+
+def code_of(total_ms: float) -> StepCode:
+    """The lines of a step, told apart by their time."""
+    line = CodeLine(definition=0, line=2, work=CodeWork(forward_ms=total_ms))
+    own = Definition(name="train", file="train.py", first=1, last=3)
+    return StepCode(definitions=(own,), lines=(line,), total_ms=total_ms)
+
+
+@pytest.mark.parametrize("with_code", [(0, 1), (0,), (1,), ()])
+def test_ranks__lines_of_code_are_those_of_rank_0_or_of_the_only_one(
+    with_code: tuple[int, ...],
+) -> None:
+    """Whichever rank is the straggler."""
+    codes = [code_of(10.0 + at) if at in with_code else None for at in range(2)]
+    one = merged([(f"r{at}", rank(at, 100.0 + at, 10.0 * at, code=codes[at])) for at in (1, 0)])
+    assert one.code == next(filter(None, codes), None)
+    assert "code" not in one.sources
+
+
+def test_ranks__what_had_the_memory_is_told_by_the_fullest() -> None:
+    """Or by rank 0 where the fullest does not tell it; its source says whose it is."""
+    ops = {"aten::mm": 5}, {"aten::mm": 7}
+    for of_fullest, found in ((ops[1], ops[1]), ({}, ops[0])):
+        parts = [rank(0, 100.0, peak_memory_gb=1.0, peak_ops=ops[0]),
+                 rank(1, 90.0, peak_memory_gb=2.0, peak_ops=of_fullest)]  # fmt: skip
+        one = merged([(f"r{at}", part) for at, part in enumerate(parts)])
+        assert one.peak_ops == found
+        assert one.sources["peak_ops"] == ("rank 1" if of_fullest else "rank 0")
+
+
+def test_captures__one_with_lines_of_code_tells_them_for_all() -> None:
+    """Beside one whose profiler had no marks."""
+    codes = code_of(10.0), None
+    for both in (codes, codes[::-1]):
+        parts = [(f"c{at}", profile(100.0 + at, code=code)) for at, code in enumerate(both)]
+        assert merged(parts).code == codes[0]
+
+
+def test_normalised__lines_and_memory_of_a_step_are_read_back() -> None:
+    """As they were stored beside the accelerator; a line without its definition is refused."""
+    one = profile(100.0, code=code_of(10.0), peak_ops={"aten::mm": 2**40})
+    text = normalised(one)
+    assert read_profile(ProfileSource("profile.json", data=text.encode())) == one
+    broken = text.replace('"definition": 0', '"definition": 1')
+    with pytest.raises(BadInputError):
+        read_profile(ProfileSource("profile.json", data=broken.encode()))

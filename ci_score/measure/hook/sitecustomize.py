@@ -4,7 +4,8 @@
 when it starts. Without the variable CI_SCORE_HOOK it does nothing; either way it then runs the
 user's own sitecustomize. It needs the standard library alone (Python 3.8), waits for torch without
 importing it, never prints, and raises nothing into the script but the SystemExit that ends a
-launch. A fault of its own is a mark, and the script goes on.
+launch. A fault of its own is a mark, and the script goes on. In the mode "marked" it loads the
+file beside it, which knows the lines of torch calls.
 
 A step ends when the optimizer with most parameters has stepped for a new backward pass. The marks
 and records that it writes are read by `ci_score/measure/launch/hook_records.py`.
@@ -30,6 +31,8 @@ OWN_LINES = b"CI_SCORE_MEASUREMENTS"
 # A gradient that a call without a backward pass has found is marked by its version.
 SEEN = "_ci_score_seen"
 RECORDER = "ci_score.measure.recorder"
+# Their launches end with a trace of some steps.
+WITH_PROFILER = ("profiled", "marked")
 # An optimizer is gone when others stepped for that many backward passes, and it for none.
 GONE_AFTER = 200
 # One that was named may begin late: others step before it.
@@ -159,6 +162,20 @@ class Clock:
         return {f"{self.kind}:{index}": peak for index, peak in peaks.items() if peak}
 
 
+class Uncopied:
+    """A loss that is not copied, and can be read as long as the script has not changed it."""
+
+    def __init__(self, output: Any) -> None:
+        self.output = output
+        self.version = output._version
+
+    def __float__(self) -> float:
+        if self.output._version != self.version:
+            raise ValueError("the script has changed it")
+        output = self.output.detach()
+        return float(output.to_local() if hasattr(output, "to_local") else output)
+
+
 class Losses:
     """What went into backward for one step: kept on the device, read when the launch has ended."""
 
@@ -167,12 +184,17 @@ class Losses:
         self.first: Any = None
         self.last: Any = None
 
-    def add(self, outputs: Any) -> None:
-        """Keeps what a backward pass begins with, if it is a number."""
+    def add(self, outputs: Any, may_work: bool) -> None:
+        """Keeps what a backward pass begins with, if it is a number.
+
+        A copy, because the script may go on to add to its own. Profiled steps have no work of ours.
+        """
         for output in outputs:
             if len(self.pending) < MOST_PENDING and getattr(output, "numel", int)() == 1:
+                if not may_work:
+                    self.pending.append(Uncopied(output))
+                    continue
                 local = output.to_local() if hasattr(output, "to_local") else output
-                # A copy, because the script may go on to add to its own.
                 self.pending.append(local.detach().clone())
 
     def step(self, number: int, scaler: Any) -> None:
@@ -180,7 +202,9 @@ class Losses:
         self.last = None
         if self.pending:
             scale = getattr(scaler, "_scale", None)
-            self.last = (self.pending, None if scale is None else scale.detach().clone())
+            is_copied = not isinstance(self.pending[0], Uncopied)
+            scale = scale.detach().clone() if is_copied and scale is not None else scale
+            self.last = (self.pending, scale)
             self.pending = []
         if number == 1:
             self.first = self.last
@@ -211,9 +235,10 @@ class Hook:
         self.trace = order.get("trace")
         self.profile_steps = int(order.get("profile_steps") or 3)
         self.target = int(order["steps"])
-        if self.mode == "profiled":
+        if self.mode in WITH_PROFILER:
             self.target = self.warmup + self.profile_steps
         self.planted = float(os.environ.get(PLANTED_VARIABLE) or 0)
+        self.marks: Any = None  # of lines, in the mode "marked"
         self.begin()
 
     def begin(self) -> None:
@@ -288,9 +313,9 @@ class Hook:
             return
         with self.lock:
             self.backwards += 1
-        # Only the first and the last loss are ever read. Profiled steps have no work of ours.
-        if self.steps in (0, self.target - 1) and not self.is_passive and self.mode != "profiled":
-            quietly(self.losses.add, outputs)
+        # Only the first and the last loss are ever read.
+        if self.steps in (0, self.target - 1) and not self.is_passive:
+            quietly(self.losses.add, outputs, self.profiler is None)
 
     def backward_ends(self) -> None:
         """What waited for the outermost one to return is done now."""
@@ -400,7 +425,7 @@ class Hook:
             self.profiler_found = True
         if not self.steps & (self.steps - 1):
             self.mark("step", step=self.steps)
-        if self.steps >= (self.warmup if self.mode == "profiled" else self.target):
+        if self.steps >= (self.warmup if self.mode in WITH_PROFILER else self.target):
             if getattr(self.local, "depth", 0):
                 self.local.is_due = True  # an optimizer that steps in backward
             elif is_of_the_engine():
@@ -482,7 +507,7 @@ class Hook:
 
     def step_has_ended(self) -> None:
         """A step that counts has ended, and no backward pass runs."""
-        if self.mode != "profiled" or rank_and_size()[0]:
+        if self.mode not in WITH_PROFILER or rank_and_size()[0]:
             if self.steps >= self.target:
                 self.finish()
         elif self.profiler is None:
@@ -506,13 +531,21 @@ class Hook:
             schedule=lambda _: ProfilerAction.RECORD, record_shapes=True, profile_memory=True
         )
         self.profiler.start()
+        if self.marks is not None:
+            self.marks.start()
 
     def stop_profiler(self) -> None:
-        """The trace is there whole or not at all."""
+        """The trace is there whole or not at all, and so is the table of its marks."""
+        if self.marks is not None:
+            self.marks.stop()
         self.profiler.stop()
         part = f"{self.trace}.part"
         self.profiler.export_chrome_trace(part)
         os.replace(part, str(self.trace))
+        table = self.marks.table_of_lines() if self.marks is not None else None
+        if table is not None:
+            told = {"schema": 1, "rank": rank_and_size()[0], "pid": self.pid, **table}
+            write_whole(self.folder, told, "lines")
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -526,7 +559,7 @@ class Hook:
         self.ended = True
         if record["world_size"] > 1:
             # A launcher may end the others when the first one exits. Writing a trace takes time.
-            seconds = GRACE_SECONDS if self.mode != "profiled" else TRACE_SECONDS
+            seconds = GRACE_SECONDS if self.mode not in WITH_PROFILER else TRACE_SECONDS
             wait_for_ranks(self.folder, record["world_size"], seconds)
         self.end(0)
 
@@ -556,6 +589,7 @@ class Hook:
             "packages": quietly(packages) if rank == 0 and self.mode == "settle" else None,
             "other_side": quietly(code_of_the_other_side),
             "planted": self.planted or None,
+            "marks_problem": getattr(self.marks, "problem", None),
         }
         return {
             "schema": 1,
@@ -598,11 +632,11 @@ def leave() -> None:
     os._exit(0)
 
 
-def write_whole(folder: str, record: dict[str, Any]) -> None:
+def write_whole(folder: str, record: dict[str, Any], name: str = "rank") -> None:
     """A record is there whole or not at all."""
     import json
 
-    path = os.path.join(folder, f"rank-{record['rank']}-{record['pid']}.json")
+    path = os.path.join(folder, f"{name}-{record['rank']}-{record['pid']}.json")
     with open(f"{path}.part", "w", encoding="utf-8") as stream:
         json.dump(record, stream, allow_nan=False)
     os.replace(f"{path}.part", path)
@@ -801,14 +835,17 @@ def watch_engine(module: Any) -> None:
     """`backward` and `grad` both call it, and the compiler does not trace it."""
     engine = getattr(module, "_engine_run_backward", None)
     if engine is not None:
+        if HOOK.marks is not None:
+            engine = HOOK.marks.around_engine(engine)
         module._engine_run_backward = watched_backward(engine, outputs_of_engine)
 
 
 def watch_autograd(module: Any) -> None:
     """Torch before 2.3 has no such place: both of its functions are watched."""
     if not hasattr(module, "_engine_run_backward"):
-        module.backward = watched_backward(module.backward, outputs_of_backward)
-        module.grad = watched_backward(module.grad, lambda *_: ())
+        around = getattr(HOOK.marks, "around_engine", lambda run: run)
+        module.backward = watched_backward(around(module.backward), outputs_of_backward)
+        module.grad = watched_backward(around(module.grad), lambda *_: ())
 
 
 def outputs_of_engine(args: Any, kwargs: Any) -> Any:
@@ -869,7 +906,7 @@ def skip_frames() -> None:
 
     except (ImportError, AttributeError):
         return
-    codes = [CODE]
+    codes = [CODE] if HOOK.marks is None else [CODE, HOOK.marks.own_code]
     for code in codes:
         skip(code)
         codes += [one for one in code.co_consts if isinstance(one, type(CODE))]
@@ -965,13 +1002,27 @@ def install(order: dict[str, Any]) -> None:
         "torch.amp.grad_scaler": watch_scaler,
         "torch.cuda.amp.grad_scaler": watch_scaler,
     }
-    if HOOK.mode == "profiled":
+    if HOOK.mode in WITH_PROFILER:
         watched["torch.profiler.profiler"] = empty_profilers
+    if HOOK.mode == "marked":
+        HOOK.marks = load_marks(order["tree"])
+        watched["torch._dynamo.eval_frame"] = HOOK.marks.watch_compiler
     finder: Any = Finder(watched)
     sys.meta_path.insert(0, finder)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=HOOK.begin)
     atexit.register(HOOK.at_exit)
+
+
+def load_marks(tree: str) -> Any:
+    """The file beside this one; no script can import it under a name of its own by mistake."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ci_score_marks.py")
+    spec = spec_from_file_location("ci_score_marks", path)
+    module = module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module.Marks(tree)
 
 
 def main() -> None:

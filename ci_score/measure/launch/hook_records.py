@@ -53,7 +53,7 @@ class RankRecord(_Value):
     """What one process measured: `step_ms` are the times between the ends of its steps."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
-    mode: Literal["settle", "timed", "profiled"]
+    mode: Literal["settle", "timed", "profiled", "marked"]
     pid: _Count
     rank: Annotated[int, Field(ge=0, lt=MOST_RANKS)]
     world_size: Annotated[int, Field(ge=1, le=MOST_RANKS)]
@@ -70,6 +70,8 @@ class RankRecord(_Value):
     profiler_found: bool = False
     other_side: Annotated[str, StringConstraints(max_length=1000)] | None = None
     planted: Annotated[float, Field(ge=0, le=10)] | None = None
+    # Why there are no marks, or not all of them.
+    marks_problem: _ShortText | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,14 +26,16 @@ PROFILED_STEPS = 3
 class Task:
     """What the start-up hook is to do in a launch: how many steps end it, and whose they are.
 
-    In a profiled launch the `steps` are those before the profiler starts.
+    In a profiled launch and in a marked one the `steps` are those before the profiler starts.
+    `tree` is the folder whose lines are marked.
     """
 
-    mode: Literal["settle", "timed", "profiled"]
+    mode: Literal["settle", "timed", "profiled", "marked"]
     steps: int
     warmup: int = 0
     owner: Mapping[str, Any] | None = None
     trace: Path | None = None
+    tree: Path | None = None
 
     def told(self, folder: Path) -> str:
         """As the hook reads it."""
@@ -46,6 +48,7 @@ class Task:
             "owner": self.owner,
             "profile_steps": PROFILED_STEPS,
             "trace": str(self.trace) if self.trace else None,
+            "tree": str(self.tree) if self.tree else None,
         }
         return json.dumps(known)
 
@@ -104,6 +107,10 @@ class Orders:
         """A launch whose time nobody compares."""
         return self._order(side, name, None, 0, task, variables or {})
 
+    def records_of(self, side: Side, name: str) -> Path:
+        """Where the hook writes in a launch of that name; each launch finds it empty."""
+        return self.out / LOGS / f"{name}-{side}"
+
     def _order(
         self,
         side: Side,
@@ -115,7 +122,7 @@ class Orders:
     ) -> Order:
         spec = self.sides[side]
         logs, out = self.out / LOGS, self.out / LAUNCHES / f"{name}-{side}"
-        records, measurements = logs / f"{name}-{side}", logs / f"{name}-{side}.line"
+        records, measurements = self.records_of(side, name), logs / f"{name}-{side}.line"
         told = {
             PATH_VARIABLE: str(measurements),
             FOLDERS_VARIABLE: os.pathsep.join(map(str, self._folders(side))),

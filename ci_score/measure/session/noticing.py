@@ -32,7 +32,7 @@ def notes_on(done: Done, session: Session) -> Iterator[tuple[str, str]]:
     if before is None or not before.files:
         return
     first, then = before.first_loss, done.launch.first_loss
-    if first is not None and then is not None and not _alike(first, then):
+    if first is not None and then is not None and not alike(first, then):
         words = f"its first loss is {then:.4g}, that of the untimed launch was {first:.4g}"
         advice = f"if it resumes from {files_in_words(before.files)}, write to {{out}}"
         yield "first loss", f"{words}; {advice}"
@@ -76,7 +76,7 @@ def _goes_on(losses: Sequence[tuple[float, float]]) -> bool:
     steps = [later - earlier for earlier, later in pairwise(firsts)]
     return (
         len(losses) == LAUNCHES_IN_A_ROW
-        and not any(_alike(earlier, later) for earlier, later in pairwise(firsts))
+        and not any(alike(earlier, later) for earlier, later in pairwise(firsts))
         and len({step > 0 for step in steps}) == 1
         and all(
             abs(then - ended) < abs(then - first) for (first, ended), (then, _) in pairwise(losses)
@@ -84,5 +84,6 @@ def _goes_on(losses: Sequence[tuple[float, float]]) -> bool:
     )
 
 
-def _alike(one: float, other: float) -> bool:
+def alike(one: float, other: float) -> bool:
+    """Whether two losses are the same."""
     return math.isclose(one, other, rel_tol=SAME_LOSS)

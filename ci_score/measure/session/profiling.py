@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ci_score.errors import BadInputError
 from ci_score.files.disk import remove, write_atomically
@@ -18,6 +19,7 @@ from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.schedule import SIDES
 from ci_score.measure.session.session import Session
 from ci_score.model.profile import Profile
+from ci_score.model.step_code import MarkedStep
 from ci_score.model.values import Side
 
 DIR_VARIABLE = "CI_SCORE_PROFILE_DIR"
@@ -25,8 +27,22 @@ PROFILE, TRACE = "profile.json", "trace.json"
 # A profiler usually costs the two sides alike. Where one side's profiled steps took so many times
 # more of its timed ones than the other's did, somebody may have disturbed them.
 UNLIKE, MOST_AGAIN = 1.15, 2
-# A trace -> what it says, as the text that is kept, too.
-Reader = Callable[[Path], tuple[Profile, str]]
+
+
+class Reader(Protocol):
+    """Reads the traces of launches: this room knows no format."""
+
+    def profile(self, trace: Path) -> Profile:
+        """What a trace says of a step."""
+        ...
+
+    def marked(self, trace: Path) -> MarkedStep:
+        """What a trace with marks says of the program's lines."""
+        ...
+
+    def text(self, profile: Profile) -> str:
+        """A profile as it is kept, some kilobytes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +51,23 @@ class Profiler:
 
     session: Session
     orders: Orders
-    read: Reader
+    reader: Reader
     keep_trace: bool
     stopped: Callable[[], bool]
     audience: Audience
-    _kept: dict[Side, tuple[Profile, str]] = field(default_factory=dict)
+    kept: dict[Side, Profile] = field(default_factory=dict)
+
+    def keep(self, profiles: Mapping[Side, Profile]) -> None:
+        """Keeps these profiles instead: more is known of them."""
+        self.kept.update(profiles)
+        self.restore()
 
     def restore(self) -> None:
         """Writes the profiles once more: a later launch may have replaced them."""
-        for side, (_, text) in self._kept.items():
+        for side, profile in self.kept.items():
             folder = self._folder(side)
             remove(folder)
-            write_atomically(folder / PROFILE, text)
+            write_atomically(folder / PROFILE, self.reader.text(profile))
 
     def _folder(self, side: Side) -> Path:
         return self.orders.out / PROFILES / side
@@ -71,7 +92,7 @@ class Profiler:
 
     def _disturbed(self) -> Side | None:
         """Whose profiled steps took too long, beside the timed ones and the other side's."""
-        if len(self._kept) < len(SIDES):
+        if len(self.kept) < len(SIDES):
             return None
         costs = {side: self._step_ms(side) / self.session.usual_ms(side) for side in SIDES}
         cost, side = max((cost, side) for side, cost in costs.items())
@@ -79,7 +100,7 @@ class Profiler:
 
     def _step_ms(self, side: Side) -> float:
         """How long a step of the kept profile took; infinite where there is none."""
-        return self._kept[side][0].own_step_ms if side in self._kept else math.inf
+        return self.kept[side].own_step_ms if side in self.kept else math.inf
 
     def run(self, side: Side) -> None:
         """Leaves a profile of the side in the session's folder, or says why it cannot."""
@@ -90,7 +111,7 @@ class Profiler:
         self.audience.does(f"the profiled launch{self.session.of_side(side)}")
         of_side = self._by_hook if self.session.settled[side].by_hook else self._by_script
         problem = of_side(side, folder)
-        if problem and not self.stopped() and side not in self._kept:
+        if problem and not self.stopped() and side not in self.kept:
             self.audience.says(f"no profile{self.session.of_side(side)}: {problem}")
         if problem:
             # Half a trace explains nothing.
@@ -134,13 +155,13 @@ class Profiler:
             return "the profiler left no trace"
         is_slower = False
         try:
-            profile, text = self.read(trace)
+            profile = self.reader.profile(trace)
             is_slower = profile.own_step_ms > self._step_ms(side)
         except BadInputError as error:
             return f"its trace cannot be read ({error})"
         finally:
             if self.keep_trace and not is_slower:
-                _pack(trace, self.orders.out / TRACES / f"{side}.json.gz")
+                pack(trace, self.orders.out / TRACES / f"{side}.json.gz")
             trace.unlink()
         if profile.unusable:
             return f"its trace cannot be used ({profile.unusable})"
@@ -148,12 +169,13 @@ class Profiler:
             return f"its trace has {profile.steps} whole steps instead of {PROFILED_STEPS}"
         if is_slower:
             return ""
-        self._kept[side] = profile, text
-        write_atomically(trace.with_name(PROFILE), text)
+        self.kept[side] = profile
+        write_atomically(trace.with_name(PROFILE), self.reader.text(profile))
         return ""
 
 
-def _pack(trace: Path, place: Path) -> None:
+def pack(trace: Path, place: Path) -> None:
+    """Keeps a trace in a tenth of its room."""
     place.parent.mkdir(exist_ok=True)
     with trace.open("rb") as source, gzip.open(place, "wb", compresslevel=6) as packed:
         shutil.copyfileobj(source, packed)

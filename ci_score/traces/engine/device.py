@@ -14,6 +14,7 @@ from ci_score.traces.engine.capture import Capture, Lane
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
 from ci_score.traces.engine.gaps import GAPS_BY, gaps_of, host_activity
 from ci_score.traces.engine.layers import codes_at, device_time_within, module_layers
+from ci_score.traces.engine.memory import peak_ops
 from ci_score.traces.engine.notes import notes_on_phases, notes_on_steps, notes_outside
 from ci_score.traces.engine.origins import origins_of
 from ci_score.traces.engine.phases import Phases, phases_of
@@ -135,6 +136,7 @@ class _Device:
             ran = self.attributing.with_kernels
             step = self.attributing.members[ran[len(ran) // 2]]
             fields["op_origins"] = origins_of(events, names, self.host, step)
+            fields["peak_ops"] = peak_ops(capture, self.lane.process, windows)
             self._add_gaps(fields, whole)
             kept = whole.steps.windows if whole.steps.host_times else windows
             if len(kept) == len(whole.works):

@@ -45,6 +45,48 @@ class Operators(Spans):
     sequences: array[int] = field(default_factory=_times)
     # Places in TYPES.
     types: array[int] = field(default_factory=lambda: array("b"))
+    # Of autograd's nodes the profiler's own number of the thread that ran the forward pass.
+    forward_threads: array[int] = field(default_factory=_times)
+
+
+@dataclass(slots=True)
+class Marks:
+    """Ranges around the calls of one line of the program each, by the line's number."""
+
+    starts: array[int] = field(default_factory=_times)
+    ends: array[int] = field(default_factory=_times)
+    numbers: array[int] = field(default_factory=_numbers)
+    threads: array[int] = field(default_factory=_numbers)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(slots=True)
+class Arrows:
+    """The ends of arrows from an operator to its node of autograd: two have the same number."""
+
+    starts: array[int] = field(default_factory=_times)
+    threads: array[int] = field(default_factory=_numbers)
+    numbers: array[int] = field(default_factory=_times)
+
+
+@dataclass(slots=True)
+class MemoryEvents:
+    """Allocations, and with a negative size what is given back; a total of -1 is not known.
+
+    A memory is that of the host, 0, or of one of the devices.
+    """
+
+    starts: array[int] = field(default_factory=_times)
+    threads: array[int] = field(default_factory=_numbers)
+    addresses: array[int] = field(default_factory=_times)
+    sizes: array[int] = field(default_factory=_times)
+    totals: array[int] = field(default_factory=_times)
+    memories: array[int] = field(default_factory=_times)
+
+    def __len__(self) -> int:
+        return len(self.starts)
 
 
 @dataclass(slots=True)
@@ -93,6 +135,9 @@ class Host:
     launches: Launches = field(default_factory=Launches)
     waits: list[Wait] = field(default_factory=list)
     embeddings: list[EmbeddingCall] = field(default_factory=list)
+    marks: Marks = field(default_factory=Marks)
+    arrows: Arrows = field(default_factory=Arrows)
+    memory: MemoryEvents = field(default_factory=MemoryEvents)
 
     @property
     def span(self) -> Interval | None:

@@ -61,7 +61,7 @@ def host_fields(
     steps, left_out = steps.limited()
     notes += left_out
     fields, source = host_period_fields(steps, per_ms)
-    windows: Sequence[Window] = [window for _, window in steps.periods] or steps.windows
+    windows = counted_windows(steps)
     sources = {"avg_step_ms": source, "steps": steps.evidence}
     fields |= {"steps": len(steps.windows), "sources": sources}
     fields["capture"] = {"kernels": 0.0, "host_step_ms": fields["avg_step_ms"]}
@@ -89,6 +89,11 @@ def host_fields(
         fields |= _layer_fields(host, layers, autograd, windows, per_ms)
         sources["per_layer"] = f"nn.Module {layers.of_class}, host time; backward by sequence"
     return fields, windows
+
+
+def counted_windows(steps: Steps) -> Sequence[Window]:
+    """The steps until the next begins; the last one as it is where it is the only one."""
+    return [window for _, window in steps.periods] or steps.windows
 
 
 def _add_phases(fields: Fields, phases: Phases, windows: Sequence[Interval], per_ms: float) -> None:
@@ -229,9 +234,21 @@ def _calls_by_caller(work: _Work, per_step: float) -> Mapping[str, Fields]:
 
 
 def _add_count(fields: Fields, found: OperatorCalls, steps: Steps, notes: list[str]) -> None:
+    """Adds how many operators a step runs, with a note where the steps differ."""
+    fields["host_ops_per_step"], counts = operators_of_steps(found, steps)
+    fields["sources"]["host_ops_per_step"] = (
+        f"operators of {len(steps.windows)} steps, without autograd's nodes"
+    )
+    if len(set(counts)) > 1:
+        shown = some_of([str(count) for count in counts], _COUNTS_SHOWN)
+        notes.append(f"the steps do not run the same number of operators ({shown})")
+
+
+def operators_of_steps(found: OperatorCalls, steps: Steps) -> tuple[int, list[int]]:
     """How many operators a step runs, on its own thread: others may run ahead of it.
 
-    Of steps that differ the usual one counts: another may have evaluated or logged as well.
+    Of steps that differ the usual one counts: another may have evaluated or logged as well. The
+    number of each stands behind it.
     """
     operators = found.host.operators
     starts = [
@@ -241,13 +258,7 @@ def _add_count(fields: Fields, found: OperatorCalls, steps: Steps, notes: list[s
     ]
     places = Counter(Windows(steps.windows).places(starts))
     counts = [places[place] for place in range(len(steps.windows))]
-    fields["host_ops_per_step"] = median_low(counts)
-    fields["sources"]["host_ops_per_step"] = (
-        f"operators of {len(steps.windows)} steps, without autograd's nodes"
-    )
-    if len(set(counts)) > 1:
-        shown = some_of([str(count) for count in counts], _COUNTS_SHOWN)
-        notes.append(f"the steps do not run the same number of operators ({shown})")
+    return median_low(counts), counts
 
 
 # --- layers -------------------------------------------------------------------------------------

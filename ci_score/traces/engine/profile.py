@@ -12,6 +12,7 @@ from ci_score.traces.engine.cut import whole_steps
 from ci_score.traces.engine.device import derived
 from ci_score.traces.engine.host import KERNEL
 from ci_score.traces.engine.host_only import host_fields
+from ci_score.traces.engine.memory import peak_ops
 from ci_score.traces.engine.slowest import other_devices, slowest
 from ci_score.traces.engine.soundness import doubts_of_calls, doubts_of_copies
 from ci_score.traces.engine.steps import Steps, called_functions
@@ -89,6 +90,7 @@ def _of_host(capture: Capture, steps: Steps | None, lanes: Sequence[Lane] = ()) 
             marked=False,
         )
     fields, windows = host_fields(capture, process, steps, capture.notes)
+    fields["peak_ops"] = peak_ops(capture, process, steps.windows)
     add_tokens(capture, process, windows, fields, capture.notes)
     reason = None if fields["avg_step_ms"] > 0 else "its steps took no time"
     return _with_facts(capture, fields, lanes, None, reason)

@@ -17,17 +17,19 @@ from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.model.lists import plural
 from ci_score.model.profile import Profile
+from ci_score.model.step_code import MarkedStep
 from ci_score.traces.engine.capture import Capture, Facts, Lane
 from ci_score.traces.engine.categories import category_of, memcpy_direction
 from ci_score.traces.engine.device_events import TRANSFER_NAMES, UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import KERNEL, MEMCPY
 from ci_score.traces.engine.host_ranges import HostRanges
 from ci_score.traces.engine.launch_calls import LaunchCalls
+from ci_score.traces.engine.marks import marked_step
 from ci_score.traces.engine.profile import profile_of
 from ci_score.traces.formats.kineto_events import TICKS_PER_US, Trace
 from ci_score.traces.formats.kineto_ranges import read_trace
 from ci_score.traces.formats.kineto_text import NONE
-from ci_score.traces.source import ProfileSource
+from ci_score.traces.source import CutShortError, ProfileSource
 
 TOOL = "PyTorch profiler (Kineto)"
 TICKS_PER_MS = 1_000_000
@@ -89,6 +91,24 @@ def read(source: ProfileSource) -> Profile:
         )
     with overflow_is_bad_input(source.name):
         return profile_of(_capture(trace, source.step_name))
+
+
+def read_marked(source: ProfileSource) -> MarkedStep:
+    """What the marks around the calls of a program say, of a trace that has them."""
+    if not recognises(source.head()):
+        raise BadInputError(
+            source.name, found="no trace of the PyTorch profiler", expected="one with marks"
+        )
+    trace = read_trace(source)
+    if trace.is_cut:
+        raise CutShortError(source.name)
+    with overflow_is_bad_input(source.name):
+        capture = _capture(trace, source.step_name)
+        if capture.unusable is not None:
+            raise BadInputError(
+                source.name, found=capture.unusable, expected="a trace of one process"
+            )
+        return marked_step(capture)
 
 
 def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:

@@ -30,6 +30,7 @@ from ci_score.traces.engine.host import (
     Spans,
     Wait,
 )
+from ci_score.traces.engine.marks import MARK, line_number
 from ci_score.traces.formats.kineto_text import LATEST_US, NONE, Args, Event
 
 TICKS_PER_US = 1000.0
@@ -65,6 +66,10 @@ OLD_ANNOTATION = re.compile(r"ProfilerStep|Optimizer\.|enumerate\(DataLoader\)|#
 
 # Of each batch so many calls that start kernels are asked how long they take.
 _CALLS_TIMED = 16
+# Where marks may be, by the way in which they are made.
+_MAY_BE_MARKS = ("cpu_op", "Operator", "user_annotation")
+# A memory is its kind times this, and its device.
+_MOST_DEVICES = 1024
 # So many processes are enough to refuse a file.
 _MOST_PROCESSES = 16
 _MOST_DIMENSIONS = 64
@@ -160,6 +165,10 @@ def add_events(trace: Trace, events: list[Event]) -> None:
 
 
 def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
+    if kind in _MAY_BE_MARKS and any(event.name.startswith(MARK) for event in group):
+        group = _without_marks(trace, group)
+        if not group:
+            return
     if kind == "python_function":
         modules = [event for event in group if event.name.startswith(_MODULE)]
         _add_spans(trace, trace.host.modules, _columns(trace, modules))
@@ -182,8 +191,24 @@ def _add_kind(trace: Trace, kind: str, group: list[Event]) -> None:
         _add_annotations(trace, group)
     elif kind in _INSTANTS:
         _add_memory(trace, group)
+    elif kind == "fwdbwd":
+        _add_arrows(trace, group)
     if _OTHER_DEVICE.match(kind):
         trace.unread[kind] += len(group)
+
+
+def _without_marks(trace: Trace, group: list[Event]) -> list[Event]:
+    """Takes the marks out of a group, as if the program had run without them."""
+    marks = [event for event in group if event.name.startswith(MARK)]
+    trace.events -= len(marks)
+    numbers = {name: line_number(name) for name in {event.name for event in marks}}
+    known = _columns(trace, [event for event in marks if numbers[event.name] is not None])
+    columns = trace.host.marks
+    columns.starts.fromlist(_whole(known.starts, trace.base))
+    columns.ends.fromlist(_ends(known.starts, known.durations, trace.base))
+    columns.numbers.fromlist([numbers[name] or 0 for name in known.names])
+    columns.threads.extend(_numbered(known.threads, trace.threads))
+    return [event for event in group if not event.name.startswith(MARK)]
 
 
 def _add_processes(processes: set[int | str | None], group: list[Event]) -> None:
@@ -315,6 +340,7 @@ def _add_operators(trace: Trace, group: _Columns) -> None:
         # No number is written as -1, or as the 64 bits of it.
         known = [number if 0 <= number < _NO_SEQUENCE else NONE for number in numbers]
         columns.sequences.fromlist(known)
+    columns.forward_threads.fromlist([_within(args.forward_thread) for args in group.args])
     types = [bytes(args.types) for args in group.args]
     kinds = list(map(_only_type, types))
     for place, kind in enumerate(kinds):
@@ -377,13 +403,40 @@ def _add_annotations(trace: Trace, group: list[Event]) -> None:
 
 def _add_memory(trace: Trace, group: list[Event]) -> None:
     """Device type 0 is the host."""
-    allocated = [
-        event.args.allocated
-        for event in group
-        if event.args.device_type > 0 and event.name == "[memory]"
-    ]
+    events = [event for event in group if event.name == "[memory]"]
+    allocated = [event.args.allocated for event in events if event.args.device_type > 0]
     trace.memory_events += len(allocated)
     trace.peak_allocated = max([trace.peak_allocated, *allocated])
+    columns = trace.host.memory
+    known = [event for event in events if 0.0 <= event.ts < LATEST_US]
+    columns.starts.fromlist(_whole([event.ts for event in known], trace.base))
+    columns.threads.extend(_numbered([event.tid for event in known], trace.threads))
+    columns.addresses.fromlist([_within(event.args.address) for event in known])
+    columns.sizes.fromlist([_within(event.args.size, nothing=0) for event in known])
+    columns.totals.fromlist([_within(event.args.allocated) for event in known])
+    columns.memories.fromlist([_memory(event.args) for event in known])
+
+
+def _within(value: Any, nothing: int = NONE) -> int:
+    """A whole number that a column holds."""
+    return value if type(value) is int and -_NO_SEQUENCE <= value < _NO_SEQUENCE else nothing
+
+
+def _memory(args: Args) -> int:
+    """The number of a memory: 0 is the host's, whatever its device is called."""
+    kind, device = _within(args.device_type), _within(args.device_id)
+    if kind == 0:
+        return 0
+    is_known = 0 < kind < _MOST_DEVICES > device >= 0
+    return kind * _MOST_DEVICES + device if is_known else NONE
+
+
+def _add_arrows(trace: Trace, group: list[Event]) -> None:
+    known = [event for event in group if 0.0 <= event.ts < LATEST_US]
+    columns = trace.host.arrows
+    columns.starts.fromlist(_whole([event.ts for event in known], trace.base))
+    columns.threads.extend(_numbered([event.tid for event in known], trace.threads))
+    columns.numbers.fromlist([_within(event.id) for event in known])
 
 
 def _add_embedding(trace: Trace, time: float, args: Args) -> None:
@@ -422,6 +475,9 @@ def add_part(trace: Trace, part: Trace) -> None:
         (host.launches, more_host.launches),
         (host.operators, more_host.operators),
         (host.modules, more_host.modules),
+        (host.marks, more_host.marks),
+        (host.arrows, more_host.arrows),
+        (host.memory, more_host.memory),
     ):
         for column in fields(more):
             values = _renumbered(getattr(more, column.name), numbers.get(column.name))

@@ -45,6 +45,10 @@ class Args(
         "types": "Input type",
         "allocated": "Total Allocated",
         "device_type": "Device Type",
+        "device_id": "Device Id",
+        "address": "Addr",
+        "size": "Bytes",
+        "forward_thread": "Fwd thread id",
     }.get,
 ):
     """What is read of an event's arguments."""
@@ -59,6 +63,11 @@ class Args(
     types: msgspec.Raw = msgspec.Raw(b"")
     allocated: int = NONE
     device_type: int = NONE
+    # Other events have these names for other things.
+    device_id: Any = NONE
+    address: Any = NONE
+    size: Any = 0
+    forward_thread: Any = NONE
 
 
 class Event(msgspec.Struct, gc=False):
@@ -70,6 +79,8 @@ class Event(msgspec.Struct, gc=False):
     dur: float = -1.0
     pid: int | str | None = None
     tid: int | str | None = None
+    # Both ends of an arrow have the same.
+    id: Any = None
     args: Args = Args()
 
 
