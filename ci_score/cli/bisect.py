@@ -17,9 +17,9 @@ from ci_score.cli.console import say, screen, show_report
 from ci_score.cli.run import now
 from ci_score.cli.session import (
     ProgressLine,
+    TraceReader,
     WithCommand,
     place_in_words,
-    profile_in,
     profile_options,
     session_options,
     stopped_by_signals,
@@ -117,7 +117,7 @@ def command(
     good, bad = (trend.good, trend.bad) if trend else _ends(ends)
     request = Bisection(good=good, bad=bad, **options)
     with stopped_by_signals() as stopped, ProgressLine() as line:
-        answer = request.run(os.environ, profile_in, line, stopped)
+        answer = request.run(os.environ, TraceReader(), line, stopped)
     answer, report = _explained(answer.but(trend=trend.of if trend else None))
     _leave(answer, report, request.out)
     return EXIT_OK if answer.is_answered else EXIT_UNJUDGED

@@ -29,7 +29,7 @@ class Explaining:
     request: Request
     driver: Driver
     environment: Mapping[str, str]
-    read: Reader
+    reader: Reader
     audience: Audience
     stopped: Callable[[], bool]
 
@@ -55,7 +55,7 @@ class Explaining:
             {"base": launches.settled[parent], "head": launches.settled[commit]},
             launches.timed_from,
         )
-        comparison.profile(session, self.read, self.audience, self.stopped)
+        comparison.profile(session, self.reader, self.audience, self.stopped)
 
     def _asked(self, folder: Path) -> ComparisonRequest:
         request = self.request
@@ -70,6 +70,7 @@ class Explaining:
             tokens_per_step=request.tokens_per_step,
             steps=request.steps,
             profiled=request.profiled,
+            lines=request.lines,
             keep_trace=request.keep_trace,
             looks=planned_looks(LIMIT, None, FALSE_FAIL, 1),
             false_fail=FALSE_FAIL,

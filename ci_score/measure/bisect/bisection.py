@@ -54,12 +54,12 @@ class Bisection(Request):
     def run(
         self,
         environment: Mapping[str, str],
-        read: Reader,
+        reader: Reader,
         audience: Audience,
         stopped: Callable[[], bool],
     ) -> Bisected:
         """Searches, and measures what explains the answer."""
-        return _Search(self, environment, read, audience, stopped).run()
+        return _Search(self, environment, reader, audience, stopped).run()
 
     def side(self) -> SideSpec:
         """The user's own folder, which each commit's checkout stands in for."""
@@ -82,7 +82,7 @@ class _Search:
 
     request: Bisection
     environment: Mapping[str, str]
-    read: Reader
+    reader: Reader
     audience: Audience
     stopped: Callable[[], bool]
     _until: float = inf
@@ -137,7 +137,7 @@ class _Search:
         if finding.ended not in CONFIRMED or found.parent is None or not found.found:
             return found
         explaining = Explaining(
-            self.request, driver, self.environment, self.read, self.audience, self.stopped
+            self.request, driver, self.environment, self.reader, self.audience, self.stopped
         )
         explaining.leave(found.parent, found.found[-1].sha)
         return found.but(answer=str(self.request.out / ANSWER))
