@@ -135,3 +135,7 @@ class GitHubDownError(GitHubError):
         self.maybe_done = maybe_done
         self.of_the_store = of_the_store
         super().__init__(message)
+
+
+class AnswerTooLargeError(GitHubDownError):
+    """The API's answer is larger than what is read of it; it would be as large again."""

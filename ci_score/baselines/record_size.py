@@ -1,17 +1,15 @@
 """A record that is too large for its limit → the most of it that fits.
 
 What a page shows goes first, case by case, those that pass before those that fail. What judges goes
-last: means of launches, and the history of what is gated. In this form a record has each name of an
-op once, in `texts`, and its tables have the place there.
+last: means of launches, and the history of what is gated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ci_score.baselines.histories import join_histories
-from ci_score.errors import BadInputError
+from ci_score.baselines.record_text import as_written, case_as_written, refer
 from ci_score.files.strict_json import dump
 from ci_score.model.record import KEPT_POINTS, HistoryPoint, Judged, Record
 from ci_score.model.verdict import Outcome
@@ -30,9 +28,8 @@ LEAST_LAUNCHES = 24
 KEPT_LAYERS = 128
 # Of a failing case so many ops stay.
 LEAST_OPS = 16
-# The columns of a table of ops that hold names, and the rows of an explanation that do.
-_NAMES = ("names", "kinds", "types", "of_ops", "of_modules")
-_OF_CHANGES = ("name", "was", "kind")
+# Of the code so many lines stay, before none does.
+LEAST_LINES = 24
 
 CaseCut = Callable[[Judged], Judged]
 RecordCut = Callable[[Record], Record]
@@ -65,7 +62,7 @@ class _Draft:
         self._write()
 
     def _write(self) -> None:
-        value = _as_written(self.record)
+        value = as_written(self.record)
         self._sizes = [len(dump(case, indent=None)) for case in value["cases"]]
         self._texts = {text: place for place, text in enumerate(value["texts"])}
         self.text = dump(value, indent=None)
@@ -90,8 +87,8 @@ class _Draft:
             if too_long <= 0:
                 break
             cases[place] = cut(cases[place])
-            value = _case_as_written(cases[place])
-            _refer(value, self._texts)
+            value = case_as_written(cases[place])
+            refer(value, self._texts)
             too_long -= self._sizes[place] - len(dump(value, indent=None))
         self.record = self.record.but(cases=tuple(cases))
         self._write()
@@ -163,6 +160,23 @@ def _without_explanation(case: Judged) -> Judged:
     return _without_shapes(case).but(step_ops=_NO_OPS, base=None, phases={}, explanation=None)
 
 
+def _fewer_lines(case: Judged) -> Judged:
+    """What of a step's code is small goes, and of a case that does not fail what changed in it."""
+    code = case.code.largest(LEAST_LINES) if case.code else None
+    return _without_changes_of_code(case).but(code=code)
+
+
+def _without_code(case: Judged) -> Judged:
+    return _without_changes_of_code(case).but(code=None, peak_ops={})
+
+
+def _without_changes_of_code(case: Judged) -> Judged:
+    """What explains a failing case stays."""
+    if _fails(case) or case.explanation is None or case.explanation.code is None:
+        return case
+    return case.but(explanation=case.explanation.but(code=None))
+
+
 def _launches_at_most(most: int) -> CaseCut:
     def cut(case: Judged) -> Judged:
         by_side = ([one for one in case.launches if one.side == side] for side in ("head", "base"))
@@ -206,10 +220,12 @@ def _of_all_cases(cut: CaseCut) -> RecordCut:
 _NO_OPS = Judged.model_fields["step_ops"].get_default()
 _OF_A_CASE: Sequence[CaseCut] = (
     _ops_with(0.999),
+    _fewer_lines,
     _without_layers,
     _ops_with(0.99),
     _ops_with(0.95),
     _ops_at_most(64),
+    _without_code,
     _ops_at_most(LEAST_OPS),
     _few_layers,
     _without_host,
@@ -225,78 +241,3 @@ _OF_A_RECORD: Sequence[RecordCut] = (
     _of_all_cases(_without_explanation),
     _points_at_most(0),
 )
-
-
-# --- on one line ----------------------------------------------------------------------------------
-
-
-def _as_written(record: Record) -> dict[str, Any]:
-    """The record in the least room: what is absent has no key, and a name stands once."""
-    value = record.model_dump(mode="json", exclude={"cases", "history"})
-    value |= record.model_dump(mode="json", include={"history"}, exclude_defaults=True)
-    value.setdefault("history", [])
-    value["cases"] = [_case_as_written(case) for case in record.cases]
-    texts: dict[str, int] = {}
-    for case in value["cases"]:
-        _refer(case, texts)
-    value["texts"] = list(texts)
-    return value
-
-
-def _case_as_written(case: Judged) -> dict[str, Any]:
-    slim = {"launches", "step_ops", "base", "explanation"}
-    value = case.model_dump(mode="json", exclude=slim)
-    value |= case.model_dump(mode="json", include=slim, exclude_defaults=True)
-    return value
-
-
-# --- names once -----------------------------------------------------------------------------------
-
-
-def _refer(case: Mapping[str, Any], texts: dict[str, int]) -> None:
-    """Puts the place in `texts` where a name of an op stands."""
-    for row, key in _places_of_names(case):
-        row[key] = _each(row[key], lambda text: texts.setdefault(text, len(texts)), str)
-
-
-def with_its_texts(value: dict[str, Any], source: str) -> dict[str, Any]:
-    """The record with the names again where it has only their places."""
-    texts, cases = value.get("texts"), value.get("cases")
-    if not isinstance(texts, list) or not isinstance(cases, list):
-        return value
-
-    def text_at(place: int) -> object:
-        # A list would stand for a thousand names, at as many places as a stranger likes.
-        if 0 <= place < len(texts) and isinstance(texts[place], str):
-            return texts[place]
-        raise BadInputError(
-            source, field="texts", found=f"no text {place}", expected=f"{len(texts)} texts at most"
-        )
-
-    for case in cases:
-        for row, key in _places_of_names(case):
-            row[key] = _each(row[key], text_at, int)
-    return value
-
-
-def _places_of_names(case: object) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where a case may have names of ops; a stranger's record may hold anything there."""
-    base, explanation = (_object(case, key) for key in ("base", "explanation"))
-    for table in (_object(case, "step_ops"), _object(base, "step_ops")):
-        yield from ((table, key) for key in _NAMES if key in table)
-    changes = explanation.get("ops")
-    for change in changes if isinstance(changes, list) else ():
-        if isinstance(change, dict):
-            yield from ((change, key) for key in _OF_CHANGES if key in change)
-
-
-def _object(value: object, key: str) -> dict[str, Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _each(value: Any, to: Callable[[Any], object], kind: type) -> Any:
-    """The value, or each of a list, made another where it is of that type."""
-    if isinstance(value, list):
-        return [to(one) if type(one) is kind else one for one in value]
-    return to(value) if type(value) is kind else value

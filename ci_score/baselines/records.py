@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from ci_score.baselines.record_size import fitting, with_its_texts
+from ci_score.baselines.record_size import fitting
+from ci_score.baselines.record_text import with_its_texts
 from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump, parse, validate

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.console import say, screen, show_report
+from ci_score.cli.local_code import LocalCode
 from ci_score.cli.run import now
 from ci_score.cli.session import (
     ProgressLine,
@@ -118,7 +119,7 @@ def command(
     request = Bisection(good=good, bad=bad, **options)
     with stopped_by_signals() as stopped, ProgressLine() as line:
         answer = request.run(os.environ, TraceReader(), line, stopped)
-    answer, report = _explained(answer.but(trend=trend.of if trend else None))
+    answer, report = _explained(answer.but(trend=trend.of if trend else None), request.folder)
     _leave(answer, report, request.out)
     return EXIT_OK if answer.is_answered else EXIT_UNJUDGED
 
@@ -153,12 +154,12 @@ def _leave(answer: Bisected, report: str, out: Path) -> None:
 # --- why ------------------------------------------------------------------------------------------
 
 
-def _explained(answer: Bisected) -> tuple[Bisected, str]:
+def _explained(answer: Bisected, folder: Path) -> tuple[Bisected, str]:
     """The answer with its cause, and the report of the commit against its parent."""
     if answer.answer is None or answer.own is None:
         return answer, ""
     try:
-        record = _judged(Path(answer.answer), answer.own.share)
+        record = _judged(Path(answer.answer), answer.own.share, folder)
     except CiScoreError as error:
         say(f"the answer is not explained: {error}")
         return answer, ""
@@ -174,7 +175,7 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
 
 
-def _judged(measurements: Path, slower: float) -> Record:
+def _judged(measurements: Path, slower: float, folder: Path) -> Record:
     """What `ci-score run` says, by a limit that the commit exceeds, as the search has proven.
 
     The team's own limits are for changes under review, and may allow this one.
@@ -192,4 +193,5 @@ def _judged(measurements: Path, slower: float) -> Record:
     policy = policy_of(table, "the search's own limit")
     job = replace(job_of_files(settings), policy=policy, own_policy=None)
     store = FolderBaselines.of_records([], Record.describing(()))
-    return run(job, baselines=store, publish=lambda _: None, now=now)
+    diffs = LocalCode(folder, os.environ).between
+    return run(job, baselines=store, publish=lambda _: None, now=now, diffs=diffs)

@@ -14,7 +14,7 @@ from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
 from ci_score.files.disk import STANDARD_INPUT
 from ci_score.files.strict_json import dump
 from ci_score.reference import ParitySide, compute_parity
-from ci_score.report import render_parity
+from ci_score.report import render
 from ci_score.run import read_side
 
 
@@ -51,7 +51,7 @@ def command(ours: str, theirs: str, step_name: re.Pattern[str] | None, **chosen:
         for file, role in ((ours, "ours"), (theirs, "theirs"))
     ]
     parity = compute_parity(*sides)
-    text = render_parity(parity, output.style, output.screen)
+    text = render(parity, output.style, screen=output.screen)
     output.write(dump(parity) if output.as_json else text)
     unusable = any(isinstance(side, ParitySide) and side.unusable for side in sides)
     return EXIT_OK if parity.judged and not unusable else EXIT_UNJUDGED

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ci_score.cli.console import progress, say, screen, show_report
+from ci_score.cli.local_code import LocalCode
 from ci_score.cli.machine import Machine
 from ci_score.cli.options import all_option
 from ci_score.files.strict_json import dump
@@ -72,6 +73,7 @@ def command(machine: Machine, /, as_json: bool, whole: bool, **values: str | Non
 
 def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool = True) -> World:
     """What a run needs from this machine, or from the job on it."""
+    code = LocalCode(workspace(), os.environ)
     return World(
         environment=os.environ,
         sleep=machine.sleep,
@@ -81,13 +83,20 @@ def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool = 
         command=click.echo,
         show=show,
         reading=progress("reading", quiet=quiet),
+        diffs=code.between,
+        tracked=code.tracked,
     )
 
 
 def settings_here(values: Mapping[str, str | None]) -> Settings:
     """The settings from the options or a container's variables, for the workspace."""
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
-    return Settings.of(inputs, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
+    return Settings.of(inputs, workspace())
+
+
+def workspace() -> Path:
+    """Where files are looked for."""
+    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
 
 
 def now() -> str:

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ci_score.compare.causes import with_causes
+from ci_score.compare.code import code_changes
 from ci_score.compare.counterparts import counterparts
 from ci_score.compare.explanation import explain, op_changes
 from ci_score.compare.places import LEAST_SHARE_OF_LAYER, layer_times
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input
-from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution
+from ci_score.model.code_changes import CodeChanges
+from ci_score.model.code_diff import NO_DIFF, CodeDiff
+from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution, Explanation
 from ci_score.model.metrics import (
     MEMORY,
     METRICS,
@@ -37,10 +40,12 @@ def compared(
     baseline: Baseline,
     names: Iterable[str] = (),
     recorded: Measured | None = None,
+    diff: CodeDiff = NO_DIFF,
 ) -> Compared:
     """The case beside its baseline, with every known metric and those that `names` adds.
 
-    `recorded` is the branch's own record of the case, which a session's base is not.
+    `recorded` is the branch's own record of the case, which a session's base is not. `diff` is what
+    the code of the baseline's commit and of the head's differ in.
     """
     if not isinstance(baseline, BaselineFound) or not head.has_a_time:
         return Compared(head, baseline, recorded)
@@ -52,10 +57,27 @@ def compared(
             explanation = explain(head, base)
             if explanation is not None:
                 explanation = with_causes(explanation, head, base, places)
+                explanation = explanation.but(code=_code(head, base, diff, explanation))
             beside = base_side(head, base)
     except BadInputError as error:
         return Compared(head.but(unmeasured=quoted(str(error))), baseline, recorded)
     return Compared(head, baseline, recorded, rows, places, explanation, beside)
+
+
+def _code(
+    head: Measured, base: Measured, diff: CodeDiff, explanation: Explanation
+) -> CodeChanges | None:
+    """Where in the code the step changed, and its memory: known of steps that were both profiled.
+
+    Steps of another number of tokens take longer by themselves: nothing is to blame.
+    """
+    if head.code is None or base.code is None:
+        return None
+    step = explanation.base_step_ms, explanation.head_step_ms
+    found = code_changes(head.code, base.code, diff, step)
+    if found and tokens_differ(head.tokens_per_step, base.tokens_per_step):
+        return found.but(time=None, memory=None, warned=())
+    return found
 
 
 def base_side(head: Measured, base: Measured) -> BaseSide:
@@ -69,6 +91,7 @@ def base_side(head: Measured, base: Measured) -> BaseSide:
         forward_ms=tuple(four_digits(forward) for forward, _ in layers.values()),
         backward_ms=tuple(four_digits(backward) for _, backward in layers.values()),
         ranks=base.ranks,
+        peak_ops=base.peak_ops,
     )
 
 

@@ -20,7 +20,13 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from ci_score import __version__
-from ci_score.errors import GitHubDownError, GitHubError, NoPermissionError, NotThereError
+from ci_score.errors import (
+    AnswerTooLargeError,
+    GitHubDownError,
+    GitHubError,
+    NoPermissionError,
+    NotThereError,
+)
 
 if TYPE_CHECKING:
     import requests
@@ -36,6 +42,9 @@ LONGEST_ANSWER = 60.0
 TIMEOUTS = (10.0, 30.0)
 LARGEST_JSON = 32 * 1024 * 1024
 LARGEST_DOWNLOAD = 512 * 1024 * 1024
+JSON = "application/vnd.github+json"
+# How GitHub refuses a text that it would have to make for too long.
+REFUSED_AS_TOO_LARGE = frozenset({406, 422})
 _CHUNK = 64 * 1024
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _LIMIT_WORDS = ("rate limit", "abuse detection", "secondary rate")
@@ -120,6 +129,22 @@ class Api:
         """One object or page."""
         return self._send("GET", path, parameters=parameters).json()
 
+    def of_kind(self, kind: str, path: str, limit: int) -> bytes | None:
+        """An answer of that media type; None where it is too large, for the server or for us.
+
+        No verdict waits for such an answer. So it is asked for once, and the waiting that a run may
+        do is left for its report.
+        """
+        try:
+            answer = self._send("GET", path, kind=kind, limit=limit, tries=1)
+        except AnswerTooLargeError:
+            return None
+        if answer.status in REFUSED_AS_TOO_LARGE:
+            return None
+        if answer.headers.get("content-type", "").partition(";")[0].strip() != kind:
+            raise GitHubDownError(f"GitHub answered with something else than {kind}")
+        return answer.body
+
     def pages(self, path: str, key: str | None = None, **parameters: str | int) -> Iterator[Json]:
         """The items of a list, page by page, as long as the caller wants more."""
         page, seen = 1, 0
@@ -176,24 +201,25 @@ class Api:
         *,
         parameters: Mapping[str, str | int] | None = None,
         body: Json = None,
+        kind: str = JSON,
+        limit: int = LARGEST_JSON,
+        tries: int = MOST_TRIES,
     ) -> Answer:
-        for attempt in range(1, MOST_TRIES + 1):
+        for attempt in range(1, tries + 1):
             try:
-                answer = self._ask(method, self._address(path), parameters, body)
+                answer = self._ask(method, self._address(path), parameters, body, kind, limit)
+            except AnswerTooLargeError:
+                raise
             except GitHubDownError:
-                if attempt == MOST_TRIES or method == "POST":
+                if attempt == tries or method == "POST":
                     raise
                 self._wait(2.0 ** (attempt - 1))
                 continue
-            if answer.status < 400:
+            if answer.status < 400 or (kind != JSON and answer.status in REFUSED_AS_TOO_LARGE):
                 return answer
             delay = self._retry_after(answer, attempt)
             # A POST that a server broke on may have had its effect: only the caller can look.
-            if (
-                delay is None
-                or attempt == MOST_TRIES
-                or (method == "POST" and answer.status >= 500)
-            ):
+            if delay is None or attempt == tries or (method == "POST" and answer.status >= 500):
                 raise _refusal(method, path, answer)
             self._wait(delay, message=answer.message)
         raise AssertionError("the last try returns or raises")
@@ -202,28 +228,34 @@ class Api:
         return path if "://" in path else f"{self.url.rstrip('/')}{path}"
 
     def _ask(
-        self, method: str, address: str, parameters: Mapping[str, str | int] | None, body: Json
+        self,
+        method: str,
+        address: str,
+        parameters: Mapping[str, str | int] | None,
+        body: Json,
+        kind: str,
+        limit: int,
     ) -> Answer:
         self._count()
         headers = {
-            "Accept": "application/vnd.github+json",
+            "Accept": kind,
             "X-GitHub-Api-Version": API_VERSION,
             "User-Agent": f"ci-score/{__version__}",
         }
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token.get_secret_value()}"
-        answer = self._exchange(method, address, headers, LARGEST_JSON, parameters, body)
+        answer = self._exchange(method, address, headers, limit, parameters, body)
         if answer.status in (301, 307, 308) and method == "GET":
-            return self._follow(address, answer, headers)
+            return self._follow(address, answer, headers, limit)
         return answer
 
-    def _follow(self, address: str, answer: Answer, headers: dict[str, str]) -> Answer:
+    def _follow(self, address: str, answer: Answer, headers: dict[str, str], limit: int) -> Answer:
         """A renamed repository: one step, and only on the host that the token is for."""
         target = answer.headers.get("location", "")
         if urlsplit(target)[:2] != urlsplit(address)[:2]:
             raise GitHubDownError("GitHub redirects to another host")
         self._count()
-        return self._exchange("GET", target, headers, LARGEST_JSON, None, None)
+        return self._exchange("GET", target, headers, limit, None, None)
 
     def _fetch(self, address: str, limit: int) -> bytes:
         secure = urlsplit(self.url).scheme == "https"
@@ -325,7 +357,7 @@ def _body(response: requests.Response, limit: int) -> bytes:
     while chunk := response.raw.read1(_CHUNK, decode_content=True):
         size += len(chunk)
         if size > limit:
-            raise GitHubDownError(f"an answer is larger than {limit // 2**20} MiB")
+            raise AnswerTooLargeError(f"an answer is larger than {limit // 2**20} MiB")
         if time.monotonic() > deadline:
             raise GitHubDownError("an answer takes too long", maybe_done=True)
         chunks.append(chunk)

@@ -1,11 +1,12 @@
-"""Where a commit stands: which commits come before it, and which pull requests it heads.
+"""Where a commit stands: what comes before it, what it changes, and which pull requests it heads.
 
 A run is compared along the first-parent line from the base that was tested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -16,14 +17,20 @@ from ci_score.errors import (
     NoPermissionError,
     NotThereError,
 )
+from ci_score.files.unified_diff import MOST_BYTES, code_diff_of
 from ci_score.github import gitea
 from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, pull_of
+from ci_score.model.code_diff import NO_DIFF, CodeDiff, CodeState
 from ci_score.model.reasons import Reason, Why
 
 MOST_PAGES = 20
 LARGEST_WORKFLOW = 1024 * 1024
+DIFF = "application/vnd.github.diff"
+# A run has other things to ask, and its cases nearly always have one pair of commits.
+MOST_DIFFS = 4
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 @dataclass(slots=True)
@@ -83,6 +90,18 @@ class BaseLine:
         if sha not in self._parents:
             raise NotThereError(f"no history of {sha[:12]}")
         return self._parents[sha]
+
+    def merges_nothing(self, merge: str, head: str) -> bool:
+        """Whether a test merge is known to have head's own files: head has its other parent."""
+        parents = self._parents.get(merge, [])
+        if len(parents) != 2 or parents[1] != head:
+            return False
+        seen, waiting = {head}, [head]
+        while waiting:
+            new = set(self._parents.get(waiting.pop(), [])) - seen
+            seen |= new
+            waiting += new
+        return parents[0] in seen
 
     def file_at(self, sha: str, path: str, limit: int) -> bytes | None:
         """A file at a commit; None where it is sure that the commit has no such file."""
@@ -155,6 +174,57 @@ class BaseLine:
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
+
+
+# --- what a change does -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Differences:
+    """The diffs of a repository's commits; nothing is asked for twice.
+
+    GitHub compares head with the commit where it left base. Where base comes before head, as on the
+    test merge of a pull request, that is base itself. `tracked` knows the files of a commit where
+    it is checked out.
+    """
+
+    line: BaseLine
+    tracked: Callable[[str], frozenset[str]] = lambda _commit: frozenset()
+    _known: dict[tuple[str, str], CodeDiff] = field(default_factory=dict)
+    _is_down: bool = False
+
+    def between(self, base: CodeState, head: CodeState) -> CodeDiff:
+        """The diff, or why there is none. A commit may be a stranger's word: any text."""
+        pair = base.commit, head.commit
+        if not all(map(_COMMIT.fullmatch, pair)):
+            return CodeDiff(state="not found")
+        if base.commit == head.commit or self.line.merges_nothing(head.commit, base.commit):
+            return CodeDiff(tracked=self.tracked(head.commit))
+        if pair not in self._known:
+            if len(self._known) == MOST_DIFFS:
+                return NO_DIFF
+            if self._is_down:
+                return CodeDiff(state="not found")
+            self._known[pair] = self._asked(*pair)
+        return self._known[pair]
+
+    def _asked(self, base: str, head: str) -> CodeDiff:
+        api, event = self.line.api, self.line.event
+        path: str | None = f"/repos/{event.repository}/compare/{base}...{head}"
+        try:
+            if api.is_gitea:
+                first = next(iter(self.line.parents_of(head)), None)
+                path = gitea.diff_path(event, base, head, first_parent=first)
+            if path is None:
+                return NO_DIFF
+            data = api.of_kind(gitea.DIFF if api.is_gitea else DIFF, path, MOST_BYTES)
+        except GitHubError as error:
+            self._is_down = isinstance(error, GitHubDownError)
+            return CodeDiff(state="not found")
+        tracked = self.tracked(head)
+        if data is None:
+            return CodeDiff(state="too large", tracked=tracked)
+        return code_diff_of(data, tracked)
 
 
 # --- pull requests ------------------------------------------------------------------------------

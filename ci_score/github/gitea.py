@@ -23,6 +23,7 @@ from ci_score.model.record import RunIdentity
 # Of the newest uploads; a page holds fifty, and the oldest come first.
 MOST_PAGES_OF_ARTIFACTS = 6
 MOST_COMMITS = 500
+DIFF = "text/plain"
 
 
 def workflow_of_run(api: Api, repository: str, run_id: int) -> str:
@@ -107,6 +108,20 @@ def merge_base(api: Api, repository: str, base: str, head: str) -> str:
             if commit["sha"] in left:
                 return str(commit["sha"])
     raise NotThereError(f"{base} and {head[:12]} have no commit in common")
+
+
+def diff_path(event: Event, base: str, head: str, *, first_parent: str | None) -> str | None:
+    """Where it gives the diff of two commits as text: it has one of a commit or a pull request.
+
+    Its comparison is JSON whatever is asked for, and has no lines.
+    """
+    path = f"/repos/{event.repository}"
+    if base == first_parent:
+        return f"{path}/git/commits/{head}.diff"
+    pull = event.pull
+    if pull is not None and (base, head) == (event.merge_base, pull.head_sha):
+        return f"{path}/pulls/{pull.number}.diff"
+    return None
 
 
 def reviews(api: Api, repository: str, number: int) -> Iterator[Any]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ci_score.files.visible import log_line
+from ci_score.model.code_diff import LONGEST_PATH
 
 # The limit is 1 MiB and counts bytes; over it, and at it, the whole summary is dropped.
 LARGEST_SUMMARY = 1_000_000
+# Of each level; a step shows no more.
 MOST_ANNOTATIONS = 10
 
 
@@ -27,11 +31,30 @@ def append_outputs(path: Path, values: Mapping[str, str]) -> None:
             stream.write(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
 
 
-def annotation_lines(rows: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Workflow commands for (level, title, message); as many as a step may show."""
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What a step shows beside its log, or at a line of a file of the repository."""
+
+    level: Literal["error", "warning", "notice"]
+    title: str
+    message: str
+    file: str | None = None
+    line: int = 0
+
+    @property
+    def command(self) -> str:
+        """The line that tells the runner."""
+        place = f"file={_property(self.file, LONGEST_PATH)},line={self.line}," if self.file else ""
+        return f"::{self.level} {place}title={_property(self.title)}::{_message(self.message)}"
+
+
+def annotation_lines(rows: Iterable[Annotation]) -> list[str]:
+    """Workflow commands; of each level as many as a step may show, those at a line first."""
+    in_order = sorted(rows, key=lambda row: row.file is None)
     return [
-        f"::{level} title={_property(title)}::{_message(message)}"
-        for level, title, message in list(rows)[:MOST_ANNOTATIONS]
+        row.command
+        for place, row in enumerate(in_order)
+        if sum(one.level == row.level for one in in_order[:place]) < MOST_ANNOTATIONS
     ]
 
 
@@ -39,8 +62,8 @@ def _message(text: str) -> str:
     return _percent(log_line(text, 1000))
 
 
-def _property(text: str) -> str:
-    return _percent(log_line(text, 120)).replace(":", "%3A").replace(",", "%2C")
+def _property(text: str, longest: int = 120) -> str:
+    return _percent(log_line(text, longest)).replace(":", "%3A").replace(",", "%2C")
 
 
 def _percent(text: str) -> str:

@@ -6,6 +6,7 @@ other file from outside. Its other keys, such as the clocks of every device, are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from ci_score.model.environment import (
     AskedOption,
     Disturbance,
     Environment,
+    MeasuredCode,
     SideDifference,
 )
 from ci_score.model.reasons import Note
@@ -30,6 +32,7 @@ ENVIRONMENT_FILE = "environment.json"
 LARGEST = 1024 * 1024
 MOST_VERSIONS = 64
 MOST_NAMED = 4
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class _Git(Value):
@@ -37,6 +40,11 @@ class _Git(Value):
 
     commit: ShortText | None = None
     changed: bool | ShortText | None = None
+
+    @property
+    def whole_commit(self) -> str | None:
+        """The commit, where it is one: whoever writes the file may have put any text there."""
+        return self.commit if self.commit and _COMMIT.fullmatch(self.commit) else None
 
 
 class _Cpu(Value):
@@ -63,12 +71,13 @@ class _EnvironmentFile(Value):
     system: ShortText | None = None
     cpu: _Cpu = _Cpu()
     git: _Git = _Git()
+    base_git: _Git = _Git()
     differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
     asked: Annotated[tuple[AskedOption, ...], Lax, Field(max_length=MOST_ASKED)] = ()
     alone: Alone | None = None
 
     def environment(self) -> Environment:
-        """What comparisons need; the commit is left out, because the run knows its own."""
+        """What comparisons need of it."""
         informing = {
             "system": self.system,
             "cpu": self.cpu.name,
@@ -89,7 +98,15 @@ class _EnvironmentFile(Value):
             differs=self.differs,
             asked=self.asked,
             alone=self.alone,
+            code=self._code(),
         )
+
+    def _code(self) -> MeasuredCode | None:
+        """The commits of the sides, as far as git told them."""
+        head, base = self.git.whole_commit, self.base_git.whole_commit
+        if head is None and base is None:
+            return None
+        return MeasuredCode(head=head, base=base, head_edited=bool(self.git.changed))
 
 
 def read_environment(data: bytes, source: str) -> Environment | None:
@@ -137,6 +154,7 @@ def joined(named: Sequence[tuple[str, Environment]]) -> tuple[Environment, list[
         "differs": differs[:MOST_DIFFERING],
         "asked": asked[:MOST_ASKED],
         "alone": next((each.alone for _, each in named if each.alone), None),
+        "code": next((each.code for _, each in named if each.code), None),
     }
     return Environment.model_validate(
         {**known, "versions": versions, "disturbances": disturbances, "not_qualified": words}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ci_score.model.step_code import CodeWork, LineNumber, SourcePath
 from ci_score.model.values import Count, Lax, Milliseconds, ShortText, Value
@@ -117,3 +117,14 @@ class CodeChanges(Value):
     time: Blame | None = None
     memory: Blame | None = None
     warned: Annotated[tuple[Warned, ...], Lax, Field(max_length=3)] = ()
+
+    @model_validator(mode="after")
+    def _rows_exist(self) -> Self:
+        for blame in filter(None, (self.time, self.memory)):
+            own = self.definitions[blame.definition : blame.definition + 1]
+            lines, callers = (len(own[0].lines), len(own[0].callers)) if own else (0, 0)
+            is_line = blame.line is None or blame.line < lines
+            is_caller = blame.called_from is None or blame.called_from < callers
+            if not own or not is_line or not is_caller:
+                raise ValueError("rows of what is to blame below the number of definitions")
+        return self

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+LONGEST_PATH = 400
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path, with slashes, stays within the repository that it is said to be of."""
+    parts = path.split("/")
+    return (
+        0 < len(path) <= LONGEST_PATH
+        and path.isprintable()
+        and "\\" not in path
+        and not {"", ".", "..", ".git"}.intersection(parts)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CodeState:
+    """The code of a side: a commit, and whether its files were edited since; None: not known."""
+
+    commit: str
+    edited: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
     """Neighbouring lines of a file on both sides; `added` and `removed` are the numbers of lines.
 
-    `texts` are the added lines by their numbers in head.
+    A side without lines has the number of the line before which the other's stand. `texts` are the
+    lines of head, added or not, by their numbers, and `were` those of base.
     """
 
     base_first: int
@@ -21,6 +43,7 @@ class Hunk:
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
     texts: Mapping[int, str] = field(default_factory=dict)
+    were: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +59,8 @@ class FileDiff:
 class CodeDiff:
     """All files that changed between two commits, or why that is not known.
 
-    `tracked` are the paths of all files of head, where they are known: paths of a trace are found
-    among them.
+    Only files that may hold code are there. `tracked` are the paths of all files of head, where
+    they are known: paths of a trace are found among them.
     """
 
     state: Literal["known", "not asked", "too large", "not found", "other commit"] = "known"
@@ -46,3 +69,11 @@ class CodeDiff:
 
 
 NO_DIFF = CodeDiff(state="not asked")
+
+# What a change does between base's code and head's.
+Diffs = Callable[[CodeState, CodeState], CodeDiff]
+
+
+def no_diffs(_base: CodeState, _head: CodeState) -> CodeDiff:
+    """Of a run that asks nobody."""
+    return NO_DIFF

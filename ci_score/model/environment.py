@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.values import DeviceCount, Lax, ShortText, Value
+from ci_score.model.values import DeviceCount, Lax, Sha, ShortText, Value
 
 MATCHING = ("accelerator", "accelerator_count", "precision", "timing")
 MOST_DIFFERING, MOST_ASKED = 64, 64
@@ -48,6 +48,14 @@ class Alone(Value):
         return Why.HAS_NO_BASE() if no_base else Why.BASE_CANNOT_RUN(words=self.words)
 
 
+class MeasuredCode(Value):
+    """The commits that a session measured; `head_edited` says that head's files differ from it."""
+
+    head: Sha | None = None
+    base: Sha | None = None
+    head_edited: bool = False
+
+
 class Environment(Value):
     """Where and how something was measured.
 
@@ -56,7 +64,8 @@ class Environment(Value):
     `disturbances` make a measurement worthless: what happened -> a description. `gate_at` is the
     smallest limit that the machine is qualified for; `not_qualified` says why it is not qualified
     for any. `differs` is what a session found to differ between its two sides, and `asked` which
-    options say what those sides are. `alone` says why a session has no base.
+    options say what those sides are. `alone` says why a session has no base, and `code` which
+    commits it measured.
     """
 
     accelerator: str | None = None
@@ -70,6 +79,7 @@ class Environment(Value):
     differs: Annotated[tuple[SideDifference, ...], Lax, Field(max_length=MOST_DIFFERING)] = ()
     asked: Annotated[tuple[AskedOption, ...], Lax, Field(max_length=MOST_ASKED)] = ()
     alone: Alone | None = None
+    code: MeasuredCode | None = None
 
     def mismatch(self, other: Environment, keys: Iterable[str] = MATCHING) -> Reason | None:
         """The first key that differs, with both values; None where the two can be compared."""

@@ -211,6 +211,10 @@ class Why(StrEnum):
     OTHERWISE_BEFORE = "otherwise_before", "case why"
     ELSEWHERE_BEFORE = "elsewhere_before", "case changed"
 
+    # What a changed line explains of it.
+    LINE_TAKES_LONGER = "line_takes_longer", "case name head_ms more_ms share"
+    LINE_HOLDS_MORE = "line_holds_more", "case name more_bytes share"
+
     # What of a report could not be written.
     FILE_NOT_WRITTEN = "file_not_written", "file words"
     COMMENT_NOT_POSTED = "comment_not_posted", "words"

@@ -6,10 +6,13 @@ and a trace of JAX lines without their functions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from ci_score.model.sums import plain_sum
 from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, ShortText, Value
 
 MOST_DEFINITIONS, MOST_LINES = 256, 512
@@ -21,6 +24,12 @@ LineNumber = Annotated[int, Field(ge=1, le=10**7)]
 # diff or the tree of the commit has.
 SourcePath = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PATH)]
 TextDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
+
+
+def statement_digest(lines: Iterable[str]) -> str:
+    """A digest of a statement's lines, whatever white space or end of a line stands behind them."""
+    text = "\n".join(line.rstrip() for line in lines)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 class CodeWork(Value):
@@ -122,6 +131,26 @@ class StepCode(Value):
         if any(row is not None and row >= size for row in rows):
             raise ValueError("rows of lines below the number of definitions")
         return self
+
+    def largest(self, most: int) -> StepCode:
+        """The step with so many of its lines, which are the largest ones; the rest is counted."""
+        lines, small = self.lines[:most], self.lines[most:]
+        if not small:
+            return self
+        named = [row for one in lines for row in (one.definition, one.caller) if row is not None]
+        rows = sorted(set(named))
+        return self.but(
+            definitions=tuple(self.definitions[row] for row in rows),
+            lines=tuple(
+                one.but(
+                    definition=rows.index(one.definition),
+                    caller=None if one.caller is None else rows.index(one.caller),
+                )
+                for one in lines
+            ),
+            left_out=self.left_out + len(small),
+            left_out_ms=self.left_out_ms + plain_sum(one.work.ms for one in small),
+        )
 
     @property
     def share_without_line(self) -> float:

@@ -251,6 +251,8 @@ class BaseSide(Value):
     forward_ms: Annotated[tuple[Milliseconds, ...], Lax, Field(max_length=4_096)] = ()
     backward_ms: Annotated[tuple[Milliseconds, ...], Lax, Field(max_length=4_096)] = ()
     ranks: Annotated[tuple[RankWork, ...], Lax, Field(max_length=256)] = ()
+    # Bytes in use at the peak by the operator that allocated them.
+    peak_ops: Annotated[dict[str, Count], Field(max_length=256)] = {}
 
     @model_validator(mode="after")
     def _layers_fit(self) -> Self:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ci_score.report.headlines import worst_first as worst_first
     from ci_score.report.profile import profile_text as profile_text
     from ci_score.report.rendering import render as render
-    from ci_score.report.rendering import render_parity as render_parity
     from ci_score.report.screen import Screen as Screen
     from ci_score.report.sentences import UNJUDGED as UNJUDGED
     from ci_score.report.sentences import change_sentence as change_sentence
@@ -29,7 +28,7 @@ else:
         badges=("badge",),
         headlines=("headline", "worst_first"),
         profile=("profile_text",),
-        rendering=("render", "render_parity"),
+        rendering=("render",),
         screen=("Screen",),
         sentences=("UNJUDGED", "change_sentence", "sentence"),
         terminal=("verdict_line",),

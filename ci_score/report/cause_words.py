@@ -19,6 +19,32 @@ class Name(str):
     __slots__ = ()
 
 
+class Place(str):
+    """A line of a file within a sentence, as `model.py:88`; `address` is there once it is linked.
+
+    `side` says whose line it is.
+    """
+
+    __slots__ = ("address", "line", "path", "side")
+    path: str
+    line: int | None
+    side: str
+    address: str
+
+    def __new__(
+        cls,
+        shown: str,
+        path: str = "",
+        line: int | None = None,
+        side: str = "head",
+        address: str = "",
+    ) -> Self:
+        """The words, and what they stand for."""
+        made = super().__new__(cls, shown)
+        made.path, made.line, made.side, made.address = path, line, side, address
+        return made
+
+
 class Sentence(str):
     """A sentence as plain text, with its names in quotes; `pieces` keeps them apart."""
 
@@ -48,7 +74,7 @@ class Sentence(str):
     def capitalized(self) -> Sentence:
         """With a capital where it begins with a word, and not with a name."""
         first, *rest = self.pieces or ("",)
-        if isinstance(first, Name):
+        if isinstance(first, Name | Place):
             return self
         return Sentence.of(first[:1].upper() + first[1:], *rest)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ci_score.files.visible import LONGEST_NAME, plain
-from ci_score.report.cause_words import Name, Sentence
+from ci_score.report.cause_words import Name, Place, Sentence
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$])")
 _LIST_START = re.compile(r"^([-+=]|\d{1,9}(?=[.)]))")
@@ -32,6 +32,8 @@ def text(value: object, longest: int = 1000) -> str:
         return value
     if isinstance(value, Sentence):
         return "".join(_piece(piece, longest) for piece in value.pieces)
+    if isinstance(value, Place) and value.address:
+        return f"[{text(str(value), longest)}]({value.address})"
     line = plain(str(value), longest)
     line = _MARKUP.sub(r"\\\1", line)
     line = _LINK_STARTS.sub(r"\\\1", line)
@@ -68,3 +70,8 @@ def cell(value: str, longest: int = LONGEST_NAME) -> Safe:
     A table reads `\\\\|` as an end too; a space between keeps the backslash and the pipe.
     """
     return Safe(code(value, longest).replace("\\|", "\\ |").replace("|", "\\|"))
+
+
+def sentence_cell(told: Sentence) -> Safe:
+    """A sentence in a table: its names are code spans without a bare pipe."""
+    return Safe("".join(cell(one) if isinstance(one, Name) else text(one) for one in told.pieces))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ci_score.files.visible import plain
 from ci_score.model.explanation import Explanation
 from ci_score.model.metrics import (
+    MEMORY,
     STEP_TIME,
     THROUGHPUT,
     TIMES,
@@ -25,6 +26,8 @@ from ci_score.model.record import Judged, Record, Trend
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict, decisive
 from ci_score.report.cause_words import Name, Sentence
 from ci_score.report.chart import is_of_run
+from ci_score.report.code_words import mostly_time, where_words
+from ci_score.report.memory_words import memory_cause
 from ci_score.report.numbers import delta_milliseconds, from_to, slower_words
 from ci_score.report.rows import counted_as
 from ci_score.report.sentences import MATCHED, accepted_words, change_sentence, sentence
@@ -50,7 +53,7 @@ LEAST_SHOWN = 0.0005
 
 
 # What happened, and why where it is known.
-Parts = tuple[str, str]
+Parts = tuple[Sentence, Sentence]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,9 @@ def _between(pieces: Sequence[str], mark: str) -> Iterator[str]:
 
 def headline(of: Record | Judged | Verdict) -> str:
     """The one sentence on a report, a case, or a verdict that a reason of its own decides."""
-    if isinstance(of, Record):
-        parts = report_parts(of)
-    else:
-        parts = (_decided(of), "") if isinstance(of, Verdict) else headline_parts(of)
+    if isinstance(of, Verdict):
+        return _decided(of)
+    parts = report_parts(of) if isinstance(of, Record) else headline_parts(of)
     return ": ".join(filter(None, parts))
 
 
@@ -272,7 +274,7 @@ def short_why(case: Judged) -> Sentence:
     room = LONGEST_WHY
     for piece in why(case).pieces:
         if len(piece) > room:
-            kept.append(type(piece)(plain(piece, room)))
+            kept.append(Name(plain(piece, room)) if isinstance(piece, Name) else plain(piece, room))
             break
         kept.append(piece)
         room -= len(piece)
@@ -283,13 +285,27 @@ def short_why(case: Judged) -> Sentence:
 
 
 def _cause(case: Judged, worst: Change) -> Sentence:
+    """`the device waits for the data loader · in 'Loader.fetch' (data.py:8, changed here)`."""
+    if worst.metric == MEMORY and (of_memory := memory_cause(case)):
+        return of_memory
+    told = _cause_alone(case, worst)
+    is_of_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    if not is_of_time or case.explanation is None or case.explanation.cause is None:
+        return told
+    where = where_words(case.explanation.code)
+    return Sentence.of(*_between([one for one in (told, where) if one], " · "))
+
+
+def _cause_alone(case: Judged, worst: Change) -> Sentence:
     """`the device waits for the data loader`, where most of the change is explained."""
     nothing = Sentence.of("")
     explanation = case.explanation
     if explanation is None:
         return nothing
     is_of_time = worst.metric in (STEP_TIME, THROUGHPUT)
-    words = cause_words(explanation) if is_of_time else nothing
+    words = nothing
+    if is_of_time:
+        words = cause_words(explanation) or mostly_time(explanation.code)
     if words and explanation.under_profiler:
         words = Sentence.of("under the profiler ", words)
     counts = sentence(explanation.counts_cause) if explanation.counts_cause else nothing

@@ -1,19 +1,23 @@
 """Record → the addresses that a report links, all of them below the record's own repository.
 
 An address is made of numbers and hashes that were validated when the record was read, so that
-nothing of a stranger's becomes part of it.
+nothing of a stranger's becomes part of it but a file's path, which is checked and encoded.
 """
 
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
+from ci_score.model.code_diff import is_inside
 from ci_score.model.record import BaselineUsed, Judged, Record, RunIdentity
 from ci_score.model.verdict import Acceptance
+from ci_score.report.cause_words import Place, Sentence
 
 _SHORT_OR_WHOLE = re.compile(r"[0-9a-f]{7,64}")
 _SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PULLS = {"github": "pull", "gitea": "pulls"}
+_FILES = {"github": "blob", "gitea": "src/commit"}
 
 
 def commit_link(record: Record, commit: str | None) -> str:
@@ -83,3 +87,37 @@ def base_commit(case: Judged) -> str | None:
 def _is_of_the_branch(used: BaselineUsed) -> bool:
     """Whether it was found on the tested line: a record in a folder may be of any repository."""
     return used.commits_away is not None
+
+
+# --- lines of files -------------------------------------------------------------------------------
+
+
+def linked(told: Sentence, record: Record, case: Judged | None = None) -> Sentence:
+    """The sentence with an address for each line of a file that the server can show."""
+    return Sentence.of(
+        *(
+            linked_place(piece, record, case) if isinstance(piece, Place) else piece
+            for piece in told.pieces
+        )
+    )
+
+
+def linked_place(place: Place, record: Record, case: Judged | None = None) -> Place:
+    """The place with its address; the base's needs the case, whose baseline it is."""
+    commit = shown_commit(record) if place.side == "head" else _linked_base(case)
+    address = file_link(record, commit, place.path, place.line)
+    return Place(str(place), place.path, place.line, place.side, address)
+
+
+def _linked_base(case: Judged | None) -> str | None:
+    used = case.baseline if case else None
+    return used.commit if used and _is_of_the_branch(used) else None
+
+
+def file_link(record: Record, commit: str | None, path: str, line: int | None) -> str:
+    """A line of a file at a commit; empty for what is no path within a repository."""
+    if not commit_link(record, commit) or not is_inside(path):
+        return ""
+    encoded = "/".join(quote(part, safe="") for part in path.split("/"))
+    at = f"#L{line}" if line else ""
+    return f"{record.repository}/{_FILES[record.server]}/{commit}/{encoded}{at}"

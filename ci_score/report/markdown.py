@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,10 @@ from ci_score.model.record import DEFAULT_CASE, Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
-from ci_score.report import escape, links, rows, words
+from ci_score.report import code_rows, escape, links, memory_words, reproducing, rows, words
 from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
+    Headline,
     faster_cases,
     short_why,
     told_of,
@@ -31,7 +33,6 @@ from ci_score.report.headlines import (
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.names_of_case import LONGEST_CASE_NAME
 from ci_score.report.numbers import common_places, delta_at, milliseconds
-from ci_score.report.reproducing import ab_command
 
 if TYPE_CHECKING:
     from jinja2.environment import TemplateModule
@@ -48,8 +49,8 @@ LEFT_OUT = (
 FOR_THE_END = 300
 # What stands in the fold "Everything else", the most important first.
 FOLDED = (
-    "not_judged", "card", "ops", "hotspots", "layers", "ranks", "parity", "trend", "environment",
-    "notes",
+    "not_judged", "card", "code", "ops", "hotspots", "layers", "ranks", "parity", "trend",
+    "environment", "notes",
 )  # fmt: skip
 _BLANK_LINES = re.compile(r"\n{3,}")
 
@@ -106,7 +107,10 @@ class _Report:
         icon = words.icon_of_report(record)
         only = record.cases[0].name if len(record.cases) == 1 else DEFAULT_CASE
         name = only if only != DEFAULT_CASE else ""
-        return self._judged, icon, title, told_of_report(record), name
+        told = told_of_report(record)
+        if self._cases:
+            told = _linked(told, record, self._cases[0])
+        return self._judged, icon, title, told, name
 
     def within(self, limit: int) -> Iterator[str]:
         """The pieces that fit, in their order."""
@@ -285,6 +289,10 @@ def _commit(side: str, commit: str | None, address: str) -> escape.Safe:
     return escape.Safe(f"{side} [{shown}]({address})" if address else f"{side} {shown}")
 
 
+def _linked(told: Headline, record: Record, case: Judged) -> Headline:
+    return replace(told, cause=links.linked(told.cause, record, case))
+
+
 # --- the templates --------------------------------------------------------------------------------
 
 
@@ -295,7 +303,13 @@ def _unbroken(value: str) -> str:
 
 def _pieces(record: Record, *, only: bool) -> TemplateModule:
     """The macros of a report, which know its record."""
-    values = {"record": record, "here": words.head_word(record), "only": only}
+    values = {
+        "record": record,
+        "here": words.head_word(record),
+        "only": only,
+        "told_of": lambda case: _linked(told_of(case), record, case),
+        "why": lambda case: links.linked(short_why(case), record, case),
+    }
     return _template("report.md.j2").make_module(values)
 
 
@@ -314,9 +328,16 @@ def _template(name: str) -> Template:
     environment.globals.update(
         words=words,
         rows=rows,
-        ab_command=ab_command,
-        told_of=told_of,
-        why=short_why,
+        reproducing=reproducing,
+        code_rows=code_rows.code_rows,
+        code_notes=code_rows.code_notes,
+        more_code=code_rows.more_code,
+        FEW=code_rows.FEW,
+        needs_memory=memory_words.needs_memory,
+        is_memory_alone=memory_words.is_memory_alone,
+        memory_rows=memory_words.memory_rows,
+        memory_bars=memory_words.memory_bars,
+        memory_title=memory_words.memory_title,
         time_change=time_change,
         common_places=common_places,
         trend_chart=trend_chart,
@@ -334,6 +355,7 @@ _FILTERS: dict[str, Callable[..., object]] = {
     "code": escape.code,
     "unbroken": _unbroken,
     "cell": escape.cell,
+    "sentence_cell": escape.sentence_cell,
     "label_cell": lambda label: escape.cell(label, LONGEST_CASE_NAME),
     "op_cell": lambda name, origin=None: escape.cell(op_label(name, origin), LONGEST_LABEL),
     "paragraph": escape.paragraph,

@@ -89,3 +89,19 @@ def from_to(base: str, head: str) -> str:
     value, _, unit = base.rpartition(" ")
     same = value and unit and head.endswith(f" {unit}") and not head.endswith("%")
     return f"{value if same else base} → {head}"
+
+
+_BYTES = ((1e8, 1e9, "GB"), (1e5, 1e6, "MB"), (0.0, 1e3, "kB"))
+
+
+def bytes_words(value: float) -> str:
+    """`2.90 GB`, `12.0 MB`: as memory is told elsewhere, and smaller where it is little."""
+    if not value:
+        return "0 GB"
+    size, unit = next((size, unit) for least, size, unit in _BYTES if abs(value) >= least)
+    return significant(value / size, unit)
+
+
+def delta_bytes_words(value: float) -> str:
+    """`+2.90 GB`"""
+    return signed(value, bytes_words(abs(value)))

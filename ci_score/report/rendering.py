@@ -10,7 +10,7 @@ from ci_score.report.screen import UNLIMITED, Screen
 
 
 def render(
-    record: Record | Bisected,
+    of: Record | Parity | Bisected,
     style: str,
     title: str = "",
     *,
@@ -18,38 +18,39 @@ def render(
     screen: Screen = UNLIMITED,
     whole: bool = False,
 ) -> str:
-    """The record as `terminal`, `markdown`, `html` or the reference's own markdown.
+    """A record as `terminal`, `markdown`, `html` or the reference's own markdown; so a parity.
 
     `screen` is for a terminal; there `whole` shows each of many cases in full. The answer of a
     search has the first two forms.
     """
-    if isinstance(record, Bisected):
+    if isinstance(of, Bisected):
         from ci_score.report.bisected import bisected_markdown, bisected_text
 
-        return bisected_markdown(record) if style == "markdown" else bisected_text(record, screen)
+        return bisected_markdown(of) if style == "markdown" else bisected_text(of, screen)
+    if isinstance(of, Parity):
+        return _parity(of, style, screen)
     if style == "html":
         from ci_score.report.html.page import report_html
 
-        return report_html(record, title)
+        return report_html(of, title)
     if style == "reference":
-        if len(record.cases) != 1:
+        if len(of.cases) != 1:
             raise WrongUseError(
-                f"the reference's markdown shows one case; this record has {len(record.cases)}"
+                f"the reference's markdown shows one case; this record has {len(of.cases)}"
             )
         from ci_score.reference import scorecard_markdown
 
-        return scorecard_markdown(record.cases[0].scorecard)
+        return scorecard_markdown(of.cases[0].scorecard)
     if style == "markdown":
         from ci_score.report.markdown import report_markdown
 
-        return report_markdown(record, title, limit=limit)
+        return report_markdown(of, title, limit=limit)
     from ci_score.report.terminal import report_text
 
-    return report_text(record, screen, whole=whole)
+    return report_text(of, screen, whole=whole)
 
 
-def render_parity(parity: Parity, style: str, screen: Screen = UNLIMITED) -> str:
-    """The parity as `terminal`, `markdown` or the reference's own markdown."""
+def _parity(parity: Parity, style: str, screen: Screen) -> str:
     if style == "reference":
         from ci_score.reference import parity_markdown
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +33,7 @@ from ci_score.model.profile import OpOrigin
 from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record
 from ci_score.model.sums import plain_sum
-from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict, decisive
+from ci_score.model.verdict import Change, JudgedBy, Outcome, decisive
 from ci_score.report import words
 from ci_score.report.cause_words import Sentence
 from ci_score.report.kernel_names import op_label
@@ -56,8 +55,6 @@ LEAST_SHARE_OF_OP = 0.01
 ROUNDING = 1e-9
 # Of the step: what changed by less is not shown as a change.
 LEAST_MOVED = 0.0005
-# No sentence accepts more, as a share or in a unit.
-MOST_ACCEPTED = 1e6
 SHOWN_HOTSPOTS = 10
 
 
@@ -112,7 +109,7 @@ def _is_decided(change: Change, changes: Sequence[Change]) -> bool:
     if change.delta is not None:
         without_limits = not any(one.gated for one in changes)
         gated = change.gated or (without_limits and change.metric in FIRST)
-        return gated or (change.metric in TIME_PAIR and _twin(change, changes) is not None)
+        return gated or (change.metric in TIME_PAIR and twin_of(change, changes) is not None)
     # That a step of another size was not compared is worth a line, unless another time was.
     is_on_both = bool(change.base and change.head)
     others = (one for one in changes if one.metric in TIME_PAIR and one.delta is not None)
@@ -120,14 +117,14 @@ def _is_decided(change: Change, changes: Sequence[Change]) -> bool:
 
 
 def _badness(change: Change, changes: Sequence[Change]) -> int:
-    both = [one for one in (change, _twin(change, changes)) if one is not None and one.outcome]
+    both = [one for one in (change, twin_of(change, changes)) if one is not None and one.outcome]
     return max((list(Outcome).index(one.outcome) for one in both if one.outcome), default=0)
 
 
 TIME_PAIR = (STEP_TIME, THROUGHPUT)
 
 
-def _twin(change: Change, changes: Iterable[Change]) -> Change | None:
+def twin_of(change: Change, changes: Iterable[Change]) -> Change | None:
     """The throughput beside a step's time, or the time beside it, where both are one fact."""
     if change.metric not in TIME_PAIR:
         return None
@@ -140,7 +137,7 @@ def _twin(change: Change, changes: Iterable[Change]) -> Change | None:
 
 def _row_of(changes: Sequence[Change]) -> Callable[[Change], MetricRow | None]:
     def row(change: Change) -> MetricRow | None:
-        twin = _twin(change, changes)
+        twin = twin_of(change, changes)
         if twin is None:
             return _row(change)
         # One row for both, in the place of the throughput, which comes first.
@@ -401,7 +398,7 @@ def _has_a_reason(change: Change) -> bool:
 def _reasons_of_changes(changes: Sequence[Change], told: Change | None) -> Iterator[Sentence]:
     """A sentence for each decision; a step's time and its throughput have one."""
     for change in changes:
-        twin = _twin(change, changes)
+        twin = twin_of(change, changes)
         if not _has_a_reason(change) or (told is not None and told in (change, twin)):
             continue
         if twin is not None and _has_a_reason(twin) and _decides(change, twin) is twin:
@@ -505,113 +502,7 @@ def calls_word(case: Judged) -> str:
     return "calls" if found is not None and found.basis == "host" else "launches"
 
 
-# --- what to do next ----------------------------------------------------------------------------
-
-_WOULD_TELL = {
-    Unjudged.FIRST_RUN: "the first run on the default branch leaves the baseline",
-    Unjudged.NO_RECORD: "a run of the default branch that uploads its record",
-    Unjudged.NEW_CASE: "the first run on the default branch leaves its baseline",
-    Unjudged.EXPIRED: "a run of the default branch leaves a new baseline; schedule one a week",
-    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
-    Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
-    " measured side by side (`ci-score ab`)",
-    Unjudged.NOTHING_MEASURED: "a measurement: `ci-score ab` makes one, and `ci-score measure` of"
-    " one side",
-    Unjudged.CANCELLED: "a re-run, or the newer run that cancelled this one",
-    Unjudged.SKIPPED: "a measurement: look at the job before it that failed, or at its `if`; where"
-    " nothing has to be measured, say so with `not-needed`",
-    Unjudged.UNKNOWN_RESULT: "the result of the measuring job, in `producer`",
-    Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
-    Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
-    Unjudged.MEASURED_ALONE: "a base that can run the command: head is measured in turns with it",
-    Unjudged.OTHER_WORK: "a run that does the same work",
-    Unjudged.NOT_AS_DESIGNED: "a run that is measured as the policy demands (`ci-score ab` sees to"
-    " pairs and their order)",
-    Unjudged.NOT_ATTRIBUTABLE: "a run of the tested base, or head and base measured side by side"
-    " (`ci-score ab`)",
-    Unjudged.VOID: "a run in which every launch measures its steps",
-    Unjudged.CONTRADICTS: "head and the tested base measured side by side (`ci-score ab`)",
-    Unjudged.UNCLEAR: "more pairs of head and base (`ci-score ab`), or a quieter machine"
-    " (`ci-score qualify` says how)",
-    Unjudged.TOO_NOISY: "pairs of head and base (`ci-score ab`), or a quieter machine"
-    " (`ci-score qualify` says how)",
-    Unjudged.REQUIRED_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
-    " missing because <reason>`",
-    Unjudged.KNOWN_CASE_MISSING: "the measurement of that case; or `ci-score accept <case>"
-    " missing because <reason>`",
-    Unjudged.NO_PERMISSION: "the right `actions: read` for the job",
-    Unjudged.NO_PROVENANCE: "head and the tested base measured side by side (`ci-score ab`)",
-    Unjudged.API_DOWN: "a re-run, when GitHub answers again",
-    Unjudged.ALL_UNUSABLE: "a run of the default branch leaves a new record",
-}
-
-
-# Of a run in a job, where somebody else measured.
-_IN_A_JOB = {
-    Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): the log of the measuring"
-    " job says why there is none",
-}
-
-
-def what_would_tell(verdict: Verdict | None, record: Record) -> str:
-    """What would turn "not judged" into a verdict, in a job or on a machine of one's own."""
-    if verdict is None or verdict.unjudged is None:
-        return ""
-    # Only a server gives a run an id.
-    is_job = record.run is not None and record.run.id is not None
-    of_place = _IN_A_JOB if is_job else {}
-    return of_place.get(verdict.unjudged) or _WOULD_TELL.get(verdict.unjudged, "")
-
-
-def acceptance_line(case: Judged) -> str:
-    """The comment that would accept what fails here, ready to copy: a line for each metric."""
-    failed = [change for change in case.changes if change.outcome is Outcome.FAIL]
-    bounds = {change.metric: _bound(change) for change in failed}
-    for change in failed:
-        twin = _twin(change, failed)
-        if change.metric == THROUGHPUT and twin is not None:
-            # One sentence covers both, and reaches as far as the worse of the two.
-            most = max(slower_by(change), slower_by(twin))
-            bounds[STEP_TIME] = _bound(twin.but(delta=most))
-            del bounds[THROUGHPUT]
-    return "\n".join(
-        f"ci-score accept {case.name} {metric} up to {bound} because <reason>"
-        for metric, bound in bounds.items()
-        if bound
-    )
-
-
-def _bound(change: Change) -> str:
-    """How far a worsening would be accepted, with room for the noise of the next run."""
-    metric = metric_of(change)
-    if change.delta is None or abs(change.delta) > MOST_ACCEPTED:
-        return ""
-    worse = abs(change.delta)
-    if metric.relative:
-        return f"{math.ceil(round(worse * 110, 6))} %"
-    if metric.in_points:
-        return f"{math.ceil(round(worse * 110, 6))} points"
-    # Of anything else a bound is the number itself, which `up to` cannot say where more is better.
-    if metric.higher_is_better:
-        return ""
-    # A count is the same in the next run.
-    whole = change.head == round(change.head)
-    most = change.head if whole else math.ceil((change.head + worse / 10) * 1000) / 1000
-    unit = metric.own_unit or ""
-    return f"{f'{most:.3f}'.rstrip('0').rstrip('.')} {unit}".rstrip()
-
-
-def trace_commands(case: Judged, record: Record) -> list[str]:
-    """What opens the traces of both runs side by side, where both are known."""
-    base = case.baseline.run.id if case.baseline and case.baseline.run else None
-    head = record.run.id if record.run else None
-    if base is None or head is None:
-        return []
-    return [
-        f"gh run download {base} --pattern 'profile*' --dir base",
-        f"gh run download {head} --pattern 'profile*' --dir head",
-        "ci-score open base head",
-    ]
+# --- the whole report ---------------------------------------------------------------------------
 
 
 def counted(record: Record) -> str:

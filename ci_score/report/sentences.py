@@ -23,7 +23,14 @@ from ci_score.model.verdict import Acceptance, Change, Unjudged
 from ci_score.report.cause_words import Name, Sentence, quoted_name, unmarked
 from ci_score.report.causes import CAUSES, GAINS, TO_TRY
 from ci_score.report.host_causes import HOST_CAUSES, HOST_GAINS
-from ci_score.report.numbers import TWICE, milliseconds, multiple, plain_number, slower_words
+from ci_score.report.numbers import (
+    TWICE,
+    bytes_words,
+    milliseconds,
+    multiple,
+    plain_number,
+    slower_words,
+)
 
 Row = str | Callable[..., str]
 
@@ -271,6 +278,22 @@ def _moved_together(cases: int, share: float) -> str:
         f"All {cases} cases moved together (about {slower_words(share)}): look for a"
         " shared cause, the machine or a common dependency, before any one of them."
     )
+
+
+def _line_takes_longer(
+    case: str, name: str, head_ms: float | None, more_ms: float, share: float
+) -> str:
+    more = f"{milliseconds(more_ms)} more than before"
+    takes = f"{more} of a step" if head_ms is None else f"{milliseconds(head_ms)} of a step, {more}"
+    return (
+        f"{quoted_name(name)}: this line takes {takes}, {_share_of(share)} the slowdown of"
+        f" {quoted_name(case)}."
+    )
+
+
+def _share_of(share: float) -> str:
+    """Lines that got faster leave more than all of it to the others."""
+    return f"{percent_digits(share)} % of" if share < 1 else "all of"
 
 
 def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str]) -> str:
@@ -578,6 +601,12 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.SAME_COMMIT: "Both records are of commit {commit}: {here} is compared with {there}.",
     Why.OTHER_INPUTS: _other_inputs,
+    Why.LINE_TAKES_LONGER: _line_takes_longer,
+    Why.LINE_HOLDS_MORE: lambda case, name, more_bytes, share: (
+        f"{quoted_name(name)}: of what is in use at the peak of a step, this line has allocated"
+        f" {bytes_words(more_bytes)} more than before, {_share_of(share)} the growth of"
+        f" {quoted_name(case)}."
+    ),
     Why.FILE_NOT_WRITTEN: "{file} was not written: {words}",
     Why.COMMENT_NOT_POSTED: "The comment was not posted: {words}",
     Why.MAY_NOT_COMMENT: (

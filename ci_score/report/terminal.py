@@ -11,9 +11,17 @@ from ci_score.model.metrics import time_change
 from ci_score.model.record import MOST_CASES, Judged, Record
 from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome, Verdict
-from ci_score.report import rows, words
+from ci_score.report import reproducing, rows, words
 from ci_score.report.cells import cells, shown
+from ci_score.report.code_rows import FEW, LineRow, code_notes, code_rows, more_code
+from ci_score.report.code_rows import MOST as MOST_CODE
 from ci_score.report.headlines import headline, why, worst_first
+from ci_score.report.memory_words import (
+    is_memory_alone,
+    memory_rows,
+    memory_title,
+    needs_memory,
+)
 from ci_score.report.names_of_case import names_of_case
 from ci_score.report.numbers import common_places, delta_at, milliseconds
 from ci_score.report.screen import UNLIMITED, Screen
@@ -40,7 +48,8 @@ _A_SCREEN = 24
 def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = False) -> str:
     """Every verdict, worst first; `whole` shows every case in full, however many there are."""
     several = len(record.cases) > 1
-    cases = _several(record, screen, whole=whole) if several else _only(record, screen)
+    shown_cases = _several if several else _only
+    cases = shown_cases(record, screen, whole=whole)
     text = "\n\n".join(filter(None, (*_report(record, screen), *cases)))
     counted = rows.counted(record)
     if several and counted and text.count("\n") > _A_SCREEN:
@@ -75,7 +84,7 @@ def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> st
 
 
 def _would_tell(verdict: Verdict | None, record: Record, screen: Screen) -> str:
-    tell = rows.what_would_tell(verdict, record)
+    tell = reproducing.what_would_tell(verdict, record)
     return screen.text(f"What would give a verdict: {tell}.") if tell else ""
 
 
@@ -194,16 +203,16 @@ def _numbers(case: Judged) -> tuple[str, str, str]:
 # --- a case -------------------------------------------------------------------------------------
 
 
-def _only(record: Record, screen: Screen) -> Iterator[str]:
+def _only(record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
     for case in record.cases:
-        yield from _judged(case, record, screen)
+        yield from _judged(case, record, screen, whole=whole)
         yield from _measured(case, record, screen)
 
 
 def _case(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
     """One of several cases, below its name."""
     name = screen.text(case.name, "heading")
-    first, *others = _judged(case, record, screen) if case.verdict else ("",)
+    first, *others = _judged(case, record, screen, whole=whole) if case.verdict else ("",)
     yield f"{name}\n{first}".rstrip("\n")
     yield from others
     if whole:
@@ -212,7 +221,7 @@ def _case(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Itera
         yield _provenance(case, record, screen)
 
 
-def _judged(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
+def _judged(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Iterator[str]:
     """The verdict, what changed, and where the time went."""
     if case.verdict:
         yield _decided(case, rows.reasons(case), screen)
@@ -220,7 +229,10 @@ def _judged(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
     if case.changes:
         yield _metrics(case, screen)
     yield _would_tell(case.verdict, record, screen)
+    yield _memory(case, screen)
     yield from _where(case, screen)
+    if words.is_about_time(case) or whole:
+        yield _code(case, record, screen, whole=whole)
 
 
 def _metrics(case: Judged, screen: Screen) -> str:
@@ -281,6 +293,8 @@ def _titled(title: str, body: str, screen: Screen) -> str:
 
 def _where(case: Judged, screen: Screen) -> Iterator[str]:
     """Where a slowdown went: the parts of the step and the ops, or else what changed most."""
+    if is_memory_alone(case):
+        return
     if case.explanation and words.is_slower(case):
         explanation = case.explanation
         title = words.where_it_went(case, explanation)
@@ -347,6 +361,40 @@ def _ops(ops: Sequence[OpChange], calls: str, screen: Screen) -> str:
     table = screen.table(lines, ("name", "number", "number", "number", "number"), header)
     rest = f"\n{screen.text(plural(more, 'more op'), first='  ')}" if more > 0 else ""
     return _titled("Ops that changed", f"{table}{rest}", screen)
+
+
+def _code(case: Judged, record: Record, screen: Screen, *, whole: bool) -> str:
+    """The functions whose time changed; `whole` has their lines, too."""
+    listed = code_rows(case, record, MOST_CODE if whole else FEW)
+    places = common_places(listed)
+    lines = []
+    for row in listed:
+        lines.append(_code_line(row, places))
+        lines += [_code_line(line, places, "  ") for line in row.lines if whole]
+    header = ("function", "base", "head", "change", rows.calls_word(case))
+    table = screen.table(lines, ("text", "number", "number", "number", "number"), header)
+    notes = [more_code(case, len(listed)), *(code_notes(case) if whole else ())]
+    told = "\n".join(screen.text(note) for note in notes if note)
+    return _titled("Where in the code", "\n".join(filter(None, (table, told))), screen)
+
+
+def _code_line(row: LineRow, places: int | None, indent: str = "") -> tuple[str | Cell, ...]:
+    name = f"{indent}{''.join(row.name.pieces)}{''.join(f', {tag}' for tag in row.tags)}"
+    return (
+        name,
+        milliseconds(row.base_ms) if row.base_ms else "–",
+        milliseconds(row.head_ms) if row.head_ms else "–",
+        _delta(row.delta_ms, places),
+        row.launches or "–",
+    )
+
+
+def _memory(case: Judged, screen: Screen) -> str:
+    """What had the memory that the peak grew by."""
+    listed = memory_rows(case) if needs_memory(case) else []
+    lines = [("".join(row.name.pieces), row.base, row.head, row.delta) for row in listed]
+    table = screen.table(lines, ("name", "number", "number", "number"), _SIDES[:4])
+    return _titled(memory_title(listed), table, screen)
 
 
 # --- parity -------------------------------------------------------------------------------------

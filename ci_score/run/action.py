@@ -39,14 +39,20 @@ def run_action(settings: Settings, world: World) -> int:
     if context.event.producer is not None:
         return _post_for(context, context.event.producer)
     context = context.with_its_pull()
-    job, baselines = _job_and_baselines(context)
+    line = _base_line(context)
+    job, baselines = _job_and_baselines(context, line)
+    # Where another job has measured, nothing of a checkout counts.
+    is_here = not settings.measured_elsewhere
+    known = commits.Differences(line, world.tracked) if is_here else commits.Differences(line)
+    diffs = known.between
     record = run(
         job,
         baselines=baselines,
-        publish=lambda record: publish(record, context),
+        publish=lambda record: publish(record, context, diffs),
         conversation=context.accepting,
         earlier=_earlier_attempts(context),
         now=world.now,
+        diffs=diffs,
     )
     world.show(record)
     return exit_code(record, context.gate)
@@ -57,21 +63,28 @@ def triage_in_job(settings: Settings, world: World) -> Record:
     context = Run.of(settings, world)
     if context.event.producer is not None:
         raise WrongUseError("suspect: a workflow_run has measured nothing itself")
-    job, baselines = _job_and_baselines(context)
+    job, baselines = _job_and_baselines(context, _base_line(context))
     job = replace(job, policy=for_one_run(job.policy), own_policy=None)
     return run(job, baselines=baselines, publish=world.show, now=world.now)
 
 
-def _job_and_baselines(context: Run) -> tuple[Job, BaselineStore]:
-    """What this run measured, and the baselines to compare it with."""
+def _base_line(context: Run) -> commits.BaseLine:
+    """The base that was tested, and what came before it.
+
+    With the pull request's head in the workspace, it differs from the base of the test merge.
+    """
     settings, event = context.settings, context.event
-    # With the pull request's head in the workspace, the base differs from that of the test merge.
     head = event.pull.head_sha if event.pull and not settings.measured_elsewhere else None
     on_head = head is not None and checked_out(settings.workspace) == head != event.sha
-    line = commits.BaseLine(context.api, event, head_is_checked_out=on_head)
+    return commits.BaseLine(context.api, event, head_is_checked_out=on_head)
+
+
+def _job_and_baselines(context: Run, line: commits.BaseLine) -> tuple[Job, BaselineStore]:
+    """What this run measured, and the baselines to compare it with."""
+    settings, event = context.settings, context.event
     rules = rules_in_job(settings, line)
     until = context.world.clock() + LONGEST_READING_S
-    on_head_notices = (Why.HEAD_CHECKED_OUT(),) if on_head else ()
+    on_head_notices = (Why.HEAD_CHECKED_OUT(),) if line.head_is_checked_out else ()
     job = job_of(settings, lambda: _profiles(context), until=until)
     job = replace(
         job,
@@ -225,7 +238,15 @@ def _judged_for(context: Run, record: Record) -> Record:
     of_fork = event.producer is not None and event.producer.from_fork
     whose = Why.BY_ITS_OWN_CODE(run=event.run.number, of_fork=of_fork)
     notices = (whose, *rules.notices)
-    job = Job((), policy=rules.file, notices=notices, gate=gate, place=context.place)
+    job = Job(
+        (),
+        policy=rules.file,
+        commit=event.sha,
+        notices=notices,
+        gate=gate,
+        place=context.place,
+    )
     baselines = _baselines(context, line)
-    judged = judged_anew(record, baselines, context.accepting, context.world.now(), job)
-    return judged.but(run=event.run, commit=event.sha)
+    now, diffs = context.world.now(), commits.Differences(line).between
+    judged = judged_anew(record, baselines, context.accepting, now, job, diffs)
+    return judged.but(run=event.run)

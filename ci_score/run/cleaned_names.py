@@ -13,6 +13,9 @@ from enum import Enum
 from functools import cache
 from typing import Literal, TypeVar, get_args, get_origin
 
+from pydantic import StringConstraints
+
+from ci_score.model.code_diff import is_inside
 from ci_score.model.explanation import (
     BACKWARD,
     BETWEEN,
@@ -28,8 +31,13 @@ LONGEST = 100
 # Of a name that is cleaned; all that follows is cut.
 LONGEST_READ = 8192
 _NO_PART_OF_A_NAME = re.compile(r"[^A-Za-z0-9_:.]+")
+# What a diff is asked for. A path has no blank, and nothing that markdown knows but its lines; of
+# `www.example.com/a.py` it would make a link.
+_FILES = frozenset({"file", "was_file"})
+_PART = "[A-Za-z0-9_][A-Za-z0-9_+-]*"
+_PATH = re.compile(rf"(?!www\.)(?:{_PART}/(?:[A-Za-z0-9_.+-]+/)*)?[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OWN_NAMES = frozenset(
-    {*DEVICE_PARTS, BETWEEN, BETWEEN_LOADING, OUTSIDE_PHASES, BACKWARD}
+    {"<module>", *DEVICE_PARTS, BETWEEN, BETWEEN_LOADING, OUTSIDE_PHASES, BACKWARD}
     | {metric.name for metric in METRICS}
 )
 _KINDS = frozenset({*CATEGORIES, ""})
@@ -57,16 +65,25 @@ class CleanedNames:
         if not name or name in self._known:
             return name
         if name not in self._called:
-            self._called[name] = self._new(name)
+            self._called[name] = self._new(name, field)
         return self._called[name]
 
-    def _new(self, name: str) -> str:
-        plain = _NO_PART_OF_A_NAME.sub("_", name[:LONGEST_READ]).strip("_")[:LONGEST] or "unnamed"
+    def _new(self, name: str, field: str) -> str:
+        plain = name if field in _FILES and _is_plain_path(name) else _plain(name)
         while True:
             number = self._alike[plain] = self._alike.get(plain, 0) + 1
             called = plain if number == 1 else f"{plain}~{number}"
             if called not in self._known:
                 return called
+
+
+def _plain(name: str) -> str:
+    return _NO_PART_OF_A_NAME.sub("_", name[:LONGEST_READ]).strip("_")[:LONGEST] or "unnamed"
+
+
+def _is_plain_path(name: str) -> bool:
+    """Whether it is a path within a repository that reads as nothing else."""
+    return len(name) <= LONGEST and is_inside(name) and _PATH.fullmatch(name) is not None
 
 
 def names_in(value: Value) -> Iterator[str]:
@@ -106,8 +123,14 @@ def _open_fields(model: type[Value]) -> tuple[str, ...]:
     )
 
 
+def _has_a_pattern(annotation: object) -> bool:
+    """Whether a text may have one form only, as a digest has."""
+    marks = getattr(annotation, "__metadata__", ())
+    return any(isinstance(one, StringConstraints) and one.pattern for one in marks)
+
+
 def _may_hold_text(annotation: object) -> bool:
-    if get_origin(annotation) is Literal:
+    if get_origin(annotation) is Literal or _has_a_pattern(annotation):
         return False
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation is str or issubclass(annotation, Value)

@@ -21,6 +21,7 @@ from ci_score.github import (
     commits,
     read_event,
 )
+from ci_score.model.code_diff import Diffs
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.gate import Gate
 from ci_score.model.reasons import Reason, Why
@@ -43,6 +44,9 @@ class World:
     command: Callable[[str], None]
     show: Callable[[Record], None]
     reading: AbstractContextManager[object]
+    # Of the repository in the workspace, as git knows it: diffs, and the files of a commit.
+    diffs: Diffs
+    tracked: Callable[[str], frozenset[str]]
 
     @property
     def is_job(self) -> bool:

@@ -14,6 +14,7 @@ from typing import get_args
 from ci_score.baselines import BaselineStore
 from ci_score.compare import base_of_launches, compared
 from ci_score.model.accelerators import known_precisions, says_only_a_name
+from ci_score.model.code_diff import Diffs, no_diffs
 from ci_score.model.conversation import Conversation
 from ci_score.model.environment import Disturbance, Environment
 from ci_score.model.explanation import DEVICE_PARTS, Timeline
@@ -37,6 +38,7 @@ def judged_anew(
     conversation: Conversation,
     created_at: str,
     job: Job = _DEFAULTS,
+    diffs: Diffs = no_diffs,
 ) -> Record:
     """The record with only the stranger's numbers, and our verdict by the policy of the job."""
     cases: list[Compared] = []
@@ -44,7 +46,8 @@ def judged_anew(
     for case in record.cases:
         bare = only_numbers(case, _known_of(case, baselines), job.named_metrics)
         beside = put_beside(bare, base_of_launches(bare), baselines, job.in_force)
-        cases.append(compared(bare, beside.baseline, job.named_metrics, beside.recorded))
+        diff = beside.diff(bare, job.commit, diffs)
+        cases.append(compared(bare, beside.baseline, job.named_metrics, beside.recorded, diff))
         doubts += beside.doubts
     job = replace(job, notices=(*job.notices, *doubts))
     return judged_record(job, cases, baselines, conversation, created_at)
@@ -124,6 +127,7 @@ def _bare_environment(environment: Environment) -> Environment:
         not_qualified=None,
         differs=(),
         asked=(),
+        code=None,
         alone=environment.alone.but(words=None) if environment.alone else None,
     )
 

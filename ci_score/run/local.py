@@ -57,6 +57,7 @@ def _run_here(settings: Settings, world: World) -> int:
             baselines=store,
             publish=lambda _record: None,
             now=world.now,
+            diffs=world.diffs,
         )
         kept = write_files(record, settings)
     if settings.baseline is None and _is_of_the_branch(record):

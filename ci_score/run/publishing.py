@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from ci_score.baselines import fitted
@@ -10,13 +11,16 @@ from ci_score.errors import CiScoreError
 from ci_score.files.disk import give_to_owner_of, write_atomically
 from ci_score.github import Kind, checks, comment, issue, runner
 from ci_score.judge import exit_code
+from ci_score.model.code_diff import CodeState, Diffs, no_diffs
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import RECORD_FILE, Judged, Record
 from ci_score.model.scorecard import Severity
-from ci_score.model.verdict import Outcome, Verdict
+from ci_score.model.verdict import Outcome
 from ci_score.report import headline, render, sentence, trend_issue, worst_first
+from ci_score.run.annotating import at_lines, of_cases
 from ci_score.run.context import Run
 from ci_score.run.settings import CommentWhen, Settings
+from ci_score.run.shown_lines import line_shown
 
 REPORT_FILE, PAGE_FILE = "report.md", "report.html"
 # Room for the marker's line, and for characters that GitHub may count differently.
@@ -63,7 +67,7 @@ def _write_over(path: Path, text: str) -> None:
     write_atomically(path, text)
 
 
-def publish(record: Record, context: Run) -> None:
+def publish(record: Record, context: Run, diffs: Diffs = no_diffs) -> None:
     """Everything that a workflow sees of the run. A failure here is a notice; the verdict stays."""
     settings, world = context.settings, context.world
     kept, unwritten = write_or_tell(record, settings)
@@ -82,8 +86,22 @@ def publish(record: Record, context: Run) -> None:
         runner.append_summary(summary, text)
     if outputs := world.path("GITHUB_OUTPUT"):
         runner.append_outputs(outputs, outputs_of(kept, context, written.url))
-    for line in runner.annotation_lines(_annotations(kept)):
+    rows = [*of_cases(kept), *_at_lines(kept, context, diffs)]
+    for line in runner.annotation_lines(rows):
         world.command(line)
+
+
+def _at_lines(record: Record, context: Run, diffs: Diffs) -> Iterator[runner.Annotation]:
+    """Warnings at the change's own lines, in the commit that is shown; a Gitea shows none."""
+    event = context.event
+
+    def shown(measured: str, file: str, line: int) -> tuple[str, int] | None:
+        if measured == event.status_sha:
+            return file, line
+        return line_shown(diffs(CodeState(event.status_sha), CodeState(measured)), file, line)
+
+    if event.server == "github":
+        yield from at_lines(record, event.sha, shown)
 
 
 def publish_for_another(record: Record, context: Run, *, with_outputs: bool) -> comment.Written:
@@ -243,21 +261,3 @@ def _issue(record: Record, context: Run) -> Reason | None:
         body=wanted.body,
         subject=issue.Subject(issue.key_of(settings.title, event.workflow), changes),
     )
-
-
-def _annotations(record: Record) -> list[tuple[str, str, str]]:
-    """One annotation per case that needs attention, the worst first."""
-    rows = [
-        (_level(case.verdict), f"ci-score {case.name}", headline(case))
-        for case in worst_first(record)
-        if case.verdict and case.verdict.outcome is not Outcome.PASS
-    ]
-    if record.unjudged:
-        rows.insert(0, (_level(record.unjudged), "ci-score", headline(record.unjudged)))
-    return rows
-
-
-def _level(verdict: Verdict) -> str:
-    if verdict.outcome is Outcome.INCONCLUSIVE:
-        return "notice" if verdict.may_pass else "error"
-    return "error" if verdict.outcome is Outcome.FAIL else "warning"

@@ -16,6 +16,7 @@ from ci_score.errors import WrongUseError
 from ci_score.judge import decide, exit_code, refuse_idle_gates, settle, trends
 from ci_score.judge.policy import Policy, PolicyFile, passes, rules_of
 from ci_score.launches import pooled
+from ci_score.model.code_diff import CodeDiff, Diffs, no_diffs
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
@@ -41,6 +42,7 @@ from ci_score.model.stages import (
 )
 from ci_score.model.step_ops import remembered
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict, unjudged
+from ci_score.run.code_diffs import base_of_session, diff_for
 from ci_score.run.inputs import INPUTS
 
 # If a session's base is this far from the branch's record, it may be the wrong checkout.
@@ -123,13 +125,15 @@ def run(
     now: Callable[[], str],
     conversation: Conversation = _NOBODY,
     earlier: Iterable[Record | Reason] = (),
+    diffs: Diffs = no_diffs,
 ) -> Record:
     """One run, from what was read to a published record; the gate turns that into an exit code."""
     measured, notices = _measured(job, earlier)
     cases = []
     for case, session_base in measured:
         beside = put_beside(case, session_base, baselines, job.in_force)
-        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded))
+        diff = beside.diff(case, job.commit, diffs)
+        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded, diff))
         notices += beside.doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
     record = judged_record(job, cases, baselines, conversation, now())
@@ -166,11 +170,19 @@ def _measured(
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a case is compared with, what the branch has recorded of it, and what is doubtful."""
+    """What a case is compared with, what the branch has recorded of it, and what is doubtful.
+
+    `commit` is that of the code which the baseline's profile explains.
+    """
 
     baseline: Baseline
     recorded: Measured | None = None
     doubts: tuple[Reason, ...] = ()
+    commit: str | None = None
+
+    def diff(self, case: Measured, commit: str | None, diffs: Diffs) -> CodeDiff:
+        """What the case's code and its baseline's differ in; `commit` is the run's."""
+        return diff_for(case, self.baseline, commit=commit, base_commit=self.commit, diffs=diffs)
 
 
 def put_beside(
@@ -184,18 +196,23 @@ def put_beside(
     found = baselines.find(case.name, _matching(case, policy))
     if without_base := _missing_base(case, found, baselines):
         return Beside(without_base)
-    recorded = found.case if isinstance(found, BaselineFound) else None
+    recorded, its_commit = None, None
+    if isinstance(found, BaselineFound):
+        recorded, its_commit = found.case, found.used.commit
     in_pairs = rules_of(policy, case.name).measure.design in (None, "interleaved")
     is_known = recorded is not None or case.name in baselines.known_cases()
     if session_base is None or (is_known and not in_pairs):
-        return Beside(found, recorded)
+        return Beside(found, recorded, commit=its_commit)
+    own_commit = base_of_session(case)
     # The policy may allow a record of another machine; its times cannot be compared with these.
     if recorded is None or case.environment.mismatch(recorded.environment) is not None:
         # Nothing then contradicts a base that is slow for a reason of its own.
         unknown = (Why.BASE_UNCHECKED(case=case.name),) if is_known else ()
-        return Beside(session_base, recorded, unknown)
+        return Beside(session_base, recorded, unknown, own_commit)
     explained = _with_a_profile(session_base, case, recorded)
-    return Beside(explained, recorded, tuple(_doubts(case, session_base.case, recorded)))
+    doubts = tuple(_doubts(case, session_base.case, recorded))
+    commit = own_commit if explained is session_base else its_commit
+    return Beside(explained, recorded, doubts, commit)
 
 
 def _missing_base(case: Measured, found: Baseline, baselines: BaselineStore) -> Baseline | None:
@@ -457,7 +474,7 @@ def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPo
         step_time_ms=case.scorecard.step_time_ms,
         throughput_tok_s=case.scorecard.throughput_tok_s,
         metrics=_gated(case, policy),
-        environment=case.environment.but(versions={}, differs=(), asked=(), alone=None),
+        environment=case.environment.but(versions={}, differs=(), asked=(), alone=None, code=None),
         tokens_per_step=case.tokens_per_step,
         outcome=case.verdict.outcome if case.verdict else None,
         low=time.low if time else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tests.act import pairs
 from tests.builders import PROJECT
 from tests.loopback_github import LoopbackGitHub, events
 from tests.loopback_github.events import Event
@@ -99,6 +100,11 @@ class Gate:
         headline = text.partition("\n")[0]
         self.story.hold(fits, what, f"exit {found}, {headline}", event)
 
+    def warned(self, what: str, event: Event, file: str, line: int) -> None:
+        """The runner was told of one line, and of that one."""
+        told = re.findall(r"::warning file=([^,]*),line=(\d+),", self.runner.log(event))
+        self.story.hold(set(told) == {(file, str(line))}, what, f"{told}", event)
+
     def commented(self, what: str, event: Event, pull: PullRequest, says: str) -> None:
         """The pull request's one comment says that, and leads to the page of this run."""
         texts = self.story.github.state.said_in(pull)
@@ -111,8 +117,8 @@ def tell(story: Story, runner: Runner) -> None:
     """A pull request through the gate, through broken ones, and through the one without Docker."""
     gate, state = Gate(story, runner), story.github.state
     repository = state.repository("team/composed")
-    state.commit(repository, "main")
-    state.commit(repository, "topic")
+    state.commit(repository, "main", files={pairs.FILE: pairs.BASE})
+    state.commit(repository, "topic", files={pairs.FILE: pairs.HEAD})
     pull = state.pull_request(repository, "topic")
 
     def event() -> Event:
@@ -128,6 +134,7 @@ def tell(story: Story, runner: Runner) -> None:
     lost = event()
     gate.ends("a lost exit code is still red", lost, "140", 1, "40 % slower")
     gate.commented("and its comment leads to the page", lost, pull, "40 % slower")
+    gate.warned("and stands at the line that is slower", lost, pairs.FILE, 2)
     gate.prepare(BREAKS)
     gate.ends("a judge that breaks is red", event(), "100", 3, "no report")
     gate.prepare(WITHOUT_A_PRODUCER)

@@ -14,6 +14,7 @@ from ci_score.baselines import ArtifactBaselines, FolderBaselines
 from ci_score.baselines.histories import join_histories
 from ci_score.baselines.record_size import JUDGED_POINTS, fitting
 from ci_score.baselines.records import SCHEMA_VERSION, fitted, read_record
+from ci_score.compare.code import code_changes
 from ci_score.errors import BadInputError
 from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
@@ -30,6 +31,7 @@ from ci_score.model.record import (
     RunIdentity,
 )
 from ci_score.model.stages import BaselineFound, BaselineMissing, OpenedUpload, Upload
+from ci_score.model.step_code import CodeLine, CodeWork, Definition, StepCode
 from ci_score.model.step_ops import BaseSide, StepOps, remembered, step_ops_of
 from ci_score.model.verdict import Outcome, Unjudged, Verdict
 from ci_score.report.sentences import sentences
@@ -449,6 +451,107 @@ def test_fitted__cases_that_pass_shrink_first() -> None:
             for outcome in (Outcome.FAIL, Outcome.PASS)
         }
         assert max(kinds[Outcome.PASS]) <= min(kinds[Outcome.FAIL])
+
+
+def with_code(name: str, outcome: Outcome, lines: int = 60) -> Judged:
+    """A case with so many lines of code, each of them slower than it was."""
+    noise = random.Random(name)  # noqa: S311 - no secret
+    definitions = tuple(
+        Definition(
+            name=f"Block{number}.Attention.forward",
+            file=f"src/models/llama/block_{number}.py",
+            first=10,
+            last=200,
+        )
+        for number in range(20)
+    )
+
+    def side(scale: float) -> StepCode:
+        rows = [
+            CodeLine(
+                definition=number % 20,
+                line=20 + number,
+                first=20 + number,
+                last=21 + number,
+                text=f"{number:08x}",
+                caller=(7 * number) % 20,
+                through="torch Linear.forward" if number % 3 else None,
+                work=CodeWork(
+                    forward_ms=round(scale * noise.uniform(1.0, 9.0), 3),
+                    backward_ms=round(scale * noise.uniform(1.0, 9.0), 3),
+                    python_ms=round(noise.uniform(0.1, 0.9), 4),
+                    forward_launches=float(noise.randrange(96)),
+                    backward_launches=float(noise.randrange(96)),
+                    peak_bytes=noise.randrange(10**9),
+                ),
+            )
+            for number in range(lines)
+        ]
+        whole = sum(one.work.ms for one in rows)
+        return StepCode(definitions=definitions, lines=tuple(rows), total_ms=whole)
+
+    head = side(1.3)
+    explanation = Explanation(
+        basis="device",
+        base_step_ms=100.0,
+        head_step_ms=130.0,
+        parts=(),
+        code=code_changes(head, side(1.0)),
+    )
+    return case(name, code=head, explanation=explanation, verdict=Verdict(outcome=outcome))
+
+
+def test_fitted__64_cases_of_60_lines_stay_whole() -> None:
+    """What the code takes of a case, and how that changed, has 25 kB at most."""
+    cases = [with_code(f"model-{number}", Outcome.FAIL) for number in range(64)]
+    left = record(*cases)
+    small, text = fitting(left, RECORD_LIMIT)
+    assert small == left
+    assert read_record(text.encode(), "r.json") == left
+    bare = record(*(one.but(code=None, explanation=None) for one in cases))
+    assert (len(text) - len(fitting(bare, RECORD_LIMIT)[1])) / 64 <= 25_000
+
+
+def test_fitted__lines_of_a_case_that_passes_go_first() -> None:
+    """A failing case keeps where its code changed as long as it keeps its explanation."""
+    outcomes = [Outcome.PASS] * 6 + [Outcome.FAIL] * 2
+    cases = [with_code(f"model-{number}", one) for number, one in enumerate(outcomes)]
+    left = record(*cases)
+    whole = len(fitting(left, RECORD_LIMIT)[1])
+    for share in (0.9, 0.6, 0.35, 0.25):
+        small, text = fitting(left, int(share * whole))
+        assert read_record(text.encode(), "r.json") == small
+        for before, after in zip(left.cases[6:], small.cases[6:], strict=True):
+            assert after.explanation == before.explanation
+        first = small.cases[0]
+        assert first.explanation
+        assert first.explanation.code is None
+    assert [one.code is None for one in small.cases] == [True] * 6 + [False] * 2
+
+
+def test_largest__what_is_cut_of_the_code_is_counted() -> None:
+    """The lines that stay name the same functions and callers, and no time is lost."""
+    whole = with_code("one", Outcome.PASS).code
+    assert whole
+    small = whole.largest(7)
+    names = [
+        [(code.definitions[one.definition], code.definitions[one.caller or 0]) for one in lines]
+        for code, lines in ((whole, whole.lines[:7]), (small, small.lines))
+    ]
+    assert names[0] == names[1]
+    assert small.left_out == 53
+    kept = sum(one.work.ms for one in small.lines)
+    assert kept + small.left_out_ms == pytest.approx(whole.total_ms)
+    assert {one.file for one in small.definitions} < {one.file for one in whole.definitions}
+    assert whole.largest(60) is whole
+
+
+def test_read__numbers_of_a_line_that_are_no_numbers_are_refused() -> None:
+    """A stranger's list has the parts of a work, and nothing else."""
+    value = json.loads(fitting(record(with_code("one", Outcome.FAIL)), RECORD_LIMIT)[1])
+    value["cases"][0]["code"]["lines"][0]["work"] = [1.0, "2", 3.0, 4.0, 5.0, 6, 7, 8]
+    with pytest.raises(BadInputError, match=r"code\.lines\[0\]\.work\.backward_ms"):
+        read_record(json.dumps(value).encode(), "r.json")
 
 
 def test_fitted__what_is_cut_is_counted() -> None:

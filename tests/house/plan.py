@@ -129,13 +129,14 @@ ROOMS: tuple[Room, ...] = (
         touches=_knows("time"),
     ),
     Room("reference", "frozen: scoring, parity, their markdown", _knows("model", "files")),
-    Room("model", "the values that travel, the facts, the shipped schemas", is_open=True),
     Room(
         "files",
         "bytes from strangers: strict JSON, archives, limits; whole files out",
+        _knows("model"),
         is_open=True,
         touches=_knows("os", "sys"),
     ),
+    Room("model", "the values that travel, the facts, the shipped schemas", is_open=True),
 )
 BY_NAME = {room.name: room for room in ROOMS}
 

@@ -12,7 +12,7 @@ from ci_score.compare import Workload, measured_case
 from ci_score.errors import BadInputError
 from ci_score.launches.environment import LARGEST, read_environment
 from ci_score.measure import this_machine
-from ci_score.model.environment import Environment
+from ci_score.model.environment import Environment, MeasuredCode
 from ci_score.model.stages import CaseInput
 from ci_score.model.verdict import Unjudged
 from ci_score.report.headlines import headline
@@ -33,6 +33,7 @@ WHOLE: dict[str, Any] = {
     "system": "Linux 6.8 x86_64",
     "cpu": {"name": "a CPU", "governor": "performance", "count": 32},
     "git": {"commit": "1" * 40, "changed": True},
+    "base_git": {"commit": "2" * 40},
     "devices": [{"name": "NVIDIA L4", "sm_clock_mhz": 1980.0}],
 }
 
@@ -68,7 +69,7 @@ LAUNCH = '{"schema": 1, "step_ms": [100.0]}\n'
 
 
 def test_environment__what_decides_invalidates_and_informs() -> None:
-    """Devices and clocks are for people, the commit is the run's own."""
+    """Devices and clocks are for people; the commits tell which code the lines are of."""
     assert read_environment(json.dumps(WHOLE).encode(), "environment.json") == Environment(
         accelerator="NVIDIA L4",
         accelerator_count=2,
@@ -82,7 +83,15 @@ def test_environment__what_decides_invalidates_and_informs() -> None:
             "checkout": "with local changes",
         },
         disturbances={"throttled": "SW power cap during 3 of 12 launches"},
+        code=MeasuredCode(head="1" * 40, base="2" * 40, head_edited=True),
     )
+
+
+@pytest.mark.parametrize("commit", ["main", "1" * 12, "1" * 40 + "\n", "../" * 13 + "1"])
+def test_environment__what_is_no_commit_is_no_commit(commit: str) -> None:
+    """The file may be anybody's; what it says of git is asked about only where it is a commit."""
+    told = json.dumps({"schema": 1, "git": {"commit": commit}}).encode()
+    assert read_environment(told, "environment.json") == Environment()
 
 
 def test_environment__of_this_machine_is_read() -> None:

@@ -75,6 +75,7 @@ ANY_REFUSAL = {
     "401": "requires_authentication",
     "403": "forbidden",
     "404": "not_found",
+    "406": "validation_failed",
     "422": "validation_failed",
 }
 # - some 422 are no validation errors but a message only ("No commit found for SHA: …");
@@ -131,7 +132,11 @@ class Contract:
     def __init__(self, description: dict[str, Any]) -> None:
         """Complete the description and compile it; it is trusted, so not validated itself."""
         _complete(description)
-        config = Config(path_finder_cls=DescribedPaths, spec_validator_cls=None)
+        config = Config(
+            path_finder_cls=DescribedPaths,
+            spec_validator_cls=None,
+            extra_media_type_deserializers={"application/vnd.github.diff": _text},
+        )
         self._openapi = OpenAPI.from_dict(description, config=config)
         self._paths = DescribedPaths(self._openapi.spec)
         self._of_requests: dict[tuple[object, ...], list[str]] = {}
@@ -151,6 +156,10 @@ class Contract:
             self._of_requests[asked] = errors + _undescribed(exchange, found.operation)
         errors = [_told(error) for error in self._openapi.iter_response_errors(request, response)]
         return errors + self._of_requests[asked]
+
+
+def _text(body: bytes, charset: str = "utf-8") -> str:
+    return body.decode(charset)
 
 
 class DescribedPaths(BasePathFinder):

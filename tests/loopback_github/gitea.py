@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.loopback_github import history
+from tests.loopback_github.diffs import diff
 from tests.loopback_github.events import Event
 from tests.loopback_github.messages import Json, Refusal, Reply, Request, json_reply, paginate
 from tests.loopback_github.routes import Api
@@ -67,6 +68,8 @@ class GiteaApi(Api):
                 return self._runs(request)
             if found := re.search(r"/pulls/(\d+)/reviews$", request.path):
                 return self._reviews(request, int(found[1]))
+            if request.path.endswith(".diff"):
+                return self._diff(request)
             if found := re.search(r"/actions/runs/(\d+)/jobs$", request.path):
                 return self._jobs(int(found[1]))
             reply = super().__call__(_as_github(request))
@@ -101,6 +104,26 @@ class GiteaApi(Api):
         rows = self.state.reviews.get(number, [])
         page = paginate(rows, _as_github(request), "")
         return json_reply(page.items, headers={"x-total-count": str(len(rows))})
+
+    def _diff(self, request: Request) -> Reply:
+        """Of a commit or of a pull request, as text whatever is asked for; of no comparison."""
+        graph = {one.sha: one for one in self.state.commits}
+        pulls = {str(one.number): one for one in self.state.pull_requests}
+        commit = re.search(r"/git/commits/(\w+)\.diff$", request.path)
+        pull = re.search(r"/pulls/(\d+)\.diff$", request.path)
+        if commit and commit[1] in graph:
+            head = graph[commit[1]]
+            base = graph[head.parents[0]].files if head.parents else {}
+        elif pull and pull[1] in pulls:
+            own = pulls[pull[1]]
+            head = graph[own.head_sha]
+            tip = self.state.repository_named(own.repository).branches[own.base_ref]
+            left = history.merge_base(graph, tip, own.head_sha)
+            base = graph[left].files if left else {}
+        else:
+            return Refusal(404, "not found").reply()
+        kind = {"content-type": "text/plain; charset=utf-8"}
+        return Reply(200, kind, diff(base, head.files).encode())
 
     def _jobs(self, run_id: int) -> Reply:
         """Each of its jobs, with how often it has begun; there are no attempts of a run."""

@@ -19,7 +19,7 @@ from ci_score.model.record import (
     RunIdentity,
 )
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict
-from ci_score.report import rows
+from ci_score.report import reproducing, rows
 from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from tests.builders import case, record
@@ -213,7 +213,7 @@ def test_decision__of_a_step_and_its_throughput_is_one_row() -> None:
     (row,) = rows.metric_rows(one)
     assert (row.label, row.base, row.head, row.change) == ("Step time", "100 ms", "130 ms", "+30 %")
     assert row.limit == "+3.1 % warns, +5.3 % fails (throughput −3 %, −5 %)"
-    assert rows.acceptance_line(one) == (
+    assert reproducing.acceptance_line(one) == (
         "ci-score accept llama step_time_ms up to 33 % because <reason>"
     )
     # That it is proven is told by the interval beside the limit.
@@ -224,7 +224,7 @@ def test_decision__of_other_work_is_a_row_each() -> None:
     """A step of other tokens and its throughput tell two things."""
     one = judged("llama", change(THROUGHPUT, 1000.0, 900.0), change())
     assert [row.label for row in rows.metric_rows(one)] == ["Throughput per device", "Step time"]
-    assert len(rows.acceptance_line(one).splitlines()) == 2
+    assert len(reproducing.acceptance_line(one).splitlines()) == 2
 
 
 def test_decision__what_has_no_limit_is_in_the_fold() -> None:

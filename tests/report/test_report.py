@@ -23,7 +23,7 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
-from ci_score.report import render, rows
+from ci_score.report import render, reproducing
 from ci_score.report.headlines import headline, worst_first
 from ci_score.report.markdown import parity_report, report_markdown
 from ci_score.report.numbers import delta_at
@@ -32,8 +32,10 @@ from ci_score.report.terminal import parity_text, report_text
 from ci_score.report.words import where_it_went
 from ci_score.traces import ProfileSource, read_profile
 from tests.builders import case, found, on, profile, record, runtime, scorecard
+from tests.builders.code_shown import of_memory, slower_code, touched, with_code
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import slow_pull_request
+from tests.builders.states import of_peaks
 from tests.builders.verdicts import judged_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -53,6 +55,10 @@ TEXTS: dict[str, Callable[[], str]] = {
     "matrix-80.txt": lambda: report_text(matrix(), Screen(80)),
     "pairs-60.txt": lambda: report_text(slow_pull_request(), Screen(60)),
     "pairs-80.txt": lambda: report_text(slow_pull_request(), Screen(80)),
+    "code.md": lambda: report_markdown(slower_code(touched())),
+    "code-80.txt": lambda: report_text(slower_code(touched()), Screen(80), whole=True),
+    "memory.md": lambda: report_markdown(with_code(of_peaks(), of_memory())),
+    "memory.txt": lambda: report_text(with_code(of_peaks(), of_memory())),
     "hostile.md": lambda: report_markdown(hostile()),
     "hostile.txt": lambda: report_text(hostile()),
     "ungraded.md": lambda: report_markdown(ungraded()),
@@ -135,7 +141,7 @@ def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
         failing("loader_ms", 10.0, 20.37, 10.37, relative=False),
         Change(metric="mfu", base=0.4, head=0.3, delta=-0.25, outcome=Outcome.WARN),
     )
-    shown = rows.acceptance_line(case("llama@h100", changes=every))
+    shown = reproducing.acceptance_line(case("llama@h100", changes=every))
     assert [line.split(" up to ")[1] for line in shown.splitlines()] == [
         "34 % because <reason>",
         "1 % because <reason>",
@@ -170,7 +176,7 @@ def test_how_to_accept__a_line_for_each_metric_that_counts() -> None:
 def test_how_to_accept__what_no_bound_can_say_is_not_offered() -> None:
     """Where more of an absolute number is better, `up to` means nothing."""
     change = failing("accuracy", 0.9, 0.5, -0.4, relative=False, higher_is_better=True)
-    assert rows.acceptance_line(case(changes=(change,))) == ""
+    assert reproducing.acceptance_line(case(changes=(change,))) == ""
 
 
 def test_fences__are_ready_to_copy() -> None:

@@ -14,8 +14,22 @@ from pydantic import BaseModel
 from ci_score.baselines import FolderBaselines, read_record
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump
+from ci_score.model.code_changes import (
+    Blame,
+    CallerChange,
+    CodeChanges,
+    DefinitionChange,
+    LineChange,
+    Warned,
+)
 from ci_score.model.conversation import Nobody
-from ci_score.model.environment import Alone, AskedOption, Environment, SideDifference
+from ci_score.model.environment import (
+    Alone,
+    AskedOption,
+    Environment,
+    MeasuredCode,
+    SideDifference,
+)
 from ci_score.model.explanation import (
     Contribution,
     Explanation,
@@ -46,6 +60,7 @@ from ci_score.model.scorecard import (
     Scorecard,
     Severity,
 )
+from ci_score.model.step_code import CodeLine, CodeWork, Definition, StepCode
 from ci_score.model.step_ops import BaseSide, OpCells, StepOps
 from ci_score.model.verdict import Acceptance, Change, JudgedBy, Outcome, Unjudged, Verdict
 from ci_score.report import render
@@ -128,6 +143,100 @@ CHANGE = Change(
     unit=f"{WORDS} unit",
     accepted=ACCEPTED,
 )
+CODE_WORK = CodeWork(
+    forward_ms=401.0,
+    backward_ms=402.0,
+    python_ms=403.0,
+    forward_launches=404.0,
+    backward_launches=405.0,
+    peak_bytes=406,
+)
+CODE = StepCode(
+    found_by="stacks",
+    paths="trace",
+    definitions=(
+        Definition(name=f"{NAME} function", file=f"src/{NAME} file.py", first=407, last=408),
+        Definition(name=f"{NAME} caller", file=f"src/{NAME}.py", first=409, last=410),
+    ),
+    lines=(
+        CodeLine(
+            definition=0,
+            line=411,
+            first=412,
+            last=413,
+            text="0123abcd",
+            caller=1,
+            through=f"{NAME} library",
+            is_compiled=True,
+            work=CODE_WORK,
+        ),
+    ),
+    total_ms=414.0,
+    without_line_ms=415.0,
+    peak_bytes=416,
+    peak_without_line=417,
+    marked_ms=418.0,
+    unmarked_ms=419.0,
+    left_out=420,
+    left_out_ms=421.0,
+)
+LINE_CHANGE = LineChange(
+    line=432,
+    base_line=433,
+    through=f"{WORDS} library",
+    is_compiled=True,
+    changed_line=434,
+    base=CODE_WORK,
+    head=CODE_WORK,
+)
+CALLER_CHANGE = CallerChange(
+    name=f"{WORDS} caller",
+    file=f"{WORDS} caller's file",
+    line=435,
+    touched=True,
+    base=CODE_WORK,
+    head=CODE_WORK,
+)
+DEFINITION_CHANGE = DefinitionChange(
+    name=f"{WORDS} function",
+    file=f"{WORDS} file",
+    first=430,
+    last=431,
+    was_name=f"{WORDS} old function",
+    was_file=f"{WORDS} old file",
+    status="new",
+    touched=True,
+    base=CODE_WORK,
+    head=CODE_WORK,
+    lines=(LINE_CHANGE, LINE_CHANGE),
+    callers=(CALLER_CHANGE, CALLER_CHANGE),
+)
+CODE_CHANGES = CodeChanges(
+    found_by="stacks",
+    diff="known",
+    base_ms=422.0,
+    head_ms=423.0,
+    base_without_line_ms=424.0,
+    head_without_line_ms=425.0,
+    base_peak_bytes=426,
+    head_peak_bytes=427,
+    marked_ms=428.0,
+    unmarked_ms=429.0,
+    definitions=(DEFINITION_CHANGE, DEFINITION_CHANGE),
+    left_out=436,
+    time=Blame(definition=0, line=1, called_from=0, share=0.71),
+    memory=Blame(definition=1, line=0, called_from=1, share=0.72),
+    warned=(
+        Warned(
+            file=f"{WORDS} file",
+            line=437,
+            name=f"{WORDS} function",
+            delta_ms=438.0,
+            delta_bytes=439,
+            share=0.73,
+        ),
+    ),
+)
 EXPLANATION = Explanation(
     basis="device",
     under_profiler=True,
@@ -153,6 +262,7 @@ EXPLANATION = Explanation(
     cause=REASON,
     explained_ms=115.0,
     counts_cause=REASON,
+    code=CODE_CHANGES,
 )
 CARD = Scorecard(
     grade="B",
@@ -194,6 +304,7 @@ FULL = Judged(
         differs=(SideDifference(kind="package", name=f"{WORDS} other", base=WORDS, head=WORDS),),
         asked=(AskedOption(option="--link", value=WORDS),),
         alone=Alone(why="base_cannot_run", words=WORDS),
+        code=MeasuredCode(head="1" * 40, base="2" * 40, head_edited=True),
     ),
     unmeasured=Why.NO_SOUND_LAUNCH(
         side=f"{WORDS} side", launch=4, events=(f"{WORDS} event",), words=(f"{WORDS} words",)
@@ -230,6 +341,8 @@ FULL = Judged(
     op_calls={f"{NAME} call": OpCalls(calls=324.0, operators=325.0, ms=326.0)},
     host_gaps=(HostGap(after=f"{NAME} after", before=f"{NAME} before", ms=327.0),),
     layers_are=LayersAre(kind="modules", share=0.63),
+    code=CODE,
+    peak_ops={f"{NAME} allocating": 440},
     advice=(Why.LARGE_PART(part=f"{WORDS} part", ms=308.0, share=0.37),),
     ranks=(RANK,),
     parity=Parity(
@@ -305,6 +418,10 @@ NAMES = {
     "op_calls{}",
     "host_gaps.after",
     "host_gaps.before",
+    "code.definitions.name",
+    "code.definitions.file",
+    "code.lines.through",
+    "peak_ops{}",
     "partner.ops{}",
 }
 # What one of a few words says; none of them is the author's.
@@ -319,6 +436,9 @@ ONE_OF_A_FEW = {
     "timeline.basis",
     "timeline.parts{}",
     "layers_are.kind",
+    "code.found_by",
+    "code.paths",
+    "code.lines.text",
     "step_ops.kinds",
     "step_ops.cells.direction",
     "categories{}",
@@ -338,6 +458,7 @@ OURS = {
 # stranger's machine may gate is not the stranger's to say.
 NOT_MEASURED = {
     "environment.gate_at",
+    "environment.code.head_edited",
     "unmeasured.data.launch",
     "scorecard.regressions.delta",
     "advice.data.ms",
@@ -422,7 +543,7 @@ def test_only_numbers__keeps_every_number() -> None:
 def test_only_numbers__keeps_no_words() -> None:
     """Of all texts only names stay, in a plain form, and one word of a few."""
     left = texts(only_numbers(FULL))
-    plain = re.compile(r"[A-Za-z0-9_:.~]+")
+    plain = re.compile(r"[A-Za-z0-9_:.~/]+")
     assert [text for path, text in left if path in NAMES and not plain.fullmatch(text)] == [
         FULL.name
     ]
@@ -443,7 +564,33 @@ def test_only_numbers__every_text_of_the_author_s_is_looked_for() -> None:
     ]
     codes = {"unmeasured.code", "advice.code", "scorecard.regressions.severity"}
     codes |= {"environment.differs.kind", "environment.asked.option"}
+    codes |= {"environment.code.head", "environment.code.base"}
     assert set(rest) == ONE_OF_A_FEW | codes
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("train.py", "train.py"),
+        ("model/attention.py", "model/attention.py"),
+        ("src/a.b/c-d.ipynb", "src/a.b/c-d.ipynb"),
+        ("www.example.com/a.py", "www.example.com_a.py"),
+        ("../a.py", ".._a.py"),
+        ("/etc/a.py", "etc_a.py"),
+        ("-rf.py", "rf.py"),
+        ("@octocat/a.py", "octocat_a.py"),
+        ("model/a.py please merge", "model_a.py_please_merge"),
+        ("model/ä.py", "model_.py"),
+    ],
+)
+def test_only_numbers__a_path_keeps_its_folders_where_nothing_takes_it_for_more(
+    said: str, shown: str
+) -> None:
+    """A path meets the diff by its name; it is no address, no mention and no option."""
+    code = StepCode(definitions=(Definition(name="f", file=said),))
+    bare = only_numbers(case(code=code)).code
+    assert bare is not None
+    assert bare.definitions[0].file == shown
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,13 @@ from pydantic import SecretStr
 
 from ci_score.files.strict_json import dump
 from ci_score.github import Api, issue
+from ci_score.model.code_changes import CodeChanges
 from ci_score.model.reasons import Why
 from ci_score.model.verdict import Unjudged
 from ci_score.report.links import pull_link
+from ci_score.traces.formats.reference import normalised
+from tests.builders import profile, write
+from tests.builders.code import At, step_code
 from tests.builders.scene import (
     FAST,
     REPOSITORY,
@@ -354,3 +358,62 @@ def test_listing__that_does_not_say_whose_it_is_blocks(
     assert done.code == 3
     assert record_in(scene).cases[0].verdict.unjudged is Unjudged.NO_PROVENANCE  # type: ignore[union-attr]
     assert f"workflow_run.{field}" in capsys.readouterr().out
+
+
+# --- what a change does to the code ---------------------------------------------------------------
+
+
+FILE, BEFORE = "train.py", "def step(x):\n    return x\n"
+AFTER = "def step(x):\n    x = slow(x)\n    return x\n"
+
+
+def with_lines(gitea: Scene, *, commits: int = 1) -> PullRequest:
+    """A pull request of so many commits that is slower, in a line that its first one adds."""
+    base = gitea.state.commit(gitea.repository, "main", files={FILE: BEFORE})
+    fast = step_code({FILE: BEFORE}, At("return x", 95.0))
+    slow = step_code({FILE: AFTER}, At("slow(x)", 30.0), At("return x", 95.0))
+    gitea.leave_record(base, profile(100.0, tokens_per_step=1000, code=fast), path=WORKFLOW)
+    gitea.state.commit(gitea.repository, "slower", parents=[base.sha], files={FILE: AFTER})
+    for _ in range(commits - 1):
+        gitea.state.commit(gitea.repository, "slower")
+    made = profile(130.0, tokens_per_step=1000, code=slow)
+    write(gitea.workspace / "profiles" / "profile.json", normalised(made))
+    return gitea.state.pull_request(gitea.repository, "slower")
+
+
+@pytest.mark.parametrize(
+    ("commits", "asked"), [(1, "/git/commits/"), (2, "/pulls/1.diff")], ids=["one", "several"]
+)
+def test_diff__of_a_pull_request_is_that_of_its_commit_or_its_own(
+    gitea: Scene, capsys: pytest.CaptureFixture[str], commits: int, asked: str
+) -> None:
+    """The line is known, in one request; a warning at it would be shown nowhere."""
+    pull = with_lines(gitea, commits=commits)
+    assert on_pull_request(gitea, pull).code == 1
+    code = code_of(gitea)
+    assert code.diff == "known"
+    assert [(one.file, one.line) for one in code.warned] == [(FILE, 2)]
+    assert [row for row in gitea.asked() if row.endswith(".diff")] == [
+        row for row in gitea.asked() if asked in row and row.endswith(".diff")
+    ]
+    assert len([row for row in gitea.asked() if row.endswith(".diff")]) == 1
+    assert "file=" not in capsys.readouterr().out
+
+
+def test_diff__of_other_commits_is_asked_of_nobody(gitea: Scene) -> None:
+    """The branch's record lies a commit before the base that the pull request left."""
+    pull = with_lines(gitea)
+    graph = gitea.state.graph(gitea.repository)
+    later = gitea.state.commit(gitea.repository, "main")
+    graph[pull.head_sha].parents = [later.sha]
+    assert on_pull_request(gitea, pull).code == 3
+    assert code_of(gitea).diff == "not asked"
+    assert [row for row in gitea.asked() if row.endswith(".diff")] == []
+
+
+def code_of(gitea: Scene) -> CodeChanges:
+    """What the record says of the lines."""
+    explanation = record_in(gitea).cases[0].explanation
+    assert explanation is not None
+    assert explanation.code is not None
+    return explanation.code

@@ -20,12 +20,20 @@ from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
 from ci_score.model.step_ops import StepOps
 from ci_score.model.verdict import Change, Outcome
-from ci_score.report import rows, words
+from ci_score.report import reproducing, rows, words
 from ci_score.report.badges import outcome_of
-from ci_score.report.cause_words import Name, Sentence
-from ci_score.report.headlines import cause_words, headline, report_parts, why, worst_first
+from ci_score.report.cause_words import Name, Place, Sentence
+from ci_score.report.headlines import (
+    Parts,
+    cause_words,
+    headline_parts,
+    report_parts,
+    why,
+    worst_first,
+)
 from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
+from ci_score.report.html.code import CodeView, MemoryView, code_view, memory_view
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses, earlier_points
 from ci_score.report.html.heat import Map
 from ci_score.report.html.icicle import Icicle, Tree, icicle, tree_of
@@ -35,14 +43,21 @@ from ci_score.report.html.ops import CaseOps, OpTable
 from ci_score.report.html.rank_heat import rank_map
 from ci_score.report.html.scale import UNITS
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
-from ci_score.report.links import base_commit, commit_link, pull_link, run_link, shown_commit
+from ci_score.report.links import (
+    base_commit,
+    commit_link,
+    linked,
+    pull_link,
+    run_link,
+    shown_commit,
+)
+from ci_score.report.memory_words import is_memory_alone
 from ci_score.report.names_of_case import LONGEST_CASE_NAME
-from ci_score.report.numbers import delta_milliseconds, milliseconds
-from ci_score.report.reproducing import ab_command
+from ci_score.report.numbers import delta_at, delta_milliseconds, milliseconds
 from ci_score.report.sentences import sentence
 from ci_score.report.words import SHORT_SHA, head_word
 
-STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css")
+STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css", "code.css")
 SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
@@ -90,6 +105,8 @@ class CaseView:
     layer_map: Map | None
     rank_map: Map | None
     launches: Launches | None
+    code: CodeView | None
+    memory: MemoryView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +115,8 @@ class Entry:
 
     case: Judged
     anchor: str
+    sentence: Sentence
+    why: Sentence
     headline: figures.Interval | None
     body: Markup | None
 
@@ -125,11 +144,17 @@ def report_html(record: Record, title: str = "") -> str:
         verdict=verdict,
         crumbs=crumbs,
         outcome=outcome,
-        report_headline=report_parts(record),
-        entries=[_entry(case, body) for case, body in zip(cases, bodies, strict=True)],
+        report_headline=_headline(record, cases),
+        entries=[_entry(record, case, body) for case, body in zip(cases, bodies, strict=True)],
         baseline=_only_baseline(cases),
         policy=_policy(record),
     )
+
+
+def _headline(record: Record, cases: Sequence[Judged]) -> Parts:
+    """What happened and why, with links to the lines of the program."""
+    what, cause = report_parts(record)
+    return what, linked(cause, record, cases[0] if cases else None)
 
 
 def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
@@ -226,11 +251,14 @@ def _anchor(case: Judged) -> str:
     return f"case-{case.name}"
 
 
-def _entry(case: Judged, body: str | None) -> Entry:
+def _entry(record: Record, case: Judged, body: str | None) -> Entry:
     headline = time_change(case)
+    what, cause = headline_parts(case)
     return Entry(
         case=case,
         anchor=_anchor(case),
+        sentence=linked(Sentence.of(what, ": " if cause else "", cause), record, case),
+        why=linked(why(case), record, case),
         headline=figures.interval(headline) if headline else None,
         body=None if body is None else Markup(body),  # noqa: S704 - a template of ours made it
     )
@@ -257,6 +285,8 @@ def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: 
         layer_map=None,
         rank_map=None,
         launches=None,
+        code=None,
+        memory=None,
     )
     return _drawn(bare, record, known, history) if form.draws else bare
 
@@ -282,6 +312,8 @@ def _drawn(
         layer_map=layers,
         rank_map=rank_map(case, word),
         launches=launches_plot(case, history, word),
+        code=code_view(case, record, is_whole=form.lists),
+        memory=memory_view(case, record),
     )
 
 
@@ -327,6 +359,8 @@ def _shown(value: object) -> object:
     """A stranger's text as one visible line, which jinja then escapes; names stand out."""
     if isinstance(value, Sentence):
         return _with_code(value)
+    if isinstance(value, Place):
+        return _place(value)
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     if len(value) <= LONGEST_TEXT and value.isascii() and value.isprintable():
@@ -339,9 +373,18 @@ def _with_code(sentence: Sentence) -> Markup:
     return Markup().join(
         code.format(plain(piece, LONGEST_NAME))
         if isinstance(piece, Name)
+        else _place(piece)
+        if isinstance(piece, Place)
         else _unbroken(plain(piece, LONGEST_TEXT))
         for piece in sentence.pieces
     )
+
+
+def _place(place: Place) -> Markup:
+    """A line of a file, which is a link where the server can show it."""
+    shown = plain(str(place), LONGEST_TEXT)
+    link = Markup('<a href="{}">{}</a>')
+    return link.format(place.address, shown) if place.address else Markup("{}").format(shown)
 
 
 def _unbroken(value: str) -> str:
@@ -370,9 +413,8 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
     style, script = _joined(styles), _joined(scripts)
     environment.globals.update(
         words=words,
-        ab_command=ab_command,
-        headline=headline,
-        why=why,
+        reproducing=reproducing,
+        is_memory_alone=is_memory_alone,
         time_change=time_change,
         sentence=sentence,
         cause_words=cause_words,
@@ -397,6 +439,7 @@ def pages(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Environment:
         # Lines that were made visible one by one before.
         lines=lambda value: Markup("\n").join(value.splitlines()),
         ms=milliseconds,
+        delta_at=delta_at,
         delta_ms=delta_milliseconds,
         number=three_digits,
     )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tests.loopback_github import bodies, history
+from tests.loopback_github.diffs import diff
 from tests.loopback_github.endpoints.call import Call
 from tests.loopback_github.messages import Refusal, Reply, json_reply, not_found, paginate
+
+DIFF = "application/vnd.github.diff"
+MOST_DIFF_LINES = 20_000
 
 
 def get_repository(call: Call) -> Reply:
@@ -63,10 +67,26 @@ def compare(call: Call) -> Reply:
     base, head = _side(call, base_name), _side(call, head_name)
     if not (dots and base and head):
         raise not_found()
+    if call.request.headers.get("accept") == DIFF:
+        return Reply(200, {"content-type": f"{DIFF}; charset=utf-8"}, _diff(call, base, head))
     commits = history.only_in(call.state.graph(call.repository), head, base)
     page = paginate(commits, call.request, call.links.api)
     body = bodies.comparison(call.links, call.state, call.repository, (base, head), page.items)
     return json_reply(body, headers=page.headers)
+
+
+def _diff(call: Call, base: str, head: str) -> bytes:
+    """What head changes since it left base, as git words it; GitHub gives no more lines."""
+    graph = call.state.graph(call.repository)
+    left = history.merge_base(graph, base, head)
+    if left is None:
+        raise not_found()
+    text = diff(graph[left].files, graph[head].files)
+    if text.count("\n") > MOST_DIFF_LINES:
+        message = f"Sorry, the diff exceeded the maximum number of lines ({MOST_DIFF_LINES})"
+        error = {"resource": "CommitComparison", "field": "diff", "code": "too_large"}
+        raise Refusal(406, message, errors=[error])
+    return text.encode()
 
 
 def _side(call: Call, name: str) -> str | None:

@@ -1,0 +1,308 @@
+"""Definitions and lines on both sides → the one that explains a change, and where to warn.
+
+What explains a change has to explain half of it, whatever else could be true: a statement that is
+new may do the work of one that is gone, and all work may take longer than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ci_score.compare.code_rows import MORE_OFTEN, DefinitionRow, LineRow
+from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange, Warned
+from ci_score.model.explanation import LEAST_EXPLAINED, LEAST_SHARE_OF_STEP
+from ci_score.model.step_code import CodeWork, StepCode
+from ci_score.model.step_ops import four_digits
+from ci_score.model.sums import plain_sum
+
+MOST_WARNED = 3
+# Other work says how much longer everything takes only where it is at least this share of it.
+LEAST_REST, LEAST_REST_OF_LINE = 0.1, 0.5
+Amount = Callable[[CodeWork], float]
+Ends = tuple[float, float]
+
+
+def work_ms(work: CodeWork) -> float:
+    """What a line takes: the time of Python before it may be another line's."""
+    return work.ms
+
+
+def whole_ms(work: CodeWork) -> float:
+    """What a definition takes, with the time of Python in between."""
+    return work.ms + work.python_ms
+
+
+def peak_bytes(work: CodeWork) -> float:
+    """What it had allocated of the peak."""
+    return float(work.peak_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Guilty:
+    """The row that explains most of a change, its line, and the caller that calls it more often."""
+
+    row: DefinitionRow
+    share: float
+    line: LineRow | None = None
+    caller: CallerChange | None = None
+
+
+@dataclass(slots=True)
+class Growth:
+    """How much a number changed between base and head, and which rows that may be.
+
+    `hidden` is what had no line of its own on each side, so that it may have one on the other.
+    `step` is the time of the step itself, which has to change the same way.
+    """
+
+    base: float
+    head: float
+    of_definition: Amount
+    of_line: Amount
+    hidden: Ends
+    rows: Sequence[DefinitionRow]
+    knows_lines: bool
+    step: Ends | None = None
+    _all: Ends = (0.0, 0.0)
+    _same: Ends = (0.0, 0.0)
+    _lost: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lines = [line for row in self.rows for line in row.lines]
+        self._all = _sum(self._ends(row.change, self.of_definition) for row in self.rows)
+        self._same = _sum(self._ends(one.change, self.of_line) for one in lines if one.is_same)
+        for row in self.rows:
+            gone = (one for one in row.lines if self._is_lost(one))
+            self._lost[id(row)] = _sum(self._ends(one.change, self.of_definition) for one in gone)[
+                0
+            ]
+        before, after = self.hidden if self.is_more else self.hidden[::-1]
+        self._lost[0] = max(before - after, 0.0)
+
+    @property
+    def is_more(self) -> bool:
+        """Whether it grew; what shrank is read the other way round."""
+        return self.head > self.base
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether it changed at all, and the step with it."""
+        if min(self.base, self.head) <= 0:
+            return False
+        if abs(self.head - self.base) < LEAST_SHARE_OF_STEP * self.base:
+            return False
+        if self.step is None:
+            return True
+        delta = self.step[1] - self.step[0]
+        return delta * (self.head - self.base) > 0 and abs(delta) >= (
+            LEAST_SHARE_OF_STEP * self.step[0]
+        )
+
+    @property
+    def whole(self) -> float:
+        """What is to be explained: the change of the step, where that is more."""
+        step = abs(self.step[1] - self.step[0]) if self.step else 0.0
+        return max(abs(self.head - self.base), step)
+
+    def share_of(self, row: DefinitionRow) -> float:
+        """Which share of the change a definition explains at least."""
+        before, after = self._ends(row.change, self.of_definition)
+        rest = self._all[0] - before, self._all[1] - after
+        fresh = _sum(
+            self._ends(one.change, self.of_definition) for one in row.lines if self._is_fresh(one)
+        )[1]
+        replaced = min(fresh, plain_sum(self._lost.values()) - self._lost[id(row)])
+        alike = before * _ratio(rest, LEAST_REST * self._all[0])
+        return (after - before - alike - replaced) / self.whole
+
+    def share_of_line(self, row: DefinitionRow, line: LineRow) -> float:
+        """Which share of the change the statement explains at least."""
+        before, after = self._ends(line.change, self.of_line)
+        beside = _sum(
+            self._ends(one.change, self.of_line)
+            for one in row.lines
+            if one.is_same and one is not line
+        )
+        own = self._ends(line.change, self.of_line) if line.is_same else (0.0, 0.0)
+        rest = self._same[0] - own[0], self._same[1] - own[1]
+        ratio = max(
+            _ratio(rest, LEAST_REST * self._all[0]), _ratio(beside, LEAST_REST_OF_LINE * before)
+        )
+        replaced = min(after, plain_sum(self._lost.values())) if self._is_fresh(line) else 0.0
+        return (after - before - before * ratio - replaced) / self.whole
+
+    def may_be_the_caller_s(self, row: DefinitionRow, line: LineRow) -> bool:
+        """Whether a changed caller may be why it runs more often: no line beside it tells."""
+        launches = line.change.base.launches, line.change.head.launches
+        if not launches[0] or launches[1] <= MORE_OFTEN * launches[0]:
+            return False
+        beside = (one for one in row.lines if one.is_same and one is not line)
+        known = _sum(self._ends(one.change, self.of_line) for one in beside)[0]
+        if known and known >= LEAST_REST_OF_LINE * self.of_line(line.change.base):
+            return False
+        return any(one.touched and self.calls_more_often(one) for one in row.callers)
+
+    def share_of_caller(self, one: CallerChange) -> float:
+        """Which share of the change a definition's work for a caller is."""
+        before, after = self._ends(one, self.of_definition)
+        return (after - before) / self.whole
+
+    def calls_more_often(self, one: CallerChange) -> bool:
+        """Whether most of what it takes more for a caller is in more launches."""
+        before, after = self._ends(one, self.of_definition)
+        launches = self._ends(one, lambda work: work.launches)
+        if not launches[0]:
+            return launches[1] > 0
+        by_count = (launches[1] / launches[0] - 1.0) * before
+        return by_count >= LEAST_EXPLAINED * (after - before) > 0
+
+    def _ends(self, one: DefinitionChange | LineChange | CallerChange, amount: Amount) -> Ends:
+        ends = amount(one.base), amount(one.head)
+        return ends if self.is_more else ends[::-1]
+
+    def _is_fresh(self, line: LineRow) -> bool:
+        return not (line.in_base if self.is_more else line.in_head)
+
+    def _is_lost(self, line: LineRow) -> bool:
+        return not (line.in_head if self.is_more else line.in_base)
+
+
+def _sum(ends: Iterable[Ends]) -> Ends:
+    rows = list(ends)
+    return plain_sum(before for before, _ in rows), plain_sum(after for _, after in rows)
+
+
+def _ratio(ends: Ends, least: float) -> float:
+    """How much longer other work takes, as a share; nothing where there is too little of it."""
+    before, after = ends
+    return max(after / before - 1.0, 0.0) if before > 0 and before >= least else 0.0
+
+
+def growth_of_time(
+    head: StepCode, base: StepCode, rows: Sequence[DefinitionRow], step: Ends | None
+) -> Growth:
+    """How the work that the code launches changed, and the time of Python between."""
+    python = _sum((row.change.base.python_ms, row.change.head.python_ms) for row in rows)
+    return Growth(
+        base=base.total_ms + python[0],
+        head=head.total_ms + python[1],
+        of_definition=whole_ms,
+        of_line=work_ms,
+        hidden=(base.without_line_ms + base.left_out_ms, head.without_line_ms + head.left_out_ms),
+        rows=rows,
+        knows_lines=_knows_lines(head, base),
+        step=step,
+    )
+
+
+def growth_of_memory(head: StepCode, base: StepCode, rows: Sequence[DefinitionRow]) -> Growth:
+    """How the memory in use at the peak changed."""
+    return Growth(
+        base=float(base.peak_bytes),
+        head=float(head.peak_bytes),
+        of_definition=peak_bytes,
+        of_line=peak_bytes,
+        hidden=(float(base.peak_without_line), float(head.peak_without_line)),
+        rows=rows,
+        knows_lines=_knows_lines(head, base),
+    )
+
+
+def _knows_lines(head: StepCode, base: StepCode) -> bool:
+    return head.knows_lines and base.knows_lines
+
+
+# --- who it is ------------------------------------------------------------------------------------
+
+
+def guilty(growth: Growth) -> Guilty | None:
+    """The definition that explains at least half, those before all that the diff touches."""
+    if not growth.is_notable:
+        return None
+    named = [row for row in growth.rows if row.change.name or row.change.file]
+    found = [(growth.share_of(row), row) for row in named]
+    enough = [one for one in found if one[0] >= LEAST_EXPLAINED]
+    if not enough:
+        return _guilty_caller(growth)
+    share, row = min(enough, key=lambda one: (one[1].change.touched is not True, -one[0]))
+    line = _line_of(growth, row)
+    caller = None if row.change.touched else _caller_of(growth, row)
+    return Guilty(row, min(share, 1.0), line, caller)
+
+
+def _line_of(growth: Growth, row: DefinitionRow) -> LineRow | None:
+    if not growth.knows_lines:
+        return None
+    rows = [
+        (growth.share_of_line(row, line), place, line)
+        for place, line in enumerate(row.lines)
+        if line.change.line is not None or line.change.base_line is not None
+    ]
+    share, _, line = max(rows, default=(0.0, 0, None), key=lambda one: (one[0], -one[1]))
+    return line if share >= LEAST_EXPLAINED else None
+
+
+def _caller_of(growth: Growth, row: DefinitionRow) -> CallerChange | None:
+    """The caller that calls it more often, if that is most of what it takes more."""
+    least = LEAST_EXPLAINED * growth.share_of(row)
+    rows = [
+        one
+        for one in row.callers
+        if growth.share_of_caller(one) >= least and growth.calls_more_often(one)
+    ]
+    return min(
+        rows,
+        key=lambda one: (one.touched is not True, -growth.share_of_caller(one), one.name),
+        default=None,
+    )
+
+
+def _guilty_caller(growth: Growth) -> Guilty | None:
+    """A definition that the diff touches, with all that it calls more of: no callee is half."""
+    by_caller: dict[tuple[str, str | None, int | None], float] = {}
+    for row in growth.rows:
+        for one in row.callers:
+            if row.change.touched is not True and one.touched and growth.calls_more_often(one):
+                key = (one.name, one.file, one.line)
+                by_caller[key] = by_caller.get(key, 0.0) + growth.share_of_caller(one)
+    found: list[tuple[float, DefinitionRow]] = []
+    for row in growth.rows:
+        key = (row.change.name, row.change.file, row.change.first)
+        if key in by_caller:
+            found.append((max(growth.share_of(row), 0.0) + by_caller[key], row))
+    if not found:
+        return None
+    share, row = max(found, key=lambda one: one[0])
+    return Guilty(row, min(share, 1.0)) if share >= LEAST_EXPLAINED else None
+
+
+# --- where to warn --------------------------------------------------------------------------------
+
+
+def warned(time: Growth, memory: Growth) -> tuple[Warned, ...]:
+    """Changed lines whose own statement explains at least half of a growth."""
+    rows = [*_warned(time), *_warned(memory)]
+    return tuple(sorted(rows, key=lambda one: -one.share)[:MOST_WARNED])
+
+
+def _warned(growth: Growth) -> Iterator[Warned]:
+    if not growth.knows_lines or not growth.is_notable or not growth.is_more:
+        return
+    for row in growth.rows:
+        for line in row.lines if row.change.touched else ():
+            change = line.change
+            share = growth.share_of_line(row, line) if change.changed_line is not None else 0.0
+            if growth.may_be_the_caller_s(row, line):
+                continue
+            if share < LEAST_EXPLAINED or row.change.file is None or change.changed_line is None:
+                continue
+            is_memory, explained = growth.of_line is peak_bytes, share * growth.whole
+            yield Warned(
+                file=row.change.file,
+                line=change.changed_line,
+                name=row.change.name,
+                delta_ms=0.0 if is_memory else four_digits(explained),
+                delta_bytes=round(explained) if is_memory else 0,
+                share=min(share, 1.0),
+            )
