@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -81,3 +81,12 @@ class Bisected(Value):
     def is_answered(self) -> bool:
         """Whether one commit was found, and confirmed against its parent."""
         return self.ended is Ended.FOUND
+
+
+def bisected_schema() -> dict[str, Any]:
+    """The format of bisect.json as a JSON schema, for programs that read one."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Bisected.model_json_schema(mode="serialization"),
+        "title": "ci-score bisect, version 1",
+    }

@@ -72,7 +72,7 @@ def _facts(answer: Bisected) -> Iterator[tuple[str, str]]:
         yield "From GOOD to BAD", _effect(answer.range) + _others(answer)
     if answer.cause:
         yield "Against its parent", answer.cause
-    if answer.smallest is not None:
+    if answer.smallest is not None and not answer.found:
         yield "Smallest slowdown that could be found", share_in_words(answer.smallest)
     commits = plural(answer.commits, "commit")
     yield "Searched", f"{commits} from {answer.good[:SHORT]} to {answer.bad[:SHORT]}"

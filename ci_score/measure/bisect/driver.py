@@ -43,7 +43,7 @@ class Driver:
     why_skipped: dict[str, str] = field(default_factory=dict)
     has_launched: bool = False
     _failures: dict[str, int] = field(default_factory=dict)
-    _told: AskedFor | None = None
+    _begins: bool = False
 
     def run(self) -> Finding:
         """Launches what the search asks for, until it knows the answer."""
@@ -178,18 +178,23 @@ class Driver:
     # --- what is said -----------------------------------------------------------------------------
 
     def _tell(self, asked: Ask) -> None:
-        progress = self.search.state
-        if self._told is AskedFor.ENDS and asked.why is not AskedFor.ENDS:
+        if asked.why is AskedFor.ENDS:
+            self._begins = self._begins or not self.search.state.launches
+        elif self._begins:
+            # A part of the range may have its own ends later, which begin nothing.
+            self._begins = False
             for words in self._plan():
                 self.says(words)
-        self._told = asked.why
-        left = plural(progress.candidates, "commit")
-        what = {
-            AskedFor.ENDS: "GOOD against BAD",
-            AskedFor.PROBE: f"{self.line.commits[asked.commit][:SHORT]}, {left} left",
-            AskedFor.CONFIRMATION: f"{self.line.commits[asked.commit][:SHORT]} against its parent",
-        }[asked.why]
-        self.launches.audience.does(f"launch {progress.launches + 1}: {what}")
+        self.launches.audience.does(
+            f"launch {self.search.state.launches + 1}: {self._in_words(asked)}"
+        )
+
+    def _in_words(self, asked: Ask) -> str:
+        earlier, later = (sha[:SHORT] for sha in self._commits(asked))
+        if asked.why is AskedFor.PROBE:
+            left = plural(self.search.state.candidates, "commit")
+            return f"{self.line.commits[asked.commit][:SHORT]}, {left} left"
+        return f"{later} against {earlier}"
 
     def _tell_disturbed(self) -> None:
         """The search counts what others do to a pair as noise, and needs more launches then."""
