@@ -92,6 +92,28 @@ def test_search__leaves_out_commits_that_do_not_run(
         assert "no such thing" in log
 
 
+# The untimed launch has the number 0; `AGAIN` says whether each later one fails, or the first.
+UNLUCKY = """import os, pathlib
+MS = 13.0
+mark = pathlib.Path(os.environ["MARK"])
+if os.environ["CI_SCORE_LAUNCH"] != "0" and (os.environ["AGAIN"] or not mark.exists()):
+    mark.touch()
+    raise SystemExit(5)"""
+
+
+@pytest.mark.parametrize(("again", "ended"), [("", "found"), ("yes", "end_does_not_run")])
+def test_launch__that_fails_is_made_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str, ended: str
+) -> None:
+    """It may have been bad luck; the second time in a row it was not."""
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    monkeypatch.setenv("AGAIN", again)
+    made = of_times(tmp_path, monkeypatch, 10.0, UNLUCKY)
+    assert execute(arguments(made.shas[0], "main")) == (3 if again else 0)
+    assert answer()["ended"] == ended
+    assert [one["commit"] for one in answer()["skipped"]] == made.shas[1:] * bool(again)
+
+
 def test_search__next_to_commits_that_do_not_run_answers_with_a_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,9 +12,10 @@ from ci_score.judge import planned_looks
 from ci_score.measure.bench import Request
 from ci_score.measure.bisect.driver import Driver
 from ci_score.measure.comparison import Comparison, ComparisonRequest
-from ci_score.measure.session.kept import PROFILES
+from ci_score.measure.session.kept import MEASUREMENTS, PROFILES
 from ci_score.measure.session.profiling import Reader
 from ci_score.measure.session.runner import Audience
+from ci_score.measure.session.schedule import SIDES
 from ci_score.measure.sides.preparing import Sides
 
 ANSWER = "answer"
@@ -36,8 +37,7 @@ class Explaining:
     def leave(self, parent: str, commit: str) -> None:
         """The pairs that confirmed the commit, and a profile of both sides where that is wanted."""
         folder = self.request.out.resolve() / ANSWER
-        is_whole = (folder / PROFILES).is_dir() or not self.request.profiled
-        if folder.is_dir() and is_whole and not self.driver.has_launched:
+        if not self.driver.has_launched and self._is_whole(folder):
             return
         remove(folder)
         try:
@@ -45,6 +45,12 @@ class Explaining:
         except CiScoreError as error:
             # The commit is found all the same.
             self.audience.says(f"the answer is not explained: {error}")
+
+    def _is_whole(self, folder: Path) -> bool:
+        """Whether an earlier call was not interrupted in it."""
+        profiles = [folder / PROFILES / side for side in SIDES]
+        are_there = all(one.is_dir() and any(one.iterdir()) for one in profiles)
+        return (folder / MEASUREMENTS).is_file() and (are_there or not self.request.profiled)
 
     def _measured(self, folder: Path, parent: str, commit: str) -> None:
         launches = self.driver.launches
