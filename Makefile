@@ -15,7 +15,7 @@ PURE := model reference files compare judge report launches baselines
 # What a user has set for pip elsewhere must not steer it here.
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
-.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report bench-page screenshots bench-gate bench-ab bench-hook real lock golden schemas picture table house clean
+.PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report bench-page screenshots bench-gate bench-ab bench-bisect bench-hook real lock golden schemas picture table house clean
 
 help:
 	@echo "make demo    set up and run the main job on sample data"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-names  how well short names tell kernels apart, on real traces in ../shared"
 	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes a quarter of an hour"
 	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes half an hour"
+	@echo "make bench-bisect  how often the search for a commit finds it, and with how many launches, simulated"
 	@echo "make bench-hook  the start-up hook's own time a step"
 	@echo "make real    every script that the start-up hook was tried on, with the real torch; takes half an hour"
 	@echo "make bench-report  how long a large report takes beside jinja2 alone"
@@ -74,6 +75,9 @@ bench-gate: $(VENV)/.tests
 
 bench-ab: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.ab
+
+bench-bisect: $(VENV)/.tests
+	$(BIN)/python -m benchmarks.bisect
 
 bench-hook: $(VENV)/.tests
 	CI_SCORE_FRAMEWORKS=$$(.ci/frameworks) $(BIN)/python -m benchmarks.hook

@@ -19,6 +19,10 @@ ERROR = math.sqrt((DEGREES + 3.0) / (DEGREES + 1.0))
 ROUNDS_OF_SCALE, ROUNDS_OF_LEVEL = 4, 2
 # No timer is this exact; without noise at all there would be nothing to divide by.
 LEAST_SCALE = 1e-6
+# Of fewer pairs nobody can say which one stood still.
+LEAST_OF_A_GROUP = 5
+# About how many times the middle distance the scale is.
+MIDDLE_TO_SCALE = 1.3
 # Of the normal distribution: both ends of a 95 % interval.
 OF_95_PERCENT = 1.96
 
@@ -51,10 +55,9 @@ def level_of(ratios: Ratios, scale: float) -> Level:
 
 def scale_of(groups: Iterable[Ratios]) -> float:
     """The scale of the noise of a pair, each held against the level of its own two commits."""
-    several = [ratios for ratios in groups if len(ratios) > 1]
+    several = [ratios for ratios in groups if len(ratios) >= LEAST_OF_A_GROUP]
     free = sum(len(ratios) - 1 for ratios in several)
-    # The spread of usual noise is a good place to begin; outliers then count for less and less.
-    scale = _mean_size(several, free)
+    scale = _middle_size(several, free)
     for _ in range(ROUNDS_OF_SCALE if free else 0):
         within = DEGREES * scale * scale
         total = 0.0
@@ -77,8 +80,7 @@ def evidence(ratios: Ratios, slower: float, scale: float) -> float:
 
 def _centre(ratios: Ratios, scale: float) -> float:
     """Their level; what lies far from the others counts for little."""
-    ordered = sorted(ratios)
-    centre = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0
+    centre = _middle(ratios)
     within = DEGREES * scale * scale
     for _ in range(ROUNDS_OF_LEVEL):
         total, weight = 0.0, 0.0
@@ -89,12 +91,14 @@ def _centre(ratios: Ratios, scale: float) -> float:
     return centre
 
 
-def _mean_size(groups: Sequence[Ratios], free: int) -> float:
-    """About the scale, from the mean distance to the middle of each group."""
+def _middle_size(groups: Sequence[Ratios], free: int) -> float:
+    """About the scale, from the middle one of all distances to their group's centre."""
+    sizes = sorted(abs(one - _middle(ratios)) for ratios in groups for one in ratios)
     if not free:
         return LEAST_SCALE
-    middles = [math.fsum(ratios) / len(ratios) for ratios in groups]
-    sizes = (
-        abs(one - middle) for ratios, middle in zip(groups, middles, strict=True) for one in ratios
-    )
-    return max(math.fsum(sizes) / free, LEAST_SCALE)
+    return max(sizes[len(sizes) // 2] * MIDDLE_TO_SCALE * len(sizes) / free, LEAST_SCALE)
+
+
+def _middle(ratios: Ratios) -> float:
+    ordered = sorted(ratios)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0

@@ -36,9 +36,9 @@ class Limits:
     doubted_least: int = 8
     # A place is held against its parent when it is so probable.
     sure: float = 0.9
-    confirmed: float = 5.3
+    confirmed: float = 6.0
     refuted: float = 3.0
-    confirm_least: int = 6
+    confirm_least: int = 8
     again: int = 2
 
 
@@ -47,3 +47,8 @@ SHARPEST = 1.0 / 8.0
 LEAST_AT_MOST = 16
 # A search takes some launches, and more by the square of how much the noise is of the slowdown.
 LAUNCHES_ANYWAY, LAUNCHES_BY_NOISE = 50.0, 120.0
+MOST_SAID = 10**9
+# Both parts of a range may seem slower by mistake once, but not so often.
+MISTAKES = 2
+# Where the slowdown is said to lie, as long as it is not found, it lies with that chance.
+LIKELY = 0.99

@@ -14,11 +14,14 @@ from __future__ import annotations
 import math
 import random
 
-from ci_score.measure.bisect.beside import ERROR, Level, evidence, level_of
+from ci_score.measure.bisect.beside import ERROR, OF_95_PERCENT, Level, evidence, level_of
 from ci_score.measure.bisect.limits import (
     LAUNCHES_ANYWAY,
     LAUNCHES_BY_NOISE,
     LEAST_AT_MOST,
+    LIKELY,
+    MISTAKES,
+    MOST_SAID,
     SHARPEST,
     Limits,
 )
@@ -45,8 +48,9 @@ class Search:
         self._refuted: list[int] = []
         self._doubted: list[int] = []
         self._tries = 0
-        self._may_narrow = True
+        self._may_narrow, self._narrowed = True, 0
         self._launches: dict[int, int] = {}
+        self._asked: Ask | None = None
         self._finding: Finding | None = None
 
     # --- what the driver calls -------------------------------------------------------------------
@@ -54,16 +58,19 @@ class Search:
     def next(self) -> Ask | Finding:
         """The two commits to launch next, or how the search ended."""
         while self._finding is None:
-            ask = self._step()
-            if ask and self._spent + 2 <= self._limits.launches:
-                return ask
-            if ask:
+            self._asked = self._asked or self._step()
+            if self._asked and self._spent + 2 <= self._limits.launches:
+                return self._asked
+            if self._asked:
                 state = self.state
                 self._end(Ended.LIMIT, (state.low, state.high))
         return self._finding
 
     def told(self, ask: Ask, first_ms: float, second_ms: float) -> None:
         """The times of both launches; a launch without a time is NaN, and its pair says nothing."""
+        # Who tells what was measured before does not ask in between.
+        self.next()
+        self._asked = None
         for commit in (ask.first, ask.second):
             self._launches[commit] = self._launches.get(commit, 0) + 1
         if not all(math.isfinite(time) and time > 0.0 for time in (first_ms, second_ms)):
@@ -80,6 +87,7 @@ class Search:
         """A commit does not build, or does not run: it is never asked for again."""
         if commit not in self._commits:
             return
+        self._asked = None
         if commit in (0, self._last):
             self._end(Ended.END_DOES_NOT_RUN, (commit - 1, commit))
             return
@@ -96,8 +104,9 @@ class Search:
         """What lies ahead: launches, and the smallest slowdown that the limit leaves room for."""
         left = max(self._limits.launches - self._spent - LAUNCHES_ANYWAY, 1.0)
         smallest = self._known.scale * math.sqrt(LAUNCHES_BY_NOISE / left)
+        ahead = self._launches_of(self._known.slower.log)
         return Expected(
-            launches=math.ceil(min(self._ahead(), 1e9)), smallest=math.expm1(min(smallest, 100.0))
+            launches=math.ceil(min(ahead, MOST_SAID)), smallest=math.expm1(min(smallest, 100.0))
         )
 
     @property
@@ -105,7 +114,7 @@ class Search:
         """Where the search is: most probably the slowdown lies after `low`, up to `high`."""
         low, high = self._known.low, self._known.high
         if self._stage != AskedFor.ENDS:
-            low, high = self._known.places(self._commits).likely(self._limits.sure)
+            low, high = self._known.places(self._commits).likely(LIKELY)
         return Progress(
             why=self._stage, low=low, high=high, candidates=high - low, launches=self._spent
         )
@@ -137,7 +146,9 @@ class Search:
 
     def _end_alike(self) -> None:
         """The whole range has no difference that shows; where it is a part, that was a mistake."""
-        if self._is_narrowed:
+        if self._narrowed >= MISTAKES:
+            self._end(Ended.SEVERAL)
+        elif self._is_narrowed:
             self._widen()
         elif self._known.slower.effect().high < self._limits.worth:
             self._end(Ended.NO_DIFFERENCE)
@@ -153,12 +164,23 @@ class Search:
 
     def _begin_search(self) -> None:
         self._stage = AskedFor.PROBE
-        if self._spent + self._ahead() > self._limits.launches:
+        if self._is_too_much(self._spent):
             self._end(Ended.CANNOT_TELL)
+
+    def _is_too_much(self, spent: int = 0) -> bool:
+        """Whether a search would pass its limit, even of a slowdown that is an error larger."""
+        slower = self._known.slower
+        return spent + self._launches_of(slower.log + slower.error) > self._limits.launches
 
     # --- probes ----------------------------------------------------------------------------------
 
     def _search(self) -> Ask | None:
+        if self._known.slower.sigmas < self._limits.differs_no_more:
+            self._end_alike()
+            return None
+        if self._is_too_much():
+            self._end(Ended.CANNOT_TELL)
+            return None
         places = self._known.places(self._commits)
         if self._probe is not None:
             stays = self._stays(self._probe, places.slow_at(self._probe))
@@ -167,9 +189,6 @@ class Search:
         place, chance = places.best()
         if chance >= self._limits.sure:
             self._candidate, self._stage, self._probe = place, AskedFor.CONFIRMATION, None
-            return None
-        if self._known.slower.sigmas < self._limits.differs_no_more:
-            self._end_alike()
             return None
         self._probe = places.most_open()
         return self._ask_probe(self._probe)
@@ -200,6 +219,7 @@ class Search:
         if not (self._may_narrow and is_clear and pairs >= self._limits.both_parts_least):
             return False
         low, high = self._known.low, self._known.high
+        self._narrowed += 1
         self._turn_to(*((low, probe) if below.log > above.log else (probe, high)))
         return True
 
@@ -223,7 +243,7 @@ class Search:
         own, range_ = level_of(self._fresh, self._known.scale), self._known.slower.log
         says = evidence(self._fresh, range_, self._known.scale)
         if says >= self._limits.confirmed and own.log >= range_ / 2.0:
-            self._found(Ended.FOUND if commit - parent == 1 else Ended.FOUND_SET)
+            self._found(self._has_half(own))
         elif says <= -self._limits.refuted:
             self._refute(parent, commit)
         elif pairs > len(self._of_ends):
@@ -232,7 +252,7 @@ class Search:
         elif pairs < self._most_pairs():
             return self._ask(commit, parent, AskedFor.CONFIRMATION, pairs)
         elif own.sigmas > self._limits.differs[0]:
-            self._found(Ended.SEVERAL)
+            self._found(has_half=False)
         else:
             self._refute(parent, commit)
         return None
@@ -251,7 +271,9 @@ class Search:
             self._end(Ended.SEVERAL if self._are_between() else Ended.NOT_CONFIRMED)
 
     def _are_between(self) -> bool:
-        """Whether the refuted answers are near neither end."""
+        """Whether the refuted answers are near neither end, here or in the parts before."""
+        if self._narrowed >= MISTAKES:
+            return True
         if not self._doubted:
             return self._is_narrowed
         parts = self._known.parts(*self._doubted)
@@ -273,6 +295,9 @@ class Search:
     def _is_narrowed(self) -> bool:
         return (self._known.low, self._known.high) != (0, self._last)
 
+    def _whole(self) -> Weighing:
+        return self._known.between(0, self._last) if self._is_narrowed else self._known
+
     @property
     def _spent(self) -> int:
         return sum(self._launches.values())
@@ -282,12 +307,11 @@ class Search:
         noise = self._known.scale / max(self._known.slower.log, 1e-9)
         return max(LEAST_AT_MOST, math.ceil((noise / SHARPEST) ** 2))
 
-    def _ahead(self) -> float:
-        """About how many launches are left."""
-        if self._known.slower.log <= 0.0:
+    def _launches_of(self, slower: float) -> float:
+        """About how many launches the search for such a slowdown takes, after the ends."""
+        if slower <= 0.0:
             return math.inf
-        noise = self._known.scale / self._known.slower.log
-        return LAUNCHES_ANYWAY + LAUNCHES_BY_NOISE * noise**2
+        return LAUNCHES_ANYWAY + LAUNCHES_BY_NOISE * (self._known.scale / slower) ** 2
 
     # --- questions and answers -------------------------------------------------------------------
 
@@ -309,11 +333,19 @@ class Search:
     def _coin(self, *what: object) -> bool:
         return random.Random(f"{self._seed} {what}").random() < 0.5  # noqa: S311 - no secret
 
-    def _found(self, ended: Ended) -> None:
-        self._end(ended, self._candidate, level_of(self._fresh, self._known.scale))
+    def _found(self, has_half: bool) -> None:
+        parent, commit = place = self._candidate or (0, self._last)
+        one = Ended.FOUND if commit - parent == 1 else Ended.FOUND_SET
+        own = level_of(self._fresh, self._known.scale)
+        self._end(one if has_half else Ended.SEVERAL, place, own)
+
+    def _has_half(self, own: Level) -> bool:
+        """Whether a commit may have half of what lies between GOOD and BAD, not of a part alone."""
+        whole = self._whole().slower
+        return own.log + OF_95_PERCENT * math.hypot(own.error, whole.error / 2.0) >= whole.log / 2.0
 
     def _end(self, ended: Ended, place: Both | None = None, own: Level | None = None) -> None:
-        whole = self._known if not self._is_narrowed else self._known.between(0, self._last)
+        whole = self._whole()
         self._finding = Finding(
             ended=ended,
             commits=tuple(range(place[0] + 1, place[1] + 1)) if place else (),
