@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.console import say, screen, show_report
+from ci_score.cli.local_code import LocalCode
 from ci_score.cli.run import now
 from ci_score.cli.session import (
     ProgressLine,
@@ -23,6 +26,7 @@ from ci_score.cli.session import (
     stopped_by_signals,
 )
 from ci_score.cli.sides import checkout_options
+from ci_score.cli.trend_range import TrendRange, range_of_trend
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, CiScoreError, WrongUseError
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import dump
@@ -44,7 +48,7 @@ class WithRange(WithCommand):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """As it is written."""
-        return ["[OPTIONS]", "GOOD BAD", "-- COMMAND…"]
+        return ["[OPTIONS]", "[GOOD BAD]", "-- COMMAND…"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Takes the words before the dashes as the range."""
@@ -69,7 +73,17 @@ class WithRange(WithCommand):
 @session_options("bisect")
 @checkout_options
 @profile_options(by_default=True)
-def command(ends: tuple[str, ...], **options: Any) -> int:
+@click.option(
+    "--from-trend",
+    metavar="RECORD",
+    type=click.Path(path_type=Path, exists=True),
+    help="Instead of GOOD and BAD: the worst lasting slowdown in the branch's ci-score.json, or in"
+    " the newest of a folder.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context, /, ends: tuple[str, ...], from_trend: Path | None, **options: Any
+) -> int:
     """Find the commit between GOOD and BAD that made a step slower.
 
     GOOD and BAD are commits or branches, and GOOD is an ancestor of BAD. Behind -- stands the
@@ -85,21 +99,37 @@ def command(ends: tuple[str, ...], **options: Any) -> int:
     OUT gets bisect.json, and bisect.md for an issue. OUT/answer is a session of the commit and its
     parent, with profiles: `ci-score run --measurements OUT/answer` shows all of it.
 
-    It exits with 0 if a commit was found and confirmed, and with 3 if not.
+    It exits with 0 if a commit was found and confirmed, and with 3 if not. With --from-trend it
+    exits with 0, too, where the record shows no lasting slowdown.
 
     \b
     Examples:
       ci-score bisect v1.4 main -- python train.py
       ci-score bisect HEAD~40 HEAD --link data --setup "make" --max-minutes 90 -- python train.py
+      ci-score bisect --from-trend records/ --case llama -- python train.py
     """
-    good, bad = _ends(ends)
-    options["links"] = tuple(options["links"])
+    trend = None if from_trend is None else _range_of(from_trend, ends, ctx)
+    if from_trend is not None and trend is None:
+        say("there is no lasting slowdown, so there is nothing to search")
+        return EXIT_OK
+    if trend is not None:
+        say(trend.words)
+        options["case"] = trend.of.case
+    good, bad = (trend.good, trend.bad) if trend else _ends(ends)
     request = Bisection(good=good, bad=bad, **options)
     with stopped_by_signals() as stopped, ProgressLine() as line:
         answer = request.run(os.environ, TraceReader(), line, stopped)
-    answer, report = _explained(answer)
+    answer, report = _explained(answer.but(trend=trend.of if trend else None), request.folder)
     _leave(answer, report, request.out)
     return EXIT_OK if answer.is_answered else EXIT_UNJUDGED
+
+
+def _range_of(record: Path, ends: tuple[str, ...], ctx: click.Context) -> TrendRange | None:
+    """What the record shows, of the case that was named, if one was."""
+    if ends:
+        raise WrongUseError("give either GOOD and BAD or --from-trend")
+    is_named = ctx.get_parameter_source("case") is not ParameterSource.DEFAULT
+    return range_of_trend(record, ctx.params["case"] if is_named else None)
 
 
 def _ends(words: tuple[str, ...]) -> tuple[str, str]:
@@ -124,23 +154,29 @@ def _leave(answer: Bisected, report: str, out: Path) -> None:
 # --- why ------------------------------------------------------------------------------------------
 
 
-def _explained(answer: Bisected) -> tuple[Bisected, str]:
+def _explained(answer: Bisected, folder: Path) -> tuple[Bisected, str]:
     """The answer with its cause, and the report of the commit against its parent."""
     if answer.answer is None or answer.own is None:
         return answer, ""
     try:
-        record = _judged(Path(answer.answer), answer.own.share)
+        record = _judged(Path(answer.answer), answer.own.share, folder)
     except CiScoreError as error:
         say(f"the answer is not explained: {error}")
         return answer, ""
     if not record.cases:
         return answer, ""
     words = headline(record.cases[0])[:LONGEST_CAUSE]
-    return answer.but(cause=words), render(record, "markdown", limit=LONGEST_REPORT)
+    return answer.but(cause=words), _fenced(render(record, "terminal")[:LONGEST_REPORT])
 
 
-def _judged(measurements: Path, slower: float) -> Record:
-    """What `ci-score run` says, by a limit that the change is known to exceed: the search proved it.
+def _fenced(text: str) -> str:
+    """A report as a block of code, which nothing in it can end."""
+    fence = "`" * (3 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}text\n{text.rstrip()}\n{fence}\n"
+
+
+def _judged(measurements: Path, slower: float, folder: Path) -> Record:
+    """What `ci-score run` says, by a limit that the commit exceeds, as the search has proven.
 
     The team's own limits are for changes under review, and may allow this one.
     """
@@ -157,4 +193,5 @@ def _judged(measurements: Path, slower: float) -> Record:
     policy = policy_of(table, "the search's own limit")
     job = replace(job_of_files(settings), policy=policy, own_policy=None)
     store = FolderBaselines.of_records([], Record.describing(()))
-    return run(job, baselines=store, publish=lambda _: None, now=now)
+    diffs = LocalCode(folder, os.environ).between
+    return run(job, baselines=store, publish=lambda _: None, now=now, diffs=diffs)

@@ -1,11 +1,14 @@
-"""One issue for a branch's lasting changes: found by marker and author, kept up to date."""
+"""One issue for a branch's lasting changes: found by marker and author, kept up to date.
+
+A search for the commit adds its answer to it, in a section of its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,6 +20,9 @@ from ci_score.model.reasons import Reason, Why
 
 MOST_LISTED = 300
 MOST_KEYS = 200
+# What a search for the commit has found; the runs of the branch leave it where it is.
+_ANSWER = ("<!-- ci-score-bisect -->", "<!-- /ci-score-bisect -->")
+_ANSWERED = re.compile(rf"\n{_ANSWER[0]}\n.*?\n{_ANSWER[1]}\n", re.DOTALL)
 _MARKER = re.compile(r"\A<!-- ci-score-trend (\{[^\n]{1,4000}\}) -->\r?\n")
 
 
@@ -46,6 +52,7 @@ class _Found:
     body: str
     is_open: bool
     closed_at: str
+    report: str
     told: frozenset[str]
 
 
@@ -56,9 +63,20 @@ def key_of(*names: str) -> str:
 
 def tell(api: Api, repository: str, *, title: str, body: str, subject: Subject) -> Reason | None:
     """Opens or updates the issue; returns what the reader should know if that failed."""
+    return _reason_of(lambda: _tell(api, repository, title, subject.line() + body, subject))
+
+
+def answer(
+    api: Api, repository: str, *, title: str, section: str, subject: Subject
+) -> Reason | None:
+    """Writes which commit it was into the open issue that tells of this change, or opens one."""
+    return _reason_of(lambda: _answer(api, repository, title, section, subject))
+
+
+def _reason_of(write: Callable[[], None]) -> Reason | None:
     try:
         with as_expected():
-            _tell(api, repository, title, subject.line() + body, subject)
+            write()
     except (NoPermissionError, NotThereError) as error:
         return Why.MAY_NOT_WRITE_ISSUES(words=str(error))
     except GitHubError as error:
@@ -66,14 +84,38 @@ def tell(api: Api, repository: str, *, title: str, body: str, subject: Subject) 
     return None
 
 
+def _answer(api: Api, repository: str, title: str, section: str, subject: Subject) -> None:
+    """The runs of the branch have a report of their own name; the change is known by its key."""
+    wanted = frozenset(subject.changes)
+    ours = _issues(api, repository, lambda one: one.is_open and not wanted.isdisjoint(one.told))
+    # No comment of a stranger's text may end the section.
+    inner = section.strip("\n").replace("<!--", "<\u200b!--")
+    text = f"\n{_ANSWER[0]}\n{inner}\n{_ANSWER[1]}\n"
+    if not ours:
+        body = subject.line() + text
+        api.write("POST", f"/repos/{repository}/issues", {"title": title, "body": body})
+        return
+    kept = min(ours, key=lambda one: one.number)
+    body = _ANSWERED.sub("", kept.body).rstrip("\n") + "\n" + text
+    if body != kept.body:
+        _change(api, repository, kept, {"body": body})
+
+
+def _with_answer_of(kept: _Found, body: str) -> str:
+    """The new text with what a search has written into the old one."""
+    found = _ANSWERED.search(kept.body)
+    return body.rstrip("\n") + "\n" + found[0] if found else body
+
+
 def _tell(api: Api, repository: str, title: str, body: str, subject: Subject) -> None:
-    ours = _issues(api, repository, subject)
+    ours = _issues(api, repository, lambda one: one.report == subject.report)
     open_ones = sorted((row for row in ours if row.is_open), key=lambda row: row.number)
     if not open_ones:
         if not any(_knows_all(row, subject) for row in ours):
             api.write("POST", f"/repos/{repository}/issues", {"title": title, "body": body})
         return
     kept, *others = open_ones
+    body = _with_answer_of(kept, body)
     if (kept.title, kept.body) != (title, body):
         _change(api, repository, kept, {"title": title, "body": body})
     for extra in others:
@@ -93,17 +135,17 @@ def _change(api: Api, repository: str, issue: _Found, values: Mapping[str, str])
     api.write("PATCH", f"/repos/{repository}/issues/{issue.number}", dict(values))
 
 
-def _issues(api: Api, repository: str, subject: Subject) -> list[_Found]:
+def _issues(api: Api, repository: str, is_meant: Callable[[_Found], bool]) -> list[_Found]:
     """Ours, whoever of us wrote them: an app's token looks like a job's and cannot ask its name."""
     login = own_login(api)
-    found = _listed(api, repository, subject, login)
+    found = _listed(api, repository, is_meant, login)
     if found or login != ACTIONS_BOT:
         return found
-    return _listed(api, repository, subject)
+    return _listed(api, repository, is_meant)
 
 
 def _listed(
-    api: Api, repository: str, subject: Subject, creator: str | None = None
+    api: Api, repository: str, is_meant: Callable[[_Found], bool], creator: str | None = None
 ) -> list[_Found]:
     path = f"/repos/{repository}/issues"
     # The user of a Gitea's jobs has no issues there that could be asked for: it is a 404.
@@ -114,21 +156,20 @@ def _listed(
         found
         for row in rows
         if (row["user"]["login"] == creator if creator else row["user"]["type"] == "Bot")
-        and (found := _read(row, subject)) is not None
+        and (found := _read(row)) is not None
+        and is_meant(found)
     ]
 
 
-def _read(row: Any, subject: Subject) -> _Found | None:
+def _read(row: Any) -> _Found | None:
     body = str(row.get("body") or "")
     marker = _MARKER.match(body)
     if marker is None:
         return None
     try:
         data = json.loads(marker[1])
-        report, told = data["report"], frozenset(map(str, data["told"]))
+        report, told = str(data["report"]), frozenset(map(str, data["told"]))
     except (ValueError, KeyError, TypeError):
-        return None
-    if report != subject.report:
         return None
     return _Found(
         number=int(row["number"]),
@@ -136,5 +177,6 @@ def _read(row: Any, subject: Subject) -> _Found | None:
         body=body.replace("\r\n", "\n"),
         is_open=row["state"] == "open",
         closed_at=str(row.get("closed_at") or ""),
+        report=report,
         told=told,
     )

@@ -123,9 +123,7 @@ class Comparison:
             repeats_shared=request.repeats_shared,
         )
 
-    def _write_environment(
-        self, session: Session, git: Mapping[Side, Mapping[str, str]]
-    ) -> None:
+    def _write_environment(self, session: Session, git: Mapping[Side, Mapping[str, str]]) -> None:
         bench, request = self._bench, self._request
         machine = bench.machine(session)
         gate = qualification_here(bench, machine, request.qualification)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,14 @@ class ProbedCommit(Value):
     launches: Count
 
 
+class OfTrend(Value):
+    """The lasting change of a branch that a search was asked to explain."""
+
+    case: CaseName
+    metric: ShortText
+    kind: Literal["shift", "drift"]
+
+
 class Bisected(Value):
     """The answer of a search over `commits` commits after `good`, up to `bad`.
 
@@ -67,8 +75,18 @@ class Bisected(Value):
     evidence: Annotated[tuple[ProbedCommit, ...], Lax, Several] = ()
     answer: ShortText | None = None
     cause: Annotated[str, Field(max_length=2000)] = ""
+    trend: OfTrend | None = None
 
     @property
     def is_answered(self) -> bool:
         """Whether one commit was found, and confirmed against its parent."""
         return self.ended is Ended.FOUND
+
+
+def bisected_schema() -> dict[str, Any]:
+    """The format of bisect.json as a JSON schema, for programs that read one."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Bisected.model_json_schema(mode="serialization"),
+        "title": "ci-score bisect, version 1",
+    }

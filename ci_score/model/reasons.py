@@ -228,6 +228,8 @@ class Why(StrEnum):
     RECORD_OF_ANOTHER_RUN = "record_of_another_run"
     CHECK_NOT_CREATED = "check_not_created", "words"
     ISSUE_NOT_WRITTEN = "issue_not_written", "words"
+    ANSWER_POSTED = "answer_posted", "commit"
+    NO_ANSWER_TO_POST = "no_answer_to_post"
     MAY_NOT_WRITE_ISSUES = "may_not_write_issues", "words"
 
     # Why an acceptance does not count.

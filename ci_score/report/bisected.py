@@ -21,7 +21,7 @@ _ENDED = {
     Ended.NO_DIFFERENCE: "There is nothing to find: BAD is not slower than GOOD.",
     Ended.GOOD_IS_SLOWER: "There is nothing to find: GOOD is slower than BAD.",
     Ended.CANNOT_TELL: "This machine cannot tell: its launches differ too much among themselves.",
-    Ended.LIMIT: "No commit was found: the search has used up its launches.",
+    Ended.LIMIT: "No commit was found before the search had used up its launches.",
     Ended.END_DOES_NOT_RUN: "Nothing can be searched: GOOD and BAD have to run.",
 }
 _WHAT_HELPS = {
@@ -39,6 +39,8 @@ def bisected_headline(answer: Bisected) -> str:
         return f"The search has not ended: {answer.stopped}"
     if answer.ended in _ENDED:
         return _ENDED[answer.ended]
+    if not answer.found:
+        return "Several commits made the step slower, and none of them has half of it."
     own = f" by {100 * answer.own.share:.1f} %" if answer.own else ""
     last = answer.found[-1]
     if answer.ended is Ended.FOUND:
@@ -47,8 +49,8 @@ def bisected_headline(answer: Bisected) -> str:
         count = plural(len(answer.found), "commit")
         return f"One of {count} made the step slower{own}: those before the last do not run."
     return (
-        f"Several commits made the step slower; {_named(last)} is the one with the largest part"
-        f" that was found{own}, and that is less than half of it."
+        f"Several commits made the step slower: {_named(last)} did{own}, which is less than half of"
+        " it."
     )
 
 
@@ -70,7 +72,7 @@ def _facts(answer: Bisected) -> Iterator[tuple[str, str]]:
         yield "From GOOD to BAD", _effect(answer.range) + _others(answer)
     if answer.cause:
         yield "Against its parent", answer.cause
-    if answer.smallest is not None:
+    if answer.smallest is not None and not answer.found:
         yield "Smallest slowdown that could be found", share_in_words(answer.smallest)
     commits = plural(answer.commits, "commit")
     yield "Searched", f"{commits} from {answer.good[:SHORT]} to {answer.bad[:SHORT]}"
@@ -86,23 +88,34 @@ def _others(answer: Bisected) -> str:
     return ": the range holds other changes, too" if answer.others else ""
 
 
+def _of_found(answer: Bisected) -> str:
+    """What the commits that are named are, where that is no answer."""
+    if answer.ended is Ended.LIMIT and answer.found:
+        return "It lies in one of these:"
+    return "It does not run:" if answer.ended is Ended.END_DOES_NOT_RUN and answer.found else ""
+
+
 def bisected_text(answer: Bisected, screen: Screen) -> str:
     """For a terminal."""
     style = "slower" if answer.is_answered else "not judged"
     lines = [screen.text(bisected_headline(answer), style)]
-    for commit in answer.found:
-        lines.append(screen.item(f"{commit.sha} by {commit.author}, {commit.date}"))
-    lines += [screen.item(f"{what}: {value}") for what, value in _facts(answer)]
-    for one in answer.skipped[:MOST_SHOWN]:
-        lines.append(screen.item(f"left out: {one.commit[:SHORT]}, {one.why}"))
-    if words := _WHAT_HELPS.get(answer.ended) if answer.ended else None:
+    if words := _of_found(answer):
         lines.append(screen.text(words))
+    shown = answer.found[:MOST_SHOWN]
+    lines += [screen.item(f"{one.sha} by {one.author}, {one.date}") for one in shown]
+    lines += [screen.item(f"{what}: {value}") for what, value in _facts(answer)]
+    left_out = answer.skipped[:MOST_SHOWN]
+    lines += [screen.item(f"left out: {one.commit[:SHORT]}, {one.why}") for one in left_out]
+    if answer.ended in _WHAT_HELPS:
+        lines.append(screen.text(_WHAT_HELPS[answer.ended]))
     return "\n".join(lines) + "\n"
 
 
 def bisected_markdown(answer: Bisected) -> str:
     """For an issue's body; a whole commit becomes a link there."""
     lines = [f"**{paragraph(bisected_headline(answer))}**", ""]
+    if words := _of_found(answer):
+        lines += [words, ""]
     if answer.found:
         lines += ["| Commit | Subject | Author | Date |", "|---|---|---|---|"]
         lines += [_commit_row(commit) for commit in answer.found[:MOST_SHOWN]]
@@ -111,8 +124,8 @@ def bisected_markdown(answer: Bisected) -> str:
     lines += [f"| {text(what)} | {text(value)} |" for what, value in _facts(answer)]
     lines.append("")
     lines += [*_left_out(answer)]
-    if words := _WHAT_HELPS.get(answer.ended) if answer.ended else None:
-        lines += [words, ""]
+    if answer.ended in _WHAT_HELPS:
+        lines += [_WHAT_HELPS[answer.ended], ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -628,6 +628,8 @@ SENTENCES: dict[Why, Row] = {
         "The comment was not posted: the record is of another run, or of another attempt."
     ),
     Why.CHECK_NOT_CREATED: "The check run was not created: {words}",
+    Why.ANSWER_POSTED: "The issue on lasting changes names the commit: {commit}",
+    Why.NO_ANSWER_TO_POST: "No commit of a lasting change was found, so no issue names one",
     Why.ISSUE_NOT_WRITTEN: "The issue on lasting changes was not written: {words}",
     Why.MAY_NOT_WRITE_ISSUES: (
         "The issue on lasting changes was not written: {words} `issue-on-drift` needs the job's"

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from ci_score.baselines import read_record
 from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
 from ci_score.files.disk import RECORD_LIMIT, read_bytes
-from ci_score.github import runner
+from ci_score.files.strict_json import parse, validate
+from ci_score.files.visible import plain
+from ci_score.github import issue, runner
+from ci_score.model.bisected import Bisected
 from ci_score.model.reasons import Why
 from ci_score.model.record import RECORD_FILE, Record
 from ci_score.model.values import page_address
-from ci_score.report import sentence
+from ci_score.report import render, sentence
 from ci_score.run.context import Run, World
 from ci_score.run.publishing import post_comment, write_or_tell
 from ci_score.run.settings import Settings
 
+LONGEST_TITLE = 200
 
-def post_report(settings: Settings, world: World, page: str) -> int:
-    """Writes the comment, and the page's address into it and the record; never fails a check."""
+
+def post_report(settings: Settings, world: World, page: str, answer: Path | None = None) -> int:
+    """Writes the comment, and the page's address into it and the record; never fails a check.
+
+    Where there is an `answer` of a search, it is written into the issue on lasting changes instead.
+    """
     if not world.is_job:
         raise WrongUseError("post: it writes the comment of a GitHub Actions job, and this is none")
     context = Run.of(settings, world)
     lines = []
     try:
-        for line in _all_posted(context, page):
+        posted = _all_posted(context, page) if answer is None else _answered(context, answer)
+        for line in posted:
             lines.append(line)
             world.say(line)
     except (GitHubError, BadInputError) as error:
@@ -65,6 +75,24 @@ def _posted(context: Run, page: str) -> Iterator[str]:
         runner.append_outputs(outputs, {"comment-url": written.url})
     if written.notice:
         yield sentence(written.notice)
+
+
+def _answered(context: Run, file: Path) -> Iterator[str]:
+    """Writes what `ci-score bisect` has found into the issue; a file may be a stranger's."""
+    found = validate(Bisected, parse(read_bytes(str(file), RECORD_LIMIT), file.name), file.name)
+    if not found.is_answered or found.trend is None:
+        yield sentence(Why.NO_ANSWER_TO_POST())
+        return
+    of, sha = found.trend, found.found[-1].sha
+    key = issue.key_of(of.case, of.metric, of.kind)
+    notice = issue.answer(
+        context.api,
+        context.event.repository,
+        title=plain(f"ci-score: {of.case} became slower with {sha[:12]}", LONGEST_TITLE),
+        section=f"## Which commit\n\n{render(found, 'markdown')}",
+        subject=issue.Subject(issue.key_of("bisect", of.case, of.metric), {key: ""}),
+    )
+    yield sentence(notice) if notice else sentence(Why.ANSWER_POSTED(commit=sha[:12]))
 
 
 def _is_of_this_run(record: Record, context: Run) -> bool:

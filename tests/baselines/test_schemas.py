@@ -18,10 +18,12 @@ from ci_score.cli import execute
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import dump, parse
 from ci_score.judge.policy import policy_schema
+from ci_score.model.bisected import bisected_schema
 from tests.builders import PROJECT
 
 SCHEMAS = PROJECT / "ci_score" / "model" / "schemas"
 SHIPPED: dict[str, Callable[[], dict[str, Any]]] = {
+    "bisect.schema.json": bisected_schema,
     "policy.schema.json": policy_schema,
     "record.schema.json": record_schema,
 }

@@ -20,9 +20,7 @@ Out = pytest.CaptureFixture[str]
 BROKEN = "raise ImportError('no such thing')"
 
 
-def of_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *times: float | str
-) -> Commits:
+def of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *times: float | str) -> Commits:
     """The repository, as the current folder."""
     made = Commits(tmp_path / "repository", times)
     monkeypatch.chdir(made.repository.folder)
@@ -92,6 +90,28 @@ def test_search__leaves_out_commits_that_do_not_run(
     for sha in skipped:
         log = Path(f"bisect/logs/failed-{sha[:12]}.log").read_text("utf-8")
         assert "no such thing" in log
+
+
+# The untimed launch has the number 0; `AGAIN` says whether each later one fails, or the first.
+UNLUCKY = """import os, pathlib
+MS = 13.0
+mark = pathlib.Path(os.environ["MARK"])
+if os.environ["CI_SCORE_LAUNCH"] != "0" and (os.environ["AGAIN"] or not mark.exists()):
+    mark.touch()
+    raise SystemExit(5)"""
+
+
+@pytest.mark.parametrize(("again", "ended"), [("", "found"), ("yes", "end_does_not_run")])
+def test_launch__that_fails_is_made_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str, ended: str
+) -> None:
+    """It may have been bad luck; the second time in a row it was not."""
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    monkeypatch.setenv("AGAIN", again)
+    made = of_times(tmp_path, monkeypatch, 10.0, UNLUCKY)
+    assert execute(arguments(made.shas[0], "main")) == (3 if again else 0)
+    assert answer()["ended"] == ended
+    assert [one["commit"] for one in answer()["skipped"]] == made.shas[1:] * bool(again)
 
 
 def test_search__next_to_commits_that_do_not_run_answers_with_a_set(
@@ -193,9 +213,7 @@ def test_range__of_a_shallow_clone_says_how_to_fetch_the_rest(
     clone = tmp_path / "clone"
     made.repository.git("clone", "--quiet", "--depth", "1", origin, str(clone))
     monkeypatch.chdir(clone)
-    subprocess.run(
-        ["git", "fetch", "--quiet", "--depth", "1", "origin", made.shas[0]], check=True
-    )
+    subprocess.run(["git", "fetch", "--quiet", "--depth", "1", "origin", made.shas[0]], check=True)
     assert execute(arguments(made.shas[0], "HEAD")) == 2
     assert "git fetch --unshallow" in capsys.readouterr().err
 
@@ -294,7 +312,9 @@ def test_search__without_time_keeps_what_was_measured(
     assert made.nothing_is_left
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", '{"schema": 1, "seed": 1, "plan": {}}\n{"kind": 1}\n'])
+@pytest.mark.parametrize(
+    "text", ["", "{}\n", '{"schema": 1, "seed": 1, "plan": {}}\n{"kind": 1}\n']
+)
 def test_journal__of_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out, text: str
 ) -> None:

@@ -19,8 +19,8 @@ from ci_score.cli import execute
 from ci_score.judge import planned_looks
 from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
-from ci_score.model.lists import share_in_words
 from ci_score.measure.session.schedule import Answer, goal_with, order_of
+from ci_score.model.lists import share_in_words
 from tests.builders import PROJECT, lives, until
 
 Out = pytest.CaptureFixture[str]

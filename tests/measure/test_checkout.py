@@ -112,7 +112,7 @@ def test_checkout__forgets_no_worktree_of_the_users(repository: Repository) -> N
 def test_checkout__is_one_sessions_at_a_time(repository: Repository) -> None:
     """Otherwise the first to end would remove it under the other."""
     with checked_out("main", repository.folder, repository.environment, no_words):
-        with pytest.raises(WrongUseError, match="another session measures this base"):
+        with pytest.raises(WrongUseError, match="another session measures this commit"):
             checkout(repository)
         assert repository.worktrees()
 

@@ -103,6 +103,20 @@ def test_issue__that_was_closed_is_not_opened_again(drifted: Scene) -> None:
     assert [one.state for one in ours(drifted)] == ["closed", "open"]
 
 
+def test_issue__keeps_what_a_search_has_written_into_it(drifted: Scene) -> None:
+    """The branch's runs tell the changes anew, and which commit it was stays below them."""
+    push(drifted)
+    (issue,) = ours(drifted)
+    section = "\n<!-- ci-score-bisect -->\nIt was that one.\n<!-- /ci-score-bisect -->\n"
+    issue.body = issue.body.replace("Throughput", "Nonsense") + section
+    push(drifted)
+    assert "Nonsense" not in issue.body
+    assert issue.body.endswith(section)
+    drifted.github.exchanges.clear()
+    push(drifted)
+    assert [row for row in drifted.asked() if "/issues" in row] == ["GET /repos/team/model/issues"]
+
+
 def test_issue__of_somebody_else_is_not_ours(drifted: Scene) -> None:
     """Whoever copies the marker gets nothing written into their issue."""
     push(drifted)

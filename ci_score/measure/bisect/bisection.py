@@ -8,38 +8,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from ci_score import __version__
 from ci_score.errors import CiScoreError, WrongUseError
 from ci_score.files.disk import remove
-from ci_score.judge import planned_looks
 from ci_score.measure.bench import SECONDS_A_MINUTE, Request
+from ci_score.measure.bisect.answer import ANSWER, Explaining
 from ci_score.measure.bisect.driver import Driver, StoppedError
 from ci_score.measure.bisect.history import SHORT, Line, described, line_between
 from ci_score.measure.bisect.journal import opened_journal
-from ci_score.measure.bisect.launches import DoesNotRunError, Launches
+from ci_score.measure.bisect.launches import Launches
 from ci_score.measure.bisect.search import Search
 from ci_score.measure.bisect.worktrees import CannotBuildError, Making, Worktrees, worktrees
-from ci_score.measure.comparison import Comparison, ComparisonRequest
 from ci_score.measure.launch.orders import LAUNCHES, LOGS
 from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, visible_devices
-from ci_score.measure.session.kept import PROFILES
 from ci_score.measure.session.profiling import Reader
 from ci_score.measure.session.runner import Audience
-from ci_score.measure.session.session import STEPS, Pair, Plan
+from ci_score.measure.session.session import STEPS, Plan
 from ci_score.measure.sides.checkout import Repository
 from ci_score.measure.sides.command import Command, command_of
-from ci_score.measure.sides.preparing import Sides, launcher_of
+from ci_score.measure.sides.preparing import launcher_of
 from ci_score.measure.sides.spec import VENV, SideSpec
 from ci_score.model.bisected import Bisected, CommitFound, ProbedCommit, SkippedCommit
 from ci_score.model.bisection import Ended, Finding
 from ci_score.model.lists import plural
 
-ANSWER = "answer"
-# What `ci-score run` judges the answer's pairs by is its policy's; these only plan the session.
-LIMIT, FALSE_FAIL = 0.05, 0.01
 CONFIRMED = (Ended.FOUND, Ended.FOUND_SET, Ended.SEVERAL)
 
 
@@ -60,23 +54,19 @@ class Bisection(Request):
     def run(
         self,
         environment: Mapping[str, str],
-        read: Reader,
+        reader: Reader,
         audience: Audience,
         stopped: Callable[[], bool],
     ) -> Bisected:
         """Searches, and measures what explains the answer."""
-        return _Search(self, environment, read, audience, stopped).run()
+        return _Search(self, environment, reader, audience, stopped).run()
 
     def side(self) -> SideSpec:
         """The user's own folder, which each commit's checkout stands in for."""
         launcher = launcher_of(self.launcher)
-        side = SideSpec(
-            self.folder.resolve(), self.python, self.env, launcher, self.keep_trackers
-        )
+        side = SideSpec(self.folder.resolve(), self.python, self.env, launcher, self.keep_trackers)
         if side.runs_in_container and side.python is not None:
-            raise WrongUseError(
-                "a container runs the Python of its image; leave --python out"
-            )
+            raise WrongUseError("a container runs the Python of its image; leave --python out")
         has_own = side.python is None and side.programs is not None
         if has_own and self.setup is None and not side.runs_in_container:
             raise WrongUseError(
@@ -92,7 +82,7 @@ class _Search:
 
     request: Bisection
     environment: Mapping[str, str]
-    read: Reader
+    reader: Reader
     audience: Audience
     stopped: Callable[[], bool]
     _until: float = inf
@@ -144,9 +134,12 @@ class _Search:
         except StoppedError as error:
             return answer.but(stopped=str(error), launches=driver.search.state.launches)
         found = _told(answer, finding, driver)
-        if finding.ended not in CONFIRMED or found.parent is None:
+        if finding.ended not in CONFIRMED or found.parent is None or not found.found:
             return found
-        self._explain(found, driver)
+        explaining = Explaining(
+            self.request, driver, self.environment, self.reader, self.audience, self.stopped
+        )
+        explaining.leave(found.parent, found.found[-1].sha)
         return found.but(answer=str(self.request.out / ANSWER))
 
     def _driver(self, line: Line, like: SideSpec, checkouts: Worktrees) -> Driver:
@@ -203,64 +196,6 @@ class _Search:
             warmup_steps=request.warmup_steps,
             tokens_per_step=request.tokens_per_step,
             programs={"files": command.digest},
-        )
-
-    # --- what explains the answer -----------------------------------------------------------------
-
-    def _explain(self, found: Bisected, driver: Driver) -> None:
-        """The confirming pairs as a session of `ab`, with a profile of both sides."""
-        folder = self.request.out.resolve() / ANSWER
-        if not driver.has_launched and (folder / PROFILES).is_dir():
-            return
-        assert found.parent is not None
-        remove(folder)
-        pairs: list[Pair] = [
-            (row.head, row.base)
-            for row in driver.journal.confirming(found.parent, found.found[-1].sha)
-        ]
-        try:
-            sides = self._sides(found, driver.launches.worktrees)
-            comparison = Comparison(
-                self._comparison(folder), sides, self.environment, driver.launches.watch
-            )
-            settled = driver.launches.settled
-            session = comparison.of_pairs(
-                pairs,
-                {"base": settled[found.parent], "head": settled[found.found[-1].sha]},
-                driver.launches.timed_from,
-            )
-            comparison.profile(session, self.read, self.audience, self.stopped)
-        except (CiScoreError, DoesNotRunError) as error:
-            # The commit is found all the same.
-            self.audience.says(f"the answer is not explained: {error}")
-
-    def _sides(self, found: Bisected, checkouts: Worktrees) -> Sides:
-        assert found.parent is not None
-        return Sides(checkouts.side(found.parent), checkouts.side(found.found[-1].sha))
-
-    def _comparison(self, folder: Path) -> ComparisonRequest:
-        request = self.request
-        return ComparisonRequest(
-            command=request.command,
-            out=folder,
-            case=request.case,
-            timeout=request.timeout,
-            settle_steps=request.settle_steps,
-            max_minutes=None,
-            warmup_steps=request.warmup_steps,
-            tokens_per_step=request.tokens_per_step,
-            steps=request.steps,
-            seed=None,
-            fresh=True,
-            profiled=request.profiled,
-            keep_trace=request.keep_trace,
-            looks=planned_looks(LIMIT, None, FALSE_FAIL, 1),
-            false_fail=FALSE_FAIL,
-            tests=1,
-            limit=LIMIT,
-            with_tokens=(LIMIT, LIMIT),
-            warn=LIMIT,
-            repeats_shared=False,
         )
 
 

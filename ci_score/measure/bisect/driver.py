@@ -25,8 +25,6 @@ from ci_score.model.lists import plural, share_in_words
 
 # A commit whose launches fail this often in a row is broken, and not unlucky.
 MOST_FAILURES = 2
-# Pairs that others disturbed are measured again.
-MOST_REPEATS = 20
 
 
 class StoppedError(CiScoreError):
@@ -45,8 +43,7 @@ class Driver:
     why_skipped: dict[str, str] = field(default_factory=dict)
     has_launched: bool = False
     _failures: dict[str, int] = field(default_factory=dict)
-    _repeats: int = 0
-    _told: AskedFor | None = None
+    _begins: bool = False
 
     def run(self) -> Finding:
         """Launches what the search asks for, until it knows the answer."""
@@ -54,6 +51,7 @@ class Driver:
         for number in count(len(self.journal.rows)):
             asked = self.search.next()
             if isinstance(asked, Finding):
+                self._tell_disturbed()
                 return asked
             self._refuse_to_go_on()
             try:
@@ -154,10 +152,6 @@ class Driver:
             self._refuse_to_go_on()
             raise
         self.has_launched = True
-        if self.launches.plan.repeats((head, base)) and self._repeats < MOST_REPEATS:
-            self._repeats += 1
-            self.says("others disturbed the machine: the pair is measured again")
-            return
         for sha in (earlier, later):
             self._failures.pop(sha, None)
         row = Measured(why=asked.why, first=earlier, second=later, base=base, head=head)
@@ -184,18 +178,34 @@ class Driver:
     # --- what is said -----------------------------------------------------------------------------
 
     def _tell(self, asked: Ask) -> None:
-        progress = self.search.state
-        if self._told is AskedFor.ENDS and asked.why is not AskedFor.ENDS:
+        if asked.why is AskedFor.ENDS:
+            self._begins = self._begins or not self.search.state.launches
+        elif self._begins:
+            # A part of the range may have its own ends later, which begin nothing.
+            self._begins = False
             for words in self._plan():
                 self.says(words)
-        self._told = asked.why
-        left = plural(progress.candidates, "commit")
-        what = {
-            AskedFor.ENDS: "GOOD against BAD",
-            AskedFor.PROBE: f"{self.line.commits[asked.commit][:SHORT]}, {left} left",
-            AskedFor.CONFIRMATION: f"{self.line.commits[asked.commit][:SHORT]} against its parent",
-        }[asked.why]
-        self.launches.audience.does(f"launch {progress.launches + 1}: {what}")
+        self.launches.audience.does(
+            f"launch {self.search.state.launches + 1}: {self._in_words(asked)}"
+        )
+
+    def _in_words(self, asked: Ask) -> str:
+        earlier, later = (sha[:SHORT] for sha in self._commits(asked))
+        if asked.why is AskedFor.PROBE:
+            left = plural(self.search.state.candidates, "commit")
+            return f"{self.line.commits[asked.commit][:SHORT]}, {left} left"
+        return f"{later} against {earlier}"
+
+    def _tell_disturbed(self) -> None:
+        """The search counts what others do to a pair as noise, and needs more launches then."""
+        pairs = [row for row in self.journal.rows if isinstance(row, Measured)]
+        plan = self.launches.plan
+        disturbed = sum(plan.repeats((row.head, row.base)) for row in pairs)
+        if disturbed:
+            self.says(
+                f"others disturbed {disturbed} of {plural(len(pairs), 'pair')}: on a quiet machine"
+                " a search needs fewer launches"
+            )
 
     def _plan(self) -> Iterator[str]:
         """What is known before the search, and how long it takes."""
@@ -218,4 +228,4 @@ class Driver:
             for row in self.journal.rows
             if isinstance(row, Measured) and (row.first, row.second) == ends
         ]
-        return level_of(ratios, scale_of({(0, 1): ratios})).effect()
+        return level_of(ratios, scale_of([ratios])).effect()

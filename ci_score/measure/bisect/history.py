@@ -71,7 +71,8 @@ def _refuse_unless_ancestor(repository: Repository, good: str, bad: str) -> None
         return
     if repository.is_shallow:
         raise WrongUseError(
-            f"this clone is shallow, so git does not know whether GOOD comes before BAD; {UNSHALLOW}"
+            "this clone is shallow, so git does not know whether GOOD comes before BAD;"
+            f" {UNSHALLOW}"
         )
     if common == bad:
         raise WrongUseError("GOOD comes after BAD; give the older commit first")

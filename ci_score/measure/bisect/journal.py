@@ -114,7 +114,9 @@ def opened_journal(
         # Nobody can know it before, and so nobody can fit the work to it.
         fresh_seed = random.SystemRandom().getrandbits(32)
         return Journal(folder, plan, fresh_seed if seed is None else seed)
-    changed = [key for key in sorted({*before.plan, *plan}) if before.plan.get(key) != plan.get(key)]
+    changed = [
+        key for key in sorted({*before.plan, *plan}) if before.plan.get(key) != plan.get(key)
+    ]
     if seed not in (None, before.seed):
         changed.append("seed")
     if changed:

@@ -56,7 +56,8 @@ class Worktrees:
         if sha in self._ready:
             self._ready[sha] = self._ready.pop(sha)
             return self._ready[sha][0]
-        self._make_room()
+        if sha not in self.pinned:
+            self._make_room()
         with ExitStack() as stack:
             place = stack.enter_context(worktree(self.repository, sha))
             spec = self._made(sha, place)
@@ -104,7 +105,9 @@ class Worktrees:
 
 
 @contextmanager
-def worktrees(repository: Repository, pinned: frozenset[str], making: Making) -> Iterator[Worktrees]:
+def worktrees(
+    repository: Repository, pinned: frozenset[str], making: Making
+) -> Iterator[Worktrees]:
     """The checkouts of a search, gone afterwards."""
     made = Worktrees(repository, pinned, making)
     try:
