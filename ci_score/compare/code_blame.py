@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from ci_score.compare.code_rows import MORE_OFTEN, DefinitionRow, LineRow
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange, Warned
 from ci_score.model.explanation import LEAST_EXPLAINED, LEAST_SHARE_OF_STEP
-from ci_score.model.step_code import CodeWork, StepCode
+from ci_score.model.step_code import MOST_WITHOUT_LINE, CodeWork, StepCode
 from ci_score.model.step_ops import four_digits
 from ci_score.model.sums import plain_sum
 
@@ -53,7 +54,8 @@ class Growth:
     """How much a number changed between base and head, and which rows that may be.
 
     `hidden` is what had no line of its own on each side, so that it may have one on the other.
-    `step` is the time of the step itself, which has to change the same way.
+    `step` is the time of the step itself, which has to change the same way. `names_lines` says that
+    a line may be named, and `knows_lines` that one may be warned of.
     """
 
     base: float
@@ -63,6 +65,7 @@ class Growth:
     hidden: Ends
     rows: Sequence[DefinitionRow]
     knows_lines: bool
+    names_lines: bool
     step: Ends | None = None
     _all: Ends = (0.0, 0.0)
     _same: Ends = (0.0, 0.0)
@@ -191,7 +194,8 @@ def growth_of_time(
         of_line=work_ms,
         hidden=(base.without_line_ms + base.left_out_ms, head.without_line_ms + head.left_out_ms),
         rows=rows,
-        knows_lines=_knows_lines(head, base),
+        knows_lines=head.knows_lines and base.knows_lines,
+        names_lines=_names_lines(head) and _names_lines(base),
         step=step,
     )
 
@@ -205,12 +209,14 @@ def growth_of_memory(head: StepCode, base: StepCode, rows: Sequence[DefinitionRo
         of_line=peak_bytes,
         hidden=(float(base.peak_without_line), float(head.peak_without_line)),
         rows=rows,
-        knows_lines=_knows_lines(head, base),
+        knows_lines=head.knows_lines and base.knows_lines,
+        names_lines=_names_lines(head) and _names_lines(base),
     )
 
 
-def _knows_lines(head: StepCode, base: StepCode) -> bool:
-    return head.knows_lines and base.knows_lines
+def _names_lines(code: StepCode) -> bool:
+    """Whether its lines are lines: of stacks they are whole functions."""
+    return code.found_by != "stacks" and code.share_without_line <= MOST_WITHOUT_LINE
 
 
 # --- who it is ------------------------------------------------------------------------------------
@@ -232,7 +238,7 @@ def guilty(growth: Growth) -> Guilty | None:
 
 
 def _line_of(growth: Growth, row: DefinitionRow) -> LineRow | None:
-    if not growth.knows_lines:
+    if not growth.names_lines:
         return None
     rows = [
         (growth.share_of_line(row, line), place, line)
@@ -282,8 +288,10 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
 
 def warned(time: Growth, memory: Growth) -> tuple[Warned, ...]:
     """Changed lines whose own statement explains at least half of a growth."""
-    rows = [*_warned(time), *_warned(memory)]
-    return tuple(sorted(rows, key=lambda one: -one.share)[:MOST_WARNED])
+    of_each = (sorted(_warned(one), key=lambda row: -row.share) for one in (time, memory))
+    # A verdict may be on one of both alone: its largest stays.
+    in_turns = [row for pair in zip_longest(*of_each) for row in pair if row is not None]
+    return tuple(in_turns[:MOST_WARNED])
 
 
 def _warned(growth: Growth) -> Iterator[Warned]:

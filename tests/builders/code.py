@@ -64,7 +64,20 @@ def step_code(files: Files, *lines: At, **fields: Any) -> StepCode:
         "total_ms": sum(one.ms for one in lines),
         "peak_bytes": sum(one.peak for one in lines),
     }
-    return StepCode(definitions=tuple(definitions), lines=tuple(rows), **(known | fields))
+    code = StepCode(definitions=tuple(definitions), lines=tuple(rows), **(known | fields))
+    # A launch knows what ran alone.
+    named = {row for one in rows for row in (one.definition, one.caller) if row is not None}
+    used = sorted(named)
+    return code.but(
+        definitions=tuple(definitions[row] for row in used),
+        lines=tuple(
+            one.but(
+                definition=used.index(one.definition),
+                caller=None if one.caller is None else used.index(one.caller),
+            )
+            for one in rows
+        ),
+    )
 
 
 def _line_of(files: Files, text: str) -> tuple[str, int]:

@@ -43,6 +43,7 @@ def train(model, x):
     return loss
 """
 BASE = {"model.py": MODEL}
+PARTS = "        q = self.q(x)\n        k = self.k(x)\n"
 USUAL = (
     At("self.q(x)", 10.0),
     At("self.k(x)", 10.0),
@@ -101,7 +102,8 @@ def test_code_changes__warns_at_the_changed_line() -> None:
     one = blamed(found)
     assert (one.name, one.touched) == ("Attention.forward", True)
     assert found.time
-    assert one.lines[found.time.line or 0].line == line_of(head, "double()")
+    line = one.lines[found.time.line or 0]
+    assert (line.base_line, line.line) == (8, line_of(head, "double()"))
     assert warned_at(found) == [("model.py", line_of(head, "double()"))]
     assert found.warned[0].delta_ms == 30.0
     assert found.diff == "known"
@@ -183,6 +185,26 @@ def test_code_changes__of_a_moved_function() -> None:
     assert one.delta_ms == 30.0
     # Its line is new to the diff, and still the line that it was.
     assert found.warned == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("self.up(x)", "self.up(x * 1)", "Mlp.forward"),
+        ("class Mlp:", "class Feed:", "Feed.forward"),
+    ],
+)
+def test_code_changes__of_a_moved_function_that_was_changed(old: str, new: str, name: str) -> None:
+    """It is known by its name, else by its body."""
+    body = MODEL[MODEL.index("class Mlp") : MODEL.index("def helper")]
+    head = {"model.py": MODEL.replace(body, ""), "mlp.py": "import torch\n\n\n" + body}
+    head["mlp.py"] = head["mlp.py"].replace(old, new)
+    lines = with_other(At("self.up(", 20.0), At("gelu(x", 40.0), but=("self.up(x)",))
+    found = code_changes(step_code(head, *lines), step_code(BASE, *USUAL), diff_of(BASE, head))
+    assert found
+    one = blamed(found)
+    assert (one.name, one.was_file, one.status) == (name, "model.py", "changed")
+    assert one.delta_ms == 30.0
 
 
 def test_code_changes__of_a_renamed_function() -> None:
@@ -301,11 +323,13 @@ def test_code_changes__where_much_work_has_no_line(side: str) -> None:
 
 @pytest.mark.parametrize("way", ["stacks", "source fields"])
 def test_code_changes__of_a_trace_s_own_stacks(way: str) -> None:
-    """They name the function, and never a warning."""
+    """Stacks name the function, source fields a line, and neither is a warning's."""
     head, base = step_code(SLOWER, *SLOW), step_code(BASE, *USUAL)
     found = code_changes(head.but(found_by=way), base.but(found_by=way), diff_of(BASE, SLOWER))
     assert found
     assert blamed(found).name == "Attention.forward"
+    assert found.time
+    assert (found.time.line is None) == (way == "stacks")
     assert found.warned == ()
     assert code_changes(head.but(found_by=way), base, diff_of(BASE, SLOWER)) is None
 
@@ -328,9 +352,59 @@ def test_code_changes__of_larger_inputs_from_a_changed_caller() -> None:
         ("model(x).sum()", "model(x.repeat(2, 1)).sum()"),
         ("x = self.up(x)", "x = self.up(x)  # wide"),
     )
-    slow = At("self.up(x)", 40.0), At("gelu(x", 20.0), At("self.down(x)", 40.0)
-    found = changes_of(head, *slow)
+    slow = At("self.up(x)", 120.0), At("gelu(x", 20.0), At("self.down(x)", 40.0)
+    found = changes_of(head, *slow, base=with_other(At("self.up(x)", 60.0)))
     assert found.warned == ()
+
+
+def test_code_changes__of_a_function_of_one_line_that_is_called_more_often() -> None:
+    """Where nothing else is known of a function, a changed caller may be why it takes longer."""
+    head = edited(
+        ("return torch.tanh(x)", "return torch.tanh(x)  # cheap"),
+        ("model(x).sum()", "model(helper(helper(x))).sum()"),
+    )
+    base = (*USUAL, At("torch.tanh", 20.0, launches=10, by="train"), At("loss.backward", 1.0))
+    slow = At("torch.tanh", 60.0, launches=30, by="train"), At("loss.backward", 1.0)
+    found = changes_of(head, *slow, base=base)
+    assert blamed(found).name == "helper"
+    assert found.warned == ()
+
+
+def test_code_changes__of_a_function_that_took_over_rewritten_statements() -> None:
+    """A new function may do what another did: what that has lost is no growth."""
+    head = edited(
+        (PARTS, "        q, k = self.both(x)\n"),
+        (
+            "class Mlp:",
+            "    def both(self, x):\n        return self.qk(x).chunk(2)\n\n\nclass Mlp:",
+        ),
+    )
+    slow = At("self.qk(x)", 20.0), At("gelu(x", 13.0)
+    found = changes_of(head, *slow, but=("self.q(x)", "self.k(x)"))
+    assert blamed(found).name == "Mlp.forward"
+    assert found.warned == ()
+
+
+def test_code_changes__of_a_statement_that_calls_compiled_code_on_a_line_of_its_own() -> None:
+    """A changed argument is no change of the call."""
+    text = "def train(model, x):\n    return (\n        model(x),\n        1,\n    )\n"
+    base, head = {"t.py": text}, {"t.py": text.replace("        1,", "        2,")}
+    now, before = (
+        step_code(files, At("model(x),", ms, compiled=True))
+        for files, ms in ((head, 50.0), (base, 20.0))
+    )
+    found = code_changes(now, before, diff_of(base, head))
+    assert found
+    assert blamed(found).touched is True
+    assert found.warned == ()
+
+
+def test_code_changes__of_lines_that_moved_where_no_diff_is_known() -> None:
+    """Without a diff a statement is known by its text."""
+    head = edited(("import torch\n", "import torch\nimport math\nimport os\n"))
+    assert changes_of(head, diff=NO_DIFF).definitions == ()
+    found = changes_of(head, At("torch.softmax", 50.0), diff=NO_DIFF)
+    assert [(one.base_line, one.line) for one in blamed(found).lines] == [(8, 10)]
 
 
 def test_code_changes__of_one_statement_made_three() -> None:
@@ -346,9 +420,6 @@ def test_code_changes__of_one_statement_made_three() -> None:
     one = blamed(found)
     assert (one.name, one.delta_ms) == ("Attention.forward", 10.0)
     assert found.warned == ()
-
-
-PARTS = "        q = self.q(x)\n        k = self.k(x)\n"
 
 
 def test_code_changes__of_statements_put_into_a_function_of_their_own() -> None:
@@ -382,6 +453,13 @@ def test_code_changes__of_a_long_statement() -> None:
     found = code_changes(now, before, diff_of(base, head))
     assert found
     assert warned_at(found) == [("f.py", 8)]
+    # Where the diff has no whole statement beside it, nobody knows that the lines are these.
+    head = {"f.py": text.replace("            9,\n", "            9 + x,\n")}
+    now = step_code(head, At("return call(", 50.0), At("y = x", 100.0))
+    found = code_changes(now, before, diff_of(base, head))
+    assert found
+    assert blamed(found).touched is True
+    assert found.warned == ()
 
 
 def test_code_changes__of_a_merge_that_moved_the_lines() -> None:

@@ -385,7 +385,7 @@ FULL = Judged(
         forward_ms=(329.0,),
         backward_ms=(330.0,),
         ranks=(RANK,),
-        peak_ops={f"{NAME} allocating": 441},
+        peak_ops={f"{WORDS} allocating": 331},
     ),
     changes=(CHANGE,),
     contributions=(Contribution(kind="op", name=f"{WORDS} op", base_ms=318.0, head_ms=319.0),),
