@@ -167,12 +167,10 @@ def _fewer_lines(case: Judged) -> Judged:
 
 
 def _without_code(case: Judged) -> Judged:
-    told = _without_changes_of_code(case).but(code=None)
     if _fails(case):
-        # The peak's operators are few, and both sides' together explain it.
-        return told
+        return case.but(code=None)
     base = case.base.but(peak_ops={}) if case.base else None
-    return told.but(peak_ops={}, base=base)
+    return _without_changes_of_code(case).but(code=None, peak_ops={}, base=base)
 
 
 def _without_changes_of_code(case: Judged) -> Judged:

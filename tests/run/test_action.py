@@ -30,7 +30,7 @@ LONG, SHORT, ON_DEMAND, SERVER = (
     for name in ("ab.yml", "performance.yml", "ab-on-demand.yml", "ghes.yml")
 )
 # They stand beside the workflow with the gate.
-BESIDE = {"ci-score-fork-comment.yml", "branch-page.yml", ON_DEMAND.name}
+BESIDE = {"ci-score-fork-comment.yml", "branch-page.yml", "bisect.yml", ON_DEMAND.name}
 GATES = [path for path in EXAMPLES if path.name not in BESIDE]
 GITEA = PROJECT / "examples" / "gitea.yml"
 IMAGE = "docker://ghcr.io/ci-score/ci-score:v0"
