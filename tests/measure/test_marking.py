@@ -18,6 +18,7 @@ from ci_score.errors import BadInputError
 from ci_score.launches import Launch
 from ci_score.measure.launch.orders import LOGS, Orders
 from ci_score.measure.session.marking import Marker, is_worth_it
+from ci_score.measure.session.schedule import SIDES
 from ci_score.measure.session.session import Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.sides.command import command_of
@@ -115,6 +116,15 @@ class Here:
         self, reader: Reader, *, told: str = "{}", profile: Profile = PROFILE, keep: bool = False
     ) -> Profile:
         """The profile after the marked launch of a script that has told these values."""
+        return self._marker(("head",), reader, told, keep=keep).run({"head": profile})["head"]
+
+    def both(self, reader: Reader) -> dict[Side, Profile]:
+        """The profiles of two sides that are one program."""
+        return self._marker(SIDES, reader, "{}").run(dict.fromkeys(SIDES, PROFILE))
+
+    def _marker(
+        self, sides: tuple[Side, ...], reader: Reader, told: str, *, keep: bool = False
+    ) -> Marker:
         side, out = self.folder / "side", self.folder / "out"
         side.mkdir(exist_ok=True)
         out.mkdir(exist_ok=True)
@@ -122,11 +132,11 @@ class Here:
         plan = Plan(
             ("python", "train.py"), "case", (), 0.0, 0.0, 1, 60.0, warmup_steps=2, alone=True
         )
-        session = Session(plan, settled={"head": self.settled}, alone=self.alone)
-        command = command_of((sys.executable, "train.py"), {"head": side}, self.folder)
-        orders = Orders(out, command, {"head": SideSpec(side)}, {"PATH": os.environ["PATH"]})
-        marker = Marker(session, orders, reader, keep, lambda: self.stops, self.said)
-        return marker.run({"head": profile})["head"]
+        session = Session(plan, settled=dict.fromkeys(sides, self.settled), alone=self.alone)
+        command = command_of((sys.executable, "train.py"), dict.fromkeys(sides, side), self.folder)
+        specs = dict.fromkeys(sides, SideSpec(side))
+        orders = Orders(out, command, specs, {"PATH": os.environ["PATH"]})
+        return Marker(session, orders, reader, keep, lambda: self.stops, self.said)
 
 
 @pytest.fixture
@@ -153,6 +163,38 @@ def test_marked__the_trace_is_kept_where_that_is_wanted(here: Here) -> None:
     here.marked(Reader(STEP, "something else"), keep=True)
     assert (here.folder / "out" / "traces" / "head-lines.json.gz").is_file()
     assert not list((here.folder / "out" / LOGS).rglob("trace.json"))
+
+
+@dataclass
+class Readers(Reader):
+    """Reads a step after the other."""
+
+    times: list[float] = field(default_factory=list)
+
+    def marked(self, trace: Path) -> MarkedStep:
+        """The next one."""
+        return super().marked(trace).but(step_ms=self.times.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("times", "kept", "launches"),
+    [
+        ([12.0, 12.5], (12.0, 12.5), 2),
+        ([12.0, 40.0, 13.0], (12.0, 13.0), 3),
+        ([12.0, 40.0, 50.0, 41.0], (12.0, 40.0), 4),
+        ([30.0, 12.0, 12.0], (12.0, 12.0), 3),
+    ],
+)
+def test_marked__a_disturbed_launch_is_made_again(
+    here: Here, times: list[float], kept: tuple[float, float], launches: int
+) -> None:
+    """Twice at most, and the faster one is kept."""
+    reader = Readers(STEP, times=list(times))
+    found = here.both(reader)
+    assert tuple(found[side].code.marked_ms for side in ("base", "head")) == kept  # type: ignore[union-attr]
+    assert not reader.times
+    assert len(here.said.doing) == launches
+    assert len(here.said.words) == launches - 2
 
 
 OTHER_WORK = ", so it is not the same work"
