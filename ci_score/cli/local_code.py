@@ -28,6 +28,7 @@ _GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GI
              "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_OBJECT_DIRECTORY")  # fmt: skip
 _QUIET = ("--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
           "-c", "diff.orderFile=/dev/null")  # fmt: skip
+_FILTERS = r"^filter\..*\.(clean|process|required)$"
 # As GitHub words a diff, whatever the user's settings say.
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--find-renames",
          "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short",
@@ -54,7 +55,8 @@ class LocalCode:
         is_here = head.edited is not False and self._is_checked_out(head.commit)
         if head.edited and not is_here:
             return CodeDiff(state="other commit")
-        data = self._said(*_DIFF, base, *(() if is_here else (head.commit,)), "--")
+        further = self._without_filters() if is_here else {}
+        data = self._said(*_DIFF, base, *(() if is_here else (head.commit,)), "--", **further)
         if data is None:
             return CodeDiff(state="not found")
         return code_diff_of(data, self.tracked(head.commit))
@@ -72,9 +74,23 @@ class LocalCode:
             return frozenset()
         return frozenset(name.decode("utf-8", "replace") for name in names)
 
-    def _said(self, *words: str) -> bytes | None:
+    def _without_filters(self) -> dict[str, str]:
+        """Settings without the programs that make a checked out file what git keeps of it."""
+        listed = self._said("config", "--name-only", "-z", "--get-regexp", _FILTERS)
+        names = [os.fsdecode(name) for name in (listed or b"").split(b"\0")[:-1]]
+        told = self.environment.get("GIT_CONFIG_COUNT", "")
+        first = int(told) if told.isdecimal() else 0
+        settings = {"GIT_CONFIG_COUNT": str(first + len(names))}
+        for place, name in enumerate(names, first):
+            settings[f"GIT_CONFIG_KEY_{place}"] = name
+            is_required = name.endswith(".required")
+            settings[f"GIT_CONFIG_VALUE_{place}"] = "false" if is_required else ""
+        return settings
+
+    def _said(self, *words: str, **further: str) -> bytes | None:
         """What git prints, and not much more than is read of it; None where it fails."""
         known = {name: text for name, text in self.environment.items() if name not in _GITS_OWN}
+        known |= further
         try:
             process = subprocess.Popen(  # noqa: S603 - git with our own words
                 ["git", "-C", str(self.folder), *_QUIET, *words],  # noqa: S607 - the one on PATH

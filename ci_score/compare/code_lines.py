@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from ci_score.model.code_diff import CodeDiff, FileDiff, Hunk
 from ci_score.model.step_code import statement_digest
 
-# Of the longest statement whose text is held against a diff.
-MOST_STATEMENT_LINES = 2_000
+# Of the longest statement whose text is held against a diff. A record may have hundreds of them
+# around one line, and a diff a line of megabytes.
+MOST_STATEMENT_LINES, LONGEST_STATEMENT = 2_000, 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,10 @@ def _text(span: Span, texts: Mapping[int, str]) -> tuple[str, ...] | None:
     if span.last - span.first >= MOST_STATEMENT_LINES:
         return None
     lines = range(span.first, span.last + 1)
-    return tuple(texts[line] for line in lines) if all(line in texts for line in lines) else None
+    if not all(line in texts for line in lines):
+        return None
+    found = tuple(texts[line] for line in lines)
+    return found if sum(map(len, found)) <= LONGEST_STATEMENT else None
 
 
 def agrees(span: Span, lines: tuple[str, ...] | None) -> bool | None:

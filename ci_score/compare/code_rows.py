@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -222,8 +222,7 @@ def _touches(changed: Sequence[int], place: int, side: CodeSide) -> bool | None:
         last = max((span.last for span in spans), default=None)
     if first is None or last is None:
         return None
-    own = changed[bisect_left(changed, first) : bisect_right(changed, last)]
-    inner = [
+    inner = sorted(
         (other.first, other.last)
         for other in side.definitions
         if other.file == one.file
@@ -231,10 +230,19 @@ def _touches(changed: Sequence[int], place: int, side: CodeSide) -> bool | None:
         and other.last is not None
         and (one.first or 1, one.last) != (other.first, other.last)
         and (one.first or 1) <= other.first <= other.last <= (one.last or last)
-    ]
+    )
+    # What is left between those within, so that no line is looked at more than once.
     for begin, end in inner:
-        own = [*own[: bisect_left(own, begin)], *own[bisect_right(own, end) :]]
-    return bool(own)
+        if _has_one(changed, first, min(begin - 1, last)):
+            return True
+        first = max(first, end + 1)
+    return _has_one(changed, first, last)
+
+
+def _has_one(numbers: Sequence[int], first: int, last: int) -> bool:
+    """Whether one of these sorted numbers lies between two."""
+    place = bisect_left(numbers, first)
+    return place < len(numbers) and numbers[place] <= last
 
 
 def total(work: Iterable[CodeWork]) -> CodeWork:

@@ -22,7 +22,8 @@ MOST_LISTED = 300
 MOST_KEYS = 200
 # What a search for the commit has found; the runs of the branch leave it where it is.
 _ANSWER = ("<!-- ci-score-bisect -->", "<!-- /ci-score-bisect -->")
-_ANSWERED = re.compile(rf"\n{_ANSWER[0]}\n.*?\n{_ANSWER[1]}\n", re.DOTALL)
+# Whoever edits an issue in a browser leaves other ends of lines, and none behind the last one.
+_ANSWERED = re.compile(rf"\r?\n{_ANSWER[0]}\r?\n.*?\r?\n{_ANSWER[1]}(?:\r?\n|\Z)", re.DOTALL)
 _MARKER = re.compile(r"\A<!-- ci-score-trend (\{[^\n]{1,4000}\}) -->\r?\n")
 
 

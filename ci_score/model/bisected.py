@@ -80,7 +80,7 @@ class Bisected(Value):
     @property
     def is_answered(self) -> bool:
         """Whether one commit was found, and confirmed against its parent."""
-        return self.ended is Ended.FOUND
+        return self.ended is Ended.FOUND and bool(self.found)
 
 
 def bisected_schema() -> dict[str, Any]:

@@ -19,6 +19,7 @@ MOST_DEFINITIONS, MOST_LINES = 256, 512
 # Above this share of a step's work without a line nothing is said of single lines.
 MOST_WITHOUT_LINE = 0.2
 LONGEST_PATH = 400
+MOST_BYTES = 2**64 - 1
 LineNumber = Annotated[int, Field(ge=1, le=10**7)]
 # Within the repository, with slashes. It may be a stranger's: a link is made only of one that the
 # diff or the tree of the commit has.
@@ -59,9 +60,9 @@ class CodeWork(Value):
 
     def plus(self, other: CodeWork) -> CodeWork:
         """Both together."""
-        return CodeWork(
-            **{name: getattr(self, name) + getattr(other, name) for name in CodeWork.model_fields}
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in CodeWork.model_fields}
+        # A record may tell as many bytes of each line as a number may hold.
+        return CodeWork(**{**sums, "peak_bytes": min(sums["peak_bytes"], MOST_BYTES)})
 
 
 class Definition(Value):

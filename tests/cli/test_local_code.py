@@ -113,9 +113,14 @@ def test_local__the_user_s_settings_change_no_line(repository: Repository, tmp_p
         "core.fsmonitor": str(trap),
         "core.pager": str(trap),
         "core.hooksPath": str(tmp_path),
+        "filter.py.clean": str(trap),
+        "filter.a=b.process": str(trap),
+        "filter.a=b.required": "true",
     }.items():
         repository.git("config", name, value)
-    write(repository.folder / ".gitattributes", "*.py diff=py\n")
+    write(repository.folder / ".gitattributes", "*.py diff=py filter=py\nmore.py filter=a=b\n")
+    # Its times are not those that git knows, so that git looks into it.
+    os.utime(repository.folder / "model" / "forward.py", (1, 1))
     inner = LocalCode(repository.folder / "model", repository.environment)
     base, head = sha(repository, "base"), sha(repository, "HEAD")
     for edited in (True, False):

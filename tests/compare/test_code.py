@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_score.compare.code import code_changes
+from ci_score.compare.code_lines import LONGEST_STATEMENT, DiffView, Span
 from ci_score.model.code_changes import CodeChanges, DefinitionChange
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
 from ci_score.model.step_code import CodeLine, CodeWork, Definition, StepCode
@@ -462,6 +463,60 @@ def test_code_changes__of_a_long_statement() -> None:
     assert found.warned == ()
 
 
+def test_code_changes__of_a_line_of_megabytes_is_not_held_against_the_diff() -> None:
+    """A record with hundreds of statements around one such line would cost gigabytes."""
+    text = "import torch\n\n\ndef f(x):\n    y = x + 1\n    return call(x)\n"
+    long = text.replace("call(x)", f"call(x, '{'a' * LONGEST_STATEMENT}')")
+    base, head = {"f.py": text}, {"f.py": long}
+    now, before = (
+        step_code(files, At("return call(", ms), At("y = x", 100.0))
+        for files, ms in ((head, 50.0), (base, 20.0))
+    )
+    lines = DiffView.of(diff_of(base, head)).by_head["f.py"]
+    assert lines.head_text(Span(6, 6)) is None
+    assert lines.head_text(Span(5, 5)) == ("    y = x + 1",)
+    assert code_changes(now, before, diff_of(base, head)) is not None
+
+
+def test_code_changes__of_definitions_one_in_another() -> None:
+    """A function is touched by what lies in none of those within it, in whatever order they are."""
+    spans = [("f", 1, 40), ("f.a", 5, 20), ("f.b", 8, 12), ("f.c", 15, 30)]
+    definitions = tuple(
+        Definition(name=name, file="model.py", first=first, last=last)
+        for name, first, last in spans
+    )
+    text = [f"x{line} = {line}" for line in range(1, 41)]
+
+    def touched(line: int) -> dict[str, bool | None]:
+        new = [*text[: line - 1], "y = 0", *text[line:]]
+        diff = diff_of({"model.py": "\n".join(text)}, {"model.py": "\n".join(new)})
+        rows = tuple(CodeLine(definition=row, work=CodeWork(forward_ms=9)) for row in range(4))
+        codes = (
+            StepCode(definitions=definitions, lines=rows, total_ms=36),
+            StepCode(
+                definitions=definitions,
+                lines=tuple(row.but(work=CodeWork(forward_ms=1)) for row in rows),
+                total_ms=4,
+            ),
+        )
+        found = code_changes(*codes, diff)
+        assert found
+        return {one.name: one.touched for one in found.definitions}
+
+    def only(*names: str) -> dict[str, bool | None]:
+        return {name: name in names for name, _, _ in spans}
+
+    assert touched(2) == only("f")
+    assert touched(5) == only("f.a")
+    assert touched(10) == only("f.b")
+    assert touched(14) == only("f.a")
+    assert touched(18) == only("f.a", "f.c")
+    assert touched(25) == only("f.c")
+    assert touched(30) == only("f.c")
+    assert touched(31) == only("f")
+    assert touched(40) == only("f")
+
+
 def test_code_changes__of_a_merge_that_moved_the_lines() -> None:
     """The measured commit has lines that the diff's head lacks: their numbers say nothing."""
     merged = {"model.py": SLOWER["model.py"].replace("import torch\n", "import torch\n\n\n")}
@@ -661,3 +716,13 @@ def test_code_changes__whatever_a_launch_tells(head: StepCode, base: StepCode) -
         assert found.warned == ()
         assert CodeChanges.model_validate_json(found.model_dump_json()) == found
         assert not {one.file for one in found.definitions} - {"model.py", "b.py", None}
+
+
+def test_code_changes__of_as_many_bytes_as_a_number_may_hold() -> None:
+    """A record may tell them of every line, and their sum is no larger number."""
+    most = 2**64 - 1
+    usual = tuple(At(one.text, one.ms, peak=most) for one in USUAL)
+    head = step_code(SLOWER, *usual, peak_bytes=most)
+    found = code_changes(head, step_code(BASE, *USUAL), diff_of(BASE, SLOWER))
+    assert found
+    assert {one.head.peak_bytes for one in found.definitions} == {most}

@@ -203,6 +203,31 @@ def test_text__of_no_python_says_nothing(data: bytes) -> None:
     assert text_of(data) is None
 
 
+def test_text__of_a_class_with_an_endless_name_keeps_no_name() -> None:
+    """Thousands of functions would each begin with it, and fill the machine's memory."""
+    long = "A" * 2000
+    text = text_of(f"class {long}:\n def f(self):\n  def g(): pass\n\ndef h(): pass\n".encode())
+    assert text is not None
+    assert [one.name for one in text.functions[:5]] == ["", "", "", MODULE, "h"]
+    assert text.function_at(3, "g", 3) is None
+    assert text.function_at(3, f"{long}.f.<locals>.g", 3) is None
+
+
+def test_text__reads_a_long_statement_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch may tell of thousands of calls in one statement that is as long as the file."""
+    asked: list[int] = []
+
+    def digest(lines: list[str]) -> str:
+        asked.append(len(lines))
+        return statement_digest(lines)
+
+    monkeypatch.setattr(definitions, "statement_digest", digest)
+    text = text_of(b"f(\n" + b"1,\n" * 50 + b")\n")
+    assert text is not None
+    assert len({text.statement_at(line) for line in range(1, 53)}) == 1
+    assert asked == [52]
+
+
 def test_text__a_long_chain_of_conditions_is_read() -> None:
     """Each `elif` is nested in the one before."""
     source = "if x:\n    a @ b\n" + "elif y:\n    a @ b\n" * 800

@@ -201,6 +201,16 @@ def test_example__only_a_gate_is_called_like_the_required_check() -> None:
         assert "performance" not in names, path
 
 
+def test_example__a_search_begins_with_a_run_of_the_branch_or_not_at_all() -> None:
+    """Without a number gh downloads an artifact of that name from any run, a fork's among them."""
+    (script,) = [
+        step["run"]
+        for step in steps(PROJECT / "examples" / "bisect.yml")
+        if "gh run download" in step.get("run", "")
+    ]
+    assert re.search(r"\.id\]\[0\] // error\(", script)
+
+
 @pytest.mark.parametrize("path", [LONG, SERVER, GITEA], ids=lambda path: path.name)
 def test_example__leaves_its_record_and_then_decides(path: Path) -> None:
     """The record is kept whatever happened, and a container's lost exit code is no pass."""

@@ -61,6 +61,17 @@ def test_answer__joins_the_issue_on_the_change(
     assert SHA not in issue.body
 
 
+def test_answer__of_an_issue_that_was_edited_in_a_browser_is_there_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines then end otherwise, and the last one not at all."""
+    issue = drift_issue(scene)
+    post(scene, answer(), monkeypatch)
+    issue.body = issue.body.rstrip("\n").replace("\n", "\r\n")
+    post(scene, answer(), monkeypatch)
+    assert issue.body.count(f"| {SHA} |") == 1
+
+
 def test_answer__opens_an_issue_where_none_tells_of_the_change(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +94,15 @@ def test_answer__that_is_none_is_not_told(
     assert done.code == 0
     assert "no issue names one" in done.summary
     assert scene.state.issues == []
+
+
+def test_answer__that_names_no_commit_is_not_told(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch may have written over the file: found, it says, and not what."""
+    done = post(scene, answer(found=()), monkeypatch)
+    assert done.code == 0
+    assert not scene.state.issues
 
 
 def test_answer__of_hostile_words_stays_in_its_section(

@@ -159,6 +159,19 @@ def test_xplane__lines_told_by_an_event_or_once_for_all_of_its_name() -> None:
     assert lines_of(profile) == {("of_all.py", 3): (1.0, 0.0), ("/srv/own.py", 7): (1.0, 0.0)}
 
 
+def test_xplane__of_an_event_with_endless_stats_the_first_are_kept() -> None:
+    """Two bytes in the file would be a hundred in memory, of each of a hundred million."""
+    device = Plane("/device:GPU:0")
+    device.line("Steps", *((str(step), step * 10 + 2, 9.0, {}) for step in range(2)))
+    many = {f"of no use {number}": "" for number in range(64)}
+    told = ({**many, "source": "/srv/late.py:7"}, {"source": "/srv/own.py:7", **many})
+    device.line(
+        "Stream #17(Kernel)", *(("gemm", step * 10 + 2, 2.0, told[step]) for step in range(2))
+    )
+    profile = xplane.read(ProfileSource("x.xplane.pb", data=space(device)))
+    assert lines_of(profile) == {("/srv/own.py", 7): (1.0, 0.0)}
+
+
 @pytest.mark.parametrize(
     "text", ["", "x", ":3", "a.py:0", "a.py:-1", "a\x00.py:1", "a.py:12345678"]
 )

@@ -414,6 +414,11 @@ def test_peak__of_events_that_lie_stays_within_bounds() -> None:
         memory(20, 100, 40, -1),
     )
     assert found.peak_bytes == 2**60
+    many = [memory(15 + each, 100 + each, 2**60, 1 + each) for each in range(20)]
+    events = [step(1, 0, 300), mark(1, 10, 100), op("aten::mul", 12, 80), *many]
+    found = marked(*events)
+    assert (found.peak_bytes, found.work[1].peak_bytes) == (2**60, 2**60)
+    assert read_profile(source(text(events, **NO_DEVICE))).peak_ops == {"aten::mul": 2**60}
 
 
 # --- the same trace for everybody else ---------------------------------------------------------

@@ -25,6 +25,8 @@ from ci_score.model.step_code import LONGEST_PATH, statement_digest
 
 # Parsing takes a hundred times the room of the text, and a second for a megabyte.
 LARGEST_FILE, LARGEST_IN_ALL, MOST_FILES = 1 << 20, 8 << 20, 512
+# A class may be called by half a megabyte, and every function in it begins with that.
+LONGEST_NAME = 1000
 MODULE = "<module>"
 # The frames of these lie within a function that has a name.
 _NAMELESS = re.compile(r"<(?:lambda|listcomp|setcomp|dictcomp|genexpr)>")
@@ -77,6 +79,8 @@ class Text:
     lines: Sequence[str]
     functions: Sequence[Function]
     statements: Sequence[Span | None]
+    # A statement may be as long as the file, and thousands of calls may be told to stand in it.
+    _digests: dict[Span, str] = field(default_factory=dict)
 
     def function_at(self, line: int, told: str, first: int | None) -> Function | None:
         """The innermost function around a line that has the name which was told.
@@ -98,7 +102,9 @@ class Text:
     def statement_at(self, line: int) -> Statement:
         """The innermost statement around a line of the file."""
         span = self.statements[line - 1] or Span(line, line)
-        return Statement(span, statement_digest(self.lines[span.first - 1 : span.last]))
+        if span not in self._digests:
+            self._digests[span] = statement_digest(self.lines[span.first - 1 : span.last])
+        return Statement(span, self._digests[span])
 
 
 def named(told: str) -> str:
@@ -146,9 +152,14 @@ def _fill(column: list[Any], span: Span, value: object) -> None:
 
 
 def _within(around: Function, node: _Named) -> Function:
-    """A function or class with its qualified name, as Python's frames have it."""
+    """A function or class with its qualified name, as Python's frames have it.
+
+    Without one where that is too long: no frame is then known to be of it.
+    """
     inner = f"<locals>.{node.name}" if around.is_function else node.name
     name = inner if around.around is None else f"{around.name}.{inner}"
+    if not around.name or len(name) > LONGEST_NAME:
+        name = ""
     return Function(
         name, Span(_begin(node), _end(node)), around, not isinstance(node, ast.ClassDef)
     )

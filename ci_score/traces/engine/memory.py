@@ -70,7 +70,10 @@ def _totals(events: MemoryEvents, order: Sequence[int]) -> array[int]:
 
 
 def _live(events: MemoryEvents, order: Sequence[int], memory: int, last: int) -> dict[int, int]:
-    """The allocations of a memory that are in use after an event, each with its bytes."""
+    """The allocations of a memory that are in use after an event, each with its bytes.
+
+    Together they have no more than any machine has, whatever a trace tells.
+    """
     at: dict[int, int] = {}
     for event in order:
         if events.memories[event] == memory:
@@ -80,7 +83,12 @@ def _live(events: MemoryEvents, order: Sequence[int], memory: int, last: int) ->
                 at.pop(events.addresses[event], None)
         if event == last:
             break
-    return {event: min(events.sizes[event], _MOST_BYTES) for event in at.values()}
+    left = _MOST_BYTES
+    live: dict[int, int] = {}
+    for event in at.values():
+        live[event] = min(events.sizes[event], left)
+        left -= live[event]
+    return live
 
 
 def peak_ops(capture: Capture, process: int, steps: Steps | None) -> dict[str, int]:

@@ -330,8 +330,10 @@ def _add_event(read: JaxPlanes, plane: _Plane, line: _Line, message: memoryview,
         elif number == _EVENT_TIME_PS:
             time = _number(value)
         elif number == _EVENT_STATS:
-            stats.append(_message(value))
-            name, stat = plane.stat(stats[-1])
+            told = _message(value)
+            name, stat = plane.stat(told)
+            if len(stats) < _MOST_STATS:
+                stats.append(told)
             if name == "correlation_id" and isinstance(stat, int):
                 correlation = stat
             if name == "step_num":
