@@ -26,8 +26,9 @@ from ci_score.model.metrics import (
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import Measured
 from ci_score.model.stages import Baseline, BaselineFound, Compared, Difference
-from ci_score.model.step_ops import BaseSide, four_digits
+from ci_score.model.step_ops import BaseSide
 from ci_score.model.sums import plain_sum
+from ci_score.model.values import four_digits
 from ci_score.reference import find_regressions
 
 SHOWN_PER_KIND = 5

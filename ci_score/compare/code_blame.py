@@ -14,8 +14,8 @@ from ci_score.compare.code_rows import MORE_OFTEN, DefinitionRow, LineRow
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange, Warned
 from ci_score.model.explanation import LEAST_EXPLAINED, LEAST_SHARE_OF_STEP
 from ci_score.model.step_code import MOST_WITHOUT_LINE, CodeWork, StepCode
-from ci_score.model.step_ops import four_digits
 from ci_score.model.sums import plain_sum
+from ci_score.model.values import four_digits
 
 MOST_WARNED = 3
 # Other work says how much longer everything takes only where it is at least this share of it.

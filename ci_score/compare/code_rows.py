@@ -11,7 +11,6 @@ from ci_score.compare.code_lines import DiffView, FileLines
 from ci_score.compare.code_matching import CodeSide, Matches, Statement, bare_text
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange
 from ci_score.model.step_code import CodeWork, Definition
-from ci_score.model.step_ops import four_digits
 
 NO_WORK = CodeWork()
 MODULE, NOTEBOOK = "<module>", ".ipynb"
@@ -142,8 +141,8 @@ class _Rows:
                     through=shown.through if shown else None,
                     is_compiled=bool(shown and shown.is_compiled),
                     changed_line=self._changed_line(one, other, is_same=is_same) if one else None,
-                    base=rounded(other.work) if other else NO_WORK,
-                    head=rounded(one.work) if one else NO_WORK,
+                    base=other.work.rounded() if other else NO_WORK,
+                    head=one.work.rounded() if one else NO_WORK,
                 ),
                 in_head=one is not None,
                 in_base=other is not None,
@@ -195,8 +194,8 @@ class _Rows:
                     file=named.file,
                     line=named.first,
                     touched=self._touched[row],
-                    base=rounded(before),
-                    head=rounded(now),
+                    base=before.rounded(),
+                    head=now.rounded(),
                 )
             )
         return rows
@@ -250,14 +249,4 @@ def total(work: Iterable[CodeWork]) -> CodeWork:
     found = NO_WORK
     for one in work:
         found = found.plus(one)
-    return rounded(found)
-
-
-def rounded(work: CodeWork) -> CodeWork:
-    """The work as a record keeps it."""
-    values: Mapping[str, float] = {
-        name: four_digits(value) if isinstance(value, float) else value
-        for name in CodeWork.model_fields
-        for value in [getattr(work, name)]
-    }
-    return work.but(**values)
+    return found.rounded()

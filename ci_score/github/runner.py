@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ci_score.files.visible import log_line
-from ci_score.model.code_diff import LONGEST_PATH
+from ci_score.model.step_code import LONGEST_PATH
 
 # The limit is 1 MiB and counts bytes; over it, and at it, the whole summary is dropped.
 LARGEST_SUMMARY = 1_000_000

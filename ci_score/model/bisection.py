@@ -30,11 +30,6 @@ class Ask(Value):
     commit: Count
     why: AskedFor
 
-    @property
-    def beside(self) -> int:
-        """The commit that it is compared with."""
-        return self.second if self.commit == self.first else self.first
-
 
 class Effect(Value):
     """How much slower, as a share of the time, with its 95 % interval; faster is below 0."""

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ci_score.model.step_code import CodeWork, LineNumber, SourcePath
+from ci_score.model.code_diff import DiffState
+from ci_score.model.step_code import CodeWork, FoundBy, LineNumber, SourcePath
 from ci_score.model.values import Count, Lax, Milliseconds, ShortText, Value
 
 MOST_CHANGED, MOST_CHANGED_LINES = 24, 12
@@ -101,8 +102,8 @@ class CodeChanges(Value):
     What the diff touches comes before all else. `diff` says whether one was there, and why not.
     """
 
-    found_by: Literal["marks", "stacks", "source fields"]
-    diff: Literal["known", "not asked", "too large", "not found", "other commit"] = "not asked"
+    found_by: FoundBy
+    diff: DiffState = "not asked"
     base_ms: Milliseconds = 0.0
     head_ms: Milliseconds = 0.0
     base_without_line_ms: Milliseconds = 0.0

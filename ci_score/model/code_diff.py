@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-LONGEST_PATH = 400
+from ci_score.model.step_code import LONGEST_PATH
+
+# Whether a diff is known, and why not.
+DiffState = Literal["known", "not asked", "too large", "not found", "other commit"]
 
 
 def is_inside(path: str) -> bool:
@@ -63,7 +66,7 @@ class CodeDiff:
     they are known: paths of a trace are found among them.
     """
 
-    state: Literal["known", "not asked", "too large", "not found", "other commit"] = "known"
+    state: DiffState = "known"
     files: tuple[FileDiff, ...] = ()
     tracked: frozenset[str] = frozenset()
 

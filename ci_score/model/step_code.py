@@ -13,7 +13,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from ci_score.model.sums import plain_sum
-from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, ShortText, Value
+from ci_score.model.values import (
+    Count,
+    Lax,
+    Milliseconds,
+    NotNegative,
+    ShortText,
+    Value,
+    four_digits,
+)
 
 MOST_DEFINITIONS, MOST_LINES = 256, 512
 # Above this share of a step's work without a line nothing is said of single lines.
@@ -24,6 +32,8 @@ LineNumber = Annotated[int, Field(ge=1, le=10**7)]
 # Within the repository, with slashes. It may be a stranger's: a link is made only of one that the
 # diff or the tree of the commit has.
 SourcePath = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PATH)]
+# What told the lines, or the functions.
+FoundBy = Literal["marks", "stacks", "source fields"]
 TextDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}$")]
 
 
@@ -41,6 +51,7 @@ class CodeWork(Value):
     had allocated of the memory that was in use at the peak.
     """
 
+    # A small record has these numbers in this order without their names: a new one comes last.
     forward_ms: Milliseconds = 0.0
     backward_ms: Milliseconds = 0.0
     python_ms: Milliseconds = 0.0
@@ -63,6 +74,16 @@ class CodeWork(Value):
         sums = {name: getattr(self, name) + getattr(other, name) for name in CodeWork.model_fields}
         # A record may tell as many bytes of each line as a number may hold.
         return CodeWork(**{**sums, "peak_bytes": min(sums["peak_bytes"], MOST_BYTES)})
+
+    def rounded(self) -> CodeWork:
+        """The same as a record keeps it."""
+        values = {name: getattr(self, name) for name in CodeWork.model_fields}
+        return CodeWork(
+            **{
+                name: value if isinstance(value, int) else four_digits(value)
+                for name, value in values.items()
+            }
+        )
 
 
 class Definition(Value):
@@ -106,7 +127,7 @@ class StepCode(Value):
     at either end. `without_line_ms` is the work of which no line is known, `total_ms` all work.
     """
 
-    found_by: Literal["marks", "stacks", "source fields"] = "marks"
+    found_by: FoundBy = "marks"
     paths: Literal["repository", "trace"] = "repository"
     definitions: Annotated[
         tuple[Definition, ...], Lax, Field(max_length=MOST_DEFINITIONS, fail_fast=True)

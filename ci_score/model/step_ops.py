@@ -5,7 +5,6 @@ A record keeps both sides in this form, so that a page is drawn from one record 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from pydantic import Field, StringConstraints, field_serializer, model_validator
 
 from ci_score.model.explanation import OpDetail
 from ci_score.model.profile import OpOrigin, OpPlace, OpWork, RankWork
-from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value
+from ci_score.model.values import Count, Lax, Milliseconds, NotNegative, Value, four_digits
 
 MOST_OPS = 1_024
 MOST_CELLS = 65_536
@@ -372,12 +371,6 @@ def remembered(ops: StepOps) -> dict[str, float]:
     keys = keys_of_ops(ops.names)
     largest = [name for name in ops.names if name in keys][:REMEMBERED_OPS]
     return {keys[name]: four_digits(ops.times[name]) for name in largest}
-
-
-def four_digits(value: float) -> float:
-    """A time as a record keeps it: more digits would be noise."""
-    rounded = float(f"{value:.4g}")
-    return rounded if math.isfinite(rounded) else value
 
 
 def six_digits(value: Any) -> Any:

@@ -6,6 +6,7 @@ default, and an unknown field is ignored.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Annotated, Literal, Self
 
@@ -85,3 +86,9 @@ class Value(BaseModel):
         rows = type(self).model_fields
         values = {**{name: getattr(self, name) for name in rows}, **fields}
         return type(self)(**{rows[name].alias or name: value for name, value in values.items()})
+
+
+def four_digits(value: float) -> float:
+    """A time as a record keeps it: more digits would be noise."""
+    rounded = float(f"{value:.4g}")
+    return rounded if math.isfinite(rounded) else value

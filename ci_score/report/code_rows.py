@@ -16,7 +16,7 @@ from ci_score.report.code_words import (
     NAMELESS,
     library_words,
     place,
-    place_of_line,
+    row_words,
     short_path,
 )
 from ci_score.report.links import linked, linked_place
@@ -165,7 +165,7 @@ def _code_row(
     change: CodeChanges, row: DefinitionChange, case: Judged, record: Record, *, is_blamed: bool
 ) -> CodeRow:
     return CodeRow(
-        name=linked(_name(change, row), record, case),
+        name=linked(row_words(change, row, (" ", "")), record, case),
         tags=tuple(_tags(row)),
         base=row.base,
         head=row.head,
@@ -174,16 +174,6 @@ def _code_row(
         lines=tuple(_line_row(row, line, case, record) for line in row.lines),
         callers=tuple(_caller_row(caller, case, record) for caller in row.callers),
     )
-
-
-def _name(change: CodeChanges, row: DefinitionChange) -> Sentence:
-    """`'Attention.forward' model.py:88`, or a library's function."""
-    if row.file is None and row.was_file is None:
-        return (
-            library_words(row.name) if row.name else Sentence.of("code of which nothing is known")
-        )
-    at = place_of_line(change, row, None)
-    return Sentence.of(at) if row.name in NAMELESS else Sentence.of(Name(row.name), " ", at)
 
 
 def _tags(row: DefinitionChange) -> Iterator[str]:

@@ -89,14 +89,19 @@ def blamed_place(change: CodeChanges, blame: Blame) -> Sentence:
     return Sentence.of(called, *_untouched(row, caller))
 
 
-def row_words(change: CodeChanges, row: DefinitionChange) -> Sentence:
+def row_words(
+    change: CodeChanges, row: DefinitionChange, around: tuple[str, str] = (" (", ")")
+) -> Sentence:
     """A definition and its place: `'Attention.forward' (model.py:80)`, without what changed."""
     if row.file is None:
         return (
             library_words(row.name) if row.name else Sentence.of("code of which nothing is known")
         )
     at = place_of_line(change, row, None)
-    return Sentence.of(at) if row.name in NAMELESS else Sentence.of(Name(row.name), " (", at, ")")
+    before, behind = around
+    return (
+        Sentence.of(at) if row.name in NAMELESS else Sentence.of(Name(row.name), before, at, behind)
+    )
 
 
 def _caller_name(name: str) -> str:

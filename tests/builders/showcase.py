@@ -28,7 +28,8 @@ from ci_score.model.record import (
 )
 from ci_score.model.scorecard import LayerSummary, ParityProfile
 from ci_score.model.stages import CaseInput
-from ci_score.model.step_ops import BaseSide, StepOps, four_digits, remembered, step_ops_of
+from ci_score.model.step_ops import BaseSide, StepOps, remembered, step_ops_of
+from ci_score.model.values import four_digits
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Verdict
 from ci_score.run.story import Job, run
 from tests.builders import case, record, scorecard

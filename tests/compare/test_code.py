@@ -552,6 +552,26 @@ def test_code_changes__of_memory() -> None:
     assert [(one.delta_ms, one.delta_bytes) for one in found.warned] == [(0.0, 8 * 10**6)]
 
 
+def test_code_changes__warns_of_three_lines_at_most() -> None:
+    """Two lines each have half of the time, and two half of the memory: the last one stays out."""
+    head = edited(
+        *((one, f"{one} * 1") for one in ("self.q(x)", "self.k(x)")),
+        ("torch.softmax(q", "torch.softmax(2 * q"),
+        ("self.out(sc", "self.out(2 * sc"),
+    )
+    base = tuple(At(one.text, one.ms, peak=10**6) for one in USUAL)
+    slow = (
+        At("self.q(x)", 30.0, peak=10**6),
+        At("self.k(x)", 30.0, peak=10**6),
+        At("torch.softmax", 20.0, peak=9 * 10**6),
+        At("self.out(", 10.0, peak=9 * 10**6),
+    )
+    rest = (one for one in base if not one.text.startswith(("self.q", "self.k", "torch", "self.o")))
+    found = code_changes(step_code(head, *rest, *slow), step_code(BASE, *base), diff_of(BASE, head))
+    assert found
+    assert [one.delta_bytes > 0 for one in found.warned] == [False, True, False]
+
+
 def test_code_changes__of_python_between_operators() -> None:
     """Slow Python is in the function whose operators come next, and in no line."""
     head = edited(("self.up(x)", "self.up(slow(x))"))

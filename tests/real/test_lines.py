@@ -18,12 +18,14 @@ from statistics import mean
 import pytest
 
 from ci_score.cli import execute
+from ci_score.compare.code import code_changes
 from ci_score.measure.launch.hook_records import Recorded, problem_in_words
 from ci_score.measure.launch.line_table import read_table
 from ci_score.measure.session.step_lines import step_code
 from ci_score.measure.sides.definitions import SideFiles
 from ci_score.model.step_code import CodeLine, CodeWork, Definition, StepCode
 from ci_score.traces import ProfileSource, read_marked, read_profile
+from tests.builders.code import diff_of
 from tests.builders.hooked import Asked, launch
 from tests.real.plants import BEHIND, PLANTS, Plant
 
@@ -235,6 +237,22 @@ def _is_at(found: Found, plant: Plant) -> bool:
     return plant.new.strip() in statement
 
 
+def warned(found: Found, plants: Sequence[Plant]) -> list[bool]:
+    """Of each line that a reviewer is warned of, whether it is a planted one."""
+    base, head = (
+        {
+            path.relative_to(side).as_posix(): path.read_text(encoding="utf-8")
+            for path in side.rglob("*.py")
+        }
+        for side in (found.base_side, found.head_side)
+    )
+    changes = code_changes(found.head, found.base, diff_of(base, head))
+    assert changes
+    assert changes.diff == "known"
+    lines = [head[one.file].split("\n")[one.line - 1] for one in changes.warned]
+    return [any(plant.new.strip() in line for plant in plants) for line in lines]
+
+
 def rates(all_named: Sequence[Named]) -> tuple[float, float]:
     """Of the plants, how many definitions are right, and how many lines of those with operators."""
     with_lines = [one.line for one in all_named if one.plant.kind != "python"]
@@ -325,7 +343,7 @@ def test_lines__slow_python_behind_the_last_call_counts_for_the_next_mark(
 def test_session__of_a_planted_line_keeps_the_lines_of_both_sides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`ci-score ab` finds the sides to differ, and launches each once more with marks."""
+    """`ci-score ab` finds the sides to differ, and marks both: the planted line is warned of."""
     (plant,) = (one for one in PLANTS if one.old == "if torch.is_grad_enabled():")
     for side, plants in (("base", ()), ("head", (plant,))):
         Head(plants).written(tmp_path / side)
@@ -349,3 +367,5 @@ def test_session__of_a_planted_line_keeps_the_lines_of_both_sides(
     assert right.line
     assert (head.marked_ms or 0) > 0
     assert head.unmarked_ms == pytest.approx(profiles[1].own_step_ms, rel=1e-3)
+    # It takes more time, and holds more memory at the peak, too.
+    assert set(warned(found, (plant,))) == {True}, found.grown()

@@ -30,7 +30,7 @@ from ci_score.measure.sides.checkout import Repository
 from ci_score.measure.sides.command import Command, command_of
 from ci_score.measure.sides.preparing import launcher_of
 from ci_score.measure.sides.spec import VENV, SideSpec
-from ci_score.model.bisected import Bisected, CommitFound, ProbedCommit, SkippedCommit
+from ci_score.model.bisected import Bisected, ProbedCommit, SkippedCommit
 from ci_score.model.bisection import Ended, Finding
 from ci_score.model.lists import plural
 
@@ -208,14 +208,10 @@ def _range_in_words(line: Line) -> str:
 def _told(answer: Bisected, finding: Finding, driver: Driver) -> Bisected:
     """What was found, with commits by name."""
     commits, repository = driver.line.commits, driver.launches.worktrees.repository
-    found = [described(repository, commits[place]) for place in finding.commits]
     return answer.but(
         ended=finding.ended,
         launches=finding.launches,
-        found=tuple(
-            CommitFound(sha=one.sha, subject=one.subject, author=one.author, date=one.date)
-            for one in found
-        ),
+        found=tuple(described(repository, commits[place]) for place in finding.commits),
         parent=None if finding.parent is None else commits[finding.parent],
         own=finding.own,
         range=finding.range,

@@ -43,7 +43,7 @@ class Driver:
     why_skipped: dict[str, str] = field(default_factory=dict)
     has_launched: bool = False
     _failures: dict[str, int] = field(default_factory=dict)
-    _begins: bool = False
+    _is_told: bool = False
 
     def run(self) -> Finding:
         """Launches what the search asks for, until it knows the answer."""
@@ -178,16 +178,19 @@ class Driver:
     # --- what is said -----------------------------------------------------------------------------
 
     def _tell(self, asked: Ask) -> None:
-        if asked.why is AskedFor.ENDS:
-            self._begins = self._begins or not self.search.state.launches
-        elif self._begins:
-            # A part of the range may have its own ends later, which begin nothing.
-            self._begins = False
-            for words in self._plan():
-                self.says(words)
+        if asked.why is not AskedFor.ENDS:
+            if self._begins_search():
+                for words in self._plan():
+                    self.says(words)
+            self._is_told = True
         self.launches.audience.does(
             f"launch {self.search.state.launches + 1}: {self._in_words(asked)}"
         )
+
+    def _begins_search(self) -> bool:
+        """Whether GOOD and BAD alone were measured, also by a call that was interrupted."""
+        pairs = (row for row in self.journal.rows if isinstance(row, Measured))
+        return not self._is_told and all(row.why is AskedFor.ENDS for row in pairs)
 
     def _in_words(self, asked: Ask) -> str:
         earlier, later = (sha[:SHORT] for sha in self._commits(asked))

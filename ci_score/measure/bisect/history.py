@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ci_score.errors import WrongUseError
 from ci_score.files.visible import plain
 from ci_score.measure.sides.checkout import Repository
+from ci_score.model.bisected import CommitFound
 
 SHORT = 12
 MOST_COMMITS = 4096
@@ -33,16 +34,6 @@ class Line:
     def bad(self) -> str:
         """Where it ends."""
         return self.commits[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A commit as its author wrote it: a stranger's words, as one visible line each."""
-
-    sha: str
-    subject: str
-    author: str
-    date: str
 
 
 def line_between(repository: Repository, good: str, bad: str) -> Line:
@@ -84,12 +75,15 @@ def _refuse_unless_ancestor(repository: Repository, good: str, bad: str) -> None
     )
 
 
-def described(repository: Repository, sha: str) -> Described:
-    """What a commit says of itself."""
+def described(repository: Repository, sha: str) -> CommitFound:
+    """What a commit says of itself, as one visible line each."""
     text = repository.says(
         "show", "--no-patch", "--no-show-signature", "--format=%an%x00%cI%x00%s", sha
     )
     author, date, subject = (*text.split("\0", 2), "", "", "")[:3]
-    return Described(
-        sha, plain(subject, LONGEST_SUBJECT), plain(author, LONGEST_NAME), plain(date, 40)
+    return CommitFound(
+        sha=sha,
+        subject=plain(subject, LONGEST_SUBJECT),
+        author=plain(author, LONGEST_NAME),
+        date=plain(date, 40),
     )

@@ -20,7 +20,7 @@ from ci_score.model.step_code import (
     MarkedStep,
     StepCode,
 )
-from ci_score.model.step_ops import four_digits
+from ci_score.model.values import four_digits
 
 LONGEST_NAME = 200
 # Rows with the same line may be joined, so more of them are looked at than are kept.
@@ -129,17 +129,7 @@ def _line(key: _Key, row: int, caller: int | None, work: CodeWork) -> CodeLine:
         caller=caller,
         through=key.through,
         is_compiled=key.is_compiled,
-        work=_rounded(work),
-    )
-
-
-def _rounded(work: CodeWork) -> CodeWork:
-    values = {name: getattr(work, name) for name in CodeWork.model_fields}
-    return CodeWork(
-        **{
-            name: value if isinstance(value, int) else four_digits(value)
-            for name, value in values.items()
-        }
+        work=work.rounded(),
     )
 
 

@@ -19,7 +19,8 @@ from ci_score.files.visible import plain
 from ci_score.model.explanation import OUTSIDE_PHASES, OpChange
 from ci_score.model.metrics import three_digits
 from ci_score.model.record import HistoryPoint, Judged
-from ci_score.model.step_ops import Place, four_digits, keys_of_ops, six_digits
+from ci_score.model.step_ops import Place, keys_of_ops, six_digits
+from ci_score.model.values import four_digits
 from ci_score.report.chart import LEAST_POINTS
 from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, Status, joined_ops
 from ci_score.report.names_of_case import names_of_ops

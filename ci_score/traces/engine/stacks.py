@@ -20,8 +20,8 @@ from ci_score.model.step_code import (
     Definition,
     StepCode,
 )
-from ci_score.model.step_ops import four_digits
 from ci_score.model.sums import plain_sum
+from ci_score.model.values import four_digits
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.marks import marked_step
 
@@ -121,14 +121,4 @@ def code_of_stacks(capture: Capture, process: int) -> StepCode | None:
 def _lines(order: Sequence[_Function], work: Mapping[_Function, CodeWork]) -> Iterable[CodeLine]:
     """One row a function: of its lines nothing is known, nor how long its own Python took."""
     for row, function in enumerate(order):
-        own = work[function]
-        yield CodeLine(
-            definition=row,
-            work=own.but(
-                forward_ms=four_digits(own.forward_ms),
-                backward_ms=four_digits(own.backward_ms),
-                forward_launches=four_digits(own.forward_launches),
-                backward_launches=four_digits(own.backward_launches),
-                python_ms=0.0,
-            ),
-        )
+        yield CodeLine(definition=row, work=work[function].rounded().but(python_ms=0.0))
