@@ -112,7 +112,8 @@ def command(
 
     First each side runs once untimed: when do its steps settle? Then come pairs, in each of which a
     coin decides which side runs first, so that neither a warm or busy machine nor periodic work
-    favours one. Last, each side runs once under torch's profiler, which explains what was measured.
+    favours one. Last, each side runs once under torch's profiler, which explains what was measured,
+    and where they differ once more, to find the lines of code.
     After an interruption the same command goes on, and --more-pairs adds to a session that is
     finished. {out} in the command is a fresh folder for each launch.
 
