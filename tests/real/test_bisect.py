@@ -1,4 +1,4 @@
-"""One real search: a dozen commits of a small repository, with the real torch.
+"""One real search: eight commits of a small repository, with the real torch.
 
 `CI_SCORE_FRAMEWORKS` names a Python that has torch.
 """
@@ -16,7 +16,7 @@ from tests.builders import PROJECT, write
 from tests.builders.repository import Repository
 
 PYTHON = os.environ.get("CI_SCORE_FRAMEWORKS", "")
-BROKEN, SLOW, COMMITS = 6, 8, 13
+BROKEN, SLOW, COMMITS = 3, 5, 8
 TRAIN = """
 import torch
 from model import Model
