@@ -82,6 +82,11 @@ class Bisected(Value):
         """Whether one commit was found, and confirmed against its parent."""
         return self.ended is Ended.FOUND and bool(self.found)
 
+    @property
+    def is_worth_telling(self) -> bool:
+        """Whether it was confirmed: also where commits before the last one do not run."""
+        return self.ended in (Ended.FOUND, Ended.FOUND_SET) and bool(self.found)
+
 
 def bisected_schema() -> dict[str, Any]:
     """The format of bisect.json as a JSON schema, for programs that read one."""

@@ -155,10 +155,10 @@ def _worth_a_row(change: CodeChanges) -> list[_Numbered]:
 
 
 def more_code(case: Judged, shown: int) -> str:
-    """`4 more functions changed.`, beyond those that are shown."""
+    """`The time of 4 more functions changed.`, beyond those that are shown."""
     change = code_of(case)
     more = len(_worth_a_row(change)) + change.left_out - shown if change else 0
-    return f"{plural(more, 'more function')} changed." if more > 0 else ""
+    return f"The time of {plural(more, 'more function')} changed." if more > 0 else ""
 
 
 def _code_row(
@@ -280,6 +280,12 @@ def _marked(change: CodeChanges) -> str:
     marked, unmarked = change.marked_ms, change.unmarked_ms
     if not marked or not unmarked:
         return ""
+    if marked <= unmarked:
+        # Marks never save time: something else took it from the launch without them.
+        return (
+            f"The launch that finds the lines took {ms_words(marked)} a step, the one without marks"
+            f" {ms_words(unmarked)}: they did not run equally undisturbed."
+        )
     return (
         f"With the marks that find the lines a step took {ms_words(marked)}, without them"
         f" {ms_words(unmarked)}; no other number of this report is of that launch."

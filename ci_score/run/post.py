@@ -80,15 +80,16 @@ def _posted(context: Run, page: str) -> Iterator[str]:
 def _answered(context: Run, file: Path) -> Iterator[str]:
     """Writes what `ci-score bisect` has found into the issue; a file may be a stranger's."""
     found = validate(Bisected, parse(read_bytes(str(file), RECORD_LIMIT), file.name), file.name)
-    if not found.is_answered or found.trend is None:
+    if not found.is_worth_telling or found.trend is None:
         yield sentence(Why.NO_ANSWER_TO_POST())
         return
     of, sha = found.trend, found.found[-1].sha
+    by = "with" if found.is_answered else "with one of the commits up to"
     key = issue.key_of(of.case, of.metric, of.kind)
     notice = issue.answer(
         context.api,
         context.event.repository,
-        title=plain(f"ci-score: {of.case} became slower with {sha[:12]}", LONGEST_TITLE),
+        title=plain(f"ci-score: {of.case} became slower {by} {sha[:12]}", LONGEST_TITLE),
         section=f"## Which commit\n\n{render(found, 'markdown')}",
         subject=issue.Subject(issue.key_of("bisect", of.case, of.metric), {key: ""}),
     )

@@ -318,8 +318,8 @@ def test_rows__the_few_have_what_explains_most() -> None:
 def test_rows__more_are_counted() -> None:
     """Those of the comparison that have no row, and those that are not shown here."""
     shown = known(code_shown.touched())
-    assert more_code(shown, 5) == "3 more functions changed."
-    assert more_code(shown, FEW) == "5 more functions changed."
+    assert more_code(shown, 5) == "The time of 3 more functions changed."
+    assert more_code(shown, FEW) == "The time of 5 more functions changed."
     assert more_code(shown, 8) == ""
 
 
@@ -349,6 +349,8 @@ def test_notes__say_how_much_has_no_line_and_what_marks_cost() -> None:
             " number of this report is of that launch."
         ),
     ]
+    odd = change.but(marked_ms=380.0)
+    assert "they did not run equally undisturbed." in " ".join(code_notes(known(odd)))
     whole = change.but(base_without_line_ms=0.1, head_without_line_ms=0.1, marked_ms=None)
     assert code_notes(known(whole)) == []
     assert code_notes(case()) == []
@@ -409,7 +411,7 @@ def test_terminal__has_a_few_and_with_all_more() -> None:
     assert "Attention.mask" in part
     assert "Attention.fused" not in part
     assert "line 88" not in part
-    assert "5 more functions changed." in part
+    assert "The time of 5 more functions changed." in part
     whole = report_text(told, Screen(width=100), whole=True).partition("Where in the code")[2]
     assert "Attention.fused src/model.py:110, gone" in whole
     assert "  line 88, changed here" in whole
@@ -423,7 +425,7 @@ def test_page__shows_each_function_with_its_lines() -> None:
     assert section.count("<details open>") == 1
     assert section.count(">changed here</span>") == 3
     assert "moved from src/model.py" in section
-    assert "3 more functions changed." in section
+    assert "The time of 3 more functions changed." in section
     assert "Python between" in section
 
 

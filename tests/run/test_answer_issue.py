@@ -85,6 +85,18 @@ def test_answer__opens_an_issue_where_none_tells_of_the_change(
     assert SHA not in closed.body
 
 
+def test_answer__of_several_commits_says_that_it_is_one_of_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before the last do not run, so nobody can tell them apart."""
+    several = (CommitFound(sha="e" * 40), CommitFound(sha=SHA))
+    post(scene, answer(ended=Ended.FOUND_SET, found=several), monkeypatch)
+    (opened,) = scene.state.issues
+    assert opened.title == f"ci-score: llama became slower with one of the commits up to {SHA[:12]}"
+    assert SHA in opened.body
+    assert "e" * 40 in opened.body
+
+
 @pytest.mark.parametrize("fields", [{"ended": Ended.NOT_CONFIRMED, "found": ()}, {"trend": None}])
 def test_answer__that_is_none_is_not_told(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
