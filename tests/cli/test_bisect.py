@@ -295,7 +295,7 @@ def test_search__that_is_finished_is_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:
     """Without one more launch; another plan is refused, and --fresh begins anew."""
-    made = of_times(tmp_path, monkeypatch, 10.0, 13.0)
+    made = of_times(tmp_path, monkeypatch, 10.0, 13.0, 13.0)
     assert execute(arguments(made.shas[0], "main")) == 0
     before, found = Path("bisect/journal.jsonl").read_bytes(), answer()
     assert execute(arguments(made.shas[0], "main")) == 0
@@ -304,7 +304,26 @@ def test_search__that_is_finished_is_told_again(
     capsys.readouterr()
     assert execute(arguments(made.shas[0], "main", "--steps", "3")) == 2
     assert "another plan (another steps)" in capsys.readouterr().err
+    assert execute(arguments(made.shas[0], "main~1")) == 2
+    assert "another BAD" in capsys.readouterr().err
     assert execute(arguments(made.shas[0], "main", "--steps", "3", "--fresh")) == 0
+
+
+def test_journal__with_times_of_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """Somebody has edited it: no slowdown is known of launches that took no time."""
+    made = of_times(tmp_path, monkeypatch, 10.0, 13.0)
+    assert execute(arguments(made.shas[0], "main")) == 0
+    journal = Path("bisect/journal.jsonl")
+    header, *rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    for row in rows:
+        if row["kind"] == "pair":
+            row["base"]["step_ms"] = []
+    journal.write_text("".join(f"{json.dumps(row)}\n" for row in (header, *rows)))
+    capsys.readouterr()
+    assert execute(arguments(made.shas[0], "main")) == 2
+    assert "--fresh" in capsys.readouterr().err
 
 
 def test_search__without_time_keeps_what_was_measured(

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.disk import open_plain, remove, write_atomically
@@ -48,6 +48,13 @@ class Measured(Value):
     second: Sha
     base: Launch
     head: Launch
+
+    @model_validator(mode="after")
+    def _took_time(self) -> Measured:
+        # The file may have been edited, and no ratio is known of what took no time.
+        if not all(one.timed_ms and one.mean_ms > 0 for one in (self.base, self.head)):
+            raise ValueError("launches that took time")
+        return self
 
 
 class LeftOut(Value):
@@ -120,8 +127,9 @@ def opened_journal(
     if seed not in (None, before.seed):
         changed.append("seed")
     if changed:
+        shown = [key.upper() if key in ("good", "bad") else key for key in changed[:3]]
         raise WrongUseError(
-            f"{folder} holds a search of another plan (another {', another '.join(changed[:3])});"
+            f"{folder} holds a search of another plan (another {', another '.join(shown)});"
             " give --fresh to begin anew, or another --out"
         )
     return before
