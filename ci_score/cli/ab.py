@@ -241,6 +241,8 @@ def _planned(options: dict[str, Any], rules: Rules) -> tuple[ComparisonRequest, 
         warn=limits.warn,
         with_tokens=(with_tokens.fail, with_tokens.warn),
         repeats_shared="shared" in rules.of_case.environment.reject,
+        same_work=rules.of_case.environment.same_work,
+        loss_tolerance=rules.of_case.environment.loss_tolerance,
     )
     return request, plan_in_words(looks, limits.fail, with_tokens.fail, source)
 

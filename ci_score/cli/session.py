@@ -95,7 +95,8 @@ OPTIONS = (
         "--steps",
         type=click.IntRange(1, MOST_STEPS),
         metavar="N",
-        help="Steps of a launch that are timed.  [default: 20; in ab those of the policy, if any]",
+        help="Steps of a launch that are timed.  [default: those of the policy, in ab; else from"
+        " 20 to 1,000, for as long as a launch takes to get there]",
     ),
     click.option(
         "--settle-steps",
@@ -117,6 +118,14 @@ OPTIONS = (
         type=click.FloatRange(0, min_open=True),
         metavar="N",
         help="Tokens per step, if the script does not report them.",
+    ),
+    click.option(
+        "--wait",
+        type=click.FloatRange(0),
+        default=10.0,
+        show_default=True,
+        metavar="MINUTES",
+        help="Wait at most this long until other processes leave the machine alone.",
     ),
     click.option("--fresh", is_flag=True, help="Start again if --out holds a session."),
 )
@@ -359,7 +368,7 @@ def _found(session: Session) -> Iterator[str]:
     sure = ", with 95 % confidence" if seen.low > -1.0 else ""
     yield f"head's step takes {interval_in_words(seen.slower, seen.low, seen.high)}{sure}"
     limit = f"(the limit is {share_in_words(session.limit)})"
-    if math.isfinite(seen.high) and not session.void:
+    if math.isfinite(seen.high) and not session.void and not session.leaves_out:
         yield f"anything above {share_in_words(seen.high)} is ruled out (95 %) {limit}"
     if seen.is_unclear and len(session.pairs) >= LEAST_PAIRS:
         yield f"nothing is proven either way{_what_settles_it(session)}"
@@ -371,9 +380,7 @@ def _what_settles_it(session: Session) -> str:
         return ""
     pairs = session.pairs_to_settle()
     if pairs is None:
-        steps = session.longer_steps
-        longer = f"; launches are short, so try --fresh --steps {steps}" if steps else ""
-        return f"; even {MOST_PAIRS} pairs would probably not settle it{longer}"
+        return f"; even {MOST_PAIRS} pairs would probably not settle it"
     more = pairs - len(session.pairs)
     more += -more % ADDED_AT_ONCE
     return f"; about {pairs} pairs would probably settle it: --more-pairs {more}"

@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable
 
+from ci_score.judge.counted_steps import counted_otherwise, slow_steps_left_out
 from ci_score.judge.evidence import gate_rules, points_of
 from ci_score.judge.history import HeadLaunches, History
 from ci_score.judge.looks import planned_looks
@@ -18,7 +19,7 @@ from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, tokens_differ
 from ci_score.model.reasons import Reason, Why
-from ci_score.model.record import OF_WHICH_ONE_SHARED, Measured
+from ci_score.model.record import OF_WHICH_ONE_SHARED, LaunchNumbers, Measured, is_lopsided
 from ci_score.model.stages import BaselineFound, BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 
@@ -75,30 +76,35 @@ def _disturbed(case: Measured, rules: CaseRules, why: Why) -> Verdict | None:
 
 
 def _often_shared(trial: Trial) -> Verdict | None:
-    """A launch that others disturbed is left out, unless that happens often or leaves none."""
+    """A launch that others disturbed is left out, unless that happens often or leaves none.
+
+    A selection of launches could say anything. Others disturb both sides of a session alike.
+    """
     if not trial.drops_shared:
         return None
-    shared = [any(launch.shared for launch in pair) for pair in trial.case.pairs()]
-    left = trial.pairs()
+    pairs, left = trial.case.pairs(), trial.pairs()
+    shared = [any(launch.shared for launch in pair) for pair in pairs]
+    most = max(len(pairs) - sum(shared), _most_planned(trial))
     if not trial.case.has_both_sides:
         shared = [launch.shared for launch in trial.case.launches]
-    if not any(shared) or (left and sum(shared) <= _repeats_allowed(trial, len(shared))):
+        most = len(shared) // OF_WHICH_ONE_SHARED
+    if not any(shared) or (left and sum(shared) <= most and not _are_lopsided(pairs)):
         return None
     reason = Why.OFTEN_SHARED(shared=sum(shared), launches=len(shared))
     return unjudged(Unjudged.INVALID_MEASUREMENT, reason)
 
 
-def _repeats_allowed(trial: Trial, measured: int) -> int:
-    """One in eight; of a session one in eight of the pairs that it planned, and one at least.
+def _are_lopsided(pairs: Iterable[tuple[LaunchNumbers, LaunchNumbers]]) -> bool:
+    alone = [(head.shared, base.shared) for head, base in pairs]
+    return is_lopsided(alone.count((True, False)), alone.count((False, True)))
 
-    A session cannot say that it planned more pairs than the policy lets anybody plan.
-    """
-    if not trial.case.has_both_sides:
-        return measured // OF_WHICH_ONE_SHARED
+
+def _most_planned(trial: Trial) -> int:
+    """How many pairs the session planned: no more than the policy lets anybody plan."""
     measure = trial.rules.measure
     most = planned_looks(0.0, measure.looks, measure.false_fail, measure.tests)[-1]
     planned = [min(launch.looks[-1], most) for launch in trial.case.launches if launch.looks]
-    return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
+    return max(planned, default=0)
 
 
 def _too_short(trial: Trial) -> Verdict | None:
@@ -169,6 +175,7 @@ def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
         return unjudged(Unjudged.OTHER_WORK, other)
     return (
         _more_warm_up(trial, baseline.case)
+        or _lacks_slow_steps(trial, baseline.case)
         or _disturbed(baseline.case, rules, Why.BASE_DISTURBED)
         or _nothing_gated(trial)
         or _base_contradicts(trial)
@@ -207,6 +214,8 @@ def _other_work(trial: Trial, base: Measured) -> Reason | None:
     losses = losses_apart(trial, base)
     if losses is not None:
         return Why.OTHER_LOSS(head=losses[0], base=losses[1])
+    if (counted := next(counted_otherwise(trial, base), None)) is not None:
+        return counted
     # A head that says less must not switch off the check by that.
     means_nothing = () if repeats_its_loss(trial, base) else ("final_loss",)
     signs = [sign for sign in SIGNS_OF_WORK if sign in asked and sign not in means_nothing]
@@ -243,6 +252,11 @@ def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:
         return None
     reason = Why.MORE_WARM_UP(head=here, base=max(bounds))
     return unjudged(Unjudged.NOT_AS_DESIGNED, reason)
+
+
+def _lacks_slow_steps(trial: Trial, base: Measured) -> Verdict | None:
+    reason = next(slow_steps_left_out(trial, base), None)
+    return None if reason is None else unjudged(Unjudged.NOT_AS_DESIGNED, reason)
 
 
 def _warm_up(case: Measured, side: str) -> int | None:

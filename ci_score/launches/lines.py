@@ -14,10 +14,11 @@ from pydantic import Field
 from ci_score.errors import BadInputError
 from ci_score.files.strict_json import overflow_is_bad_input, parse, validate
 from ci_score.launches.keys import note_on_strange, refuse_typo, strange_among
+from ci_score.model.counted_step import CountedStep, passes_differ
 from ci_score.model.environment import Disturbance
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Reason, Why
-from ci_score.model.record import MOST_LAUNCHES, OF_WHICH_ONE_SHARED, LaunchNumbers
+from ci_score.model.record import MOST_LAUNCHES, LaunchNumbers
 from ci_score.model.values import (
     CaseName,
     Count,
@@ -39,6 +40,8 @@ NAMED_VOID = 5
 # A step this many times as long as usual holds something else.
 LONG_STEP = 3.0
 WORTH_A_NOTE = 0.05
+# The halves of a launch differ by this share where its steps had not settled.
+DRIFTS, LEAST_OF_A_DRIFT = 0.1, 10
 # Thirty years. The sum of longer steps could overflow.
 LONGEST_STEP_MS = 1e12
 StepMilliseconds = Annotated[Milliseconds, Field(le=LONGEST_STEP_MS)]
@@ -63,6 +66,8 @@ class Launch(Value):
     final_loss: float | None = None
     # `hook`: the start-up hook of `ci-score ab` took the losses from the backward passes.
     loss_from: Literal["hook"] | None = None
+    # From the start-up hook: what it has counted as a step.
+    step: CountedStep | None = None
     # From the start-up hook: a profiler of the script's own ran while it was timed.
     profiler_ran: bool = False
     # From `ci-score qualify`: by how much it made the steps longer, 0 for its unchanged launches.
@@ -145,6 +150,7 @@ class Launch(Value):
             loss_from=self.loss_from,
             warmup_steps=self.warmup_steps,
             timed_steps=len(self.timed_ms),
+            step=self.step,
         )
 
     def _values(self) -> dict[str, float]:
@@ -176,19 +182,34 @@ class SideLaunches:
         return statistics.median(tokens) if tokens else None
 
     @property
+    def drift(self) -> str:
+        """How its steps still drift while they are timed, in words; empty where they do not."""
+        changes = [_change_within(one.timed_ms) for one in self.launches
+                   if not one.void and len(one.timed_ms) >= LEAST_OF_A_DRIFT]  # fmt: skip
+        change = statistics.median(changes) if len(changes) >= LEAST_LAUNCHES else 0.0
+        if abs(change) <= DRIFTS:
+            return ""
+        how, than = ("faster", "less") if change < 0 else ("slower", "more")
+        share = f"{abs(change) * 100:.0f} % {than}"
+        return (
+            f"while they are timed, the steps of {self.launches[0].side} still become {how}: in the"
+            f" second half of a launch they take {share}"
+        )
+
+    @property
     def versions(self) -> dict[str, str]:
         """The versions that this side ran with; each side's process reports its own."""
         return {name: each for launch in self.launches for name, each in launch.versions.items()}
 
     @property
     def sound(self) -> tuple[Launch, ...]:
-        """The launches whose numbers can be shown; if others disturbed many, all with times.
+        """The launches whose numbers can be shown; if others disturbed most, all with times.
 
         Else a number could be that of the fast launches alone, the slow ones called disturbed.
         """
         timed = tuple(one for one in self.launches if not one.void)
         calm = tuple(one for one in timed if one.is_sound)
-        return calm if (len(timed) - len(calm)) * OF_WHICH_ONE_SHARED <= len(timed) else timed
+        return calm if 2 * len(calm) >= len(timed) else timed
 
     def applied_to(self, profile: Profile) -> Profile:
         """The profile with the measured numbers in place of those under the profiler."""
@@ -205,6 +226,13 @@ class SideLaunches:
             throughput_tok_s=None,
             runs=(),
         )
+
+
+def _change_within(steps: Sequence[float]) -> float:
+    """By which share the usual step of the second half takes longer than that of the first."""
+    half = len(steps) // 2
+    earlier = statistics.median(steps[:half])
+    return statistics.median(steps[half:]) / earlier - 1.0 if earlier else 0.0
 
 
 def _tokens_of(profile: Profile) -> float | None:
@@ -299,6 +327,8 @@ def notes_on(launches: Sequence[Launch]) -> list[Note]:
         *_odd_launches(launches),
         *note_on_strange((launch.strange_keys for launch in launches), Launch.known_keys()),
         *(Note(code="mean_above_median", words=words) for words in _stalls(launches)),
+        *(Note(code="still_drifts", words=words) for words in _drifts(judged)),
+        *(Note(code="counted_otherwise", words=words) for words in _counted(judged)),
         *(Note(code="tokens_not_told", words=words) for words in _untold_tokens(judged)),
         *(Note(code="other_steps", words=words) for words in _other_steps(judged)),
         *(Note(code="profiler_ran", words=words) for words in _profiled(launches)),
@@ -326,6 +356,27 @@ def _warm_up(launches: Iterable[Launch]) -> Iterator[str]:
             f"The first timed step of {len(slow)} of {len(factors)} launches takes"
             f" {times:.1f} times as long as usual: more warm-up steps than declared?"
         )
+
+
+def _drifts(launches: Iterable[Launch]) -> Iterator[str]:
+    """A side whose steps had not settled when they were timed."""
+    for own in by_side(launches).values():
+        if own.drift:
+            yield f"{own.drift[0].upper()}{own.drift[1:]}: more warm-up steps would leave that out."
+
+
+def _counted(launches: Iterable[Launch]) -> Iterator[str]:
+    """What was counted as a step of each side, where that differs."""
+    sides = by_side(launches)
+    steps = {side: [one.step for one in own.launches if one.step] for side, own in sides.items()}
+    if not (steps.get("head") and steps.get("base")):
+        return
+    head, base = steps["head"][0], steps["base"][0]
+    if head.name != base.name:
+        yield f"A step ends with {head.name} in head, and with {base.name} in base."
+    passes = [statistics.fmean(one.backward_passes for one in steps[side]) for side in SIDES]
+    if passes_differ(*passes):
+        yield f"Backward passes a step: {passes[0]:.3g} in head, {passes[1]:.3g} in base."
 
 
 def _untold_tokens(launches: Iterable[Launch]) -> Iterator[str]:

@@ -18,8 +18,9 @@ from ci_score.measure.launch.orders import LOGS, Order, Orders
 from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.session.kept import opened
+from ci_score.measure.session.quiet import Quiet
 from ci_score.measure.session.runner import Audience, Runner
-from ci_score.measure.session.session import STEPS, Plan, Session
+from ci_score.measure.session.session import Ending, Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.session.settling import Settler
 from ci_score.measure.sides.command import command_of
@@ -45,6 +46,7 @@ class Request:
     tokens_per_step: float | None
     steps: int | None = None
     seed: int | None = None
+    wait: float = 10.0
     fresh: bool = False
     profiled: bool = False
     lines: bool = False
@@ -98,7 +100,7 @@ class Bench:
             case=request.case,
             seed=request.seed,
             timeout=request.timeout,
-            steps=request.steps or STEPS,
+            steps=request.steps,
             settle_steps=request.settle_steps,
             warmup_steps=request.warmup_steps,
             tokens_per_step=request.tokens_per_step,
@@ -144,10 +146,15 @@ class Bench:
             self.orders(out, only_for),
             partial(self.launched, stopped=stopped),
             self.watch.disturbances,
+            self._quiet(audience, stopped),
             self.seconds_left,
             stopped,
             audience,
         )
+
+    def _quiet(self, audience: Audience, stopped: Callable[[], bool]) -> Quiet:
+        most = min(self.request.wait * SECONDS_A_MINUTE, max(self.seconds_left(), 0.0))
+        return Quiet(self.watch.others, most, stopped, audience.says)
 
     def launched(self, order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
         """One launch; one of head that changes the base's files cannot be used."""
@@ -166,6 +173,10 @@ class Bench:
     ) -> None:
         """Makes the sides' environments, and lets each side run once untimed."""
         self._set_up(out, audience, stopped)
+        busy = self._quiet(audience, stopped).comes() if session.plan.repeats_shared else ""
+        if busy:
+            session.stop(Ending.DISTURBED, f"{busy}; begin again when the machine is quiet")
+            return
         if not session.settled:
             # An earlier session of this very call has told it.
             session.settled.update(self._settled)

@@ -36,7 +36,8 @@ class ComparisonRequest(Request):
 
     `limit` is the slowdown that fails, and `warn` the one that warns, as a share of the time of a
     step; `with_tokens` are both of them for launches that tell their tokens. `tests` share
-    `false_fail`, and `asked` are the options that a report repeats. A `qualification` that is named
+    `false_fail`, and `asked` are the options that a report repeats. `same_work` and
+    `loss_tolerance` are what the policy calls the same work. A `qualification` that is named
     counts alone; else the one in the folder, or this machine's.
     """
 
@@ -47,6 +48,8 @@ class ComparisonRequest(Request):
     warn: float
     with_tokens: tuple[float, float]
     repeats_shared: bool
+    same_work: tuple[str, ...] = ()
+    loss_tolerance: float = 0.0
     asked: tuple[AskedOption, ...] = ()
     more_pairs: int = 0
     qualification: Path | None = None
@@ -121,6 +124,8 @@ class Comparison:
             warn=request.warn,
             with_tokens=request.with_tokens,
             repeats_shared=request.repeats_shared,
+            same_work=request.same_work,
+            loss_tolerance=request.loss_tolerance,
         )
 
     def _write_environment(self, session: Session, git: Mapping[Side, Mapping[str, str]]) -> None:

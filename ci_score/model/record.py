@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import comb
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
 from ci_score import __version__
+from ci_score.model.counted_step import CountedStep
 from ci_score.model.environment import Alone, Environment
 from ci_score.model.explanation import (
     Contribution,
@@ -47,6 +49,8 @@ MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
 # Others may disturb one launch of so many; with more of them the machine is not the job's own.
 OF_WHICH_ONE_SHARED = 8
+# Chance disturbs the launches of one side alone so often in one session of so many.
+LOPSIDED = 0.02
 MOST_INPUTS = 64
 # Of the history of each case.
 KEPT_POINTS = 200
@@ -69,6 +73,16 @@ def of_attempt(name: str) -> tuple[str, int]:
     """`llama~2` → llama and 2: which attempt of a run left it; 0 where that is not told."""
     found = _ATTEMPT.fullmatch(name)
     return (found[1], int(found[2])) if found else (name, 0)
+
+
+def is_lopsided(head: int, base: int) -> bool:
+    """Whether head's launches alone were disturbed so much more often that it is no chance.
+
+    A head could drop its slow launches by disturbing them; what others do meets both sides alike.
+    """
+    both = head + base
+    as_often: int = sum(comb(both, count) for count in range(head, both + 1))
+    return as_often / (1 << both) < LOPSIDED
 
 
 class RunIdentity(Value):
@@ -118,6 +132,7 @@ class LaunchNumbers(Value):
     loss_from: Literal["hook"] | None = None
     warmup_steps: Count | None = None
     timed_steps: Count | None = None
+    step: CountedStep | None = None
 
 
 class Measured(Value):

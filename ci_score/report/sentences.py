@@ -418,6 +418,26 @@ SENTENCES: dict[Why, Row] = {
     Why.FEWER_VALID_STEPS: lambda head, base: _OTHER_WORK.format(
         f"{plain_number(head)} valid steps here, {plain_number(base)} there"
     ),
+    Why.OTHER_OPTIMIZER: _OTHER_WORK.format(
+        "a step ends with {head} here and with {base} there, and no optimizer is in both"
+    ),
+    Why.OTHER_PASSES: lambda head, base: _OTHER_WORK.format(
+        f"backward passes a step: {plain_number(head, 3)} here, {plain_number(base, 3)} there"
+    ),
+    Why.SKIPPED_STEPS: lambda head, base: _OTHER_WORK.format(
+        f"the GradScaler skipped {percent_digits(head)} % of the steps here and"
+        f" {percent_digits(base)} % there"
+    ),
+    Why.SHORT_STEPS: lambda head, base: _OTHER_WORK.format(
+        f"{percent_digits(head)} % of the steps here take less than a third of their mean,"
+        f" {percent_digits(base)} % there: does an optimizer step for something that is no"
+        " training?"
+    ),
+    Why.SLOW_STEPS_LEFT_OUT: lambda more_ms: (
+        "slow steps recur that the timed ones do not hold in proportion: by the untimed launch they"
+        f" would add {plain_number(more_ms, 3)} ms to a step here beyond those there; time more"
+        " steps (--steps)"
+    ),
     Why.WORK_NOT_TOLD: lambda signs: (
         f"whether it did the same work is not known: its baseline tells its {_signs(signs)}, and"
         " this run does not"

@@ -31,7 +31,19 @@ def of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *times: float | st
 
 
 def arguments(good: str, bad: str, *more: str) -> list[str]:
-    return ["bisect", good, bad, "--no-profile", "--seed", "1", *more, "--", *COMMAND]
+    return [
+        "bisect",
+        good,
+        bad,
+        "--no-profile",
+        "--seed",
+        "1",
+        "--wait",
+        "0",
+        *more,
+        "--",
+        *COMMAND,
+    ]
 
 
 def answer() -> dict[str, Any]:

@@ -48,7 +48,19 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def arguments(*more: str) -> list[str]:
-    options = ["--base", "main", "--head", ".", "--link", "data", "--looks", "8", *more]
+    options = [
+        "--base",
+        "main",
+        "--head",
+        ".",
+        "--link",
+        "data",
+        "--looks",
+        "8",
+        "--wait",
+        "0",
+        *more,
+    ]
     return ["ab", "--no-profile", *options, "--", sys.executable, "train.py"]
 
 

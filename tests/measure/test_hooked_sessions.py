@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -105,7 +106,9 @@ def test_session__counts_the_steps_of_an_unmodified_script(
     said = capsys.readouterr().err
     assert "it is clear: slower than the limit" in said
     assert "the times come from the optimizer's steps, which the start-up hook counts" in said
-    assert "\n2 warm-up steps, then 3 timed\nup to 16 launches of about " in said
+    assert re.search(
+        r"\n2 warm-up steps, then 3 timed: [0-9.]+ s of [0-9.]+ s a launch\nup to", said
+    )
     warmup = max(one["warmup"] for one in session()["settled"].values())
     for one in measured():
         assert (one.warmup_steps, len(one.timed_ms)) == (warmup - 1, 3)
@@ -489,7 +492,18 @@ def test_script__of_two_steps_is_measured(here: Path) -> None:
 def test_session__that_was_killed_at_once_has_measured_nothing(here: Path, capsys: Out) -> None:
     """What the first launch left in its logs is not read as measurements."""
     write_script(here / "base", inside="import time; time.sleep(2)")
-    words = ["measure", "--dir", "base", "--out", "one", "--", sys.executable, "train.py"]
+    words = [
+        "measure",
+        "--dir",
+        "base",
+        "--out",
+        "one",
+        "--wait",
+        "0",
+        "--",
+        sys.executable,
+        "train.py",
+    ]
     process = subprocess.Popen([sys.executable, "-m", "ci_score", *words])
     until((here / "one" / "logs" / "settle-head" / "marks.jsonl").exists)
     process.kill()
@@ -688,8 +702,8 @@ def test_interrupted__the_untimed_launch_leaves_nothing_running(here: Path) -> N
     """Ctrl-C while a side settles: exit 3, and the script is ended."""
     write_script(here / "base", before="open('pid', 'w').write(str(os.getpid()))", ms=500)
     process = subprocess.Popen(
-        [sys.executable, "-m", "ci_score", "measure", "--dir", "base", "--", sys.executable,
-         "train.py"],
+        [sys.executable, "-m", "ci_score", "measure", "--dir", "base", "--wait", "0", "--",
+         sys.executable, "train.py"],
         stderr=subprocess.PIPE,
     )  # fmt: skip
     place = here / "base" / "pid"

@@ -10,7 +10,6 @@ import pytest
 from ci_score import judge_pairs
 from ci_score.cli.session import interval_in_words
 from ci_score.launches.lines import Launch
-from ci_score.measure.launch.hooked import COUNTED
 from ci_score.measure.session.schedule import Answer, order_of
 from ci_score.measure.session.session import Pair, Plan, Session
 
@@ -118,16 +117,3 @@ def test_words__an_interval_is_told_as_far_as_there_is_one(
 ) -> None:
     """Few pairs have none, and a void launch may have been endlessly slow."""
     assert interval_in_words(slower, low, high) == words
-
-
-@pytest.mark.parametrize(
-    ("timed_from", "steps", "more"),
-    [(COUNTED, 20, 100), (COUNTED, 200, None), ("printed steps", 20, None)],
-)
-def test_session__of_launches_that_are_a_moment_asks_for_more_steps(
-    timed_from: str, steps: int, more: int | None
-) -> None:
-    """A script that tells its own steps decides itself how many it takes."""
-    pairs = [(launch(10.0, side="head"), launch(10.0, side="base"))]
-    found = Session(plan(steps=steps), pairs=pairs, timed_from=timed_from)
-    assert found.longer_steps == more

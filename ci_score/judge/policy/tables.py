@@ -20,7 +20,9 @@ Direction = Literal["higher", "lower"]
 Scale = Literal["relative", "absolute"]
 MatchKey = Literal["accelerator", "accelerator_count", "precision"]
 RejectKey = Literal["throttled", "shared", "crashed", "nan"]
-WorkKey = Literal["tokens_per_step", "valid_steps", "final_loss"]
+WorkKey = Literal[
+    "tokens_per_step", "valid_steps", "final_loss", "backward_passes", "optimizer_steps"
+]
 SameKey = Literal["tokens_per_step", "precision", "accelerator_count"]
 
 NotNegative = Annotated[float, Field(ge=0)]
@@ -132,7 +134,8 @@ class EnvironmentRules(Table):
         Lax,
         Field(
             description="What shows that both sides did the same work. Fewer valid steps, another"
-            " loss or another number of tokens is not judged."
+            " loss or another number of tokens is not judged, nor are other backward passes a step"
+            " (unless tokens are told), or steps of another optimizer, skipped or far shorter ones."
         ),
     ] = get_args(WorkKey)
     loss_tolerance: Annotated[

@@ -24,8 +24,10 @@ from ci_score.measure.launch.orders import LAUNCHES, LOGS
 from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, visible_devices
 from ci_score.measure.session.profiling import Reader
+from ci_score.measure.session.quiet import Quiet
 from ci_score.measure.session.runner import Audience
-from ci_score.measure.session.session import STEPS, Plan
+from ci_score.measure.session.session import Plan
+from ci_score.measure.session.settled import STEPS
 from ci_score.measure.sides.checkout import Repository
 from ci_score.measure.sides.command import Command, command_of
 from ci_score.measure.sides.preparing import launcher_of
@@ -129,6 +131,8 @@ class _Search:
         self, answer: Bisected, line: Line, like: SideSpec, checkouts: Worktrees
     ) -> Bisected:
         driver = self._driver(line, like, checkouts)
+        # What others do later on, the search counts as noise.
+        driver.launches.quiet.comes()
         try:
             finding = driver.run()
         except StoppedError as error:
@@ -152,6 +156,9 @@ class _Search:
         if not journal.rows:
             for name in (LOGS, LAUNCHES, ANSWER):
                 remove(out / name)
+        watch = MachineWatch(find_probe(), visible_devices(self.environment))
+        most = min(request.wait * SECONDS_A_MINUTE, max(self.seconds_left(), 0.0))
+        quiet = Quiet(watch.others, most, self.stopped, self.audience.says)
         launches = Launches(
             out=out,
             plan=plan,
@@ -159,7 +166,8 @@ class _Search:
             worktrees=checkouts,
             repository=like,
             environment=self.environment,
-            watch=MachineWatch(find_probe(), visible_devices(self.environment)),
+            watch=watch,
+            quiet=quiet,
             seconds_left=self.seconds_left,
             stopped=self.stopped,
             audience=self.audience,

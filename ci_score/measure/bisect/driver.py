@@ -127,7 +127,7 @@ class Driver:
 
     def _settle_one(self, sha: str) -> None:
         try:
-            settled = self.launches.settle(sha)
+            settled = self.launches.settle(sha, self.launches.settled.get(self.line.good))
         except CutOffError:
             self._refuse_to_go_on()
             raise

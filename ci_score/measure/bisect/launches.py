@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from ci_score.errors import CiScoreError
 from ci_score.files.disk import remove
@@ -16,9 +17,10 @@ from ci_score.measure.bisect.worktrees import CannotBuildError, Worktrees
 from ci_score.measure.launch.launching import Done, launch
 from ci_score.measure.launch.orders import LOGS, Order, Orders, Task
 from ci_score.measure.machine.environment import MachineWatch
+from ci_score.measure.session.quiet import Quiet
 from ci_score.measure.session.runner import Audience, Runner, of_equal_work
 from ci_score.measure.session.session import Pair, Plan, Session
-from ci_score.measure.session.settled import Settled
+from ci_score.measure.session.settled import STEPS, Settled, owners_of
 from ci_score.measure.session.settling import MOST_FILES, settled_by
 from ci_score.measure.sides.command import Command
 from ci_score.measure.sides.leftovers import snapshot
@@ -52,6 +54,7 @@ class Launches:
     repository: SideSpec
     environment: Mapping[str, str]
     watch: MachineWatch
+    quiet: Quiet
     seconds_left: Callable[[], float]
     stopped: Callable[[], bool]
     audience: Audience
@@ -59,12 +62,20 @@ class Launches:
     timed_from: str = ""
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
-    def settle(self, sha: str) -> Settled:
-        """What a commit's untimed launch tells; an error where it does not run."""
+    def settle(self, sha: str, like: Settled | None = None) -> Settled:
+        """What a commit's untimed launch tells; an error where it does not run.
+
+        Its steps are those of the optimizer that counts in the launch that it is to be `like`.
+        """
+        found = self._settled(sha, None)
+        owner = owners_of(like, found)["head"] if like else found.owner
+        return found if owner == found.owner else self._settled(sha, owner)
+
+    def _settled(self, sha: str, owner: Mapping[str, Any] | None) -> Settled:
         spec = self._side(sha)
         self.audience.does(f"the untimed launch of {sha[:SHORT]}")
         before = snapshot(spec.folder)
-        task = Task("settle", self.plan.settle_steps)
+        task = Task("settle", self.plan.settle_steps, owner=owner)
         # What it imports from the user's own folder is not the commit's code.
         order = self._orders(self.repository, spec).untimed("head", f"settle-{sha[:SHORT]}", task)
         done = launch(order, self._timeout(), self.stopped)
@@ -115,6 +126,7 @@ class Launches:
             self._orders(specs["base"], specs["head"]),
             partial(launch, stopped=self.stopped),
             self.watch.disturbances,
+            self.quiet,
             self.seconds_left,
             self.stopped,
             self.audience,
@@ -159,5 +171,5 @@ def with_warm_up(plan: Plan, ends: list[Settled]) -> Plan:
 
 def seconds_of_pair(plan: Plan, ends: list[Settled]) -> float:
     """About how long two launches take."""
-    steps = plan.steps + (plan.warmup_steps or 0)
+    steps = (plan.steps or STEPS) + (plan.warmup_steps or 0)
     return sum(one.seconds_for(steps) for one in ends) if ends else inf

@@ -40,6 +40,8 @@ LATE_AFTER = 1000
 # So many calls with the same gradients have no more steps to tell.
 MOST_REPEATS = 1000
 MOST_OWNERS = 5
+# Of the optimizers that stepped so many are told, the largest.
+MOST_OPTIMIZERS = 32
 GRACE_SECONDS = 5.0
 TRACE_SECONDS = 60.0
 POLL_SECONDS = 0.01
@@ -105,6 +107,10 @@ class Known:
     def shape(self) -> dict[str, Any]:
         """By what another launch of the same script knows it again."""
         return {"class": self.name, "parameters": self.parameters, "order": self.order}
+
+    def is_named(self, named: dict[str, Any]) -> bool:
+        """Whether it is the one of that shape."""
+        return self.shape() == {name: named[name] for name in self.shape()}
 
 
 def parameters_of(optimizer: Any) -> Iterator[Any]:
@@ -273,6 +279,8 @@ class Hook:
         self.steps = 0
         self.blind = 0  # steps before the first backward pass
         self.clock: Any = None
+        self.scaler: Any = None
+        self.before: Any = (0, None)  # of the warm-up's end: backward passes, the scaler's scale
         self.last_end = 0
         self.losses.first = self.losses.last = None
 
@@ -392,7 +400,7 @@ class Hook:
         if known is self.owner:
             return True
         if self.named is not None:
-            is_owner = (known.name, known.order) == (self.named["class"], self.named["order"])
+            is_owner = known.is_named(self.named)
         else:
             is_owner = self.owner is None or (
                 known.steps == 1
@@ -421,6 +429,9 @@ class Hook:
         self.steps += 1
         self.clock.tick(now)
         self.losses.step(self.steps, scaler)
+        self.scaler = scaler
+        if self.steps == self.warmup:
+            self.before = self.backwards, quietly(copied_scale, scaler)
         if self.profiler is None and is_profiling():
             self.profiler_found = True
         if not self.steps & (self.steps - 1):
@@ -582,6 +593,7 @@ class Hook:
         """What this process has measured."""
         rank, size = rank_and_size()
         found = {
+            "skipped_steps": quietly(skipped_steps, self.scaler, self.before[1]),
             "first_loss": quietly(Losses.value, self.losses.first),
             "final_loss": quietly(Losses.value, self.losses.last),
             "peak_memory": quietly(self.clock.peak_memory),
@@ -602,10 +614,18 @@ class Hook:
             "step_ms": self.clock.intervals(),
             "timed_by": "wall clock" if self.clock.module is None else "device events",
             "owner": self.owner.shape(),
+            "optimizers": self.optimizers(),
+            "backward_passes": self.backwards - self.before[0],
             "versions": versions(),
             "profiler_found": self.profiler_found,
             **{name: value for name, value in found.items() if value is not None},
         }
+
+    def optimizers(self) -> list[dict[str, Any]]:
+        """Those that have stepped, and how often: which one counts is for both sides to say."""
+        known = sorted(self.known.values(), key=lambda one: (-one.parameters, one.order))
+        told = [{**one.shape(), "steps": one.steps} for one in known if one is not self.owner]
+        return [{**self.owner.shape(), "steps": self.owner.steps}, *told][:MOST_OPTIMIZERS]
 
     def at_exit(self) -> None:
         """A normal exit says how far it came."""
@@ -661,6 +681,19 @@ def quietly(call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)
     except Exception:
         return None
+
+
+def copied_scale(scaler: Any) -> Any:
+    """What a GradScaler multiplies losses with now."""
+    return scaler._scale.detach().clone()
+
+
+def skipped_steps(scaler: Any, before: Any) -> int:
+    """How many steps a GradScaler has skipped: each made its scale smaller."""
+    from math import log
+
+    factor = float(scaler._scale) / float(before)
+    return max(0, round(log(factor) / log(scaler._backoff_factor)))
 
 
 def rank_and_size() -> tuple[int, int]:

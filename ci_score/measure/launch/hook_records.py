@@ -49,6 +49,12 @@ class Owner(_Value):
     order: _Count
 
 
+class Optimizer(Owner):
+    """One that has stepped, so often."""
+
+    steps: _Count
+
+
 class RankRecord(_Value):
     """What one process measured: `step_ms` are the times between the ends of its steps."""
 
@@ -62,6 +68,10 @@ class RankRecord(_Value):
     step_ms: Annotated[tuple[_Milliseconds, ...], _LIST]
     timed_by: Literal["device events", "wall clock"]
     owner: Owner
+    # The owner first, then the largest. The passes and skipped steps are those after the warm-up.
+    optimizers: Annotated[tuple[Optimizer, ...], _LIST, Field(max_length=64)] = ()
+    backward_passes: _Count = 0
+    skipped_steps: _Count = 0
     first_loss: _Loss | None = None
     final_loss: _Loss | None = None
     peak_memory: Annotated[dict[_ShortText, _Count], Field(max_length=64, default_factory=dict)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from ci_score.measure.launch.hook_records import HookProblem, Recorded, how_far, problem_in_words
+from ci_score.model.counted_step import SHORT
 from ci_score.model.lists import plural
 
 COUNTED = "the optimizer's steps, which the start-up hook counts"
@@ -23,12 +26,33 @@ def values_of(told: Recorded) -> dict[str, Any]:
         "step_ms": told.slowest.step_ms,
         "warmup_steps": told.slowest.warmup_steps,
         "versions": first.versions,
+        "step": _step(told),
         **({"peak_memory_gb": memory / BYTES_A_GB} if memory else {}),
         **({**numbers, "loss_from": "hook"} if numbers else {}),
         **({"profiler_ran": True} if told.profiler_found else {}),
         **({"planted": first.planted} if first.planted else {}),
         **({"failed": failed} if failed else {}),
     }
+
+
+def _step(told: Recorded) -> dict[str, Any]:
+    """What was counted as a step, and how it was timed."""
+    first, timed_ms = told.first, told.slowest.step_ms[told.slowest.warmup_steps :]
+    count = max(len(timed_ms), 1)
+    return {
+        "optimizer": first.owner.class_,
+        "parameters": first.owner.parameters,
+        "alone": len(first.optimizers) < 2,
+        "backward_passes": first.backward_passes / count,
+        "skipped": min(first.skipped_steps / count, 1.0),
+        "short": _short(timed_ms),
+    }
+
+
+def _short(step_ms: Sequence[float]) -> float:
+    """The share of steps that take a small part of the mean."""
+    least = SHORT * statistics.fmean(step_ms) if step_ms else 0.0
+    return sum(ms < least for ms in step_ms) / max(len(step_ms), 1)
 
 
 def _failure(told: Recorded) -> str:

@@ -56,7 +56,8 @@ class Ran:
 class Done:
     """What became of a launch: what it measured, or, with `failed`, what there is of a void one.
 
-    `problem` says more of why it is void than a line can hold: the end of its log, too.
+    `problem` says more of why it is void than a line can hold: the end of its log, too. A script
+    that ended before the last step that was asked for `has_steps`.
     """
 
     order: Order
@@ -66,6 +67,7 @@ class Done:
     outlived_by: int = 0
     seconds: float = 0.0
     told: Recorded | None = None
+    has_steps: int = 0
 
     @property
     def words(self) -> str:
@@ -232,7 +234,10 @@ def _outcome(order: Order, ran: Ran) -> Done:
         trouble = trouble_of(said.problem, trouble, ran.outlived_by)
     trouble = trouble or wrong or ("" if values else "it reported no steps")
     if trouble:
-        return _void(order, values, trouble + tail_of(order.log))
+        void = _void(order, values, trouble + tail_of(order.log))
+        if said.problem is not None and said.problem.code == "too_few_steps":
+            return replace(void, has_steps=said.problem.data["steps"])
+        return void
     try:
         launch = _sound(_launch_of(values or {}, order))
     except BadInputError as error:

@@ -1,56 +1,136 @@
-"""From which step on a script's times have settled, by those of its untimed launch."""
+"""What the steps of an untimed launch say: from which one on they count, and which recur slowly."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
 
 GROUP = 5
 SETTLED = 0.10
+# Medians of a series differ by its own noise, too: within so many standard errors they agree.
+ERRORS = 2.0
+# The standard error of a median of n steps, in medians of the differences between neighbours.
+OF_A_MEDIAN = 1.3
 # In every other launch the second step waits for data-loader workers that start, so one launch
 # cannot tell whether the next one's will.
 LEAST = 2
 # A step is slow from so many times the median on.
 SLOW = 2.0
-# Of two slow steps each takes at most so many times as much longer as the other: they are alike.
-ALIKE = 2.0
+# Of the slow steps that recur each takes at most so many times as much longer as any other.
+ALIKE = 1.5
+# Candidates for a period come from so many slow steps; a series of noise alone has thousands.
+MOST_SLOW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """Steps far slower than usual that belong to the work, such as evaluations.
+
+    Two or more of them come `every` so many steps (0: none was seen to recur). A window of fewer
+    than `least` steps may lack them. On average they make each step `ms` longer.
+    """
+
+    every: int = 0
+    least: int = 0
+    ms: float = 0.0
+
+    def is_held_by(self, steps: int) -> bool:
+        """Whether so many steps have as many slow ones among them as come on average."""
+        return steps >= self.least and steps % (self.every or 1) == 0
+
+    @property
+    def needed(self) -> int:
+        """The fewest steps that hold them."""
+        every = self.every or 1
+        return -(-self.least // every) * every
 
 
 def warm_up_of(step_ms: Sequence[float]) -> tuple[int, bool]:
     """After how many steps the times have settled, and whether they have.
 
-    It is the first step after which the medians of two following groups of five differ by at most
-    10 %, and then the last slow step in these groups that belongs to the start alone. `step_ms`
-    begins with the second step: nobody knows when the first one began.
+    They have where the next five steps and both halves of all that follow agree on their median.
+    Single bursts change no median. Slow steps that only the start has come before it.
+    `step_ms` begins with the second step: nobody knows when the first one began.
     """
-    for warmup in range(1, len(step_ms) - 2 * GROUP + 2):
-        begin = warmup - 1
-        one = statistics.median(step_ms[begin : begin + GROUP])
-        other = statistics.median(step_ms[begin + GROUP : begin + 2 * GROUP])
-        if abs(one - other) <= SETTLED * min(one, other):
-            return max(LEAST, warmup + _slow_start(step_ms, begin)), True
+    for begin in range(len(step_ms) - 2 * GROUP + 1):
+        rest = step_ms[begin:]
+        if _agree(rest, rest[:GROUP], rest) and _agree(rest, *_halves(rest)):
+            return max(LEAST, begin + 1 + _still_starting(rest, begin)), True
     return len(step_ms) + 1, False
 
 
-def _slow_start(step_ms: Sequence[float], begin: int) -> int:
-    """How many more steps end with the last slow one that medians hide and that does not recur.
+def _halves(steps: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    return steps[: len(steps) // 2], steps[len(steps) // 2 :]
+
+
+def _agree(all_steps: Sequence[float], some: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two parts of a series have one level, as far as its noise lets anybody see.
+
+    Neighbours tell the noise: a level that moves once, or slowly, moves few of their differences.
+    """
+    one, other = statistics.median(some), statistics.median(others)
+    noise = statistics.median(abs(later - earlier) for earlier, later in pairwise(all_steps))
+    error = OF_A_MEDIAN * noise * sqrt(1 / len(some) + 1 / len(others))
+    return abs(one - other) <= max(SETTLED * min(one, other), ERRORS * error)
+
+
+def _still_starting(steps: Sequence[float], begin: int) -> int:
+    """How many more steps belong to the start, of those that medians hide.
 
     Workers that start, a second compilation, a cache that fills: a launch has it once, here or
-    there, and twenty timed steps would carry it or not. What recurs, such as an evaluation, is
-    part of the work, so the steps that follow must be enough to show a second one.
+    there, and a short window would carry it or not.
     """
-    median = statistics.median(step_ms[begin:])
-    end = begin + 2 * GROUP
-    later = [one - median for one in step_ms[end:]]
-    steps = 0
-    for place in range(begin, end):
-        excess = step_ms[place] - median
-        # The step that ends here has the number `place + 2`: no period is longer.
-        would_recur = len(later) >= place + 2
-        if would_recur and excess >= (SLOW - 1) * median and not _is_among(excess, later):
-            steps = place + 1 - begin
-    return steps
+    excess = _slow_steps(steps)
+    recurring = {place for comb in _combs(excess, len(steps)) for place in comb}
+    count = 0
+    for place in excess.keys() - recurring:
+        # The step that ends here has the number `begin + place + 2`: no period is longer.
+        would_recur = len(steps) - 2 * GROUP >= begin + place + 2
+        if place < 2 * GROUP and would_recur:
+            count = max(count, place + 1)
+    return count
 
 
-def _is_among(excess: float, others: Sequence[float]) -> bool:
-    return any(excess / ALIKE <= one <= excess * ALIKE for one in others)
+def slow_steps_in(step_ms: Sequence[float]) -> Slow:
+    """The slow steps among those after the warm-up."""
+    excess = _slow_steps(step_ms)
+    if not excess:
+        return Slow()
+    combs = _combs(excess, len(step_ms))
+    every = combs[0][1] - combs[0][0] if combs else 0
+    is_all = bool(combs) and len(combs[0]) == len(excess)
+    return Slow(every, every if is_all else len(step_ms), sum(excess.values()) / len(step_ms))
+
+
+def _slow_steps(steps: Sequence[float]) -> dict[int, float]:
+    """How much longer than usual the slow steps take, by their places."""
+    usual = statistics.median(steps) if steps else 0.0
+    return {place: ms - usual for place, ms in enumerate(steps) if ms >= SLOW * usual > 0}
+
+
+def _combs(excess: Mapping[int, float], count: int) -> list[Sequence[int]]:
+    """The slow steps that recur, by period: the places of each, those with most excess first."""
+    left = dict(excess)
+    found: list[Sequence[int]] = []
+    while combs := list(_combs_in(left, count)):
+        found.append(max(combs, key=lambda comb: sum(left[place] for place in comb)))
+        for place in found[-1]:
+            del left[place]
+    return found
+
+
+def _combs_in(excess: Mapping[int, float], count: int) -> Iterator[Sequence[int]]:
+    """Places at one distance that all hold a slow step, each about as long as the others."""
+    places = list(excess)[:MOST_SLOW]
+    for number, first in enumerate(places):
+        for second in places[number + 1 :]:
+            every = second - first
+            comb = range(first, count, every)
+            # With a shorter period there would have been one before the first, too.
+            if first < every and all(place in excess for place in comb):
+                longest, shortest = (pick(excess[place] for place in comb) for pick in (max, min))
+                if longest <= ALIKE * shortest:
+                    yield comb

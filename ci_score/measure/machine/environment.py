@@ -31,7 +31,7 @@ from ci_score.measure.machine.accelerators import (
     chosen,
     find_probe,
 )
-from ci_score.measure.machine.load import Load, load_by_others
+from ci_score.measure.machine.load import LEAST_SECONDS, Load, load_by_others, load_now
 from ci_score.measure.machine.processes import carries
 from ci_score.measure.recorder import VERSIONED
 from ci_score.model.lists import plural
@@ -83,6 +83,20 @@ class MachineWatch:
         found = {**_throttled([reading for reading, _ in counted]), **_shared(strangers, others)}
         self._disturbed.update(found.keys())
         return done, found
+
+    def others(self, *, was_disturbed: bool) -> str:
+        """What others do on the machine now, while no launch runs; empty where one may begin.
+
+        After a launch that they disturbed it is known which devices are meant, and that it needs
+        the CPUs that they use.
+        """
+        load = Load.now()
+        if load is not None:
+            time.sleep(LEAST_SECONDS)
+        others = load_now(load, Load.now(), leaves_none=was_disturbed)
+        there = [one for one in self._read() if self._is_used(one)] if was_disturbed else []
+        pids = {pid for one in there for pid in one.processes or ()}
+        return _shared(pids, others).get("shared", "")
 
     def seen(self, versions: Mapping[str, str]) -> dict[str, Any]:
         """The environment, with what was sampled; the launches tell their own `versions`."""

@@ -15,8 +15,9 @@ from pathlib import Path
 COUNTERS = Path("/proc/stat")
 # The counters of a CPU, in the kernel's order.
 USER, NICE, SYSTEM, IDLE, WAITING, IRQ, SOFT_IRQ, STEAL = range(8)
-# The kernel counts in hundredths of a second, and every machine does some work of its own.
-LEAST_SECONDS = 5.0
+# The kernel counts in hundredths of a second: what a CPU did is known to four of them. In a second
+# that is less than a twentieth of it, which is what tells a CPU that is free from one that is not.
+LEAST_SECONDS = 1.0
 # Of the time that somebody wanted, and of that of all CPUs.
 MOST_STOLEN = 0.05
 MOST_FOREIGN = 0.25
@@ -54,21 +55,72 @@ class Load:
             )
         return None
 
+    def since(self, before: Load) -> Load:
+        """What came between the two."""
+        return Load(
+            self.at - before.at,
+            self.cpus,
+            self.busy - before.busy,
+            self.idle - before.idle,
+            self.stolen - before.stolen,
+            self.own - before.own,
+        )
+
+    @property
+    def whole(self) -> float:
+        """The time of all CPUs."""
+        return self.busy + self.idle + self.stolen
+
+    @property
+    def stolen_in_words(self) -> str:
+        """How much a hypervisor gave to others of what was wanted, if that is worth telling."""
+        wanted = self.busy + self.stolen
+        if self.stolen <= MOST_STOLEN * wanted:
+            return ""
+        return f"CPU steal {self.stolen / wanted:.0%}".replace("%", " %")
+
+    @property
+    def by_others(self) -> float:
+        """How many CPUs others used."""
+        return self.cpus * max(self.busy - self.own, 0.0) / self.whole
+
 
 def load_by_others(before: Load | None, after: Load | None, *, knows_own: bool = True) -> str:
     """What others did to the launch between the two, in words; empty for nothing worth telling.
 
     Processes that outlived their launch did not leave their time to us: then nobody `knows_own`.
     """
-    if before is None or after is None or after.at - before.at < LEAST_SECONDS:
+    spent = _known(before, after)
+    if spent is None:
         return ""
-    busy, idle = after.busy - before.busy, after.idle - before.idle
-    stolen = after.stolen - before.stolen
-    if stolen > MOST_STOLEN * (busy + stolen):
-        return f"CPU steal {stolen / (busy + stolen):.0%}".replace("%", " %")
-    foreign = busy - (after.own - before.own)
-    whole = busy + idle + stolen
-    if knows_own and foreign > MOST_FOREIGN * whole and idle < NONE_FREE * whole:
-        used = after.cpus * foreign / whole
-        return f"others used {used:.1f} of {after.cpus} CPUs, and none was free"
+    if spent.stolen_in_words:
+        return spent.stolen_in_words
+    is_full = spent.idle < NONE_FREE * spent.whole
+    if knows_own and is_full and spent.by_others > MOST_FOREIGN * spent.cpus:
+        return f"others used {_of_cpus(spent)}, and none was free"
     return ""
+
+
+def load_now(before: Load | None, after: Load | None, *, leaves_none: bool) -> str:
+    """What others do while no launch runs, in words; empty where one may begin.
+
+    Where a launch beside them `leaves_none` of the CPUs free, they may use a quarter of them. What
+    a launch needs that has not run yet is not known: one CPU shall be free for it.
+    """
+    spent = _known(before, after)
+    if spent is None:
+        return ""
+    is_busy = spent.by_others > MOST_FOREIGN * spent.cpus
+    is_full = leaves_none or spent.cpus - spent.by_others < 1
+    return spent.stolen_in_words or (f"others use {_of_cpus(spent)}" if is_busy and is_full else "")
+
+
+def _known(before: Load | None, after: Load | None) -> Load | None:
+    """What was spent between the two, if the counters are fine enough for it."""
+    if before is None or after is None or after.at - before.at < LEAST_SECONDS:
+        return None
+    return after.since(before)
+
+
+def _of_cpus(spent: Load) -> str:
+    return f"{spent.by_others:.1f} of {spent.cpus} CPUs"

@@ -50,6 +50,7 @@ class _Saved(BaseModel):
     settled: dict[Side, Settled]
     next_pair: int
     goal: Annotated[int, Field(ge=1, le=MOST_PAIRS)]
+    window: Annotated[int, Field(ge=0)] = 0
     was_extended: bool
     timed_from: str
     looks: list[Look]
@@ -131,10 +132,11 @@ def _continued(out: Path, plan: Plan) -> Session:
         # A kill may have come between the lines of a pair and this file.
         next_pair=max([saved.next_pair, *(head.launch + 1 for head, _ in pairs)]),
         goal=saved.goal,
+        window=saved.window,
         was_extended=saved.was_extended,
         timed_from=saved.timed_from,
     )
-    if saved.ending in (*FINISHED, Ending.DISTURBED):
+    if saved.ending in FINISHED:
         session.stop(saved.ending, saved.stopped)
     return session
 
@@ -153,8 +155,6 @@ def _extend(session: Session, more: int) -> None:
             f"the session has measured {len(session.pairs)} of {session.goal} pairs; let the same"
             " command without --more-pairs finish it first"
         )
-    if session.ending is Ending.DISTURBED:
-        raise WrongUseError(session.stopped)
     goal = goal_with(more, len(session.pairs), session.plan.looks)
     if goal > MOST_PAIRS:
         raise WrongUseError(
@@ -172,6 +172,7 @@ def save(session: Session, out: Path) -> None:
         "settled": {side: asdict(one) for side, one in session.settled.items()},
         "next_pair": session.next_pair,
         "goal": session.goal,
+        "window": session.window,
         "was_extended": session.was_extended,
         "timed_from": session.timed_from,
         "looks": [asdict(look) for look in session.looks],

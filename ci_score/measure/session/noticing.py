@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ci_score.launches import Launch
+from ci_score.launches import Launch, by_side
 from ci_score.measure.launch.launching import Done
-from ci_score.measure.session.session import THROTTLED, Session
+from ci_score.measure.session.session import THROTTLED, Plan, Session
+from ci_score.measure.session.settled import have_one_owner, owner_in_words
 from ci_score.measure.sides.leftovers import files_in_words
+from ci_score.model.counted_step import passes_differ
 from ci_score.model.lists import plural
 from ci_score.model.values import Side
 
@@ -17,6 +19,62 @@ from ci_score.model.values import Side
 SAME_LOSS = 1e-3
 # So many launches that each begin where the last one ended are hardly chance.
 LAUNCHES_IN_A_ROW = 4
+
+
+def known_before(session: Session) -> Iterator[str]:
+    """What the untimed launches tell already: other work, and slow steps that nobody would time."""
+    for side, one in session.settled.items():
+        if not session.holds(side):
+            yield (
+                f"slow steps{session.of_side(side)} recur that {session.timed_steps} timed steps do"
+                " not hold in proportion, so nothing is ruled out; time more with --steps"
+                f" {one.slow.needed}"
+            )
+    if set(session.settled) == {"base", "head"}:
+        yield from _other_work(session)
+
+
+def _other_work(session: Session) -> Iterator[str]:
+    """How the sides differ in what they do, with the key of the policy that says it is meant."""
+    base, head = session.settled["base"], session.settled["head"]
+    plan = session.plan
+    told = base.tokens_per_step, head.tokens_per_step
+    there, here = base.first_loss, head.first_loss
+    if base.owner != head.owner and base.owner and head.owner:
+        words = f"a step of base ends with {owner_in_words(base.owner)}, one of head with"
+        words = f"{words} {owner_in_words(head.owner)}"
+        yield words if have_one_owner(base, head) else _meant(plan, "optimizer_steps", words)
+    if all(told) and told[0] != told[1]:
+        words = f"a step has {told[0]:.6g} tokens in base and {told[1]:.6g} in head"
+        yield _meant(plan, "tokens_per_step", words)
+    elif passes_differ(base.backward_passes, head.backward_passes):
+        words = (
+            f"backward passes a step: {base.backward_passes:.3g} in base and"
+            f" {head.backward_passes:.3g} in head"
+        )
+        yield words if all(told) else _meant(plan, "backward_passes", words)
+    if there is None or here is None:
+        return
+    if not math.isclose(there, here, rel_tol=plan.loss_tolerance):
+        words = f"the first loss is {there:.4g} in base and {here:.4g} in head"
+        yield _meant(plan, "final_loss", words, ", or raise `loss_tolerance`")
+
+
+def _meant(plan: Plan, key: str, words: str, more: str = "") -> str:
+    """A sign of other work, and what to do if it is no mistake."""
+    if key not in plan.same_work:
+        return words
+    return (
+        f"{words}: that may be other work, which cannot pass. If it is meant, take {key} out of"
+        f" `same_work`{more} in the base's policy"
+    )
+
+
+def drifts(session: Session) -> Iterator[str]:
+    """Which side's steps were not settled when they were timed."""
+    for own in by_side(one for pair in session.pairs for one in pair).values():
+        if own.drift:
+            yield f"{own.drift}; --warmup-steps leaves them out"
 
 
 def notes_on(done: Done, session: Session) -> Iterator[tuple[str, str]]:

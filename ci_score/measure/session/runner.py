@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,8 @@ from ci_score.launches import Launch
 from ci_score.measure.launch.launching import Done, tail_of
 from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
-from ci_score.measure.session.noticing import notes_on, resumes
+from ci_score.measure.session.noticing import drifts, notes_on, resumes
+from ci_score.measure.session.quiet import Quiet
 from ci_score.measure.session.schedule import Look, order_of
 from ci_score.measure.session.session import Ending, Pair, Session
 from ci_score.model.lists import share_in_words
@@ -56,6 +58,7 @@ class Runner:
     orders: Orders
     launch: Callable[[Order, float], Done]
     watch: Watch
+    quiet: Quiet
     seconds_left: Callable[[], float]
     stopped: Callable[[], bool]
     audience: Audience
@@ -71,7 +74,9 @@ class Runner:
             self._look()
             if session.ending is not None:
                 break
-            if len(session.pairs) >= session.goal:
+            if why := session.too_disturbed:
+                session.stop(Ending.DISTURBED, f"{why}; begin anew with --fresh")
+            elif len(session.pairs) >= session.goal:
                 session.stop(Ending.ALL_PAIRS, f"all {session.goal} pairs were measured")
             elif self.stopped():
                 words = "it was interrupted, what was measured is kept; the same command goes on"
@@ -81,6 +86,7 @@ class Runner:
             else:
                 self._pair()
             save(session, self.out)
+        session.notes += [words for words in drifts(session) if words not in session.notes]
         save(session, self.out)
         return session
 
@@ -103,12 +109,16 @@ class Runner:
         session.next_pair += 1
         before = self.seconds_left()
         found: dict[Side, Done] = {}
+        windows = set()
         for place, side in enumerate(order_of(number, session.plan.seed)):
             self.audience.begins(session, side, number)
             done = self.launched(side, number, place)
             if done.launch.failed and self._was_cut_off():
                 return
             found[side] = done
+            windows.add(session.timed_steps)
+        if len(windows) > 1:
+            return  # the second script has fewer steps: with these both are measured
         head, base = of_equal_work(found["head"], found["base"])
         pair = head.launch, base.launch
         if any(launch.failed for launch in pair):
@@ -142,19 +152,13 @@ class Runner:
         return self.stopped() or (self.seconds_left() <= 0 and not self._longest_pair)
 
     def _disturbed(self, pair: Pair) -> None:
-        """Others disturbed it: it is measured again, unless that has happened too often."""
+        """Others disturbed it: it is measured again, when they leave the machine alone."""
         session = self.session
         session.disturbed.append(pair)
         words = "; ".join(dict.fromkeys(how for one in pair for how in one.disturbances.values()))
-        if len(session.disturbed) <= session.most_repeats:
-            self.audience.ends(session, f"disturbed ({words}): it is measured again")
-            return
-        self.audience.ends(session, f"disturbed ({words})")
-        session.stop(
-            Ending.DISTURBED,
-            f"others disturbed {len(session.disturbed)} pairs, and only {session.most_repeats} may"
-            f" be measured again ({words}); begin anew with --fresh when the machine is quiet",
-        )
+        self.audience.ends(session, f"disturbed ({words}): it is measured again")
+        if not session.too_disturbed and (busy := self.quiet.comes(was_disturbed=True)):
+            session.stop(Ending.DISTURBED, busy)
 
     def _void(self, head: Done, base: Done) -> None:
         """A launch has no usable time: it counts against its side, and is not measured again."""
@@ -194,18 +198,24 @@ class Runner:
 
     def launched(self, side: Side, pair: int, place: int) -> Done:
         """One launch of a side, with all that is known of it; void if it cannot be used."""
-        plan = self.session.plan
-        order = self.orders.timed(side, pair, 2 * pair + place, self._task(side))
-        timeout = min(plan.timeout, max(self.seconds_left(), 0.0))
-        done, disturbed = self.watch(order, lambda: self.launch(order, timeout))
-        return self._completed(done, disturbed)
+        session = self.session
+        while True:
+            order = self.orders.timed(side, pair, 2 * pair + place, self._task(side))
+            timeout = min(session.plan.timeout, max(self.seconds_left(), 0.0))
+            done, disturbed = self.watch(order, partial(self.launch, order, timeout))
+            if not session.shrinks_for(done):
+                return self._completed(done, disturbed)
+            self.audience.says(
+                f"the script{session.of_side(side)} ends after {done.has_steps} steps, so"
+                f" {session.timed_steps} are timed"
+            )
 
     def _task(self, side: Side) -> Task | None:
         """What the hook counts; nothing in a script that tells its own steps."""
         session, known = self.session, self.session.settled.get(side)
         if known is None or not known.by_hook:
             return None
-        steps = session.warmup + session.plan.steps
+        steps = session.warmup + session.timed_steps
         return Task("timed", steps, session.warmup, known.owner)
 
     def _completed(self, done: Done, disturbed: Mapping[str, str]) -> Done:
@@ -222,6 +232,9 @@ class Runner:
             update["tokens_per_step"] = plan.tokens_per_step
         if plan.planted and done.launch.planted is None:
             update["planted"] = 0.0
+        if done.launch.step is not None and done.launch.timed_ms:
+            left_out = session.left_out_ms(done.launch)
+            update["step"] = done.launch.step.but(left_out_ms=left_out)
         whole = done.but(done.launch.but(**update))
         if whole.launch.failed:
             return whole

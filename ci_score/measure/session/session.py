@@ -12,19 +12,18 @@ from typing import Any
 
 from ci_score.judge import LEAST_PAIRS, judge_pairs, planned_looks
 from ci_score.launches import Launch
-from ci_score.measure.launch.hooked import COUNTED
+from ci_score.measure.launch.launching import Done
+from ci_score.measure.launch.warm_up import slow_steps_in
 from ci_score.measure.session.schedule import ANSWERS, SIDES, Answer, Look
-from ci_score.measure.session.settled import Settled, warmup_of
+from ci_score.measure.session.settled import STEPS, Settled, warmup_of
+from ci_score.model.record import is_lopsided
 from ci_score.model.values import Side
 
 SHARED, THROTTLED = "shared", "throttled"
-# Of the planned pairs, one in so many may be measured again.
-PAIRS_A_REPEAT = 8
-SHORT_LAUNCH_MS, LONGER = 2000.0, 5
 # How much slower a pair to come is taken to be, to see whether anything can be proven with it.
 FAR_SLOWER = 1e6
-# How many steps of a launch are timed, and how many the warm-up is chosen from.
-STEPS, SETTLE_STEPS = 20, 50
+# How many steps the warm-up is chosen from.
+SETTLE_STEPS = 50
 # Head and base of one pair.
 Pair = tuple[Launch, Launch]
 
@@ -38,8 +37,9 @@ class Plan:
     `programs` tells the code of each side apart, as far as it is known. The sides of a `planted`
     session are one program, made slower on purpose: it tells about the machine alone.
     `repeats_shared` says that pairs which others disturbed are measured again. `steps` are timed in
-    a launch, after those of the warm-up, which is chosen from `settle_steps`. Where head is
-    measured `alone` there are no pairs and no looks.
+    a launch, after those of the warm-up, which is chosen from `settle_steps`; None is as many as
+    the untimed launches ask for. Where head is measured `alone` there are no pairs and no looks.
+    `same_work` and `loss_tolerance` are the policy's, for what is said before anything is timed.
     """
 
     command: tuple[str, ...]
@@ -56,11 +56,13 @@ class Plan:
     repeats_shared: bool = True
     warmup_steps: int | None = None
     tokens_per_step: float | None = None
-    steps: int = STEPS
+    steps: int | None = None
     settle_steps: int = SETTLE_STEPS
     programs: Mapping[str, str] = field(default_factory=dict)
     planted: bool = False
     alone: bool = False
+    same_work: tuple[str, ...] = ()
+    loss_tolerance: float = 0.0
 
     @property
     def least_to_prove(self) -> int:
@@ -76,7 +78,8 @@ class Plan:
     def fixed(self) -> dict[str, Any]:
         """What must not change between the sittings of a session, as its file has it."""
         known: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        del known["timeout"]
+        for changes_nothing in ("timeout", "same_work", "loss_tolerance"):
+            del known[changes_nothing]
         return known
 
 
@@ -93,9 +96,9 @@ class Ending(StrEnum):
     INTERRUPTED = "it was interrupted"
 
 
-# A session that ended so goes on only if pairs are added, and a disturbed one not at all.
+# A session that ended so goes on only if pairs are added.
 FINISHED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.HOPELESS)
-JUDGED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.TIME)
+JUDGED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.TIME, Ending.DISTURBED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,9 @@ class Session:
     """What was measured so far.
 
     `settled` is what each side's untimed launch told, `alone` are launches without a counterpart.
-    `pairs` are those that count, void ones too; `disturbed` are those that were measured again. It
-    ends after `goal` pairs at the latest. A session to which pairs were added looks only then.
+    `pairs` are those that count, void ones too; `disturbed` are those that were measured again.
+    `window` is how many steps are timed, where the plan does not say it. It ends after `goal` pairs
+    at the latest. A session to which pairs were added looks only then.
     `cannot_run` is the side whose untimed launch failed by its own fault.
     """
 
@@ -137,6 +141,7 @@ class Session:
     notes: list[str] = field(default_factory=list)
     next_pair: int = 0
     goal: int = 0
+    window: int = 0
     was_extended: bool = False
     timed_from: str = ""
     ending: Ending | None = None
@@ -152,6 +157,42 @@ class Session:
         """How many steps of each launch do not count, where the hook counts them."""
         given = self.plan.warmup_steps
         return warmup_of(self.settled) if given is None else max(given, 1)
+
+    @property
+    def timed_steps(self) -> int:
+        """How many steps of each launch count, where the hook counts them."""
+        return self.plan.steps or self.window or STEPS
+
+    @property
+    def by_hook(self) -> bool:
+        """Whether the start-up hook counts the steps."""
+        return bool(self.settled) and all(one.by_hook for one in self.settled.values())
+
+    def shrinks_for(self, done: Done) -> bool:
+        """Times fewer steps if the script has no more, before anything was measured with more."""
+        left = done.has_steps - self.warmup
+        can_shrink = self.plan.steps is None and not (self.launches or self.disturbed)
+        if not (can_shrink and STEPS <= left < self.timed_steps):
+            return False
+        every = max((one.slow.every for one in self.settled.values()), default=0) or 1
+        self.window = max(left - left % every, STEPS)
+        return True
+
+    def holds(self, side: Side) -> bool:
+        """Whether the timed steps hold a side's slow ones as often as these come."""
+        return self.settled[side].slow.is_held_by(self.timed_steps)
+
+    def left_out_ms(self, launch: Launch) -> float:
+        """How much longer a step takes on average by slow ones that the timed steps lack."""
+        known = self.settled.get(launch.side)
+        if known is None or self.holds(launch.side):
+            return 0.0
+        return max(0.0, known.slow.ms - slow_steps_in(launch.timed_ms).ms)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether slow steps recur that the timed ones do not hold in proportion."""
+        return self.by_hook and not all(map(self.holds, self.settled))
 
     @property
     def never_ran(self) -> bool:
@@ -252,16 +293,6 @@ class Session:
         return statistics.median(times) if times else math.nan
 
     @property
-    def longer_steps(self) -> int | None:
-        """How many steps to time where so few are a moment; None where they are long enough.
-
-        A stall of the machine is a large part of a moment.
-        """
-        steps = self.plan.steps
-        is_short = self.timed_from == COUNTED and self.usual_ms("base") * steps < SHORT_LAUNCH_MS
-        return LONGER * steps if is_short else None
-
-    @property
     def sound_pairs(self) -> int:
         """How many pairs have two launches that can be used."""
         return sum(not any(one.failed for one in pair) for pair in self.pairs)
@@ -278,9 +309,18 @@ class Session:
         return [*self.alone, *(one for pair in pairs for one in pair)]
 
     @property
-    def most_repeats(self) -> int:
-        """How many pairs may be measured again."""
-        return max(1, self.goal // PAIRS_A_REPEAT)
+    def too_disturbed(self) -> str:
+        """Why no more pairs can be measured again: a selection of pairs could say anything."""
+        alone = [_disturbed_alone(pair) for pair in self.disturbed]
+        of_head, of_base = alone.count("head"), alone.count("base")
+        if is_lopsided(of_head, of_base):
+            return (
+                f"what disturbs the launches comes with head: {of_head} of its launches were"
+                f" disturbed by themselves, and {of_base} of base's"
+            )
+        if len(self.disturbed) > self.goal:
+            return f"others disturbed {len(self.disturbed)} pairs, more than it is to measure"
+        return ""
 
     @property
     def answer(self) -> Answer:
@@ -300,4 +340,11 @@ class Session:
     @property
     def can_be_judged(self) -> bool:
         """Whether it ended as a session may, with pairs enough to say anything."""
-        return self.sound_pairs >= LEAST_PAIRS and self.ending in JUDGED
+        is_enough = self.sound_pairs >= LEAST_PAIRS and self.ending in JUDGED
+        return is_enough and not self.too_disturbed
+
+
+def _disturbed_alone(pair: Pair) -> Side | None:
+    """Whose launch of a pair was disturbed, where the other one was not."""
+    shared = [one.side for one in pair if SHARED in one.disturbances]
+    return shared[0] if len(shared) == 1 else None

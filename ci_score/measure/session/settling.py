@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import Order, Orders, Task
-from ci_score.measure.launch.warm_up import warm_up_of
+from ci_score.measure.launch.warm_up import slow_steps_in, warm_up_of
 from ci_score.measure.session.kept import save
+from ci_score.measure.session.noticing import known_before
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Ending, Session
-from ci_score.measure.session.settled import Settled, duration_in_words
+from ci_score.measure.session.settled import (
+    Settled,
+    duration_in_words,
+    owner_in_words,
+    owners_of,
+    window_of,
+)
 from ci_score.measure.sides.command import OF_A_PYTHON
 from ci_score.measure.sides.leftovers import files_in_words, snapshot
 from ci_score.model.lists import plural
 from ci_score.model.values import Side
 
-# Of the steps after the warm-up; more tell nothing more of how long a launch takes.
-LAST_STEPS = 10
 MOST_FILES = 50
+# Of the time that is left a session plans for so much: launches differ, and profiles follow.
+PLANNED_SHARE = 0.9
 SHELLS = ("bash", "sh")
 
 
@@ -37,6 +45,7 @@ class Settler:
     seconds_left: Callable[[], float]
     stopped: Callable[[], bool]
     audience: Audience
+    _step_ms: dict[Side, Sequence[float]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Both sides; one that does not run as asked ends the session."""
@@ -50,11 +59,55 @@ class Settler:
                 save(session, self.out)
         if session.ending is None:
             self._refuse_two_ways()
+        if session.ending is None and missing and len(session.settled) > 1:
+            self._count_by_one_optimizer()
+        if session.ending is None and not session.window:
+            session.window = self._window()
+            self._confirm_slow_steps()
+            save(session, self.out)
         if session.ending is None and missing:
             for words in _in_words(session, self.orders):
                 self.audience.says(words)
 
-    def _settle(self, side: Side) -> None:
+    def _count_by_one_optimizer(self) -> None:
+        """Where a side's own owner is not what counts, it runs once more under the one that does.
+
+        All that its launch has told is of other steps.
+        """
+        session = self.session
+        for side, owner in owners_of(session.settled["base"], session.settled["head"]).items():
+            own = session.settled[side].owner
+            if session.ending is None and owner != own:
+                self.audience.says(
+                    f"the steps of {side} are those of {owner_in_words(owner)}, which both sides"
+                    f" have, and not of {owner_in_words(own)}"
+                )
+                self._settle(side, owner)
+
+    def _confirm_slow_steps(self) -> None:
+        """Lets sides run once more whose slow steps the timed ones will not hold.
+
+        What is slow there as well belongs to the work, and was no burst of others.
+        """
+        session = self.session
+        known = dict(self._step_ms) if len(session.settled) > 1 else {}
+        for side, first in known.items():
+            settled = session.settled[side]
+            if session.ending is None and not session.holds(side):
+                self._settle(side, settled.owner)
+                both = list(map(min, zip(first, self._step_ms[side], strict=False)))
+                slow = slow_steps_in(both[settled.warmup - 1 :])
+                session.settled[side] = replace(settled, slow=slow)
+
+    def _window(self) -> int:
+        """How many steps are timed where nobody says it, so that all pairs fit into the time."""
+        session = self.session
+        if session.plan.steps or not session.by_hook:
+            return 0
+        seconds = PLANNED_SHARE * self.seconds_left() / max(session.goal, 1)
+        return window_of(session.settled.values(), session.warmup, seconds)
+
+    def _settle(self, side: Side, owner: Mapping[str, Any] | None = None) -> None:
         session = self.session
         if "base" in session.settled and self.orders.are_alike:
             session.settled[side] = session.settled["base"]
@@ -62,13 +115,15 @@ class Settler:
         self.audience.does(f"the untimed launch{self.session.of_side(side)}")
         folder = self.orders.sides[side].folder
         before = snapshot(folder, [self.out])
-        task = Task("settle", session.plan.settle_steps)
+        task = Task("settle", session.plan.settle_steps, owner=owner)
         timeout = min(session.plan.timeout, max(self.seconds_left(), 0.0))
         done = self.launch(self.orders.untimed(side, "settle", task), timeout)
         if done.launch.failed:
             self._fail(done)
             return
         files = snapshot(folder, [self.out]).changed_since(before)
+        if done.told is not None:
+            self._step_ms[side] = done.told.slowest.step_ms
         session.settled[side] = settled_by(done, tuple(files[:MOST_FILES]))
 
     def _fail(self, done: Done) -> None:
@@ -109,18 +164,25 @@ def _program(order: Order) -> str:
 def settled_by(done: Done, files: tuple[str, ...]) -> Settled:
     """What the launch told."""
     told = done.told
+    tokens = done.launch.tokens_per_step
     if told is None or not done.is_counted:
-        return Settled(by_hook=False, seconds=done.seconds, files=files)
+        return Settled(by_hook=False, seconds=done.seconds, tokens_per_step=tokens, files=files)
     first = told.first
     warmup, is_settled = warm_up_of(first.step_ms)
+    # Where they have not settled, the last half is nearest to what comes.
+    begin = warmup - 1 if is_settled else len(first.step_ms) // 2
+    counted_ms = told.slowest.step_ms[begin:]
     return Settled(
         by_hook=True,
         seconds=done.seconds,
         steps=first.steps,
         warmup=warmup,
         is_settled=is_settled,
-        step_ms=statistics.median(told.slowest.step_ms[-LAST_STEPS:]),
+        step_ms=statistics.fmean(counted_ms),
+        slow=slow_steps_in(counted_ms),
         owner=first.owner.model_dump(by_alias=True),
+        optimizers=tuple(one.model_dump(by_alias=True) for one in first.optimizers),
+        backward_passes=done.launch.step.backward_passes if done.launch.step else 0.0,
         first_loss=done.launch.first_loss,
         final_loss=done.launch.final_loss,
         versions=first.versions,
@@ -131,11 +193,17 @@ def settled_by(done: Done, files: tuple[str, ...]) -> Settled:
 
 
 def _in_words(session: Session, orders: Orders) -> Iterator[str]:
-    """What is going to happen, and how long that takes."""
-    plan = session.plan
-    if all(one.by_hook for one in session.settled.values()):
+    """What is going to happen, how long that takes, and what is known already."""
+    steps = session.warmup + session.timed_steps
+    seconds = [one.seconds_for(steps) for one in session.settled.values()]
+    each = duration_in_words(statistics.fmean(seconds))
+    if session.by_hook:
+        timed = statistics.fmean(one.step_ms for one in session.settled.values())
+        share = duration_in_words(timed * session.timed_steps / 1000.0)
         warmup = plural(session.warmup, "warm-up step")
-        yield f"{warmup}{_why(session)}, then {plan.steps} timed"
+        timed_steps = f"then {session.timed_steps} timed: {share} of {each} a launch"
+        yield f"{warmup}{_why(session)}, {timed_steps}"
+    yield from known_before(session)
     for side, one in session.settled.items():
         is_told = side == "head" and "base" in session.settled and orders.are_alike
         if one.files and not is_told:
@@ -143,11 +211,9 @@ def _in_words(session: Session, orders: Orders) -> Iterator[str]:
                 f"a launch{session.of_side(side)} leaves {files_in_words(one.files)} in its folder;"
                 " if a later one takes it up, write to {out}, which is fresh for each launch"
             )
-    seconds = [one.seconds_for(session.warmup + plan.steps) for one in session.settled.values()]
     left = session.goal - len(session.pairs)
     count, total = len(seconds) * left, sum(seconds) * left
     most = "" if session.plan.alone else "up to "
-    each = duration_in_words(statistics.fmean(seconds))
     in_all = f": {duration_in_words(total)}" if count > 1 else ""
     yield f"{most}{plural(count, 'launch')} of about {each}{in_all}"
 

@@ -11,6 +11,8 @@ class GradScaler:
         self._scale = torch.Tensor(init_scale)
         self._skips = set(skips)
         self._done = 0
+        self._backoff_factor = 0.5
+        self._skipped = False
 
     def is_enabled(self):
         return self._enabled
@@ -21,11 +23,12 @@ class GradScaler:
     def step(self, optimizer, *args, **kwargs):
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
-        skipped = self._done in self._skips
+        self._skipped = self._done in self._skips
         self._done += 1
-        if skipped and not getattr(optimizer, "_step_supports_amp_scaling", False):
+        if self._skipped and not getattr(optimizer, "_step_supports_amp_scaling", False):
             return None
         return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale=None):
-        self._scale = torch.Tensor(self._scale.value / 2)
+        if self._skipped:
+            self._scale = torch.Tensor(self._scale.value * self._backoff_factor)

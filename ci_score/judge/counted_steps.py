@@ -1,0 +1,78 @@
+"""Is a step the same on both sides, by what the start-up hook knows of those that it counts?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean, median
+
+from ci_score.judge.trial import Trial
+from ci_score.model.counted_step import CountedStep, passes_differ
+from ci_score.model.metrics import STEP_TIME
+from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import Measured
+from ci_score.model.stages import BaselineFound
+
+# A share of skipped or of short steps that is more than chance.
+MOST_SKIPPED, MOST_SHORT = 0.05, 0.1
+
+
+def counted_otherwise(trial: Trial, base: Measured) -> Iterator[Reason]:
+    """Why the time of a step is not that of the same work on both sides."""
+    here, there = _both(trial, base)
+    asked = trial.rules.environment.same_work
+    if not (here and there):
+        return
+    if "optimizer_steps" in asked:
+        yield from _of_the_optimizer(here, there)
+    if "backward_passes" in asked and not (_tells_tokens(trial.case) and _tells_tokens(base)):
+        yield from _of_the_passes(here, there)
+
+
+def slow_steps_left_out(trial: Trial, base: Measured) -> Iterator[Reason]:
+    """Where slow steps that nobody timed could put the change beyond the limit."""
+    here, there = _both(trial, base)
+    rule = trial.rules.of_time(compared=False, inferred=False).get(STEP_TIME)
+    times = trial.case.scorecard.step_time_ms, base.scorecard.step_time_ms
+    if not (here and there and all(times)) or rule is None or rule.fail is None:
+        return
+    head, own = (fmean(one.left_out_ms for one in side) for side in (here, there))
+    if head > own and (times[0] + head) / (times[1] + own) - 1.0 > rule.fail:
+        yield Why.SLOW_STEPS_LEFT_OUT(more_ms=head - own)
+
+
+def _both(trial: Trial, base: Measured) -> tuple[list[CountedStep], list[CountedStep]]:
+    """Of head, and of the base of the same session or of the record."""
+    is_session = isinstance(trial.baseline, BaselineFound) and trial.baseline.used.of_session
+    there = _steps(trial.case, "base") if is_session else _steps(base, "head")
+    return _steps(trial.case, "head"), there
+
+
+def _steps(case: Measured, side: str) -> list[CountedStep]:
+    return [one.step for one in case.launches if one.side == side and one.step and not one.void]
+
+
+def _of_the_optimizer(
+    here: Sequence[CountedStep], there: Sequence[CountedStep]
+) -> Iterator[Reason]:
+    head, base = here[0], there[0]
+    if head.name != base.name and not (head.alone and base.alone):
+        yield Why.OTHER_OPTIMIZER(head=head.name, base=base.name)
+    skipped = [fmean(one.skipped for one in side) for side in (here, there)]
+    if skipped[0] - skipped[1] > MOST_SKIPPED:
+        yield Why.SKIPPED_STEPS(head=skipped[0], base=skipped[1])
+    # Others may stretch the mean of a launch or two, so that its usual steps are short.
+    short = [median(one.short for one in side) for side in (here, there)]
+    if short[0] - short[1] > MOST_SHORT:
+        yield Why.SHORT_STEPS(head=short[0], base=short[1])
+
+
+def _of_the_passes(here: Sequence[CountedStep], there: Sequence[CountedStep]) -> Iterator[Reason]:
+    """Where the base's own launches differ in theirs, as with LBFGS, they tell nothing."""
+    passes = [one.backward_passes for one in there]
+    head, base = fmean(one.backward_passes for one in here), fmean(passes)
+    if not passes_differ(max(passes), min(passes)) and passes_differ(head, base):
+        yield Why.OTHER_PASSES(head=head, base=base)
+
+
+def _tells_tokens(case: Measured) -> bool:
+    return bool(case.tokens_per_step) and not case.tokens_inferred

@@ -1,0 +1,42 @@
+"""What a step of a launch is, where the start-up hook of `ci-score ab` counts the steps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ci_score.model.values import Count, Milliseconds, NotNegative, ShortText, Value
+
+Share = Annotated[float, Field(ge=0, le=1)]
+# A step that takes less than this share of the mean is short.
+SHORT = 1 / 3
+# Windows of other lengths may end before or behind a pass that comes every few steps.
+SAME_PASSES = 0.05
+
+
+def passes_differ(one: float, other: float) -> bool:
+    """Whether two numbers of backward passes a step are those of other work."""
+    return abs(one - other) > SAME_PASSES * min(one, other)
+
+
+class CountedStep(Value):
+    """Each step of `optimizer` ends one; it is `alone` where no other optimizer stepped.
+
+    The numbers are of the timed steps: how many `backward_passes` one takes, and which share of
+    them a GradScaler has `skipped` or was `short`. Slow steps that recur beyond the timed ones, as
+    the untimed launch shows, would make each of them `left_out_ms` longer.
+    """
+
+    optimizer: ShortText
+    parameters: Count
+    alone: bool = True
+    backward_passes: NotNegative
+    skipped: Share = 0.0
+    short: Share = 0.0
+    left_out_ms: Milliseconds = 0.0
+
+    @property
+    def name(self) -> str:
+        """The optimizer by its class and size: `AdamW (8,320 parameters)`."""
+        return f"{self.optimizer} ({self.parameters:,} parameters)"
