@@ -1136,22 +1136,29 @@ def test_warm_up__of_more_steps_than_the_base_s_is_not_compared() -> None:
     assert verdict(recorded, head).outcome is Outcome.PASS
 
 
-def test_shared__pairs_are_left_out_up_to_one_in_eight() -> None:
-    """Others may disturb one pair of eight; with more the machine is not the job's own."""
-    quiet = launches([100.0] * 8, [100.0] * 8)
-    for count, outcome in ((1, Outcome.PASS), (2, Outcome.INCONCLUSIVE)):
-        rows = [
-            one.but(shared=True, values={STEP_TIME: 300.0, THROUGHPUT: TOKENS / 0.3})
-            if one.side == "head" and one.launch < count
-            else one
-            for one in quiet
-        ]
-        result = judged(timed(100.0, launches=tuple(rows)))
-        assert said(result).outcome is outcome
-    assert said(result).unjudged is Unjudged.INVALID_MEASUREMENT
-    assert "others disturbed 2 of 8 measurements" in headline(result)
+@pytest.mark.parametrize(
+    ("of_head", "of_base", "is_judged"),
+    [(1, 0, True), (5, 0, True), (6, 0, False), (0, 6, True), (3, 4, True), (4, 4, False)],
+)
+def test_shared__pairs_are_left_out_as_long_as_others_may_have_disturbed_them(
+    of_head: int, of_base: int, is_judged: bool
+) -> None:
+    """Others meet both sides alike, and fewer pairs than are left: no selection of head's own."""
+    disturbed = {"head": range(of_head), "base": range(of_head, of_head + of_base)}
+    rows = tuple(
+        one.but(shared=True, values={STEP_TIME: 300.0, THROUGHPUT: TOKENS / 0.3})
+        if one.launch in disturbed[one.side]
+        else one
+        for one in launches([100.0] * 14, [100.0] * 14)
+    )
+    result = judged(timed(100.0, launches=rows))
+    assert said(result).outcome is (Outcome.PASS if is_judged else Outcome.INCONCLUSIVE)
+    if not is_judged:
+        assert said(result).unjudged is Unjudged.INVALID_MEASUREMENT
+        assert f"others disturbed {of_head + of_base} of 14 measurements" in headline(result)
     allowed = {**TRAINING, "environment": {"reject": ["nan"]}}
-    assert verdict(timed(100.0, launches=tuple(rows)), policy=allowed).outcome is not Outcome.PASS
+    if of_head > 1:
+        assert verdict(timed(100.0, launches=rows), policy=allowed).outcome is not Outcome.PASS
 
 
 def test_shared__the_only_pair_tells_no_change() -> None:

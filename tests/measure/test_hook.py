@@ -192,7 +192,8 @@ def test_hook__a_loss_is_the_sum_of_its_backward_passes(tmp_path: Path) -> None:
     """Accumulated losses add up, and what a scaler multiplied is divided."""
     done = run(
         body(
-            "opt = optim.AdamW(big); scaler = torch.amp.GradScaler()\nfor _ in range({count}):\n"
+            "opt = optim.AdamW(big); scaler = torch.amp.GradScaler(skips=(0,))\n"
+            "for _ in range({count}):\n"
             "    for _ in range(4): scaler.scale(loss() / 4).backward()\n"
             "    scaler.step(opt); scaler.update()"
         ),
@@ -246,6 +247,45 @@ def test_hook__a_named_owner_that_stops_ends_the_launch(tmp_path: Path) -> None:
         "ask for fewer steps with --steps"
     )
     assert done.code == 3
+
+
+def test_hook__a_named_owner_has_its_size_as_well(tmp_path: Path) -> None:
+    """A head whose optimizers begin in another order is not timed by the small one."""
+    owner = {"class": "SGD", "parameters": 100, "order": 0}
+    turns = (
+        "for one, two in [(optim.SGD(big), optim.SGD(small))]:\n    for _ in range(1200):\n"
+        "        loss().backward(); {first}.step(); loss().backward(); {then}.step()"
+    )
+    script = body(turns.replace("{first}", "two").replace("{then}", "one"))
+    done = run(script.replace("torch.work(0.2)", "pass"), tmp_path, Asked(owner=owner))
+    assert "the owner, SGD, stopped after 0 of 8 steps, and SGD goes on" in words(done)
+
+
+def test_hook__tells_all_optimizers_and_the_backward_passes_of_a_step(tmp_path: Path) -> None:
+    """The owner first, then the largest: the session decides which one both sides have."""
+    setup = SETUPS["the largest ends steps"]
+    found = measured(run(body(setup), tmp_path))
+    assert [(one.class_, one.parameters, one.order, one.steps) for one in found.optimizers] == [
+        ("AdamW", 100, 1, 8),
+        ("SGD", 10, 0, 24),
+    ]
+    # Six steps are timed.
+    assert found.backward_passes == 6 * 4
+    named = {"class": "SGD", "parameters": 10, "order": 0}
+    found = measured(run(body(setup), tmp_path / "named", Asked(owner=named)))
+    assert [one.class_ for one in found.optimizers] == ["SGD", "AdamW"]
+    assert found.backward_passes == 6 + 2
+
+
+@pytest.mark.parametrize("kind", ["AdamW", "FusedAdam"])
+def test_hook__counts_the_steps_that_a_scaler_skips(kind: str, tmp_path: Path) -> None:
+    """Only those that are timed; a skipped step has less work. A fused optimizer is called."""
+    script = body(
+        f"opt = optim.{kind}(big); scaler = torch.amp.GradScaler(skips=(0, 3, 5))\n"
+        "for _ in range({count}):\n    scaler.scale(loss()).backward(); scaler.step(opt); "
+        "scaler.update()"
+    )
+    assert measured(run(script, tmp_path)).skipped_steps == 2
 
 
 def test_hook__an_owner_that_never_comes(tmp_path: Path) -> None:

@@ -713,3 +713,196 @@ def test_interrupted__the_untimed_launch_leaves_nothing_running(here: Path) -> N
     assert process.returncode == 3
     assert b"it was interrupted before anything was timed" in said
     assert not Path(f"/proc/{place.read_text('utf-8')}").exists()
+
+
+# --- whose steps count, and how many --------------------------------------------------------------
+
+
+@pytest.fixture
+def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in's device takes as long as it is told, however busy this machine is."""
+    monkeypatch.setenv("STANDIN_TORCH_DEVICE", "cuda")
+
+
+def compared(*more: str) -> int:
+    """Head against base with as many steps as the session chooses; what `run` makes of it."""
+    Path("policy.toml").write_text(f"{QUIET}[metrics.step_time_ms]\nfail = 0.1\n", "utf-8")
+    few = ["--config", "policy.toml", "--looks", "8", "--no-profile", *more]
+    words = ["--", sys.executable, "train.py"]
+    assert execute(["ab", "--base", "base", "--head", "head", *few, *words]) == 0
+    return execute(["run", "--measurements", "perf", "--config", "policy.toml"])
+
+
+BESIDE = "extra = AdamW([torch.tensor(1.0, requires_grad=True, size={size})])"
+BOTH_HAVE = (
+    "the steps of head are those of AdamW (100 parameters), which both sides have, and not of AdamW"
+    " (1,000 parameters)"
+)
+PASSES = (
+    "backward passes a step: 1 in base and 2 in head: that may be other work, which cannot pass. If"
+    " it is meant, take backward_passes out of `same_work` in the base's policy"
+)
+SLOWER = "it is clear: slower than the limit"
+# What head does otherwise: what it builds before its loop, what it does in it, what is said of it.
+HEADS = {
+    "steps for the training and beside it": (
+        BESIDE.format(size=1000),
+        "extra.step(); loss.backward(); extra.step()",
+        (BOTH_HAVE, PASSES, SLOWER),
+    ),
+    "steps beside the training alone": (
+        BESIDE.format(size=1000),
+        "loss.backward(); extra.step()",
+        (PASSES, SLOWER),
+    ),
+    "an optimizer of the same kind beside it": (
+        BESIDE.format(size=100),
+        "loss.backward(); extra.step()",
+        (PASSES, SLOWER),
+    ),
+    "the training's own steps beside it": (
+        "",
+        "loss.backward(); optimizer.step()",
+        ("it is clear: not slower",),
+    ),
+}
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("head", HEADS)
+def test_owner__what_head_adds_is_no_step(head: str, here: Path, capsys: Out) -> None:
+    """A step of 4.5 instead of 3 ms, divided by steps that are no training, does not pass."""
+    before, inside, words = HEADS[head]
+    write_script(here / "base", 3.0, steps=4000)
+    write_script(here / "head", 4.5, steps=4000, before=before, inside=inside)
+    assert compared() in (1, 3)
+    said = capsys.readouterr()
+    for each in words:
+        assert each in said.err
+    if head == "the training's own steps beside it":
+        assert "50 % of the steps here take less than a third of their mean, 0 %" in said.out
+    else:
+        assert {one.step.name for one in measured() if one.step} == {"AdamW (100 parameters)"}
+
+
+@pytest.mark.usefixtures("on_device")
+def test_owner__of_sides_that_have_none_in_common_is_named(here: Path, capsys: Out) -> None:
+    """Several optimizers, and all of another size: nobody knows which steps are the same."""
+    for side, size in (("base", 60), ("head", 70)):
+        extra = f"extra = AdamW([torch.tensor(1.0, requires_grad=True, size={size})])"
+        write_script(here / side, steps=4000, before=extra, inside="extra.step()")
+        script = here / side / "train.py"
+        text = script.read_text("utf-8").replace("size=100", f"size={2 * size}")
+        script.write_text(text, encoding="utf-8")
+    assert compared() == 3
+    said = capsys.readouterr()
+    both = (
+        "a step of base ends with AdamW (120 parameters), one of head with AdamW (140 parameters)"
+    )
+    assert f"{both}: that may be other work" in said.err
+    assert "take optimizer_steps out of `same_work`" in said.err
+    assert (
+        "a step ends with AdamW (140 parameters) here and with AdamW (120 parameters)" in said.out
+    )
+
+
+@pytest.mark.usefixtures("on_device")
+def test_owner__of_one_optimizer_a_side_may_be_the_change(here: Path, capsys: Out) -> None:
+    """The wider model, or another optimizer, is what is measured; that is said."""
+    write_script(here / "base", steps=4000)
+    write_script(here / "head", steps=4000)
+    script = here / "head" / "train.py"
+    script.write_text(script.read_text("utf-8").replace("AdamW", "SGD"), encoding="utf-8")
+    assert compared() == 0
+    said = capsys.readouterr()
+    words = "a step of base ends with AdamW (100 parameters), one of head with SGD (100 parameters)"
+    assert f"\n{words}\n" in said.err
+    assert "A step ends with SGD (100 parameters) in head, and with AdamW" in said.out
+
+
+@pytest.mark.usefixtures("on_device")
+def test_work__that_differs_is_said_before_the_first_pair(here: Path, capsys: Out) -> None:
+    """The untimed launches know the losses; it goes on, and names the keys that say it is meant."""
+    write_script(here / "base", steps=4000)
+    write_script(here / "head", steps=4000)
+    script = here / "head" / "train.py"
+    script.write_text(script.read_text("utf-8").replace("weight * 2.0", "weight * 83.0"), "utf-8")
+    assert compared() == 3
+    said, _, pairs = capsys.readouterr().err.partition("pair 1: ")
+    assert (
+        "the first loss is 2 in base and 83 in head: that may be other work, which cannot" in said
+    )
+    assert "take final_loss out of `same_work`, or raise `loss_tolerance` in the base's" in said
+    assert "it is clear" in pairs
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("steps", [[], ["--steps", "10"]], ids=["chosen", "given"])
+def test_window__holds_slow_steps_in_proportion(steps: list[str], here: Path, capsys: Out) -> None:
+    """Every 25 steps one takes 49 instead of 3 ms: all are timed, or nothing is clear."""
+    write_script(here / "base", 3.0, steps=4000)
+    write_script(here / "head", 0.0, steps=4000)
+    script = here / "head" / "train.py"
+    slow = "torch.work(3 if step % 25 else 49)"
+    script.write_text(script.read_text("utf-8").replace("torch.work(0.0)", slow), encoding="utf-8")
+    code = compared(*steps)
+    said = capsys.readouterr()
+    if steps:
+        assert code == 3
+        words = "slow steps of the head recur that 10 timed steps do not hold in proportion"
+        assert words in said.err
+        assert "ruled out (95 %)" not in said.err
+        assert "slow steps recur that the timed ones do not hold in proportion" in said.out
+    else:
+        assert code == 1
+        assert all(len(one.timed_ms) >= 48 for one in measured())
+
+
+@pytest.mark.usefixtures("on_device")
+def test_window__of_steps_that_are_slow_at_first_begins_behind_them(
+    here: Path, capsys: Out
+) -> None:
+    """A level that only head has until its 25th step is no change."""
+    write_script(here / "base", 20.0, steps=4000)
+    write_script(here / "head", 0.0, steps=4000)
+    script = here / "head" / "train.py"
+    slow = "torch.work(25 if step < 24 else 20)"
+    script.write_text(script.read_text("utf-8").replace("torch.work(0.0)", slow), encoding="utf-8")
+    assert compared() == 0
+    assert 22 <= session()["settled"]["head"]["warmup"] <= 26
+    assert {round(one.mean_ms) for one in measured()} == {20}
+
+
+def test_window__is_what_the_script_has(here: Path, capsys: Out) -> None:
+    """A script that ends before so many steps is launched once more, and then timed with less."""
+    write_script(here / "base", 1.0, steps=70)
+    write_script(here / "head", 1.0, steps=60)
+    assert compared("--warmup-steps", "5", "--limit", "9", "--looks", "6") == 0
+    said = capsys.readouterr().err
+    assert (
+        len(re.findall("the script of the head ends after 60 steps, so [0-9]+ are timed", said))
+        == 1
+    )
+    window = session()["window"]
+    # A multiple of the period, where slow steps seemed to recur.
+    assert 20 <= window <= 55
+    assert [len(one.timed_ms) for one in measured()] == [window] * 12
+
+
+def test_window__of_one_side_is_what_the_script_has(here: Path, capsys: Out) -> None:
+    """`measure` chooses it, too."""
+    write_script(here / "base", 1.0, steps=60)
+    words = ["measure", "--dir", "base", "--out", "one", "--", sys.executable, "train.py"]
+    assert execute(words) == 0
+    assert "the script ends after 60 steps, so " in capsys.readouterr().err
+    assert len({len(one.timed_ms) for one in measured("one")}) == 1
+
+
+def test_window__of_a_script_with_too_few_steps_is_not_asked_for_less(
+    here: Path, capsys: Out
+) -> None:
+    """Twenty steps are the least: this script must train longer."""
+    write_script(here / "base", 1.0, steps=55)
+    words = ["measure", "--dir", "base", "--out", "one", "--warmup-steps", "40", "--"]
+    assert execute([*words, sys.executable, "train.py"]) == 3
+    assert "it ended after 55 of " in capsys.readouterr().err

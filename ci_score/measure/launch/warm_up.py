@@ -1,4 +1,4 @@
-"""What the steps of an untimed launch say: from which one on they count, and which recur slowly."""
+"""What the steps of an untimed launch say: from which one on they count, and which are slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import sqrt
 
 GROUP = 5
-SETTLED = 0.10
+SETTLED = 0.05
 # Medians of a series differ by its own noise, too: within so many standard errors they agree.
 ERRORS = 2.0
 # The standard error of a median of n steps, in medians of the differences between neighbours.
@@ -94,20 +94,23 @@ def _still_starting(steps: Sequence[float], begin: int) -> int:
     return count
 
 
-def slow_steps_in(step_ms: Sequence[float]) -> Slow:
-    """The slow steps among those after the warm-up."""
-    excess = _slow_steps(step_ms)
+def slow_steps_in(step_ms: Sequence[float], begin: int = 0) -> Slow:
+    """The slow steps from the place `begin` on; those before it may show how often one comes."""
+    excess = _slow_steps(step_ms[begin:])
     if not excess:
         return Slow()
-    combs = _combs(excess, len(step_ms))
+    usual = statistics.median(step_ms[begin:])
+    combs = _combs(_slow_steps(step_ms, usual), len(step_ms))
+    places = {place - begin for comb in combs[:1] for place in comb}
     every = combs[0][1] - combs[0][0] if combs else 0
-    is_all = bool(combs) and len(combs[0]) == len(excess)
-    return Slow(every, every if is_all else len(step_ms), sum(excess.values()) / len(step_ms))
+    count = len(step_ms) - begin
+    least = every if places >= excess.keys() else count
+    return Slow(every, least, sum(excess.values()) / count)
 
 
-def _slow_steps(steps: Sequence[float]) -> dict[int, float]:
+def _slow_steps(steps: Sequence[float], usual: float | None = None) -> dict[int, float]:
     """How much longer than usual the slow steps take, by their places."""
-    usual = statistics.median(steps) if steps else 0.0
+    usual = usual or (statistics.median(steps) if steps else 0.0)
     return {place: ms - usual for place, ms in enumerate(steps) if ms >= SLOW * usual > 0}
 
 

@@ -91,14 +91,9 @@ def window_of(sides: Collection[Settled], warmup: int, seconds: float = inf) -> 
     every = lcm(*(one.slow.every or 1 for one in sides))
     if every > longest:
         every = max(one.slow.every for one in sides)
-    steps = whole_periods(max(STEPS, wanted, *(one.slow.least for one in sides)), every)
-    most = (seconds - start) / each
-    return steps if steps <= most else max(STEPS, int(most) - int(most) % min(every, int(most)))
-
-
-def whole_periods(steps: float, every: int) -> int:
-    """So many steps, or some more, in which something comes as often as it does on average."""
-    return ceil(steps / every) * every
+    steps = ceil(max(STEPS, wanted, *(one.slow.least for one in sides)) / every) * every
+    most = int((seconds - start) / each) if steps * each > seconds - start else steps
+    return max(STEPS, most - most % every or most)
 
 
 # --- the optimizer that counts --------------------------------------------------------------------

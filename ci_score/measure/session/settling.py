@@ -96,7 +96,7 @@ class Settler:
             if session.ending is None and not session.holds(side):
                 self._settle(side, settled.owner)
                 both = list(map(min, zip(first, self._step_ms[side], strict=False)))
-                slow = slow_steps_in(both[settled.warmup - 1 :])
+                slow = slow_steps_in(both, settled.warmup - 1)
                 session.settled[side] = replace(settled, slow=slow)
 
     def _window(self) -> int:
@@ -171,15 +171,15 @@ def settled_by(done: Done, files: tuple[str, ...]) -> Settled:
     warmup, is_settled = warm_up_of(first.step_ms)
     # Where they have not settled, the last half is nearest to what comes.
     begin = warmup - 1 if is_settled else len(first.step_ms) // 2
-    counted_ms = told.slowest.step_ms[begin:]
+    step_ms = told.slowest.step_ms
     return Settled(
         by_hook=True,
         seconds=done.seconds,
         steps=first.steps,
         warmup=warmup,
         is_settled=is_settled,
-        step_ms=statistics.fmean(counted_ms),
-        slow=slow_steps_in(counted_ms),
+        step_ms=statistics.fmean(step_ms[begin:]),
+        slow=slow_steps_in(step_ms, begin),
         owner=first.owner.model_dump(by_alias=True),
         optimizers=tuple(one.model_dump(by_alias=True) for one in first.optimizers),
         backward_passes=done.launch.step.backward_passes if done.launch.step else 0.0,
