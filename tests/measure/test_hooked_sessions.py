@@ -724,12 +724,17 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_TORCH_DEVICE", "cuda")
 
 
-def compared(*more: str) -> int:
-    """Head against base with as many steps as the session chooses; what `run` makes of it."""
+def measures(*more: str) -> int:
+    """Head against base with as many steps as the session chooses."""
     Path("policy.toml").write_text(f"{QUIET}[metrics.step_time_ms]\nfail = 0.1\n", "utf-8")
     few = ["--config", "policy.toml", "--looks", "8", "--no-profile", *more]
     words = ["--", sys.executable, "train.py"]
-    assert execute(["ab", "--base", "base", "--head", "head", *few, *words]) == 0
+    return execute(["ab", "--base", "base", "--head", "head", *few, *words])
+
+
+def compared(*more: str) -> int:
+    """What `run` makes of it."""
+    assert measures(*more) == 0
     return execute(["run", "--measurements", "perf", "--config", "policy.toml"])
 
 
@@ -877,7 +882,7 @@ def test_window__is_what_the_script_has(here: Path, capsys: Out) -> None:
     """A script that ends before so many steps is launched once more, and then timed with less."""
     write_script(here / "base", 1.0, steps=70)
     write_script(here / "head", 1.0, steps=60)
-    assert compared("--warmup-steps", "5", "--limit", "9", "--looks", "6") == 0
+    assert measures("--warmup-steps", "5", "--limit", "9", "--looks", "6") == 0
     said = capsys.readouterr().err
     assert (
         len(re.findall("the script of the head ends after 60 steps, so [0-9]+ are timed", said))

@@ -21,7 +21,8 @@ from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import HOOK, Orders, Task
 from ci_score.measure.machine import accelerators, load
 from ci_score.measure.machine.accelerators import Reading, chosen, find_probe, throttles_of
-from ci_score.measure.machine.load import Load, load_by_others
+from ci_score.measure.machine.environment import MachineWatch
+from ci_score.measure.machine.load import Load, load_by_others, load_now
 from ci_score.measure.machine.processes import carriers, carries
 from ci_score.measure.sides.command import Command
 from ci_score.measure.sides.spec import SideSpec
@@ -444,6 +445,22 @@ def test_ab__is_not_judged_where_others_stay_on_the_device(
     assert len(lines(sides)) == 4 + 12
 
 
+@pytest.mark.usefixtures("tools")
+def test_ab__waits_before_its_first_launch(
+    sides: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is launched on a machine that stays busy; the same command goes on."""
+    looks = ["others use 2.0 of 2 CPUs"]
+    monkeypatch.setattr(MachineWatch, "others", lambda _, *, was_disturbed: looks[was_disturbed])
+    assert ab("--wait", "0.001") == 3
+    said = capsys.readouterr().err
+    assert "\nothers use 2.0 of 2 CPUs: waiting, up to 0.06 s\n" in said
+    assert "others use 2.0 of 2 CPUs, still after 0.06 s of waiting; begin again when" in said
+    assert not list((sides / "perf").glob("logs/*"))
+    looks[0] = ""
+    assert ab("--wait", "0.001") == 0
+
+
 def test_ab__ends_where_others_disturb_more_than_it_is_to_measure(
     tools: Tools, sides: Path, capsys: Out, neighbour: int
 ) -> None:
@@ -565,6 +582,30 @@ def test_load__is_seen_only_where_it_cannot_be_the_launchs_own(
 ) -> None:
     """Stolen time, or time of others while no CPU was free."""
     assert loaded(**seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("cpus", "seconds", "before", "after"),
+    [
+        (2, {"busy": 10.0, "idle": 10.0}, "", "others use 1.0 of 2 CPUs"),
+        (2, {"busy": 15.0, "idle": 5.0}, "others use 1.5 of 2 CPUs", "others use 1.5 of 2 CPUs"),
+        (2, {"busy": 4.0, "idle": 16.0}, "", ""),
+        # One CPU is free: perhaps that is all that a launch needs.
+        (64, {"busy": 300.0, "idle": 340.0}, "", "others use 30.0 of 64 CPUs"),
+        (64, {"busy": 635.0, "idle": 5.0}, "others use 63.5 of 64 CPUs", "others use 63.5 of 64"),
+        (2, {"busy": 2.0, "idle": 17.0, "stolen": 1.0}, "CPU steal 33 %", "CPU steal 33 %"),
+        (2, {"busy": 20.0, "idle": 0.0, "at": 0.5}, "", ""),
+    ],
+)
+def test_load__now_is_what_a_launch_would_meet(
+    cpus: int, seconds: dict[str, float], before: str, after: str
+) -> None:
+    """Before the first launch nobody knows what it needs; after a disturbed one it is known."""
+    begin = Load(at=0.0, cpus=cpus, busy=100.0, idle=100.0, stolen=5.0, own=50.0)
+    spent = {"at": 10.0, "own": 0.0, "stolen": 0.0, **seconds}
+    end = replace(begin, **{name: getattr(begin, name) + more for name, more in spent.items()})
+    found = [load_now(begin, end, leaves_none=known) for known in (False, True)]
+    assert (found[0], found[1].startswith(after), bool(found[1])) == (before, True, bool(after))
 
 
 def test_load__where_nobody_counts_is_not_invented(monkeypatch: pytest.MonkeyPatch) -> None:

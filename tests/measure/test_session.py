@@ -10,8 +10,10 @@ import pytest
 from ci_score import judge_pairs
 from ci_score.cli.session import interval_in_words
 from ci_score.launches.lines import Launch
+from ci_score.measure.session import quiet
+from ci_score.measure.session.quiet import Quiet
 from ci_score.measure.session.schedule import Answer, order_of
-from ci_score.measure.session.session import Pair, Plan, Session
+from ci_score.measure.session.session import Ending, Pair, Plan, Session
 
 
 def plan(**more: Any) -> Plan:
@@ -117,3 +119,82 @@ def test_words__an_interval_is_told_as_far_as_there_is_one(
 ) -> None:
     """Few pairs have none, and a void launch may have been endlessly slow."""
     assert interval_in_words(slower, low, high) == words
+
+
+# --- a machine that others use --------------------------------------------------------------------
+
+
+def pair(head: bool, base: bool) -> Pair:
+    """Head and base, of which others may have disturbed either."""
+    shared = {"disturbances": {"shared": "CPU steal 9 %"}}
+    return (
+        launch(10.0, side="head", **(shared if head else {})),
+        launch(10.0, side="base", **(shared if base else {})),
+    )
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "words"),
+    [
+        ([], ""),
+        ([pair(head=True, base=False)] * 5, ""),
+        ([pair(head=True, base=False)] * 6, "what disturbs the launches comes with head: 6 of its"),
+        ([pair(head=False, base=True)] * 9, ""),
+        ([pair(head=True, base=True)] * 12, ""),
+        ([pair(head=True, base=False), pair(head=False, base=True)] * 6, ""),
+        ([pair(head=True, base=True)] * 13, "others disturbed 13 pairs, more than it is to"),
+    ],
+)
+def test_session__measures_again_what_others_disturbed(disturbed: list[Pair], words: str) -> None:
+    """Not what comes with head: it could drop its slow launches by disturbing them."""
+    found = session(0.0, 12)
+    found.disturbed = disturbed
+    found.stop(Ending.DISTURBED, "")
+    assert found.too_disturbed.startswith(words)
+    assert bool(found.too_disturbed) == bool(words)
+    # What was measured is judged, if it is enough and no selection.
+    assert found.can_be_judged is not bool(words)
+    found.pairs = found.pairs[:5]
+    assert not found.can_be_judged
+
+
+def waits(looks: list[str], most: float, heard: list[str], *, stopped: bool = False) -> str:
+    """For quiet, on a machine where each look finds the next of these, and then the last again."""
+    left = iter(looks)
+
+    def others(*, was_disturbed: bool) -> str:
+        assert was_disturbed
+        return next(left, looks[-1])
+
+    return Quiet(others, most, lambda: stopped, heard.append).comes(was_disturbed=True)
+
+
+BUSY = "others use 1.5 of 2 CPUs"
+
+
+@pytest.mark.parametrize(
+    ("looks", "most", "said", "left"),
+    [
+        ([""], 60.0, [], ""),
+        ([BUSY, BUSY, ""], 60.0, [f"{BUSY}: waiting, up to 60 s"], ""),
+        (
+            [BUSY],
+            0.05,
+            [f"{BUSY}: waiting, up to 0.05 s"],
+            f"{BUSY}, still after 0.05 s of waiting",
+        ),
+        ([BUSY], 0.0, [], ""),
+    ],
+)
+def test_quiet__is_waited_for_and_that_is_said(
+    looks: list[str], most: float, said: list[str], left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, with how long it may take; a machine that stays busy is told."""
+    monkeypatch.setattr(quiet, "EVERY_SECONDS", 0.01)
+    heard: list[str] = []
+    assert (waits(looks, most, heard), heard) == (left, said)
+
+
+def test_quiet__is_not_waited_for_when_somebody_stops_it() -> None:
+    """Ctrl-C ends the waiting, and what comes next sees it as well."""
+    assert waits([BUSY], 60.0, [], stopped=True) == ""
