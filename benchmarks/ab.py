@@ -31,6 +31,7 @@ from ci_score.measure.launch.launching import Done, launch
 from ci_score.measure.launch.orders import Order, Orders
 from ci_score.measure.recorder import PLANTED_VARIABLE
 from ci_score.measure.session.kept import opened
+from ci_score.measure.session.quiet import Quiet
 from ci_score.measure.session.runner import Runner
 from ci_score.measure.session.schedule import Answer
 from ci_score.measure.session.session import Plan
@@ -119,6 +120,12 @@ def undisturbed(_order: Order, run: Callable[[], Done]) -> tuple[Done, dict[str,
     return run(), {}
 
 
+def nobody(*, was_disturbed: bool) -> str:
+    """What others do, on a machine that is measured as it is."""
+    del was_disturbed
+    return ""
+
+
 class Silence:
     """Nobody listens."""
 
@@ -201,6 +208,7 @@ class Bench:
             self._orders(out, change),
             partial(launch, stopped=lambda: False),
             undisturbed,
+            Quiet(nobody, 0.0, lambda: False, Silence().says),
             lambda: math.inf,
             lambda: False,
             Silence(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,10 +72,9 @@ def test_owner__is_an_optimizer_that_both_sides_have(
         assert found == {"base": None, "head": None}
         return
     rows = base.optimizers[orders[0]], head.optimizers[orders[1]]
-    for name, row in zip(("base", "head"), rows, strict=True):
-        assert found[name] == {key: row[key] for key in ("class", "parameters", "order")}
-    counted = [Settled(by_hook=True, seconds=1.0, owner=found[name], optimizers=one.optimizers)
-               for name, one in (("base", base), ("head", head))]  # fmt: skip
+    named = [{key: row[key] for key in ("class", "parameters", "order")} for row in rows]
+    assert [found["base"], found["head"]] == named
+    counted = [replace(one, owner=owner) for one, owner in zip((base, head), named, strict=True)]
     assert have_one_owner(*counted) is is_one
 
 
