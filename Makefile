@@ -27,7 +27,7 @@ help:
 	@echo "make bench-causes  which planted causes of a slowdown are named, and what is said falsely"
 	@echo "make bench-names  how well short names tell kernels apart, on real traces in ../shared"
 	@echo "make bench-gate  how often the gate is wrong and what it finds, simulated; takes a quarter of an hour"
-	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes half an hour"
+	@echo "make bench-ab  what interleaved pairs are worth, with real processes; takes hours"
 	@echo "make bench-bisect  how often the search for a commit finds it, and with how many launches, simulated"
 	@echo "make bench-hook  the start-up hook's own time a step"
 	@echo "make bench-marks  what the marks of lines change, and how exact they are, with the real torch; takes minutes"
@@ -76,6 +76,7 @@ bench-gate: $(VENV)/.tests
 
 bench-ab: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.ab
+	$(BIN)/python -m benchmarks.sessions
 
 bench-bisect: $(VENV)/.tests
 	$(BIN)/python -m benchmarks.bisect

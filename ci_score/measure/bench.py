@@ -18,7 +18,7 @@ from ci_score.measure.launch.orders import LOGS, Order, Orders
 from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.session.kept import opened
-from ci_score.measure.session.quiet import Quiet
+from ci_score.measure.session.quiet import LATER, Quiet
 from ci_score.measure.session.runner import Audience, Runner
 from ci_score.measure.session.session import Ending, Plan, Session
 from ci_score.measure.session.settled import Settled
@@ -175,7 +175,7 @@ class Bench:
         self._set_up(out, audience, stopped)
         busy = self._quiet(audience, stopped).comes() if session.plan.repeats_shared else ""
         if busy:
-            session.stop(Ending.DISTURBED, f"{busy}; begin again when the machine is quiet")
+            session.stop(Ending.DISTURBED, f"{busy}; {LATER}")
             return
         if not session.settled:
             # An earlier session of this very call has told it.

@@ -32,10 +32,10 @@ def times(slow: dict[int, float], every: int = 0, longer: float = 0.0) -> list[f
     ("step_ms", "expected"),
     [
         (STEADY, (LEAST, True)),
-        ([19.0, 18.0, 16.0, 12.0, *STEADY], (3, True)),
-        ([*[19.0] * 5, *STEADY], (4, True)),
-        ([*[145.0] * 19, 140.0, 133.0, 126.0, 122.0, *[118.0] * 26], (21, True)),
-        ([*[145.0] * 34, *[118.0] * 15], (33, True)),
+        ([19.0, 18.0, 16.0, 12.0, *STEADY], (5, True)),
+        ([*[19.0] * 5, *STEADY], (6, True)),
+        ([*[145.0] * 19, 140.0, 133.0, 126.0, 122.0, *[118.0] * 26], (23, True)),
+        ([*[145.0] * 34, *[118.0] * 15], (35, True)),
         ([10.0 * 1.05**-step for step in range(49)], (50, False)),
         ([10.0, 20.0] * 24, (LEAST, True)),
         ([10.0] * 9, (10, False)),
@@ -60,7 +60,7 @@ def test_warm_up__ends_when_all_that_follows_has_one_level(
         ("others busy until step 17", 17, 20),
         ("others busy until step 32", 25, 33),
         ("others busy from step 7 to 26", 27, 50),
-        ("others busy from step 20 on", 20, 30),
+        ("others busy from step 20 on", 20, 33),
         ("an evaluation every 25 steps", 2, 2),
         ("an evaluation every 25 steps, on a busy machine", 2, 2),
         ("noise of half a step", 2, 14),
@@ -137,11 +137,11 @@ def test_warm_up__means_the_same_in_any_unit(step_ms: list[float], factor: float
 def test_warm_up__a_slower_start_of_any_length_is_left_out(
     count: int, times_as_long: float, noise: list[float]
 ) -> None:
-    """As long as ten steps follow it, but for two of its steps that a median of five hides."""
+    """All of it, as long as ten steps follow."""
     step_ms = [20.0 * one * (times_as_long if at < count else 1.0) for at, one in enumerate(noise)]
     warmup, is_settled = warm_up_of(step_ms)
     assert is_settled
-    assert count - 1 <= warmup <= count + 5
+    assert count + 1 <= warmup <= count + 6
 
 
 @given(st.integers(11, 48), st.floats(2.5, 100.0))

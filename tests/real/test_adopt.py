@@ -19,7 +19,7 @@ FRAMEWORKS = os.environ.get("CI_SCORE_FRAMEWORKS", "")
 PAGE = (PROJECT / "docs" / "adopt.md").read_text(encoding="utf-8")
 LONGEST_S = 1200
 NOT_JUDGED = 3
-TRIES, BUSY = 3, "begin anew with --fresh when the machine is quiet"
+TRIES, BUSY = 3, "when the machine is quiet"
 needs_torch = pytest.mark.skipif(
     not FRAMEWORKS, reason="CI_SCORE_FRAMEWORKS names no Python with torch"
 )

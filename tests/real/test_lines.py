@@ -34,7 +34,6 @@ LINES = Path(__file__).parent / "planted" / "lines"
 PACKAGE = Path("src") / "small"
 WARMUP = 2
 AT_A_TIME = 7
-OWNER = {"class": "AdamW", "parameters": 0, "order": 0}
 # Files that are called otherwise in head, and functions that moved to another file.
 RENAMED = {"losses": "objectives", "updates": "changes"}
 MOVED = {"rotated": ("attention", "wrapped"), "even": ("losses", "updates")}
@@ -120,7 +119,7 @@ def _fits(plant: Plant, others: Iterable[Plant]) -> bool:
 
 def launched(side: Path, folder: Path, mode: str) -> tuple[ProfileSource, Recorded]:
     """The trace of a launch, and its record."""
-    asked = Asked(mode, WARMUP, WARMUP, OWNER, tree=side)
+    asked = Asked(mode, WARMUP, WARMUP, tree=side)
     done = launch([PYTHON, "train.py"], folder, asked, cwd=side, imports=[side / "src"])
     recorded = done.said.recorded
     assert recorded, (done.said.problem and problem_in_words(done.said.problem), done.text)

@@ -33,7 +33,6 @@ WARM_UP, PROFILED = 5, 3
 NOT_JUDGED, BUSY = 3, 1.25
 # The machine of a test is busy with other tests: what they do to a pair must not end a session.
 POLICY = 'schema = 1\nrules = "training"\n[environment]\nreject = []\n'
-OPTIMIZER = {"class": "AdamW", "parameters": 0, "order": 0}
 
 # Plant -> how many operators a step has more, and what is said of them.
 COUNTED = {

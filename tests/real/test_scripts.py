@@ -38,6 +38,7 @@ class Case:
     ranks: int = 1
     owner: str = "AdamW"
     order: int = 0
+    parameters: int = 8320
     # None where it may: a rank that loses its peer while both end fails, and so ends its parent.
     runs_on: bool | None = False
 
@@ -55,9 +56,9 @@ CASES = [
     pytest.param(Case("plain.py"), marks=once),
     pytest.param(Case("accumulation.py"), marks=once),
     pytest.param(Case("lbfgs.py", owner="LBFGS"), marks=once),
-    pytest.param(Case("optimizer_in_backward.py", order=1), marks=once),
+    pytest.param(Case("optimizer_in_backward.py", order=1, parameters=4096), marks=once),
     Case("gan.py", order=1),
-    Case("two_optimizers.py", owner="SGD"),
+    Case("two_optimizers.py", owner="SGD", parameters=4160),
     Case("autocast.py"),
     Case("compiled_model.py"),
     Case("compiled_optimizer_step.py"),
@@ -104,7 +105,7 @@ CASES = [
 
 def named(case: Case) -> dict[str, object]:
     """The owner, as the untimed launch tells it."""
-    return {"class": case.owner, "parameters": 0, "order": case.order}
+    return {"class": case.owner, "parameters": case.parameters, "order": case.order}
 
 
 def run(case: Case, folder: Path, asked: Asked) -> Hooked:

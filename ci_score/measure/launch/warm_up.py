@@ -56,23 +56,22 @@ def warm_up_of(step_ms: Sequence[float]) -> tuple[int, bool]:
     `step_ms` begins with the second step: nobody knows when the first one began.
     """
     for begin in range(len(step_ms) - 2 * GROUP + 1):
-        rest = step_ms[begin:]
-        if _agree(rest, rest[:GROUP], rest) and _agree(rest, *_halves(rest)):
-            return max(LEAST, begin + 1 + _still_starting(rest, begin)), True
+        rest, half = step_ms[begin:], (begin + len(step_ms)) // 2
+        groups = rest[:GROUP], step_ms[begin:half], step_ms[half:]
+        # A group of five has a median of its own, and its first steps may be of another level.
+        lead = next((at for at in range(GROUP) if _agree(rest, rest[at : at + 1])), GROUP)
+        if all(_agree(rest, group) for group in groups) and _agree(groups[1], groups[2]):
+            return max(LEAST, begin + 1 + max(lead, _still_starting(rest, begin))), True
     return len(step_ms) + 1, False
 
 
-def _halves(steps: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-    return steps[: len(steps) // 2], steps[len(steps) // 2 :]
-
-
-def _agree(all_steps: Sequence[float], some: Sequence[float], others: Sequence[float]) -> bool:
+def _agree(some: Sequence[float], others: Sequence[float]) -> bool:
     """Whether two parts of a series have one level, as far as its noise lets anybody see.
 
     Neighbours tell the noise: a level that moves once, or slowly, moves few of their differences.
     """
     one, other = statistics.median(some), statistics.median(others)
-    noise = statistics.median(abs(later - earlier) for earlier, later in pairwise(all_steps))
+    noise = statistics.median(abs(later - earlier) for earlier, later in pairwise(some))
     error = OF_A_MEDIAN * noise * sqrt(1 / len(some) + 1 / len(others))
     return abs(one - other) <= max(SETTLED * min(one, other), ERRORS * error)
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from ci_score.measure.session.settled import duration_in_words
 
 EVERY_SECONDS = 1.0
+LATER = "the same command goes on when the machine is quiet"
 
 
 class Others(Protocol):

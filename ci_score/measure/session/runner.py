@@ -13,7 +13,7 @@ from ci_score.measure.launch.launching import Done, tail_of
 from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.noticing import drifts, notes_on, resumes
-from ci_score.measure.session.quiet import Quiet
+from ci_score.measure.session.quiet import LATER, Quiet
 from ci_score.measure.session.schedule import Look, order_of
 from ci_score.measure.session.session import Ending, Pair, Session
 from ci_score.model.lists import share_in_words
@@ -75,7 +75,9 @@ class Runner:
             if session.ending is not None:
                 break
             if why := session.too_disturbed:
-                session.stop(Ending.DISTURBED, f"{why}; begin anew with --fresh")
+                session.stop(
+                    Ending.DISTURBED, f"{why}; begin anew with --fresh when the machine is quiet"
+                )
             elif len(session.pairs) >= session.goal:
                 session.stop(Ending.ALL_PAIRS, f"all {session.goal} pairs were measured")
             elif self.stopped():
@@ -158,7 +160,7 @@ class Runner:
         words = "; ".join(dict.fromkeys(how for one in pair for how in one.disturbances.values()))
         self.audience.ends(session, f"disturbed ({words}): it is measured again")
         if not session.too_disturbed and (busy := self.quiet.comes(was_disturbed=True)):
-            session.stop(Ending.DISTURBED, busy)
+            session.stop(Ending.DISTURBED, f"{busy}; {LATER}")
 
     def _void(self, head: Done, base: Done) -> None:
         """A launch has no usable time: it counts against its side, and is not measured again."""
