@@ -23,6 +23,7 @@ from ci_score.model.code_changes import (
     Warned,
 )
 from ci_score.model.conversation import Nobody
+from ci_score.model.counted_step import CountedStep
 from ci_score.model.environment import (
     Alone,
     AskedOption,
@@ -324,6 +325,15 @@ FULL = Judged(
             values={f"{NAME} metric": 302.0},
             warmup_steps=6,
             timed_steps=10,
+            step=CountedStep(
+                optimizer=f"{NAME} optimizer",
+                parameters=11,
+                alone=False,
+                backward_passes=1.5,
+                skipped=0.25,
+                short=0.125,
+                left_out_ms=0.75,
+            ),
         ),
     ),
     took_turns=True,
@@ -408,6 +418,7 @@ NAMES = {
     "scorecard.per_layer_summary.top_op",
     "scorecard.hotspot_ops",
     "metrics{}",
+    "launches.step.optimizer",
     "launches.values{}",
     "phases{}",
     "step_ops.names",
