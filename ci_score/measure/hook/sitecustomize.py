@@ -110,7 +110,7 @@ class Known:
 
     def is_named(self, named: dict[str, Any]) -> bool:
         """Whether it is the one of that shape."""
-        return self.shape() == {name: named[name] for name in self.shape()}
+        return all(named.get(key) == value for key, value in self.shape().items())
 
 
 def parameters_of(optimizer: Any) -> Iterator[Any]:
@@ -623,7 +623,8 @@ class Hook:
 
     def optimizers(self) -> list[dict[str, Any]]:
         """Those that have stepped, and how often: which one counts is for both sides to say."""
-        known = sorted(self.known.values(), key=lambda one: (-one.parameters, one.order))
+        known = list(self.known.values())  # at once: another thread may add one
+        known.sort(key=lambda one: (-one.parameters, one.order))
         told = [{**one.shape(), "steps": one.steps} for one in known if one is not self.owner]
         return [{**self.owner.shape(), "steps": self.owner.steps}, *told][:MOST_OPTIMIZERS]
 

@@ -59,7 +59,7 @@ class Settler:
                 save(session, self.out)
         if session.ending is None:
             self._refuse_two_ways()
-        if session.ending is None and missing and len(session.settled) > 1:
+        if session.ending is None and len(session.settled) > 1 and not session.launches:
             self._count_by_one_optimizer()
         if session.ending is None and not session.window:
             session.window = self._window()
@@ -83,6 +83,7 @@ class Settler:
                     f" have, and not of {owner_in_words(own)}"
                 )
                 self._settle(side, owner)
+                save(session, self.out)
 
     def _confirm_slow_steps(self) -> None:
         """Lets sides run once more whose slow steps the timed ones will not hold.
