@@ -177,7 +177,9 @@ class Bench:
         watch = MachineWatch(Probe("none", 3600.0, list))
         stopped = lambda: False  # noqa: E731
         start = partial(launch, stopped=stopped)
-        waits = Quiet(watch.others, 0.0 if self.is_old else 600.0 * self.scale, stopped, print)
+        waits = Quiet(
+            watch.others, 0.0 if self.is_old else 600.0 * self.scale, stopped, Silence().says
+        )
         waits.comes()
         Settler(session, out, orders, start, lambda: inf, stopped, Silence()).run()
         runner = Runner(session, out, orders, start, watch.disturbances, waits, lambda: inf,
