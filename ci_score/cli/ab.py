@@ -252,7 +252,7 @@ def limits_of(rules: CaseRules, *, has_tokens: bool) -> Limits:
     """
     gates = [
         (gate.metric.limit_score(gate.fail), gate.metric.limit_score(gate.warn), gate.fail)
-        for gate in rules.of_time(compared=has_tokens, inferred=not has_tokens).values()
+        for gate in rules.of_time(measured=has_tokens).values()
         if gate.gate and gate.fail is not None
     ]
     if not gates:

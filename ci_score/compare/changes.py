@@ -76,7 +76,7 @@ def _code(
         return None
     step = explanation.base_step_ms, explanation.head_step_ms
     found = code_changes(head.code, base.code, diff, step)
-    if found and tokens_differ(head.tokens_per_step, base.tokens_per_step):
+    if found and tokens_differ(head.told_tokens, base.told_tokens):
         return found.but(time=None, memory=None, warned=())
     return found
 
@@ -120,7 +120,7 @@ def differences(head: Measured, base: Measured, names: Iterable[str]) -> tuple[D
 
 def _incomparable(head: Measured, base: Measured) -> dict[str, Reason]:
     counts = (head.environment.accelerator_count, base.environment.accelerator_count)
-    tokens = (head.tokens_per_step, base.tokens_per_step)
+    tokens = (head.told_tokens, base.told_tokens)
     reasons = {}
     if (counts[0] is None) != (counts[1] is None):
         reasons[THROUGHPUT] = Why.DEVICES_ON_ONE_SIDE()

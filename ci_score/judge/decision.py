@@ -23,6 +23,7 @@ from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP
 from ci_score.model.metrics import (
+    OF_TOKENS,
     STEP_TIME,
     THROUGHPUT,
     metric_named,
@@ -75,6 +76,8 @@ def weighed(finding: Finding, trial: Trial, share: float) -> WeighedChange:
     if change.delta is None:
         return _not_compared(finding, change)
     found = _attributable(_outcome(finding, trial, judged), finding, trial)
+    if _is_a_claim(finding, trial) and found.outcome is Outcome.PASS:
+        return WeighedChange(change.but(severity=None))
     if found.outcome is Outcome.WARN and _is_of_a_faster_step(finding, trial):
         reasons = (Why.OF_A_FASTER_STEP(),)
         return WeighedChange(change.but(outcome=Outcome.PASS, reasons=reasons, severity=None))
@@ -239,6 +242,11 @@ def _is_of_a_faster_step(finding: Finding, trial: Trial) -> bool:
         return False
     times = [one for one in trial.changes if one.metric in of_time and one.delta is not None]
     return bool(times) and all(slower_by(one) < -LEAST_SHARE_OF_STEP for one in times)
+
+
+def _is_a_claim(finding: Finding, trial: Trial) -> bool:
+    """Whether inputs give the number on both sides: that it is as before shows nothing."""
+    return finding.rule.metric.name in OF_TOKENS and not trial.measures_throughput
 
 
 def _by_fixed_limits(finding: Finding) -> Outcome:

@@ -16,7 +16,7 @@ from ci_score.judge.losses import losses_apart, repeats_its_loss
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
 from ci_score.judge.trial import Trial
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, tokens_differ
+from ci_score.model.metrics import OF_TOKENS, STEP_TIME, THROUGHPUT, metric_named, tokens_differ
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import OF_WHICH_ONE_SHARED, Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
@@ -177,13 +177,13 @@ def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
 
 def _nothing_gated(trial: Trial) -> Verdict | None:
     """A comparison without any number of weight would be a pass on nothing."""
+    if STEP_TIME in {change.metric for change in trial.changes if _is_lost(change)}:
+        return unjudged(Unjudged.NOTHING_MEASURED, Why.STEP_TIME_LOST())
     compared = {change.metric for change in trial.changes if change.delta is not None}
+    if not trial.measures_throughput:
+        compared -= OF_TOKENS
     if compared.isdisjoint((STEP_TIME, THROUGHPUT)):
         return unjudged(Unjudged.NOTHING_MEASURED, Why.NO_COMMON_TIME())
-    lost = {change.metric for change in trial.changes if _is_lost(change)}
-    if STEP_TIME in lost:
-        # A throughput that is only claimed may well stay the same.
-        return unjudged(Unjudged.NOTHING_MEASURED, Why.STEP_TIME_LOST())
     gated = {name for name, rule in gate_rules(trial).items() if rule.gate}
     if gated and compared.isdisjoint(gated):
         reason = Why.NOTHING_GATED_IN_COMMON(metrics=tuple(sorted(gated)))
@@ -201,7 +201,7 @@ def _other_work(trial: Trial, base: Measured) -> Reason | None:
     here, there = head.metrics.get("valid_steps"), base.metrics.get("valid_steps")
     if "valid_steps" in asked and here is not None and there is not None and here < there:
         return Why.FEWER_VALID_STEPS(head=here, base=there)
-    tokens = head.tokens_per_step, base.tokens_per_step
+    tokens = head.told_tokens, base.told_tokens
     if "tokens_per_step" in asked and tokens_differ(*tokens):
         return Why.OTHER_AMOUNT(head=tokens[0], base=tokens[1])
     losses = losses_apart(trial, base)
@@ -220,7 +220,7 @@ def _other_work(trial: Trial, base: Measured) -> Reason | None:
 
 def _tells(case: Measured, sign: str) -> float:
     """The share of its launches that tell it; 1 if the case itself does."""
-    of_case = case.tokens_per_step if sign == "tokens_per_step" else case.metrics.get(sign)
+    of_case = case.told_tokens if sign == "tokens_per_step" else case.metrics.get(sign)
     if of_case is None:
         return 0.0
     own = "head" if any(one.side == "head" for one in case.launches) else "base"

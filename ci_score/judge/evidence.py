@@ -11,7 +11,15 @@ from ci_score.judge.history import OF_A_LEVEL, HeadLaunches, History
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.judge.trial import BesideHistory, Finding, Trial
-from ci_score.model.metrics import HOST_OPS, STEP_TIME, THROUGHPUT, Kind, Metric, tokens_differ
+from ci_score.model.metrics import (
+    HOST_OPS,
+    OF_TOKENS,
+    STEP_TIME,
+    THROUGHPUT,
+    Kind,
+    Metric,
+    tokens_differ,
+)
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change
@@ -42,8 +50,11 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
         # Another torch divides the same work into other operators: that is shown, and no more.
         rules[HOST_OPS] = replace(rules[HOST_OPS], gate=False)
     compared = {change.metric for change in trial.changes if change.delta is not None}
-    inferred = _has_inferred_tokens(trial)
-    return rules | trial.rules.of_time(compared=THROUGHPUT in compared, inferred=inferred)
+    measured = trial.measures_throughput
+    rules |= trial.rules.of_time(measured=measured and THROUGHPUT in compared)
+    if not (measured or trial.claims_throughput):
+        rules |= {name: replace(rules[name], gate=False) for name in OF_TOKENS & rules.keys()}
+    return rules
 
 
 def _has_another_torch(trial: Trial) -> bool:
@@ -52,11 +63,6 @@ def _has_another_torch(trial: Trial) -> bool:
     sides = trial.case.environment, trial.baseline.case.environment
     here, there = (side.versions.get("torch") for side in sides)
     return here != there and None not in (here, there)
-
-
-def _has_inferred_tokens(trial: Trial) -> bool:
-    base = trial.baseline.case if isinstance(trial.baseline, BaselineFound) else None
-    return trial.case.tokens_inferred or (base is not None and base.tokens_inferred)
 
 
 def _looks_of(trial: Trial) -> tuple[int, ...] | None:
@@ -196,8 +202,11 @@ def points_of(trial: Trial) -> list[HistoryPoint]:
     case, there = trial.case, trial.recorded
     if there is not None:
         known = case.environment.filled_from(there.environment)
+        # Of steps of another size the token's time is compared, with runs of the base's size.
         case = case.but(
-            environment=known, tokens_per_step=case.tokens_per_step or there.tokens_per_step
+            environment=known,
+            tokens_per_step=there.told_tokens or case.told_tokens,
+            tokens_inferred=False,
         )
     return comparable_points(case, trial.rules, trial.history)
 
@@ -211,6 +220,6 @@ def comparable_points(
         for point in history
         if point.case == case.name
         and case.environment.mismatch(point.environment, rules.match) is None
-        and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
+        and not tokens_differ(case.told_tokens, point.tokens_per_step)
         and not point.environment.disturbances.keys() & set(rules.environment.reject)
     ]

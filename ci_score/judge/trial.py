@@ -42,6 +42,22 @@ class Trial:
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)
 
     @property
+    def sides(self) -> tuple[Measured, ...]:
+        """Head, and its base where there is one."""
+        base = (self.baseline.case,) if isinstance(self.baseline, BaselineFound) else ()
+        return self.case, *base
+
+    @property
+    def measures_throughput(self) -> bool:
+        """Whether both sides have measured their throughput."""
+        return all(side.measures_throughput for side in self.sides)
+
+    @property
+    def claims_throughput(self) -> bool:
+        """Whether an input gives it on both sides: such a number counts only where it is worse."""
+        return all(side.throughput_given for side in self.sides)
+
+    @property
     def is_in_pairs(self) -> bool:
         """Whether its launches are judged in pairs of both sides."""
         design = self.rules.measure.design

@@ -262,3 +262,5 @@ def _remarks(trial: Trial) -> Iterator[Reason]:
         yield Why.ORDER_NOT_TOLD()
     if loss_varies(trial):
         yield Why.LOSS_VARIES()
+    if any(side.throughput_given for side in trial.sides):
+        yield Why.THROUGHPUT_GIVEN()

@@ -184,8 +184,9 @@ def _unusable(case: Measured) -> Reason | None:
 
 def _incomparable(case: Measured, earlier: Measured) -> Reason | None:
     differs = case.environment.mismatch(earlier.environment)
-    if differs is None and tokens_differ(case.tokens_per_step, earlier.tokens_per_step):
-        differs = Why.OTHER_TOKENS(head=case.tokens_per_step, base=earlier.tokens_per_step)
+    tokens = (case.told_tokens, earlier.told_tokens)
+    if differs is None and tokens_differ(*tokens):
+        differs = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1])
     if differs is None and case.has_both_sides and _has_head_alone(earlier):
         differs = earlier.alone.reason if earlier.alone else Why.WITHOUT_BASE()
     return differs

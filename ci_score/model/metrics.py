@@ -19,7 +19,8 @@ LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
 HOST_OPS = "host_ops_per_step"
 COUNTS = frozenset({LAUNCHES, KERNELS, HOST_OPS})
 # One fact in several units: luck with one is luck with all.
-TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
+OF_TOKENS = frozenset({THROUGHPUT, "mfu", "hfu"})
+TIMES = frozenset({STEP_TIME}) | OF_TOKENS
 MINUS = "\u2212"
 
 
@@ -67,6 +68,11 @@ class Metric:
         if self.card_value is not None:
             return self.card_value(case.scorecard) or None
         return case.metrics.get(self.name)
+
+    def measured(self, case: Measured) -> float | None:
+        """The same where the case has measured it: a guess and an input's number are none."""
+        is_claim = self.name in OF_TOKENS and not case.measures_throughput
+        return None if is_claim else self.value(case)
 
     def delta(self, base: float, head: float) -> float | None:
         """Head's change against base; None where there is no ratio, as with a base of 0.
@@ -318,9 +324,10 @@ def metric_of(change: Change) -> Metric:
 
 
 def time_change(case: Judged) -> Change | None:
-    """The change that a line about a case shows: its throughput's, else its step time's."""
-    known = {change.metric: change for change in case.changes if change.delta is not None}
-    return known.get(THROUGHPUT) or known.get(STEP_TIME)
+    """The change that a line about a case shows: of throughput and step time one that decides."""
+    times = [one for name in (THROUGHPUT, STEP_TIME) for one in case.changes
+             if one.metric == name and one.delta is not None]  # fmt: skip
+    return max(times, key=lambda one: one.outcome is not None, default=None)
 
 
 def slower_by(change: Change) -> float:

@@ -165,6 +165,7 @@ class Why(StrEnum):
     OTHER_WARM_UP = "other_warm_up", "wanted declared"
     ORDER_NOT_TOLD = "order_not_told"
     LOSS_VARIES = "loss_varies"
+    THROUGHPUT_GIVEN = "throughput_given"
 
     # What holds without a baseline: budgets and parities.
     BUDGET_NOT_MEASURED = "budget_not_measured", "metric budget"

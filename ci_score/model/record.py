@@ -137,7 +137,9 @@ class Measured(Value):
         tuple[ShortText, ...], Lax, Field(max_length=MOST_ATTEMPTS)
     ] = ()
     tokens_per_step: NotNegative | None = None
+    # What nobody measured: tokens that were guessed, and a throughput that came with an input.
     tokens_inferred: bool = False
+    throughput_given: bool = False
     phases: Annotated[dict[str, Milliseconds], _Few] = {}
     step_ops: StepOps = StepOps()
     categories: Annotated[dict[ShortText, OpWork], _Few] = {}
@@ -174,6 +176,16 @@ class Measured(Value):
         """Whether there is a step time or a throughput to compare."""
         card = self.scorecard
         return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
+
+    @property
+    def told_tokens(self) -> float | None:
+        """The tokens of a step, where somebody tells them; a guess neither gates nor excuses."""
+        return None if self.tokens_inferred else self.tokens_per_step
+
+    @property
+    def measures_throughput(self) -> bool:
+        """Whether its throughput is a measurement: of told tokens, and given by no input."""
+        return not (self.tokens_inferred or self.throughput_given)
 
     @property
     def has_both_sides(self) -> bool:

@@ -241,7 +241,7 @@ def _budget(word: str) -> Callable[..., str]:
 
 def _budget_not_measured(metric: str, budget: float) -> str:
     row = metric_named(metric)
-    return f"{row.label} has a budget of {row.show(budget)}, and no number"
+    return f"{row.label} has a budget of {row.show(budget)}, and was not measured"
 
 
 def _ratio(ratio: float) -> str:
@@ -538,6 +538,9 @@ SENTENCES: dict[Why, Row] = {
     Why.LOSS_VARIES: (
         "The loss differs between launches of one side: seeds are not fixed, so losses are not"
         " compared."
+    ),
+    Why.THROUGHPUT_GIVEN: (
+        "The throughput comes from an input, which is no measurement: the step's time decides."
     ),
     # What holds without a baseline.
     Why.BUDGET_NOT_MEASURED: _budget_not_measured,

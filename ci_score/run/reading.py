@@ -349,6 +349,7 @@ def _same_machine(profile: Profile) -> Profile:
         accelerator_memory_gb=profile.accelerator_memory_gb,
         peak_bandwidth_gb_s=profile.peak_bandwidth_gb_s,
         tokens_per_step=profile.tokens_per_step,
+        tokens_inferred=profile.tokens_inferred,
     )
 
 

@@ -20,7 +20,7 @@ from ci_score.model.code_diff import CodeDiff, Diffs, no_diffs
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by, time_change
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import (
     MOST_NAMED,
@@ -472,10 +472,10 @@ def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPo
         run=job.run,
         created_at=created_at,
         step_time_ms=case.scorecard.step_time_ms,
-        throughput_tok_s=case.scorecard.throughput_tok_s,
+        throughput_tok_s=metric_named(THROUGHPUT).measured(case) or 0.0,
         metrics=_gated(case, policy),
         environment=case.environment.but(versions={}, differs=(), asked=(), alone=None, code=None),
-        tokens_per_step=case.tokens_per_step,
+        tokens_per_step=case.told_tokens,
         outcome=case.verdict.outcome if case.verdict else None,
         low=time.low if time else None,
         high=time.high if time else None,
@@ -507,5 +507,6 @@ def _facts(
 
 
 def _gated(case: Measured, policy: Policy) -> dict[str, float]:
-    names = {gate.metric.name for gate in rules_of(policy, case.name).gates if gate.gate}
-    return {name: value for name, value in case.metrics.items() if name in names}
+    gated = (gate.metric for gate in rules_of(policy, case.name).gates if gate.gate)
+    return {one.name: case.metrics[one.name] for one in gated
+            if one.name in case.metrics and one.measured(case) is not None}  # fmt: skip

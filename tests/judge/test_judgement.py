@@ -715,7 +715,9 @@ def test_budget__on_what_is_not_measured_is_no_pass() -> None:
     result = judged(timed(100.0), policy={**TRAINING, "budgets": {"peak_memory_gb": 76.0}})
     found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
-    assert headline(result) == "Not judged: Peak memory has a budget of 76.0 GB, and no number"
+    assert (
+        headline(result) == "Not judged: Peak memory has a budget of 76.0 GB, and was not measured"
+    )
 
 
 def test_demand__beside_a_worse_verdict_is_one_more_reason() -> None:

@@ -236,7 +236,7 @@ OF_A_PROFILE: dict[str, Any] = {
 OF_A_SESSION = {
     "name", "environment", "unmeasured", "crashed", "scorecard", "metrics", "launches",
     "took_turns", "measurement", "earlier_measurements", "tokens_per_step", "tokens_inferred",
-    "advice", "parity", "partner",
+    "throughput_given", "advice", "parity", "partner",
 }  # fmt: skip
 
 

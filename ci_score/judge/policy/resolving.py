@@ -84,23 +84,21 @@ class CaseRules:
         """The rule of that metric, where it has one."""
         return next((rule for rule in self.gates if rule.metric.name == metric), None)
 
-    def of_time(self, *, compared: bool, inferred: bool) -> dict[str, GateRule]:
+    def of_time(self, *, measured: bool) -> dict[str, GateRule]:
         """The rules of throughput and step time, as they hold for what was measured.
 
-        Where throughput is gated and cannot be `compared`, as of a script that tells no tokens, or
-        where its tokens are only `inferred`, the step time stands in for it: they are one fact.
-        Only a limit of its own that fails goes before that.
+        Where throughput is gated and not `measured` on both sides, as of a script that tells no
+        tokens, the step time stands in for it: they are one fact. Only a limit of its own that
+        fails goes before that.
         """
         rules = {name: rule for name in (THROUGHPUT, STEP_TIME) if (rule := self.gate(name))}
         throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
         if throughput is None or step_time is None:
             return rules
         can_fail = step_time.gate and step_time.fail is not None
-        if throughput.gate and (inferred or not compared) and not can_fail:
+        if throughput.gate and not measured and not can_fail:
             warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
             rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
-        if inferred:
-            rules[THROUGHPUT] = replace(throughput, gate=False)
         return rules
 
 
