@@ -16,6 +16,7 @@ from ci_score.model.code_changes import CodeChanges
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution, Explanation
 from ci_score.model.metrics import (
+    COUNTS,
     MEMORY,
     METRICS,
     STEP_TIME,
@@ -124,9 +125,11 @@ def _incomparable(head: Measured, base: Measured) -> dict[str, Reason]:
     reasons = {}
     if (counts[0] is None) != (counts[1] is None):
         reasons[THROUGHPUT] = Why.DEVICES_ON_ONE_SIDE()
-    if tokens_differ(*tokens):
-        why = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1])
-        reasons |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), why)
+    why = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1]) if tokens_differ(*tokens) else None
+    why = why or head.uneven_tokens
+    if why is not None:
+        # Another step: what it takes is not compared, and its throughput is.
+        reasons |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms", *sorted(COUNTS)), why)
     return reasons
 
 

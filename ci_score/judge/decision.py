@@ -41,6 +41,7 @@ _LOST_GATES = {
     Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED,
     Why.NO_RATIO: Why.GATE_WITHOUT_RATIO,
     Why.OTHER_TOKENS: Why.GATE_OF_OTHER_STEP,
+    Why.UNEVEN_TOKENS: Why.GATE_OF_OTHER_STEP,
 }
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
@@ -161,16 +162,20 @@ def _base_of(change: Change, delta: float) -> float:
 def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighed:
     if finding.is_count:
         return _of_count(finding)
+    if judged is None:
+        beside = finding.beside
+        found = _of_reference(finding, beside, trial) if beside else Weighed(Outcome.PASS)
+    elif finding.rule.fail is None:
+        found = _that_only_warns(finding, judged)
+    else:
+        found = _of_statistics(finding, trial, judged)
     not_qualified = next(_not_qualified(finding, trial), None)
-    if not_qualified is not None:
-        return Weighed(Outcome.INCONCLUSIVE, (not_qualified,), Unjudged.NOT_AS_DESIGNED)
-    if judged is not None:
-        if finding.rule.fail is None:
-            return _that_only_warns(finding, judged)
-        return _of_statistics(finding, trial, judged)
-    return (
-        _of_reference(finding, finding.beside, trial) if finding.beside else Weighed(Outcome.PASS)
-    )
+    if not_qualified is None:
+        return found
+    if judged is not None and found.outcome is Outcome.FAIL:
+        return replace(found, reasons=(*found.reasons, not_qualified))
+    why = Unjudged.NOT_AS_DESIGNED
+    return Weighed(Outcome.INCONCLUSIVE, (not_qualified,), why, found.slower)
 
 
 def _of_count(finding: Finding) -> Weighed:

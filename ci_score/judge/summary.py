@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from ci_score.judge.trial import Trial
+from ci_score.judge.policy import Policy, passes
+from ci_score.judge.trial import Objection, Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
 from ci_score.model.metrics import (
     COUNTS,
@@ -17,7 +18,7 @@ from ci_score.model.metrics import (
 )
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
-from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
+from ci_score.model.verdict import Change, Outcome, Verdict, decisive
 
 # A launch this much slower than the others of its side is in a mode of its own.
 FAR_SLOWER = 1.2
@@ -31,19 +32,30 @@ def verdict_of(
     trial: Trial,
     baseline: BaselineFound,
     changes: Sequence[Change],
-    doubt: Unjudged | None,
+    raised: Sequence[Objection],
+    policy: Policy,
 ) -> Verdict:
-    """What becomes of the case, by its worst gated change; `doubt` is why it may be undecided."""
+    """What becomes of the case, by its worst gated change and what is raised against green.
+
+    Of several objections one decides that the policy does not let pass, else the first.
+    """
     worst = decisive(changes)
     outcome = worst.outcome if worst and worst.outcome else Outcome.PASS
+    first: Objection | None = None
+    if raised and outcome is not Outcome.FAIL:
+        outcome = Outcome.INCONCLUSIVE
+        first = next((one for one in raised if not passes(policy, one.kind)), raised[0])
+    decided_by = next(iter(first.reasons), None) if first else None
     return Verdict(
         outcome=outcome,
+        decided_by=decided_by,
         reasons=[
+            *(why for one in raised for why in one.reasons if why is not decided_by),
             *_unknown_keys(trial, baseline),
             *_without_partner(trial),
             *_often_slow(trial),
         ],
-        unjudged=doubt if outcome is Outcome.INCONCLUSIVE else None,
+        unjudged=first.kind if first else None,
         slower=any(change.slower for change in changes if change.outcome is not None),
         upper_end=_upper_end(changes),
     )

@@ -15,10 +15,18 @@ from ci_score.model.reasons import Reason
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import Baseline, BaselineFound
 from ci_score.model.step_ops import BaseSide
-from ci_score.model.verdict import Acceptance, Change, Outcome
+from ci_score.model.verdict import Acceptance, Change, Outcome, Unjudged
 
 # What holds without a baseline (a budget, a parity), and what became of it.
 Demand = tuple[Outcome, Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a case must not be green, and in which word; without `reasons` a change tells it."""
+
+    kind: Unjudged
+    reasons: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from ci_score.model.explanation import (
     StepSpread,
     Timeline,
 )
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, tokens_differ
 from ci_score.model.profile import MOST_RANKS, HostGap, OpCalls, OpWork, RankWork
-from ci_score.model.reasons import Reason
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
 from ci_score.model.step_code import StepCode
 from ci_score.model.step_ops import REMEMBERED_OPS, BaseSide, OpKey, StepOps
@@ -202,6 +203,24 @@ class Measured(Value):
         return [
             one.values[metric] for one in self.launches if one.side == side and metric in one.values
         ]
+
+    @property
+    def uneven_tokens(self) -> Reason | None:
+        """That launches of one side trained on other amounts: then no step is like the others.
+
+        A launch keeps one device's throughput, and the tokens are those of the whole job's step.
+        """
+        devices = self.scorecard.accelerator_count or 1
+        for side in ("head", "base"):
+            own = [one.values for one in self.launches if one.side == side]
+            sizes = [
+                values[THROUGHPUT] * values[STEP_TIME] / 1000.0 * devices
+                for values in own
+                if THROUGHPUT in values and STEP_TIME in values
+            ]
+            if sizes and tokens_differ(max(sizes), min(sizes)):
+                return Why.UNEVEN_TOKENS(side=side, least=min(sizes), most=max(sizes))
+        return None
 
     def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
         """Head and base of each pair, void ones too.

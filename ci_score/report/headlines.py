@@ -125,7 +125,7 @@ def told_of(case: Judged) -> Headline:
     if case.verdict is None:
         return Headline(Sentence.of(""))
     if case.verdict.decided_by is not None:
-        return Headline(_decided(case.verdict))
+        return _with_its_time(Headline(_decided(case.verdict)), case, case.verdict)
     worst = decisive(case.changes)
     if case.verdict.outcome is Outcome.INCONCLUSIVE:
         return _unclear(case, worst) if worst else Headline(Sentence.of("Not judged"))
@@ -157,6 +157,20 @@ def _decided(verdict: Verdict) -> Sentence:
     if verdict.unjudged is Unjudged.ENVIRONMENT_CHANGED and differs is not None:
         return Sentence.of(NOT_COMPARED, _differs(differs))
     return Sentence.of(NOT_JUDGED, sentence(verdict.decided_by))
+
+
+def _with_its_time(told: Headline, case: Judged, verdict: Verdict) -> Headline:
+    """Why it is not judged, and what was seen of its time all the same, where it was compared."""
+    time = time_change(case)
+    if (
+        time is None
+        or time.outcome is None
+        or verdict.unjudged in (None, Unjudged.NOTHING_MEASURED)
+    ):
+        return told
+    is_sure = any(is_surely(time, worse=worse) for worse in (True, False))
+    seen = in_plain_words(time) if is_sure or not time.is_statistical else "no change seen"
+    return replace(told, values=seen, basis=values_of(time, case.changes), cause=_cause(case, time))
 
 
 def _mismatches(reasons: Iterable[Reason]) -> Iterator[Reason]:

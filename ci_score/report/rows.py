@@ -88,7 +88,7 @@ def is_compared(case: Judged) -> bool:
     verdict = case.verdict
     if verdict is None or verdict.outcome is not Outcome.INCONCLUSIVE:
         return True
-    return verdict.decided_by is None
+    return verdict.decided_by is None or any(one.outcome is not None for one in case.changes)
 
 
 def undecided_rows(case: Judged) -> list[MetricRow]:

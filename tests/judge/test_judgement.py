@@ -510,16 +510,21 @@ def test_tokens__within_two_percent_are_one_size() -> None:
 
 
 def test_tokens__another_size_is_other_work() -> None:
-    """A step of twice the tokens is not judged, unless the policy compares per token."""
-    head = case(card=scorecard(300.0, 700.0), tokens_per_step=2048.0)
+    """A step of twice the tokens is judged by the token, and green only if the policy says so."""
     base = case(card=scorecard(100.0, 1000.0), tokens_per_step=1024.0)
-    result = judged(head, base, policy={})
-    assert said(result).unjudged is Unjudged.OTHER_WORK
-    assert "2,048 tokens a step here, 1,024 there" in headline(result)
     per_token = {"environment": {"same_work": ["final_loss"]}}
-    result = judged(head, base, policy=per_token)
-    assert said(result).outcome is Outcome.FAIL
-    assert change(result, STEP_TIME).delta is None
+    for tok_s, any_work, outcome in (
+        (700.0, {}, Outcome.FAIL),
+        (700.0, per_token, Outcome.FAIL),
+        (1000.0, {}, Outcome.INCONCLUSIVE),
+        (1000.0, per_token, Outcome.PASS),
+    ):
+        head = case(card=scorecard(300.0, tok_s), tokens_per_step=2048.0)
+        result = judged(head, base, policy=any_work)
+        assert said(result).outcome is outcome
+        assert change(result, STEP_TIME).delta is None
+        words = "2,048 tokens a step here, 1,024 there"
+        assert (words in " ".join([headline(result), *reasons(result)])) is (any_work == {})
 
 
 def test_work__fewer_valid_steps_are_refused() -> None:

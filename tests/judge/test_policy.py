@@ -670,13 +670,13 @@ def test_metric__of_the_user_s_own_is_shown_as_the_policy_describes_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("same_work", "outcome"), [('["tokens_per_step"]', "inconclusive"), ("[]", "fail")]
+    ("same_work", "outcome"), [('["tokens_per_step"]', "inconclusive"), ("[]", "pass")]
 )
 def test_environment__tokens_per_step_need_not_be_the_same(same_work: str, outcome: str) -> None:
     """Where the policy does not ask for it, a step of another size is compared per token."""
     policy = read(f"[environment]\nsame_work = {same_work}")
     base = case(card=scorecard(100.0, 1000.0), tokens_per_step=100.0)
-    head = case(card=scorecard(260.0, 700.0), tokens_per_step=200.0)
+    head = case(card=scorecard(200.0, 1000.0), tokens_per_step=200.0)
     verdict = judged_case(head, found(base), policy).verdict
     assert verdict is not None
     assert verdict.outcome == outcome
