@@ -193,12 +193,12 @@ class Limits:
 
 def _rules_in(file: Path, case: str) -> Rules:
     policy = read_policy(read_bytes(str(file), LARGEST_POLICY), file.name).policy
-    return Rules(rules_of(policy, case), click.format_filename(file))
+    return Rules(rules_of(policy, case, in_pairs=True), click.format_filename(file))
 
 
 def _rules_of_base(base: Path, case: str) -> Rules:
     """The rules are the base's: a change cannot move its own limit."""
-    built_in = rules_of(Policy(), case)
+    built_in = rules_of(Policy(), case, in_pairs=True)
     file = base / POLICY
     if not file.is_file():
         return Rules(built_in, f"the built-in rules (base has no {POLICY})")

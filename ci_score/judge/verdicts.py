@@ -48,7 +48,13 @@ def decide(
     """
     named = {case.measured.name: case.measured for case in cases}
     trials = [
-        _trial(case, branch, rules_of(policy, case.measured.name), named, acceptances)
+        _trial(
+            case,
+            branch,
+            rules_of(policy, case.measured.name, in_pairs=case.measured.has_both_sides),
+            named,
+            acceptances,
+        )
         for case in cases
     ]
     # What each case is judged against, or the verdict that it cannot be judged.

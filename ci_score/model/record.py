@@ -372,7 +372,8 @@ class Record(Value):
     page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
     inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
-    rules: Literal["reference", "training"] = "reference"
+    # Those that the policy names; without a name they follow from how each case was measured.
+    rules: Literal["reference", "training"] | None = None
     enforce: Literal["shadow"] | None = None
     policy: dict[str, JsonValue] | None = None
     cases: Annotated[tuple[Judged, ...], Lax, Field(max_length=MOST_CASES)]

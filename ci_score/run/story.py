@@ -14,7 +14,7 @@ from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
 from ci_score.judge import decide, exit_code, refuse_idle_gates, settle, trends
-from ci_score.judge.policy import Policy, PolicyFile, passes, rules_of
+from ci_score.judge.policy import GateRule, Policy, PolicyFile, passes, rules_of
 from ci_score.launches import pooled
 from ci_score.model.code_diff import CodeDiff, Diffs, no_diffs
 from ci_score.model.conversation import Conversation, Nobody
@@ -492,7 +492,7 @@ def _facts(
     rows = {
         gate.metric.name: gate.metric
         for case in judged
-        for gate in rules_of(policy, case.name).gates
+        for gate in _gates_of(case, policy)
         if gate.metric.name in held
     }
     return {
@@ -506,7 +506,11 @@ def _facts(
     }
 
 
+def _gates_of(case: Measured, policy: Policy) -> tuple[GateRule, ...]:
+    return rules_of(policy, case.name, in_pairs=case.has_both_sides).gates
+
+
 def _gated(case: Measured, policy: Policy) -> dict[str, float]:
-    gated = (gate.metric for gate in rules_of(policy, case.name).gates if gate.gate)
+    gated = (gate.metric for gate in _gates_of(case, policy) if gate.gate)
     return {one.name: case.metrics[one.name] for one in gated
             if one.name in case.metrics and one.measured(case) is not None}  # fmt: skip

@@ -102,9 +102,12 @@ class CaseRules:
         return rules
 
 
-def rules_of(policy: Policy, case: str) -> CaseRules:
-    """The rules of a case; WrongUseError where the tables that meet in it contradict each other."""
-    rules = resolved(policy, case)
+def rules_of(policy: Policy, case: str, *, in_pairs: bool = False) -> CaseRules:
+    """The rules of a case; WrongUseError where the tables that meet in it contradict each other.
+
+    Where the policy names no rules, they follow from how it was measured: `in_pairs`, or not.
+    """
+    rules = resolved(policy, case, in_pairs=in_pairs)
     for gate in rules.gates:
         if gate.contradiction:
             found, expected = gate.contradiction
@@ -115,25 +118,27 @@ def rules_of(policy: Policy, case: str) -> CaseRules:
     return rules
 
 
-def resolved(policy: Policy, case: str) -> CaseRules:
+def resolved(policy: Policy, case: str, *, in_pairs: bool = False) -> CaseRules:
     """The rules of a case, even if they contradict each other."""
     overrides = [rule for rule in policy.case if rule.applies_to(case)]
     named: dict[str, MetricRule] = dict(policy.metrics)
     budgets = dict(policy.budgets)
     measure, environment, model = policy.measure, policy.environment, policy.model
-    for rule in overrides:
-        measure = _over(measure, rule.measure)
-        environment = _over(environment, rule.environment)
-        model = _over(model, rule.model)
-        budgets |= rule.budgets
-        for name, metric in rule.metrics.items():
+    for override in overrides:
+        measure = _over(measure, override.measure)
+        environment = _over(environment, override.environment)
+        model = _over(model, override.model)
+        budgets |= override.budgets
+        for name, metric in override.metrics.items():
             named[name] = _over(named.get(name, MetricRule()), metric)
+    of_pairs = in_pairs and measure.design in (None, "interleaved")
+    rules = policy.rules or ("training" if of_pairs else "reference")
     return CaseRules(
-        policy.rules,
+        rules,
         measure,
         environment,
         model,
-        tuple(_gates(policy.rules, named)),
+        tuple(_gates(rules, named)),
         budgets,
         tuple(policy.parities_of(case)),
     )

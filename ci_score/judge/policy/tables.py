@@ -289,18 +289,19 @@ class ParityRule(Table):
 
 
 class Policy(Table):
-    """What is judged and how. Without a file: the reference's regressions, a critical one fails."""
+    """What is judged and how. Without a file: pairs as by `training`, else the reference's rules."""
 
     schema_: Annotated[
         int, Field(alias="schema", ge=1, le=1, description="The version of this format.")
     ] = 1
     rules: Annotated[
-        Rules,
+        Rules | None,
         Field(
             description="`training`: gates throughput per device and exact counts, and fails only"
-            " what is proven; `reference`: the reference model's fixed limits."
+            " what is proven; `reference`: the reference model's fixed limits. Without this key"
+            " `training` judges pairs, and `reference` one run per side."
         ),
-    ] = "reference"
+    ] = None
     enforce: Annotated[
         Literal["shadow"] | None,
         Field(
