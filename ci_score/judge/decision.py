@@ -193,10 +193,15 @@ def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
     """Without a limit that fails nothing is at stake: it warns, or it does not."""
     if judged.slower:
         return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
-    is_one = finding.beside is not None and not finding.beside.has_interval
-    if is_one and beyond(judged.estimate, finding.warn_score):
-        return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
+    if beyond(judged.estimate, finding.warn_score):
+        return Weighed(Outcome.WARN, (_why_not_proven(finding),))
     return Weighed(Outcome.PASS)
+
+
+def _why_not_proven(finding: Finding) -> Reason:
+    """Why a number that looks worse than the limit that warns is not proven to be."""
+    is_one = finding.beside is not None and not finding.beside.has_interval
+    return Why.ONE_NUMBER() if is_one else Why.WARNING_NOT_PROVEN()
 
 
 def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed:
@@ -207,10 +212,11 @@ def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed
     if judged.reason is not None:
         why, kind = why_undecided(finding, trial, judged, judged.reason)
         return Weighed(Outcome.INCONCLUSIVE, (why,), kind, judged.slower)
-    if judged.outcome is Outcome.PASS:
-        return Weighed(Outcome.PASS)
-    why = Why.PROVEN_WITHIN() if judged.slower else Why.ONE_NUMBER()
-    return Weighed(Outcome.WARN, (why,), slower=judged.slower)
+    if judged.slower:
+        return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
+    if judged.outcome is Outcome.WARN or beyond(judged.estimate, finding.warn_score):
+        return Weighed(Outcome.WARN, (_why_not_proven(finding),))
+    return Weighed(Outcome.PASS)
 
 
 def _of_reference(finding: Finding, beside: BesideHistory, trial: Trial) -> Weighed:

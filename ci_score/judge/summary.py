@@ -12,6 +12,7 @@ from ci_score.model.metrics import (
     COUNTS,
     STEP_TIME,
     THROUGHPUT,
+    is_surely,
     is_surely_faster,
     metric_of,
     slower_by,
@@ -101,26 +102,36 @@ def _upper_end(changes: Sequence[Change]) -> float | None:
 
 
 def as_far_as_proven(found: Explanation | None, changes: Sequence[Change]) -> Explanation | None:
-    """The parts of the step, with its cause only where the worst change is proven, or a count.
+    """The parts of the step, with its cause only where a change is proven at all, or a count.
 
-    A reason for a change that is not proven would be a guess.
+    However small it is, and whatever is unclear beside it. A reason for a change that is not
+    proven would be a guess.
     """
     if found is None:
         return None
-    worst = decisive(changes)
-    is_slower = worst is not None and worst.outcome in (Outcome.WARN, Outcome.FAIL)
-    is_told = worst is not None and is_slower and (worst.is_proven or not worst.is_statistical)
+    worst = _proven_change(changes)
     if found.cause is not None and found.cause.code is Why.FASTER:
         has_cause = _explains_gain(found, changes)
     else:
-        has_cause = worst is not None and is_told and _explains_time(found, worst)
-    has_counts = is_told and any(map(_has_more, changes))
-    if worst is not None and is_told and (found.is_vague or not has_cause):
+        has_cause = worst is not None and _explains_time(found, worst)
+    has_counts = worst is not None and any(map(_has_more, changes))
+    if worst is not None and (found.is_vague or not has_cause):
         has_counts = has_counts or _calls_more(found, worst, changes)
     return found.but(
         cause=found.cause if has_cause else None,
         counts_cause=found.counts_cause if has_counts else None,
     )
+
+
+def _proven_change(changes: Sequence[Change]) -> Change | None:
+    """The worst change where it is proven or needs no proof, else a time that surely is longer."""
+    worst = decisive(changes)
+    is_worse = worst is not None and worst.outcome in (Outcome.WARN, Outcome.FAIL)
+    if worst is not None and is_worse and (worst.is_proven or not worst.is_statistical):
+        return worst
+    times = [one for one in changes if one.metric in (STEP_TIME, THROUGHPUT) and one.outcome]
+    slower = [one for one in times if is_surely(one, worse=True)]
+    return max(slower, key=slower_by, default=None)
 
 
 def _calls_more(found: Explanation, worst: Change, changes: Sequence[Change]) -> bool:

@@ -341,14 +341,20 @@ def slower_by_share(metric: str, delta: float) -> float:
     return delta if metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
 
 
+def is_surely(change: Change, *, worse: bool) -> bool:
+    """Whether the whole interval lies on one side of no change at all."""
+    metric = metric_of(change)
+    ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
+    least, most = reversed(ends) if metric.higher_is_better else ends
+    if worse:
+        return least is not None and least > 0
+    return least is not None and most is not None and most < 0
+
+
 def is_surely_faster(change: Change) -> bool:
     """Whether a time fell beyond the noise: by its interval, or one number by what would warn."""
-    metric = metric_of(change)
-    if change.delta is None or metric.worsening(change.delta) >= 0:
-        return False
     if change.is_statistical:
-        ends = [change.low, change.high]
-        return all(end is not None and metric.worsening(end) < 0 for end in ends)
+        return is_surely(change, worse=False)
     return change.warn_limit is not None and -slower_by(change) > change.warn_limit
 
 

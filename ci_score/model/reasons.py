@@ -139,6 +139,7 @@ class Why(StrEnum):
     OF_A_FASTER_STEP = "of_a_faster_step"
     PROVEN_BEYOND = "proven_beyond", "delta"
     PROVEN_WITHIN = "proven_within"
+    WARNING_NOT_PROVEN = "warning_not_proven"
     UNCLEAR_PAIRS = "unclear_pairs", "pairs void more"
     UNCLEAR_SUM = "unclear_sum", "delta"
     UNCLEAR_HISTORY = "unclear_history", "runs enough launches"

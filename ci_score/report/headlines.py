@@ -14,6 +14,7 @@ from ci_score.model.metrics import (
     TIMES,
     Metric,
     counts_agree,
+    is_surely,
     metric_named,
     metric_of,
     percent_digits,
@@ -132,6 +133,9 @@ def told_of(case: Judged) -> Headline:
     if worst is None or worst.outcome is Outcome.PASS:
         return _passed(case)
     warns = worst.outcome is Outcome.WARN
+    if warns and worst.is_statistical and not is_surely(worst, worse=True):
+        seems = Sentence.of("Perhaps slower: ", time_interval(worst), within_limit(worst))
+        return Headline(seems, values_of(worst, case.changes))
     noise = COULD_BE_NOISE if warns else ""
     return Headline(
         Sentence.of(in_plain_words(worst), within_limit(worst) if warns else ""),
@@ -203,8 +207,8 @@ def _unclear(case: Judged, worst: Change) -> Headline:
     if is_time and worst.fail_limit is not None and is_surely(worst, worse=True):
         # The direction is known; how far it goes is not.
         limit = f"{percent_digits(limit_in_time(worst))} % limit"
-        told = f"{in_plain_words(worst)}, not proven beyond the {limit}; "
-        return Headline(Sentence.of(told, why), values_of(worst, case.changes))
+        told = Sentence.of(f"{in_plain_words(worst)}, not proven beyond the {limit}; ", why)
+        return Headline(told, values_of(worst, case.changes), "", _cause(case, worst))
     seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
     change = time_interval(worst) if is_time else delta_interval(worst)
     return Headline(Sentence.of(seems, change, "; ", why), values_of(worst, case.changes))
@@ -247,7 +251,7 @@ def _passed_in_time(case: Judged, time: Change) -> Headline:
     if is_surely(time, worse=False):
         return Headline(Sentence.of(words), values, "", _cause(case, time))
     if is_surely(time, worse=True):
-        return Headline(Sentence.of(words, within_limit(time)), values)
+        return Headline(Sentence.of(words, within_limit(time)), values, "", _cause(case, time))
     return Headline(Sentence.of(f"No change seen{interval_in_time(time)}"), values)
 
 
@@ -261,16 +265,6 @@ def within_limit(change: Change) -> str:
         return f", within the {percent_digits(limit_in_time(change))} % limit"
     shown = metric_of(change).show_delta(change.fail_limit).removeprefix("+")
     return f", within the limit of {shown}"
-
-
-def is_surely(change: Change, *, worse: bool) -> bool:
-    """Whether the whole interval lies on one side of no change at all."""
-    metric = metric_of(change)
-    ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
-    least, most = reversed(ends) if metric.higher_is_better else ends
-    if worse:
-        return least is not None and least > 0
-    return least is not None and most is not None and most < 0
 
 
 def why(case: Judged) -> Sentence:

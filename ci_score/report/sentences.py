@@ -489,6 +489,7 @@ SENTENCES: dict[Why, Row] = {
     Why.OF_A_FASTER_STEP: "the step is faster, so that this is no warning",
     Why.REFERENCE_LIMIT: "{severity}",
     Why.PROVEN_WITHIN: "slower, within the limit that fails",
+    Why.WARNING_NOT_PROVEN: "perhaps beyond the limit that warns, within the one that fails",
     Why.UNCLEAR_PAIRS: _unclear_pairs,
     Why.UNCLEAR_HISTORY: _unclear_history,
     Why.VOID_LAUNCHES: _void_launches,

@@ -573,7 +573,7 @@ def test_travel__the_branch_s_rules_judge_where_the_pull_request_has_none(scene:
 
 def test_travel__the_same_rules_in_other_words_are_no_change(scene: Scene) -> None:
     """A comment, an order of tables or a default that is written out says nothing new."""
-    mine = f'schema = 1\nrules = "reference"\n{STRICT}[measure]\nfalse_fail = 0.005\n'
+    mine = f"schema = 1\n{STRICT}[measure]\nfalse_fail = 0.005\n"
     done = judged_on_github(scene, STRICT, mine, slow=False)
     assert "policy was changed" not in done.summary
 

@@ -289,7 +289,7 @@ class ParityRule(Table):
 
 
 class Policy(Table):
-    """What is judged and how. Without a file: pairs as by `training`, else the reference's rules."""
+    """What is judged and how. Without a file `training` judges pairs, and `reference` the rest."""
 
     schema_: Annotated[
         int, Field(alias="schema", ge=1, le=1, description="The version of this format.")
