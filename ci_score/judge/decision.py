@@ -146,14 +146,11 @@ def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
     ends = [metric.delta_of_score(end) if math.isfinite(end) else None
             for end in (judged.low, judged.high)]  # fmt: skip
     low, high = reversed(ends) if metric.higher_is_better else ends
-    # The number beside the delta is the one that it is of.
-    base = _base_of(change, delta) if metric.relative else change.head - delta
-    return change.but(base=base, delta=delta, low=low, high=high)
-
-
-def _base_of(change: Change, delta: float) -> float:
-    """The base that goes with head and the delta; of a change to nearly nothing, the base's own."""
-    return change.head / (1.0 + delta) if delta > -1.0 else change.base
+    # Both numbers beside the delta are the sides' own; of a branch that is its level.
+    base, head = finding.medians or (change.base, change.head)
+    if finding.beside is not None:
+        base = metric.of_score(finding.beside.history.level)
+    return change.but(base=base, head=head, delta=delta, low=low, high=high)
 
 
 # --- what becomes of it -------------------------------------------------------------------------

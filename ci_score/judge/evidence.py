@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -88,7 +89,7 @@ def _finding(trial: Trial, bare: Finding, points: Sequence[HistoryPoint]) -> Fin
         return replace(bare, varies_on_the_branch=varies)
     pairs = _in_pairs(trial, metric) if trial.is_in_pairs else None
     if pairs is not None:
-        return replace(bare, pairs=pairs)
+        return replace(bare, pairs=pairs, medians=_medians(trial, metric))
     # What the session's own launches did not measure comes from the profiles beside it.
     return replace(bare, beside=_beside_history(trial, change, metric, points))
 
@@ -133,6 +134,19 @@ def _in_pairs(trial: Trial, metric: Metric) -> Pairs | None:
     if not metric.relative:
         return Pairs.of_amounts(head, base)
     return Pairs.of_times(head, base, _tick_of(pairs, metric))
+
+
+def _medians(trial: Trial, metric: Metric) -> tuple[float, float] | None:
+    """What is shown beside the estimate: a launch of each side, and no number that neither had."""
+    sound = [
+        (there.values[metric.name], here.values[metric.name])
+        for here, there in trial.pairs()
+        if not math.isnan(_cost(here, metric) + _cost(there, metric))
+    ]
+    if not sound:
+        return None
+    base, head = (statistics.median(side) for side in zip(*sound, strict=True))
+    return base, head
 
 
 def _cost(launch: LaunchNumbers, metric: Metric) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
+from ci_score.judge.doubts import far_slower
 from ci_score.judge.policy import Policy, passes
 from ci_score.judge.trial import Objection, Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
@@ -21,8 +21,6 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change, Outcome, Verdict, decisive
 
-# A launch this much slower than the others of its side is in a mode of its own.
-FAR_SLOWER = 1.2
 LEAST_FOR_A_MODE, LEAST_OF_A_MODE = 6, 2
 # What the program calls is the same however busy the machine was, as these causes are; so much more
 # of it is worth a word beside a slowdown that the profile's times do not explain.
@@ -77,13 +75,12 @@ def _without_partner(trial: Trial) -> Iterator[Reason]:
 
 def _often_slow(trial: Trial) -> Iterator[Reason]:
     """A mode that only head shows: some launches far slower than its others, and none of base."""
-    sides = [trial.case.numbers_of(side, STEP_TIME) for side in ("head", "base")]
-    if min(map(len, sides)) < LEAST_FOR_A_MODE:
-        return
-    slow = [[one for one in side if one > FAR_SLOWER * statistics.median(side)] for side in sides]
-    if len(slow[0]) >= LEAST_OF_A_MODE and not slow[1]:
-        share = statistics.fmean(slow[0]) / statistics.median(sides[0]) - 1.0
-        yield Why.OFTEN_SLOW(slow=len(slow[0]), launches=len(sides[0]), share=share)
+    (slow, launches, share), (of_base, others, _) = (
+        far_slower(trial, side) for side in ("head", "base")
+    )
+    is_mode = slow >= LEAST_OF_A_MODE and min(launches, others) >= LEAST_FOR_A_MODE
+    if is_mode and not of_base:
+        yield Why.OFTEN_SLOW(slow=slow, launches=launches, share=share)
 
 
 def _upper_end(changes: Sequence[Change]) -> float | None:

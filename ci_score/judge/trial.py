@@ -134,6 +134,8 @@ class Finding:
     change: Change
     rule: GateRule
     pairs: Pairs | None = None
+    # The median launch of base and of head, of those pairs.
+    medians: tuple[float, float] | None = None
     beside: BesideHistory | None = None
     # After how many pairs the session planned to look.
     looks: tuple[int, ...] | None = None

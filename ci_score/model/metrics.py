@@ -93,6 +93,11 @@ class Metric:
         scaled = math.log(value) if self.relative else value
         return -scaled if self.higher_is_better else scaled
 
+    def of_score(self, score: float) -> float:
+        """The value that has that score."""
+        scaled = -score if self.higher_is_better else score
+        return math.exp(min(scaled, 700.0)) if self.relative else scaled
+
     def limit_score(self, limit: float) -> float:
         """A limit on the delta as a difference of scores."""
         if not self.relative:

@@ -141,7 +141,7 @@ class Why(StrEnum):
     PROVEN_WITHIN = "proven_within"
     WARNING_NOT_PROVEN = "warning_not_proven"
     UNCLEAR_PAIRS = "unclear_pairs", "pairs void more"
-    UNCLEAR_SUM = "unclear_sum", "delta"
+    UNCLEAR_SUM = "unclear_sum", "delta slow launches share"
     UNCLEAR_HISTORY = "unclear_history", "runs enough launches"
     CONTRADICTS = "contradicts", "by_base"
     VOID_LAUNCHES = "void_launches", "head base"

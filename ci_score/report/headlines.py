@@ -198,18 +198,20 @@ def _unclear(case: Judged, worst: Change) -> Headline:
     why = change_sentence(worst, metric)
     if worst.delta is None:
         return Headline(Sentence.of(NOT_JUDGED, f"{metric.label.lower()} is ", why))
+    is_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
+    if any(one.code is Why.UNCLEAR_SUM for one in worst.reasons):
+        return Headline(Sentence.of(seems, why), values_of(worst, case.changes))
     verdict = case.verdict
     seems_worse = metric.worsening(worst.delta) > 0
     if verdict is None or verdict.unjudged is not Unjudged.UNCLEAR or not seems_worse:
         known = _between([in_plain_words(worst), *([why] if why else [])], ", ")
         return Headline(Sentence.of(NOT_JUDGED, *known), values_of(worst, case.changes))
-    is_time = worst.metric in (STEP_TIME, THROUGHPUT)
     if is_time and worst.fail_limit is not None and is_surely(worst, worse=True):
         # The direction is known; how far it goes is not.
         limit = f"{percent_digits(limit_in_time(worst))} % limit"
         told = Sentence.of(f"{in_plain_words(worst)}, not proven beyond the {limit}; ", why)
         return Headline(told, values_of(worst, case.changes), "", _cause(case, worst))
-    seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
     change = time_interval(worst) if is_time else delta_interval(worst)
     return Headline(Sentence.of(seems, change, "; ", why), values_of(worst, case.changes))
 

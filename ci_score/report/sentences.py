@@ -319,6 +319,17 @@ def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
     return f"{words}, about {more} would tell"
 
 
+def _far_slower(slow: int, launches: int, share: float) -> str:
+    """`2 of 12 launches of head take 3× as long as`, or `60 % longer than`."""
+    is_multiple, verb = share >= TWICE, "takes" if slow == 1 else "take"
+    longer = (
+        f"{multiple(1.0 + share)} as long as"
+        if is_multiple
+        else f"{percent_digits(share)} % longer than"
+    )
+    return f"{slow} of {launches} launches of head {verb} {longer}"
+
+
 def _unclear_history(runs: int, enough: int | None, launches: int) -> str:
     words = f"{runs} earlier runs cannot tell {_WHETHER}"
     if enough is None:
@@ -524,8 +535,7 @@ SENTENCES: dict[Why, Row] = {
         " nothing"
     ),
     Why.OFTEN_SLOW: lambda slow, launches, share: (
-        f"{slow} of {launches} launches of the head take {percent_digits(share)} % longer than its"
-        " others, and none of the base does"
+        f"{_far_slower(slow, launches, share)} its others, and none of the base does"
     ),
     # What the policy makes worth a remark.
     Why.OTHER_WARM_UP: lambda wanted, declared: (
@@ -745,8 +755,9 @@ CHANGES: dict[Why, Callable[..., str]] = {
         f" {_than(by_level, metric)} than the level of the last {runs} runs: one of them is"
         f" beyond the limit; {_BESIDE}"
     ),
-    Why.UNCLEAR_SUM: lambda delta, metric: (
-        f"all steps together are {_in_words(delta, metric)}: some launches take far longer"
+    Why.UNCLEAR_SUM: lambda delta, slow, launches, share, metric: (
+        (f"{_far_slower(slow, launches, share)} its others; " if slow else "")
+        + f"all steps together are {_in_words(delta, metric)}"
     ),
     Why.CONTRADICTS: lambda by_base, metric: (
         f"{_than(by_base, metric)} than the tested base's own run, which earlier runs do not"
