@@ -198,6 +198,7 @@ class Why(StrEnum):
     OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
     SAME_COMMIT = "same_commit", "commit here there"
     OTHER_INPUTS = "other_inputs", "names here there"
+    OWN_BASELINE = "own_baseline", "names here"
     SHADOW = "shadow", "code"
     RESOLVED = "resolved"
     BY_ITS_OWN_CODE = "by_its_own_code", "run of_fork"

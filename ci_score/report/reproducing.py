@@ -63,7 +63,6 @@ _WOULD_TELL = {
     Unjudged.NO_RECORD: "a run of the default branch that uploads its record",
     Unjudged.NEW_CASE: "the first run on the default branch leaves its baseline",
     Unjudged.EXPIRED: "a run of the default branch leaves a new baseline; schedule one a week",
-    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
     Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
     " measured side by side (`ci-score ab`)",
     Unjudged.NOTHING_MEASURED: "a measurement: `ci-score ab` makes one, and `ci-score measure` of"

@@ -49,7 +49,6 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.NO_RECORD: "the branch's runs left no record",
     Unjudged.EXPIRED: "expired",
     Unjudged.NEW_CASE: "a new case",
-    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
     Unjudged.ENVIRONMENT_CHANGED: "the environment of a known case changed",
     Unjudged.NOTHING_MEASURED: "nothing measured",
     Unjudged.NOT_NEEDED: "no measurement needed",
@@ -302,6 +301,14 @@ def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str
         for name, now, before in zip(names, here, there, strict=True)
     )
     return f"The inputs are not those of the baseline's run: {words}."
+
+
+def _own_baseline(names: Sequence[str], here: Sequence[str]) -> str:
+    words = ", ".join(f"`{name}` ({text})" for name, text in zip(names, here, strict=True))
+    return (
+        "The baseline is a file of the checkout, which the change itself may have written. Inputs"
+        f" that are not as they come: {words}."
+    )
 
 
 def _not_tried(parts: Sequence[str]) -> str:
@@ -615,6 +622,7 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.SAME_COMMIT: "Both records are of commit {commit}: {here} is compared with {there}.",
     Why.OTHER_INPUTS: _other_inputs,
+    Why.OWN_BASELINE: _own_baseline,
     Why.LINE_TAKES_LONGER: _line_takes_longer,
     Why.LINE_HOLDS_MORE: lambda case, name, more_bytes, share: (
         f"{quoted_name(name)}: of what is in use at the peak of a step, this line has allocated"

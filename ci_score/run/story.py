@@ -417,9 +417,16 @@ def _reasons_for(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
 
 
 def _other_inputs(job: Job, baselines: BaselineStore) -> list[Reason]:
-    """A notice if the workflow asks for something else than it did on the branch."""
+    """A notice if the workflow asks for something else than it did on the branch.
+
+    A baseline that the change itself may have written says nothing of the branch.
+    """
+    if job.inputs is None:
+        return []
+    if "baseline" in job.inputs:
+        return [Why.OWN_BASELINE(names=tuple(job.inputs), here=tuple(job.inputs.values()))]
     there = baselines.inputs()
-    if job.inputs is None or there is None:
+    if there is None:
         return []
     here = {name: job.inputs.get(name, row.default) for name, row in INPUTS.items()}
     before = {name: there.get(name, row.default) for name, row in INPUTS.items()}
