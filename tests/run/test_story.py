@@ -171,7 +171,7 @@ def left_by(
     ("theirs", "own", "differs"),
     [
         (None, None, False),
-        (None, SAME, False),
+        (None, b"schema = 1\n", False),
         (None, OTHER, True),
         (THEIRS, None, False),
         (THEIRS, SAME, False),
