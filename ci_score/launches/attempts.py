@@ -295,8 +295,10 @@ def _behind(taken: Sequence[LaunchNumbers], units: Sequence[_Unit]) -> Iterator[
 def _with_means(case: Measured, earlier: Measured, *, has_all: bool) -> Measured:
     """Each number as the mean of the attempts; of pairs, one number for all launches.
 
-    What launches measured stays as it is where the case `has_all` of the earlier ones.
+    Where the case `has_all` of the earlier ones, its numbers are theirs, too.
     """
+    if has_all:
+        return case.but(metrics={**earlier.metrics, **case.metrics})
     weight = len(_measurements(earlier))
 
     def mean(new: float, old: float) -> float:
@@ -314,21 +316,17 @@ def _with_means(case: Measured, earlier: Measured, *, has_all: bool) -> Measured
     if "valid_steps" in case.metrics and "valid_steps" in earlier.metrics:
         both = (case.metrics["valid_steps"], earlier.metrics["valid_steps"])
         metrics["valid_steps"] = as_one("valid_steps", both)
-    for name, value in _of_launches(case, has_all=has_all).items():
+    for name, value in _of_pairs(case).items():
         target = numbers if name in (STEP_TIME, THROUGHPUT) else metrics
         target[name] = value
     return case.but(scorecard=card.but(**numbers), metrics=metrics)
 
 
-def _of_launches(case: Measured, *, has_all: bool) -> dict[str, float]:
-    """What launches give: of all pairs, or as it is where the case has them all."""
-    names = {name for one in case.launches if one.side == "head" for name in one.values}
-    if case.has_both_sides:
-        return {name: as_one(name, case.numbers_of("head", name)) for name in names}
-    if not has_all:
-        return {}
-    times = {name: getattr(case.scorecard, name) for name in (STEP_TIME, THROUGHPUT)}
-    return {name: value for name, value in (case.metrics | times).items() if name in names}
+def _of_pairs(case: Measured) -> dict[str, float]:
+    """What the launches of all pairs give."""
+    own = [one for one in case.launches if one.side == "head" and case.has_both_sides]
+    names = {name for one in own for name in one.values}
+    return {name: as_one(name, case.numbers_of("head", name)) for name in names}
 
 
 def _with_numbers_of(earlier: Measured, case: Measured) -> Measured:

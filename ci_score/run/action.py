@@ -135,11 +135,12 @@ def _profiles(context: Run) -> Profiles:
         return profiles_in_workspace(context.settings)
     files_of: CaseFiles = {}
     try:
-        for name, members in artifacts.profile_artifacts(
+        for name, attempt, members in artifacts.profile_artifacts(
             context.api, event.repository, event.run_id, pattern, event.run.attempt
         ):
             for case, files in files_of_artifact(members, _case_of(name, pattern)).items():
-                files_of.setdefault(case, []).extend(files)
+                of_case = files_of.setdefault(case, [])
+                of_case += (replace(file, attempt=file.attempt or attempt) for file in files)
     except BadInputError as error:
         return Profiles({}, unjudged(Unjudged.NOTHING_MEASURED, quoted(str(error))))
     except GitHubError as error:

@@ -511,6 +511,25 @@ def test_profiles__alone_are_joined_with_the_record_before(rerun: Rerun) -> None
         rerun.again()
 
 
+@pytest.mark.parametrize("of_artifacts", [False, True], ids=["files", "artifacts"])
+def test_profiles__of_an_attempt_that_left_no_record_count(
+    rerun: Rerun, *, of_artifacts: bool
+) -> None:
+    """Its gate was cancelled: twice as long then and as fast as before now is no pass."""
+    rerun.scene.leave_record(tip(rerun.scene), FAST)
+    for attempt, measured in ((1, profile(200.0, tokens_per_step=1000)), (2, FAST)):
+        data = measured.model_dump_json().encode()
+        if of_artifacts:
+            rerun.scene.state.uploaded(rerun.event.run, f"profile-training~{attempt}", {"p": data})
+        rerun.left[f"training~{attempt}/p.json"] = data
+        if attempt == 1:
+            rerun.again()
+    profiles, artifact = ("", "profile-*") if of_artifacts else ("perf", "")
+    done = rerun.judged(measurements="", profiles=profiles, profile_artifact=artifact)
+    assert (done.code, rerun.case.scorecard.step_time_ms) == (1, 150.0)
+    assert "Attempt 2 measured anew (training)" in done.summary
+
+
 # --- artifacts of attempts ------------------------------------------------------------------------
 
 
@@ -539,18 +558,22 @@ LATER, EARLIER = "2026-02-02T00:00:00Z", "2026-01-02T00:00:00Z"
 def test_artifact__the_newest_attempt_is_no_matter_of_ids(
     scene: Scene, first: str, second: str, pattern: str, oldest_first: bool
 ) -> None:
-    """Ids fall while times rise: the later upload counts, and it is downloaded alone."""
+    """Ids fall while times rise: both attempts count, and the later upload is the newest."""
     scene.state.artifacts_oldest_first = oldest_first
     event = events.pull_request(scene.github, pull_request(scene))
     scene.workspace.mkdir()
-    uploads(scene, event, (first, LATER, FAST), (second, EARLIER, SLOW))
+    fast, slow = (
+        one.but(per_layer=(layer(0, **{op: 5.0}),)) for one, op in ((FAST, "new"), (SLOW, "old"))
+    )
+    uploads(scene, event, (first, LATER, fast), (second, EARLIER, slow))
     for _ in range(9):
         event = events.rerun(scene.github, event)
     scene.act(event, profile_artifact=pattern)
     (case,) = record_in(scene).cases
-    assert case.scorecard.step_time_ms == 100.0
+    assert case.scorecard.step_time_ms == 115.0
+    assert list(case.ops) == ["new"]
     assert case.name == ("a" if pattern == "profile-*" else "training")
-    assert sum("/zip" in asked for asked in scene.asked()) == 1
+    assert sum("/zip" in asked for asked in scene.asked()) == 2
 
 
 def test_artifact__of_an_attempt_that_is_still_to_come(scene: Scene) -> None:
