@@ -44,8 +44,40 @@ def decide(
 ) -> list[Judged]:
     """Every case with its verdict.
 
-    Pure, so it is called again for acceptances and for another policy.
+    Pure, so it is called again for acceptances and for another policy. What failed on another kind
+    of machine stays until it is measured there again, or accepted.
     """
+    judged = _decided(cases, branch, policy, acceptances)
+    return [
+        done
+        if done.verdict and done.verdict.outcome is Outcome.FAIL
+        else (_red_elsewhere(case, branch, policy, acceptances) or done)
+        for case, done in zip(cases, judged, strict=True)
+    ]
+
+
+def _red_elsewhere(
+    case: Compared,
+    branch: tuple[HistoryPoint, ...],
+    policy: Policy,
+    acceptances: Sequence[Acceptance],
+) -> Judged | None:
+    """The case as an earlier attempt measured it on another machine, where that fails."""
+    for other in case.elsewhere:
+        (done,) = _decided([other], branch, policy, acceptances)
+        differs = case.measured.environment.mismatch(done.environment)
+        if differs and done.verdict and done.verdict.outcome is Outcome.FAIL:
+            reasons = (Why.RED_ELSEWHERE(why=differs), *done.verdict.reasons)
+            return done.but(verdict=done.verdict.but(reasons=reasons))
+    return None
+
+
+def _decided(
+    cases: Sequence[Compared],
+    branch: tuple[HistoryPoint, ...],
+    policy: Policy,
+    acceptances: Sequence[Acceptance],
+) -> list[Judged]:
     named = {case.measured.name: case.measured for case in cases}
     trials = [
         _trial(

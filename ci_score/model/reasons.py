@@ -160,6 +160,7 @@ class Why(StrEnum):
     # What limits a verdict.
     KNOWN_ON_ONE_SIDE = "known_on_one_side", "keys"
     LAUNCHES_WITHOUT_PARTNER = "launches_without_partner", "alone launches"
+    RED_ELSEWHERE = "red_elsewhere", "why"
     OFTEN_SLOW = "often_slow", "slow launches share"
 
     # What the policy makes worth a remark.

@@ -128,3 +128,5 @@ class Compared:
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
     base: BaseSide | None = None
+    # The same case as earlier attempts measured it on other kinds of machines.
+    elsewhere: tuple[Compared, ...] = ()

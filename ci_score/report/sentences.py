@@ -541,6 +541,10 @@ SENTENCES: dict[Why, Row] = {
         "{alone} of {launches} launches have no partner on the other side, as if that had measured"
         " nothing"
     ),
+    Why.RED_ELSEWHERE: (
+        "an earlier attempt measured this, and the newest one ran elsewhere ({why}): it stays until"
+        " it is measured again on such a machine, or accepted"
+    ),
     Why.OFTEN_SLOW: lambda slow, launches, share: (
         f"{_far_slower(slow, launches, share)} its others, and none of the base does"
     ),

@@ -130,11 +130,13 @@ def run(
     """One run, from what was read to a published record; the gate turns that into an exit code."""
     measured, notices = _measured(job, earlier)
     cases = []
-    for case, session_base in measured:
-        beside = put_beside(case, session_base, baselines, job.in_force)
-        diff = beside.diff(case, job.commit, diffs)
-        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded, diff))
-        notices += beside.doubts
+    for sides, elsewhere in measured:
+        both, doubts = _beside_its_base(job, *sides, baselines, diffs)
+        # Where a change is merged already, its newest attempt is what later runs begin from.
+        others = () if job.gate.reports_only else elsewhere
+        before = tuple(_beside_its_base(job, *each, baselines, diffs)[0] for each in others)
+        cases.append(replace(both, elsewhere=before))
+        notices += doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
     record = judged_record(job, cases, baselines, conversation, now())
     if job.own_policy not in (None, job.in_force):
@@ -147,25 +149,51 @@ def run(
 # --- measured, and beside its base ----------------------------------------------------------------
 
 
+# A case, and the base side of its own session.
+_Sides = tuple[Measured, BaselineFound | None]
+
+
 def _measured(
     job: Job, earlier: Iterable[Record | Reason]
-) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
-    """Each case, pooled with earlier attempts, and the base side of its own session."""
-    cases, here = [], []
+) -> tuple[list[tuple[_Sides, tuple[_Sides, ...]]], list[Reason]]:
+    """Each case, pooled with earlier attempts, and what those measured on other machines."""
+    here: list[Attempted] = []
+    # What a session's base was profiled with is known by the session.
+    bases: dict[tuple[str, str | None], BaselineFound | None] = {}
     for read in map(job.of_this_run, job.cases):
         workload = job.workload.with_model(rules_of(job.in_force, read.name).model)
-        case, base = with_its_base(read, workload)
-        before = tuple(
-            Attempted(with_its_base(each, workload)[0], each.attempt) for each in read.before
-        )
-        cases.append((case, base))
-        here.append(Attempted(case, read.attempt, before))
+        attempted = []
+        for each in (read, *read.before):
+            case, base = with_its_base(each, workload)
+            bases[case.name, case.measurement] = base
+            attempted.append(Attempted(case, each.attempt))
+        newest, *before = attempted
+        here.append(replace(newest, before=tuple(before)))
     attempts = pooled(here, job.run, job.commit, earlier, job.gate_job)
-    pooled_cases = [
-        (case, base_of_launches(case, base) if case.earlier_measurements or not base else base)
-        for case, (_, base) in zip(attempts.cases, cases, strict=True)
+
+    def sides_of(case: Measured) -> _Sides:
+        base = bases.get((case.name, case.measurement))
+        return case, base_of_launches(case, base) if case.earlier_measurements or not base else base
+
+    cases = [
+        (sides_of(case), tuple(map(sides_of, elsewhere)))
+        for case, elsewhere in zip(attempts.cases, attempts.elsewhere, strict=True)
     ]
-    return pooled_cases, list(attempts.notices)
+    return cases, list(attempts.notices)
+
+
+def _beside_its_base(
+    job: Job,
+    case: Measured,
+    session_base: BaselineFound | None,
+    baselines: BaselineStore,
+    diffs: Diffs,
+) -> tuple[Compared, tuple[Reason, ...]]:
+    """A case beside its baseline, and what is doubtful about that."""
+    beside = put_beside(case, session_base, baselines, job.in_force)
+    diff = beside.diff(case, job.commit, diffs)
+    both = compared(case, beside.baseline, job.named_metrics, beside.recorded, diff)
+    return both, beside.doubts
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def test_pooled__the_first_attempt_looks_at_nothing() -> None:
         yield
 
     now = measured("a")
-    assert pooled([Attempted(now)], RunIdentity(number=7), COMMIT, never()) == Attempts((now,))
+    assert pooled([Attempted(now)], RunIdentity(number=7), COMMIT, never()).cases == (now,)
     assert "is judged by itself" in sentence(together(now).notices[0])
 
 

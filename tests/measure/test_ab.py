@@ -120,7 +120,7 @@ def test_session__of_a_slowdown_stops_when_it_is_proven(here: Path, capsys: Out)
 def test_session__of_a_small_slowdown_says_that_it_is_within_the_limit(
     here: Path, capsys: Out
 ) -> None:
-    """What is beyond `warn` and not beyond `fail` is clear where both are settled, and not before."""
+    """Beyond `warn` and not beyond `fail` is clear where both are settled, and not before."""
     write_side(here / "head", 10.4)
     assert ab() == 0
     assert "after 9 pairs it is clear: slower, and within the limit" in capsys.readouterr().err

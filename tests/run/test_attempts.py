@@ -404,6 +404,39 @@ def test_machines__of_another_kind_are_not_mixed(rerun: Rerun) -> None:
     assert "NVIDIA H100" in done.summary
 
 
+@pytest.mark.parametrize("left", ["files and records", "files", "records"])
+def test_machines__of_another_kind_wash_no_red_away(rerun: Rerun, left: str) -> None:
+    """60 % slower on one accelerator, and as fast as before on two others: it stays red."""
+    keeps_record = left != "files"
+    for attempt, (ms, kind) in enumerate(
+        ((160.0, A100), (100.0, H100), (100.0, {"accelerator": "NVIDIA L4"}), (100.0, H100)), 1
+    ):
+        if left == "records":
+            rerun.left.clear()
+        rerun.measured(attempt, session(attempt, head_ms=ms), **kind)
+        done = rerun.judged(keeps_record=keeps_record)
+        assert done.code == 1
+        assert rerun.case.environment.accelerator == "NVIDIA A100"
+        assert "60 % slower" in done.summary
+        assert ("the newest one ran elsewhere" in done.summary) is (attempt > 1)
+    rerun.measured(5, session(5, pairs=30), **A100)
+    assert rerun.judged(keeps_record=keeps_record).code == 3
+
+
+def test_machines__of_another_kind_may_be_accepted(rerun: Rerun) -> None:
+    """Somebody with write access says that it is worth it: then the newest attempt counts."""
+    scene = rerun.scene
+    scene.repository.collaborators["maintainer"] = "write"
+    for attempt, (ms, kind) in enumerate(((160.0, A100), (100.0, H100)), 1):
+        rerun.measured(attempt, session(attempt, head_ms=ms), **kind)
+        assert rerun.judged().code == 1
+    (pull,) = scene.state.pull_requests
+    words = "ci-score accept training step_time_ms up to 70 % because it is worth it"
+    scene.state.comment(scene.repository, pull.number, words, author="maintainer")
+    rerun.again()
+    assert rerun.judged().code == 0
+
+
 def test_machines__of_one_kind_are_joined_and_told(rerun: Rerun) -> None:
     """Each pair shares its machine; that the machines differ stands in the report."""
     rerun.measured(1, session(1), **A100, versions={"driver": "550"}, gate_at=0.05)

@@ -75,7 +75,8 @@ class Measure(Table):
         Field(
             max_length=15,
             description="After how many pairs `ci-score ab` looks whether it is clear: rising"
-            " numbers. Without this key 6, 9 and 12, or 8, 12 and 24 where the limit is at most 3 %.",
+            " numbers. Without this key 6, 9 and 12, or 8, 12 and 24 where the limit is at most"
+            " 3 %.",
         ),
     ] = None
     tests: Annotated[
