@@ -9,6 +9,8 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import re
+import time
+from calendar import timegm
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -273,6 +275,17 @@ def run_that_measured(api: Api, event: Event, attempt: int) -> RunIdentity:
         return gitea.run_with_newest_attempt(api, event)
     except GitHubError:
         return event.run
+
+
+def began_at(api: Api, event: Event) -> float | None:
+    """When the first attempt of the run was created, in seconds; None where nobody says so."""
+    try:
+        with as_expected():
+            run = api.get(f"/repos/{event.repository}/actions/runs/{event.run_id}")
+            created = run["started_at" if api.is_gitea else "created_at"]
+            return float(timegm(time.strptime(moment(created), "%Y-%m-%dT%H:%M:%SZ")))
+    except GitHubError:
+        return None
 
 
 def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from ci_score.errors import (
@@ -23,6 +23,7 @@ from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, pull_of
 from ci_score.model.code_diff import NO_DIFF, CodeDiff, CodeState
+from ci_score.model.environment import MeasuredCode
 from ci_score.model.reasons import Reason, Why
 
 MOST_PAGES = 20
@@ -174,6 +175,47 @@ class BaseLine:
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCommits:
+    """The commits that a run compares: head, or its test merge, and the base that was tested."""
+
+    line: BaseLine
+
+    def why_other(self, code: MeasuredCode) -> Reason | None:
+        """Why a session did not measure them; nothing is said of another repository's commits."""
+        event = self.line.event
+        try:
+            if self._has_head(code.head) and self._has_base(code.head, code.base):
+                return None
+            tested = self.line.base()
+        except NotThereError:
+            return None
+        except GitHubError:
+            tested = None
+        return code.instead_of(event.sha, tested)
+
+    def _has_head(self, head: str | None) -> bool:
+        """Whether it is the run's commit, its pull request's, or a newer test merge of that."""
+        event = self.line.event
+        pull = event.pull.head_sha if event.pull else None
+        return head in (None, event.sha, pull) or pull in self.line.parents_of(str(head))
+
+    def _has_base(self, head: str | None, base: str | None) -> bool:
+        line, event = self.line, self.line.event
+        if base is None:
+            return True
+        if event.pull and head == event.pull.head_sha != event.sha:
+            # Head itself, and not its merge, was measured: from where it left the base.
+            bases = [replace(line, head_is_checked_out=True, _base=None).base()]
+        elif head in (None, event.sha):
+            bases = [line.base(), line.measured_base()]
+        else:
+            bases = [*line.parents_of(str(head))[:1]]
+        if base not in bases:
+            line.parents_of(base)  # nothing is said of a commit that the repository does not have
+        return base in bases
 
 
 # --- what a change does -------------------------------------------------------------------------

@@ -73,6 +73,9 @@ class Why(StrEnum):
     NOT_NEEDED = "not_needed", "words"
     NOTHING_FOUND = "nothing_found", "where"
     NO_MEASUREMENTS = "no_measurements", "where"
+    OTHER_COMMITS = "other_commits", "head base of_head of_base"
+    OLDER_THAN_RUN = "older_than_run", "file"
+    LEFT_OUT = "left_out", "case why"
     EMPTY_MEASUREMENTS = "empty_measurements", "where"
 
     # What was measured cannot be judged.

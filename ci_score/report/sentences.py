@@ -326,6 +326,11 @@ def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
     return f"{words}, about {more} would tell"
 
 
+def _commits(head: str | None, base: str | None) -> str:
+    """`1a2b3c against 4d5e6f`"""
+    return f"{head or 'an unknown commit'} against {base or 'an unknown one'}"
+
+
 def _far_slower(slow: int, launches: int, share: float) -> str:
     """`2 of 12 launches of head take 3× as long as`, or `60 % longer than`."""
     is_multiple, verb = share >= TWICE, "takes" if slow == 1 else "take"
@@ -398,6 +403,12 @@ SENTENCES: dict[Why, Row] = {
         "no measurements were found at {where}: name the folder that `ci-score ab` or `ci-score"
         " measure` wrote (its --out), or a file of such lines"
     ),
+    Why.OTHER_COMMITS: lambda head, base, of_head, of_base: (
+        f"its session measured {_commits(head, base)}, and {_commits(of_head, of_base)} is"
+        " compared: measure what the run is about (`ci-score base` tells its base)"
+    ),
+    Why.OLDER_THAN_RUN: "{file} is older than this run",
+    Why.LEFT_OUT: "Measurements of {case} were left out: {why}.",
     Why.EMPTY_MEASUREMENTS: (
         "{where} is there, but holds no launch: what measured ended before its first one"
     ),

@@ -110,7 +110,10 @@ def _case(
     measured: MeasuredOf | None,
     partner_files: list[CaseFile] | None,
 ) -> CaseInput:
-    files, *older = _by_attempt(files)
+    own_files = [file for file in files if file.left_out is None]
+    left_out = {file.left_out.model_dump_json(): file.left_out for file in files if file.left_out}
+    left_out |= measured.left_out if measured else {}
+    files, *older = _by_attempt(own_files)
     sessions = [] if files or measured is None else _newest_profiled(measured.of_all)
     base_files = _session_files(sessions, "base")
     files = files or _session_files(sessions, "head")
@@ -129,12 +132,16 @@ def _case(
             )
     except BadInputError as error:
         read = CaseInput(name, problem=quoted(str(error)))
+    if left_out and not (own_files if measured is None else measured.launches or measured.problem):
+        # Of another run is all that there is.
+        read = CaseInput(name, problem=next(iter(left_out.values())))
     before = (
         tuple(_case(name, of_each, None, None) for of_each in reversed(older))
         if measured is None
         else tuple(_case(name, [], rows, None) for rows in measured.before)
     )
-    return replace(read, partner=partner, attempt=attempt, before=before)
+    told = tuple(Why.LEFT_OUT(case=name, why=why) for why in left_out.values())
+    return replace(read, partner=partner, attempt=attempt, before=before, left_out=told)
 
 
 def _by_attempt(files: list[CaseFile]) -> list[list[CaseFile]]:

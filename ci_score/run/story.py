@@ -179,7 +179,8 @@ def _measured(
         (sides_of(case), tuple(map(sides_of, elsewhere)))
         for case, elsewhere in zip(attempts.cases, attempts.elsewhere, strict=True)
     ]
-    return cases, list(attempts.notices)
+    left_out = [why for case in job.cases for why in case.left_out]
+    return cases, [*left_out, *attempts.notices]
 
 
 def _beside_its_base(
