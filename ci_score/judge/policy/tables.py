@@ -91,20 +91,20 @@ class Measure(Table):
         int | None,
         Field(
             ge=0,
-            description="Steps at the start of a launch that do not count. A launch that leaves out"
-            " more is not judged.",
+            description="Steps at the start of a launch that do not count. Beside a launch that"
+            " leaves out more nothing passes.",
         ),
     ] = None
     timed_steps: Annotated[
         int | None,
-        Field(ge=1, description="A launch with fewer timed steps is not judged."),
+        Field(ge=1, description="Beside a launch with fewer timed steps nothing passes."),
     ] = None
     qualified: Annotated[
         bool,
         Field(
-            description="Whether noisy metrics, such as times, are judged only on a machine that"
-            " has passed `ci-score qualify`, as the branch's record says; counts, budgets and"
-            " parities are judged on any."
+            description="Whether noisy metrics, such as times, pass only on a machine that has"
+            " passed `ci-score qualify`, as the branch's record says; counts, budgets and parities"
+            " are judged on any."
         ),
     ] = False
 
@@ -132,8 +132,8 @@ class EnvironmentRules(Table):
         tuple[WorkKey, ...],
         Lax,
         Field(
-            description="What shows that both sides did the same work. Fewer valid steps, another"
-            " loss or another number of tokens is not judged."
+            description="What shows that both sides did the same work. With fewer valid steps,"
+            " another loss or another number of tokens nothing passes."
         ),
     ] = get_args(WorkKey)
     loss_tolerance: Annotated[
