@@ -246,11 +246,11 @@ def _measuring(rules: CaseRules) -> Iterator[str]:
     if measure.design:
         yield f"Design: {measure.design}"
     if measure.timed_steps is not None:
-        yield f"Not judged with fewer than {measure.timed_steps} timed steps per launch"
+        yield f"Nothing passes with fewer than {measure.timed_steps} timed steps per launch"
     if measure.warmup_steps is not None:
-        yield f"Not judged with more than {measure.warmup_steps} warm-up steps per launch"
+        yield f"Nothing passes with more than {measure.warmup_steps} warm-up steps per launch"
     if measure.qualified:
-        yield "Times are judged only on a qualified machine"
+        yield "Times pass only on a qualified machine"
 
 
 def _parity(rule: ParityRule, name: str) -> str:

@@ -12,6 +12,7 @@ from ci_score.model.metrics import (
     COUNTS,
     STEP_TIME,
     THROUGHPUT,
+    TIMES,
     is_surely,
     is_surely_faster,
     metric_of,
@@ -19,7 +20,7 @@ from ci_score.model.metrics import (
 )
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
-from ci_score.model.verdict import Change, Outcome, Verdict, decisive
+from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
 
 LEAST_FOR_A_MODE, LEAST_OF_A_MODE = 6, 2
 # What the program calls is the same however busy the machine was, as these causes are; so much more
@@ -36,14 +37,17 @@ def verdict_of(
 ) -> Verdict:
     """What becomes of the case, by its worst gated change and what is raised against green.
 
-    Of several objections one decides that the policy does not let pass, else the first.
+    Of several objections one decides that the policy does not let pass, else the first. Whoever has
+    accepted a slowdown was told of the other work beside it.
     """
     worst = decisive(changes)
     outcome = worst.outcome if worst and worst.outcome else Outcome.PASS
+    is_accepted = any(one.accepted for one in changes if one.metric in TIMES)
+    against = [one for one in raised if one.kind is not Unjudged.OTHER_WORK or not is_accepted]
     first: Objection | None = None
-    if raised and outcome is not Outcome.FAIL:
+    if against and outcome is not Outcome.FAIL:
         outcome = Outcome.INCONCLUSIVE
-        first = next((one for one in raised if not passes(policy, one.kind)), raised[0])
+        first = next((one for one in against if not passes(policy, one.kind)), against[0])
     decided_by = next(iter(first.reasons), None) if first else None
     return Verdict(
         outcome=outcome,

@@ -18,6 +18,7 @@ from ci_score.model.gate import Gate
 from ci_score.model.metrics import LAUNCHES, STEP_TIME, THROUGHPUT
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, LaunchNumbers
 from ci_score.model.stages import BaselineFound
+from ci_score.model.verdict import Acceptance
 from tests.builders import case, record, scorecard
 from tests.builders.verdicts import policy as policy_from
 from tests.builders.verdicts import reasons
@@ -179,6 +180,21 @@ def test_count__beside_anything_red_stays_red(brought: str) -> None:
     assert code_of(head, base, TRAINING)[0] == 1
     after, _ = code_of(changed(head, BROUGHT[brought]), base, TRAINING)
     assert after == (3 if brought == "other tokens" else 1)
+
+
+def test_red__beside_other_work_can_be_accepted() -> None:
+    """The report told of both; a longer warm-up is no work, and blocks on."""
+    for brought, outcome in (("another loss", "pass"), ("more warm-up", "inconclusive")):
+        head, base = pairs_of([(130.0, 100.0)] * 12)
+        head = changed(head, BROUGHT[brought])
+        granted = Acceptance(case="training", metric=STEP_TIME, bound=0.4, by="somebody")
+        used = BaselineUsed(source="base", of_session=True)
+        policy = policy_from(TRAINING)
+        both = compared(head, BaselineFound(base, used), policy.metrics)
+        (done,) = decide([both], (), policy, [granted])
+        assert done.verdict is not None
+        assert done.verdict.outcome.value == outcome
+        assert reasons(done)
 
 
 def test_red__says_what_else_is_there() -> None:

@@ -495,7 +495,7 @@ def test_show__has_a_block_for_whatever_the_file_names(matrix: None, capsys: Out
     assert re.search(r"Graph breaks +lower is better +any worsening +any worsening\n", other)
     assert "Budget: Peak memory at most 76.0 GB" in other
     assert "a report without any slowdown fails: 0.5 %, shared by 8 tests" in other
-    assert "`ci-score ab` looks after 8, 16, 24 pairs" in other
+    assert "`ci-score ab` looks after 8, 12, 24 pairs" in other
     assert "it exits 0" in shadow
     assert llama.startswith("llama-8b@*\n")
     assert "Required" in llama

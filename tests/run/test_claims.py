@@ -79,6 +79,23 @@ def test_throughput__from_an_input_keeps_no_promise(here: Path, table: str) -> N
         assert scored(here, told, *both, *words, policy=TRAINING + table) == code
 
 
+@pytest.mark.parametrize("words", [GIVEN, ()], ids=["given", "inferred"])
+def test_mfu__of_no_measurement_leaves_the_gate_to_the_step(
+    here: Path, words: tuple[str, ...]
+) -> None:
+    """A policy that gates MFU alone does not pass by an MFU that nobody measured."""
+    table = (
+        "[model]\nparameters = 1e6\nprecision = 'bf16'\n[metrics.mfu]\nfail = 0.05\n"
+        "[metrics.throughput_tok_s]\ngate = false\n"
+    )
+    for ms, code in ((100.0, 0), (130.0, 3)):
+        step = profile(ms, tokens_per_step=1000 * ms, tokens_inferred=True, accelerator="L4")
+        where = ("--output-dir", "b") if ms == 100.0 else ("--baseline", "b/ci-score.json")
+        assert scored(here, step, *words, *where, policy=TRAINING + table) == code
+    (case,) = held(here).cases
+    assert "30 %" in headline(case)
+
+
 def test_throughput__of_launches_goes_before_an_input(here: Path) -> None:
     """Pairs that tell their tokens are judged by the throughput that they measured."""
     rows = [json.dumps(row) for row in session(130.0)]

@@ -17,6 +17,7 @@ from ci_score.judge.policy.tables import (
 )
 from ci_score.model.metrics import (
     METRICS,
+    OF_TOKENS,
     STEP_TIME,
     THROUGHPUT,
     Kind,
@@ -87,18 +88,19 @@ class CaseRules:
     def of_time(self, *, measured: bool) -> dict[str, GateRule]:
         """The rules of throughput and step time, as they hold for what was measured.
 
-        Where throughput is gated and not `measured` on both sides, as of a script that tells no
-        tokens, the step time stands in for it: they are one fact. Only a limit of its own that
-        fails goes before that.
+        Where throughput, or what follows from it, is gated and not `measured` on both sides, as of
+        a script that tells no tokens, the step time stands in for it: they are one fact. Only a
+        limit of its own that fails goes before that.
         """
         rules = {name: rule for name in (THROUGHPUT, STEP_TIME) if (rule := self.gate(name))}
-        throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
-        if throughput is None or step_time is None:
+        told = [gate for gate in self.gates if gate.metric.name in OF_TOKENS and gate.gate]
+        step_time = rules.get(STEP_TIME)
+        if measured or not told or step_time is None:
             return rules
-        can_fail = step_time.gate and step_time.fail is not None
-        if throughput.gate and not measured and not can_fail:
-            warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
-            rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
+        if not step_time.gate or step_time.fail is None:
+            warn = min(gate.warn for gate in (*told, step_time) if gate.gate)
+            fail = min((gate.fail for gate in told if gate.fail is not None), default=None)
+            rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=fail)
         return rules
 
 
