@@ -299,5 +299,5 @@ def _remarks(trial: Trial) -> Iterator[Reason]:
         yield Why.ORDER_NOT_TOLD()
     if loss_varies(trial):
         yield Why.LOSS_VARIES()
-    if any(side.throughput_given for side in trial.sides):
+    if case.throughput_given:
         yield Why.THROUGHPUT_GIVEN()

@@ -573,7 +573,7 @@ SENTENCES: dict[Why, Row] = {
         " compared."
     ),
     Why.THROUGHPUT_GIVEN: (
-        "The throughput comes from an input, which is no measurement: the step's time decides."
+        "The throughput was given by an input, and not measured: the step's time decides."
     ),
     # What holds without a baseline.
     Why.BUDGET_NOT_MEASURED: _budget_not_measured,

@@ -42,7 +42,7 @@ def test_throughput__from_an_input_hides_no_slower_step(
     (case,) = held(here).cases
     assert "30 %" in headline(case)
     report = (here / "ci-score" / "report.md").read_text(encoding="utf-8")
-    assert "The throughput comes from an input" in report
+    assert ("The throughput was given by an input" in report) is (sides != "base")
 
 
 @pytest.mark.parametrize("policy", [TRAINING, None], ids=["training", "none"])
@@ -60,6 +60,18 @@ def test_throughput__from_an_input_counts_where_it_is_worse(here: Path) -> None:
     assert scored(here, profile(100.0), *lower, policy=None) == 1
     (case,) = held(here).cases
     assert [one.metric for one in case.scorecard.regressions] == ["throughput_tok_s"]
+
+
+def test_throughput__of_two_scorecards_counts_where_it_is_worse(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scorecard does not say where its throughput comes from; the reference's is given."""
+    write(here / "p.json", normalised(profile(100.0)))
+    assert execute(["score", "p.json", *GIVEN, "--json"]) == 0
+    write(here / "base.json", capsys.readouterr().out)
+    for rate, code in (("40000", 1), ("81920", 0)):
+        given = ("--throughput", rate, "--baseline", "base.json")
+        assert execute(["score", "p.json", *given]) == code
 
 
 @pytest.mark.parametrize(
