@@ -39,8 +39,8 @@ def eligible(trial: Trial) -> BaselineFound | Verdict:
     if unusable is not None:
         return unusable
     if isinstance(trial.baseline, BaselineMissing):
-        for one in _to_head_alone(trial):
-            return unjudged(one.kind, *one.reasons)
+        if objection := next(_to_head_alone(trial), None):
+            return unjudged(objection.kind, *objection.reasons)
         missing = trial.baseline
         decided_by = Why.NO_BASELINE(why=missing.reason.value)
         return unjudged(missing.reason, decided_by, *missing.reasons)

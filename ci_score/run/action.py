@@ -104,8 +104,8 @@ def _expected(context: Run, line: commits.BaseLine) -> Expected:
     began = context.world.path("GITHUB_EVENT_PATH")
     return Expected(
         commits.ComparedCommits(line).why_other,
-        cache(lambda: artifacts.began_at(api, event)),
         began.stat().st_mtime if began else 0.0,
+        cache(lambda: artifacts.began_at(api, event)),
     )
 
 

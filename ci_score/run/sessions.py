@@ -24,28 +24,27 @@ OTHER_CLOCKS_S = 600.0
 class Expected:
     """What a job knows of its measurements.
 
-    `why_other` says why commits are not those that the run compares. `began_at` is when the run
-    began, in seconds, or None; the server is asked only of files older than the `job`.
+    `why_other` says why commits are not those that the run compares. `run_began_at` is in seconds,
+    or None; the server is asked only where files are older than the job.
     """
 
     why_other: Callable[[MeasuredCode], Reason | None]
-    began_at: Callable[[], float | None]
-    job: float
+    job_began_at: float
+    run_began_at: Callable[[], float | None]
 
 
 def of_this_run(files: CaseFiles, expected: Expected | None) -> CaseFiles:
-    """The same files, of which those of another run are marked; a machine of one's own has none.
+    """The same files, of which those of another run are marked.
 
-    There nobody knows what is compared: of sessions that disagree the newest one's commits count.
+    On a machine of one's own nobody knows what is compared: of sessions that disagree the newest
+    one's commits count.
     """
     sessions = _Sessions()
-    return {
-        case: [
-            replace(file, left_out=sessions.why_not(file, expected or sessions.newest_of(of_case)))
-            for file in of_case
-        ]
-        for case, of_case in files.items()
-    }
+    marked: CaseFiles = {}
+    for case, of_case in files.items():
+        of_run = expected or sessions.as_the_newest(of_case)
+        marked[case] = [replace(file, left_out=sessions.why_not(file, of_run)) for file in of_case]
+    return marked
 
 
 @dataclass(slots=True)
@@ -54,33 +53,30 @@ class _Sessions:
 
     known: dict[str, MeasuredCode | None] = field(default_factory=dict)
 
-    def why_not(self, file: CaseFile, expected: Expected | None) -> Reason | None:
+    def why_not(self, file: CaseFile, expected: Expected) -> Reason | None:
         """Why a file is of another run; None where nothing says so."""
         code = self._code_of(file)
-        if expected is None:
-            return None
         if code is not None and (other := expected.why_other(code)):
             return other
         is_told = code is not None and code.head is not None and not code.head_edited
         changed_at = None if is_told else _changed_at(file)
-        if changed_at is None or changed_at >= expected.job - OTHER_CLOCKS_S:
+        if changed_at is None or changed_at >= expected.job_began_at - OTHER_CLOCKS_S:
             return None
-        began_at = expected.began_at()
+        began_at = expected.run_began_at()
         is_older = began_at is not None and changed_at < began_at - OTHER_CLOCKS_S
         return Why.OLDER_THAN_RUN(file=file.name) if is_older else None
 
-    def newest_of(self, files: list[CaseFile]) -> Expected | None:
+    def as_the_newest(self, files: list[CaseFile]) -> Expected:
         """The commits of the newest session, as what all others should have measured."""
         told = [(_changed_at(file) or 0.0, code) for file in files if (code := self._code_of(file))]
-        if not told:
-            return None
-        _, newest = max(told, key=lambda one: one[0])
+        _, newest = max(told, key=lambda one: one[0], default=(0.0, MeasuredCode()))
 
         def why_other(code: MeasuredCode) -> Reason | None:
-            is_same = (code.head, code.base) == (newest.head, newest.base)
-            return None if is_same else code.instead_of(newest.head, newest.base)
+            both = ((code.head, newest.head), (code.base, newest.base))
+            differs = any(here != there and here and there for here, there in both)
+            return code.instead_of(newest.head, newest.base) if differs else None
 
-        return Expected(why_other, lambda: None, 0.0)
+        return Expected(why_other, 0.0, lambda: None)
 
     def _code_of(self, file: CaseFile) -> MeasuredCode | None:
         beside = file.environment
