@@ -42,7 +42,9 @@ LONGEST_NAME = 1000
 def measured_case(case: CaseInput, workload: Workload) -> Measured:
     """A case with its scorecard and what can explain it later."""
     profile = _with_told_tokens(case.profile)
-    if any(THROUGHPUT in launch.values for launch in case.launches):
+    told = None if profile.tokens_inferred else profile.tokens_per_step
+    launches = _with_throughput(case.launches, workload.tokens_per_step or told)
+    if any(THROUGHPUT in launch.values for launch in launches):
         # What the launches measured goes before what an input says.
         workload = replace(workload, throughput_tok_s=None)
     card = training_scorecard(profile, workload)
@@ -53,7 +55,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
     # Counts are of the whole step, so the times beside them must be too.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
     timeline, categories = timeline_of(profile), categories_of(profile)
-    launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
+    launches = tuple(_per_device(launch, card.accelerator_count) for launch in launches)
     return Measured(
         name=case.name,
         environment=_environment(case, card, workload),
@@ -96,6 +98,20 @@ def _most_called(profile: Profile) -> dict[str, OpCalls]:
 def _most_bytes(ops: Mapping[str, int]) -> dict[str, int]:
     """What had most memory at the peak."""
     return {name: ops[name] for name in _largest(ops, KEPT_RANGES)}
+
+
+def _with_throughput(
+    launches: tuple[LaunchNumbers, ...], tokens: float | None
+) -> tuple[LaunchNumbers, ...]:
+    """The launches with their throughput, where none tells tokens and the whole case does."""
+    if not tokens or any(THROUGHPUT in one.values for one in launches):
+        return launches
+    return tuple(
+        one.but(values={**one.values, THROUGHPUT: tokens / one.values[STEP_TIME] * 1000.0})
+        if one.values.get(STEP_TIME)
+        else one
+        for one in launches
+    )
 
 
 def _with_told_tokens(profile: Profile) -> Profile:

@@ -127,11 +127,11 @@ def silent(head_ms: float) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in row.items() if name != "tokens_per_step"}
 
 
-def guessed(here: Path, head: float, base: float) -> None:
+def guessed(here: Path, head: float, base: float, *, inferred: bool = True) -> None:
     """The profiles of a session, from whose traces the tokens of a step were inferred."""
     write(here / "perf" / "session.json", "{}")
     for side, tokens in (("head", head), ("base", base)):
-        traced = profile(100.0, tokens_per_step=tokens, tokens_inferred=True)
+        traced = profile(100.0, tokens_per_step=tokens, tokens_inferred=inferred)
         write(here / "perf" / "profiles" / side / "p.json", normalised(traced))
 
 
@@ -145,6 +145,32 @@ def test_tokens__that_are_inferred_neither_gate_nor_excuse(
     assert judged(here, *silent(ms), policy=policy)[0] == code
     (case,) = held(here).cases
     assert headline(case).startswith("50 % slower" if code else "No change seen")
+
+
+@pytest.mark.parametrize(
+    ("ms", "head", "code"),
+    [
+        (100.0, 8_192.0, 0),
+        (150.0, 8_192.0, 1),
+        (200.0, 16_384.0, 3),
+        (300.0, 16_384.0, 1),
+    ],
+)
+def test_tokens__that_only_the_profiles_tell_are_those_of_every_launch(
+    here: Path, ms: float, head: float, code: int
+) -> None:
+    """Pairs that tell none were void for their throughput; nobody guessed what profiles tell."""
+    guessed(here, head, 8_192.0, inferred=False)
+    assert judged(here, *silent(ms))[0] == code
+
+
+def test_tokens__of_an_input_are_those_of_every_launch(here: Path) -> None:
+    """The input `tokens-per-step` says something of both sides, which their pairs are judged by."""
+    write(here / ".github" / "ci-score.toml", TRAINING)
+    for ms, code in ((100.0, 0), (150.0, 1)):
+        write(here / "m.jsonl", "\n".join(json.dumps(row) for row in silent(ms)))
+        asked = ("--measurements", "m.jsonl", "--tokens-per-step", "8192")
+        assert execute(["run", *asked]) == code
 
 
 def test_tokens__that_are_inferred_on_the_branch_leave_no_point_of_throughput(here: Path) -> None:
