@@ -74,7 +74,8 @@ _WOULD_TELL = {
     Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
     Unjudged.MEASURED_ALONE: "a base that can run the command: head is measured in turns with it",
-    Unjudged.OTHER_WORK: "a run that does the same work",
+    Unjudged.OTHER_WORK: "a run that does the same work; where other work is intended, the policy"
+    " says so (`same_work`, `loss_tolerance`)",
     Unjudged.NOT_AS_DESIGNED: "a run that is measured as the policy demands (`ci-score ab` sees to"
     " pairs and their order)",
     Unjudged.NOT_ATTRIBUTABLE: "a run of the tested base, or head and base measured side by side"

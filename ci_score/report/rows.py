@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci_score.files.visible import log_line
 from ci_score.model.explanation import (
@@ -80,7 +80,13 @@ def metric_rows(case: Judged, *, whole: bool = False) -> list[MetricRow]:
     # What went wrong comes first.
     decided.sort(key=lambda change: -_badness(change, changes))
     rest = [change for change in changes if change not in decided] if whole else []
-    return [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
+    shown = [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
+    verdict = case.verdict
+    if verdict is None or not verdict.decided_by or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return shown
+    # Something forbids green: a number within its limit is no pass beside it.
+    passed = words.ICONS[Outcome.PASS]
+    return [replace(row, verdict="") if row.verdict.startswith(passed) else row for row in shown]
 
 
 def is_compared(case: Judged) -> bool:

@@ -124,6 +124,8 @@ def test_other_work__beside_a_slowdown(here: Path, fields: dict[str, Any], words
         policy = TRAINING + ('[unjudged]\nother_work = "pass"\n' if excused else "")
         code, report = judged(here, *told, policy=policy)
         assert (code, words in report.replace("\\", "")) == (expected, True)
+        table = report.partition("| Base |")[2].partition("\n\n")[0]
+        assert ("✅" in table) is False
         seen = {130.0: "30 % slower", 100.0: "no change seen", 70.0: "30 % faster"}[head_ms]
         assert seen in report.splitlines()[0].replace("\xa0", " ")
 
