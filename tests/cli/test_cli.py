@@ -22,6 +22,7 @@ from ci_score.errors import BadInputError, CiScoreError, WrongUseError
 from ci_score.model.reasons import Why
 from ci_score.model.record import Record, RunIdentity
 from tests.builders import PROJECT, case, profile, record, runtime, scorecard
+from tests.builders.composite import obeyed
 
 Out = pytest.CaptureFixture[str]
 
@@ -521,6 +522,41 @@ def test_output__holds_no_command_for_the_runner(
         text = capsys.readouterr().out
         assert "##[" not in text
         assert not [line for line in text.splitlines() if line.strip().startswith("::")]
+
+
+HOSTILE = "x\n::error::a\r::error::b\r\n\t ::error::c ##[error]d"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", HOSTILE, "base.json"],
+        ["compare", "fine.json", "base.json", f"--{HOSTILE}"],
+        ["ab", "--base", HOSTILE, "--head", ".", "--", "true"],
+        ["ab", "--base", ".", "--head", ".", "--looks", HOSTILE, "--", "true"],
+        ["measure", "--launches", HOSTILE, "--", "true"],
+        ["policy", "check", HOSTILE],
+        ["policy", "check", f"{HOSTILE}.toml"],
+        ["policy", "show", f"{HOSTILE}.toml"],
+        ["policy", "show", "--case", HOSTILE, f"{HOSTILE}.toml"],
+        ["policy", "show", "--json", "--case", HOSTILE, f"{HOSTILE}.toml"],
+        ["run", "--profiles", HOSTILE],
+        ["run", "--config", HOSTILE],
+        ["demo", "--output-dir", HOSTILE],
+        ["hardware", HOSTILE],
+        [HOSTILE],
+    ],
+    ids=lambda words: " ".join(words).partition("x\n")[0],
+)
+def test_said__no_word_of_a_stranger_is_a_command(
+    files: Path, capsys: Out, words: list[str]
+) -> None:
+    """Whatever an argument or a file is called: a workflow's runner reads what is printed."""
+    policy = f"schema = 1\n[[case]]\nname = {json.dumps(HOSTILE)}\n"
+    (files / f"{HOSTILE}.toml").write_text(policy, encoding="utf-8")
+    execute(words)
+    out, err = capsys.readouterr()
+    assert obeyed(out) + obeyed(err) == []
 
 
 def test_output__is_written_whole_or_not_at_all(files: Path, capsys: Out) -> None:
