@@ -165,7 +165,8 @@ def test_measure__a_head_that_fails_is_one_error_with_what_ab_said(
 ) -> None:
     """Nothing was measured; no words of the script are a command, whichever shell `sh` is."""
     machine.has("base", TELLS % 10.0)
-    machine.has("head", f"print('::error::100 % fake')\nraise SystemExit({words!r} + ' no layer')\n")
+    ends = f"raise SystemExit({words!r} + ' no layer')\n"
+    machine.has("head", f"print('::error::100 % fake')\n{ends}")
     done, job = machine.measures(shell)
     assert not done
     (line,) = obeyed(job.printed)
@@ -283,6 +284,18 @@ def test_command__gets_no_token_and_none_of_the_step_s_variables(machine: Machin
     assert done, job.printed
     (step,) = [step for step in ACTION["runs"]["steps"] if step.get("id") == "measure"]
     assert not [text for text in step["env"].values() if "token" in text]
+
+
+def test_command__tells_the_runner_nothing_by_files(machine: Machine) -> None:
+    """A later step would believe such an output, and every later one such a PATH."""
+    tells = "import os\nfor name in %s:\n    open(os.environ[name], 'a').write('kept=/x\\n')\n"
+    for side in ("base", "head"):
+        machine.has(side, tells % (events.FILE_COMMANDS,) + TELLS % 10.0)
+    done, job = machine.measures(setup='echo "kept=/y" | tee -a "$GITHUB_ENV" > "$GITHUB_OUTPUT"')
+    assert done, job.printed
+    assert job.outputs["measure"]["kept"].startswith(str(machine.temporary))
+    files = [machine.folder / "runner" / name.lower() for name in events.FILE_COMMANDS]
+    assert [file.name for file in files if file.stat().st_size] == []
 
 
 def test_args__are_words_and_no_script(machine: Machine) -> None:
