@@ -38,7 +38,7 @@ def command(output: Path | None, as_json: bool) -> None:
     machine = this_machine(os.environ)
     text = json.dumps(machine, indent=2) + "\n"
     if output is not None:
-        write_atomically(output, text)
+        write_atomically(output, text, follow=True)
     if as_json:
         show_report(text)
     elif output is None:

@@ -181,7 +181,7 @@ class Output:
     def write(self, text: str) -> None:
         """Prints the text, or puts it whole into the file."""
         if self._is_file:
-            write_atomically(Path(str(self.file)), text)
+            write_atomically(Path(str(self.file)), text, follow=True)
             say(f"written: {self.file}")
             return
         if self.style == "terminal" and not self.as_json:

@@ -223,7 +223,7 @@ def _alone(place: Path) -> Iterator[None]:
     lock = place.with_suffix(".lock")
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        stream = lock.open("w", encoding="utf-8")
+        stream = lock.open("a", encoding="utf-8")
     except OSError as error:
         raise WrongUseError(
             f"{lock.parent}: nothing can be checked out there ({error.strerror}); set"
