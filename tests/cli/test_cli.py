@@ -382,7 +382,6 @@ def test_completion__completes_commands() -> None:
     assert done.stdout.split() == [
         "plain,score",
         "plain,site",
-        "plain,suspect",
         "plain,selftest",
     ]
 
