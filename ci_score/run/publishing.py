@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 from ci_score.baselines import fitted
 from ci_score.errors import CiScoreError
