@@ -17,7 +17,7 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ci_score.files.disk import open_plain, write_atomically
 from ci_score.measure.launch.launching import Done
@@ -35,6 +35,9 @@ from ci_score.measure.machine.load import Load, load_by_others
 from ci_score.measure.machine.processes import carries
 from ci_score.measure.recorder import VERSIONED
 from ci_score.model.lists import plural
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 FILE = "environment.json"
 SCHEMA = 1
@@ -270,7 +273,7 @@ def _mark_of(path: Path) -> str:
             return tree_of(path)
         with open_plain(path) as stream:
             mode = os.fstat(stream.fileno()).st_mode
-            return f"{mode} {file_digest(stream, 'sha256').hexdigest()}"
+            return f"{mode} {file_digest(cast('BufferedReader', stream), 'sha256').hexdigest()}"
     return ""
 
 
