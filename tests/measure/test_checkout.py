@@ -398,6 +398,16 @@ def test_setup__an_editable_install_of_the_other_side_is_refused(tmp_path: Path,
     )
 
 
+def test_setup__what_packages_left_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    """Neither a device nor lists within lists end anything."""
+    base, head = tmp_path / "base", tmp_path / "head"
+    packages = an_environment(base)
+    write(packages / "deep-0.1.dist-info" / "direct_url.json", "[" * 200_000)
+    (packages / "zero-0.1.dist-info").mkdir()
+    (packages / "zero-0.1.dist-info" / "direct_url.json").symlink_to("/dev/zero")
+    refuse_the_others_code({"base": SideSpec(base), "head": SideSpec(head)}, PATH)
+
+
 def test_setup__a_side_within_the_others_folder_has_its_own_code(tmp_path: Path) -> None:
     """With --head . and --base ./base, what lies in base is in head's folder, too."""
     head, base = tmp_path, tmp_path / "base"
