@@ -160,6 +160,42 @@ def test_score__with_a_baseline_judges(files: Path, capsys: Out) -> None:
     assert execute(["score", "profile.json", "--baseline", "base.json"]) == 0
 
 
+SAMPLES = PROJECT / "ci_score" / "cli" / "samples"
+SLOWER = [SAMPLES / "pull_request.json", SAMPLES / "main.json"]
+
+
+def test_score__of_two_profiles_gives_the_cause(
+    files: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a pull request with these profiles would be told; from standard input as well."""
+    after, before = map(str, SLOWER)
+    assert execute(["score", after, "--baseline", before]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("Fail: 26 % slower · 309 → 389 ms/step")
+    assert "mostly 'swiglu_bwd': 11× as long" in said
+    assert "Where the +80.0 ms went" in said
+    assert "compared with" in said
+    stdin = io.TextIOWrapper(io.BytesIO(SLOWER[1].read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert execute(["score", after, "--baseline", "-", "--style", "markdown"]) == 1
+    assert "`swiglu_bwd`" in capsys.readouterr().out
+    assert execute(["score", after, "--baseline", before, "--fail-on", "never"]) == 0
+    assert execute(["score", before, "--baseline", before]) == 0
+    capsys.readouterr()
+    assert execute(["score", after, "--baseline", before, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["grade"]
+
+
+def test_score__of_two_profiles_judges_nothing_that_was_only_told(files: Path, capsys: Out) -> None:
+    """A base without a step is no baseline, and what an option tells is told of head."""
+    (files / "empty.json").write_text('{"phases": {}, "per_layer": []}', encoding="utf-8")
+    assert execute(["score", "profile.json", "--baseline", "empty.json"]) == 3
+    assert "empty.json is not usable" in capsys.readouterr().err
+    assert execute(["score", "slow.json", "--baseline", "profile.json", "--throughput", "9e9"]) == 1
+    assert execute(["score", "slow.json", "--baseline", "profile.json", "--case", "a"]) == 2
+    assert "--case" in capsys.readouterr().err
+
+
 def test_score__of_nothing_against_a_baseline_is_3(files: Path) -> None:
     """An empty profile never passes."""
     (files / "empty.json").write_text("{}", encoding="utf-8")
@@ -340,7 +376,7 @@ def test_compare__of_profiles_names_the_command_that_compares_them(
     (files / "trace.json.gz").write_bytes(gzip.compress(trace))
     for name in ("trace.json.gz", "profile.json"):
         assert execute(["compare", name, "base.json"]) == 2
-        assert "`ci-score score HEAD --baseline base.json` compares" in capsys.readouterr().err
+        assert "`ci-score score HEAD --baseline BASE`" in capsys.readouterr().err
     assert execute(["compare", "base.json", "ours.json"]) == 2
     assert "neither a record nor a scorecard" in capsys.readouterr().err
 
