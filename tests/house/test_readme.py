@@ -45,7 +45,7 @@ def program(file: Path, text: str) -> None:
 
 
 def clone_of_ours(folder: Path) -> Path:
-    """This repository after `make`, with an example that takes no half a minute."""
+    """A clone of this repository after `make`, with an example that takes no half a minute."""
     for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-test.lock"):
         folder.mkdir(exist_ok=True)
         shutil.copy(PROJECT / name, folder / name)
