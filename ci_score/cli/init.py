@@ -191,7 +191,7 @@ def _lacking() -> str:
     ours = (".github/", ".venv/", "perf/", "ci-score/", f"{MEASURED}/")
     names = [one for one in (listed + changed).split("\0") if one and one not in ours]
     return (
-        f": a clone lacks {some_of(names)}; commit it, or let `setup` in the workflow bring it"
+        f": a clone lacks {some_of(names)}; commit them, or let `setup` in the workflow bring them"
         if names
         else ""
     )
