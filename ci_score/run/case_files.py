@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -258,13 +257,14 @@ def _anywhere(pattern: str, workspace: Path, is_input: Callable[[str], bool]) ->
         begin = workspace / begin.relative_to(workspace.resolve())
     if not rest:
         return [begin] if begin.exists() else []
+    if ".." in rest:
+        raise WrongUseError(f"{pattern}: no `..` may stand behind a * or ?")
     return _matches(begin, "/".join(rest), is_input)
 
 
 def _matches(folder: Path, pattern: str, is_input: Callable[[str], bool]) -> list[Path]:
     try:
-        found = (path for path in folder.glob(pattern) if is_input(path.name))
-        return sorted({Path(os.path.normpath(path)) for path in found})
+        return sorted(path for path in folder.glob(pattern) if is_input(path.name))
     except (ValueError, NotImplementedError) as error:
         raise WrongUseError(f"{pattern}: this is not a pattern ({error})") from None
 

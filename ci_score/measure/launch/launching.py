@@ -19,13 +19,14 @@ from ci_score.files.visible import plain
 from ci_score.launches import Launch
 from ci_score.measure.launch.hook_records import Recorded, Said, is_over, read_folder
 from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
+from ci_score.measure.launch.last_words import last_words
 from ci_score.measure.launch.orders import Order
 from ci_score.measure.launch.own_lines import own_line
 from ci_score.measure.machine.processes import GRACE_SECONDS, adopt_orphans, descendants, end_all
 
 LOG_LIMIT = 64 * 1024 * 1024
 CONTAINER_SECONDS = 60.0
-TAIL_LINES = 12
+TAIL_BYTES = 64 * 1024
 CHECK_SECONDS = 0.1
 LONGEST_FAILURE, LONGEST_WORDS = 200, 400
 
@@ -280,8 +281,8 @@ def _sound(launch: Launch) -> Launch:
 def tail_of(log: Path) -> str:
     """The last lines of the log: what went wrong stands there."""
     with suppress(OSError), open_plain(log) as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
-        lines = stream.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL_BYTES))
+        lines = last_words(stream.read(TAIL_BYTES).decode(errors="replace").splitlines())
         if lines:
             return "\n  | " + "\n  | ".join(line[:300] for line in lines)
     return " (it printed nothing)"
