@@ -39,7 +39,6 @@ COMMANDS = (
     "qualify",
     "policy",
     "selftest",
-    "completion",
 )
 
 

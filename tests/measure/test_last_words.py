@@ -19,7 +19,7 @@ MISSING = "ModuleNotFoundError: No module named 'tiktoken'"
 PEER = "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:8115."
 TORCHRUN = [
     "W1120 08:57:46.4 19370 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process",
-    "E1120 08:57:46 19370 torch/distributed/elastic/multiprocessing/api.py:1] failed (exitcode: -9)",
+    "E1120 08:57:46 1937 torch/distributed/elastic/multiprocessing/api.py:1] failed (exitcode: -9)",
     *error("/lib/torch/distributed/run.py", "", frames=2)[:-1],
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
     "=" * 60,
