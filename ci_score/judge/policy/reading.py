@@ -14,7 +14,7 @@ from ci_score.model.verdict import HARMLESS, Unjudged
 
 LARGEST_POLICY = 256 * 1024
 # Far beyond what any policy needs.
-MOST_DOTS, DEEPEST, LARGEST_BITS = 100, 32, 64
+MOST_DOTS, DEEPEST, LARGEST_BITS = 60, 32, 64
 
 
 @dataclass(frozen=True, slots=True)
