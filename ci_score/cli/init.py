@@ -190,11 +190,8 @@ def _lacking() -> str:
     changed = _git("diff", "--name-only", "-z", "HEAD") or ""
     ours = (".github/", ".venv/", "perf/", "ci-score/", f"{MEASURED}/")
     names = [one for one in (listed + changed).split("\0") if one and one not in ours]
-    return (
-        f": a clone lacks {some_of(names)}; commit them, or let `setup` in the workflow bring them"
-        if names
-        else ""
-    )
+    how = "commit them, or let `setup` in the workflow bring them"
+    return f": a clone lacks {some_of(names)}; {how}" if names else ""
 
 
 def _default_branch() -> str | None:

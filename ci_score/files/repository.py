@@ -48,10 +48,8 @@ _LOCKS = {
     "pdm.lock": "pdm install --frozen-lockfile",
     "Pipfile.lock": "PIPENV_VENV_IN_PROJECT=1 pipenv sync",
 }
-_CONDA, _CONDA_LISTS = (
-    "conda env create --prefix .venv --file",
-    ("environment.yml", "environment.yaml"),
-)
+_CONDA = "conda env create --prefix .venv --file"
+_CONDA_LISTS = ("environment.yml", "environment.yaml")
 # A path that a shell, YAML and GitHub's expressions all take as plain text.
 _PLAIN = re.compile(r"[\w.@+/-]+", re.ASCII)
 
@@ -164,9 +162,9 @@ def _install(folder: Path, near: Sequence[Path]) -> str | None:
         return "PIPENV_VENV_IN_PROJECT=1 pipenv install"
     if _IS_POETRY.search(_text(folder / "pyproject.toml")):
         return _POETRY
-    lists = [place / name for place in reversed(near) for name in _CONDA_LISTS]
-    if found_list := next((path for path in lists if path.is_file()), None):
-        return f"{_CONDA} {found_list.relative_to(folder).as_posix()}"
+    for path in (place / name for place in reversed(near) for name in _CONDA_LISTS):
+        if path.is_file():
+            return f"{_CONDA} {path.relative_to(folder).as_posix()}"
     return _told_by_readme(folder)
 
 
