@@ -89,7 +89,9 @@ def command(
 
 def _base(source: ProfileSource, case_name: str | None, workload: Workload) -> Measured:
     """A record's case, or what another profile says of the same work."""
-    if not options.is_profile(source):
+    # A record is JSON; of anything else a reader of profiles knows best what it is.
+    begin = source.head().removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin.startswith(b"{") and not options.is_profile(source):
         return _case_of(source, case_name)
     if case_name is not None:
         raise WrongUseError(f"--case names a case of a record, and {source.name} is a profile")

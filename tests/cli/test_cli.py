@@ -196,6 +196,27 @@ def test_score__of_two_profiles_judges_nothing_that_was_only_told(files: Path, c
     assert "--case" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"some words", "found text without a profile"),
+        (b"\x80\x04\x95", "a pickle, which could run code"),
+        (b"", "an empty file"),
+        (b'{"a": 1}', "neither a record nor a scorecard"),
+        (b'{"schema_version": 4, "cases"', "the end of the file inside the JSON"),
+        (None, "no such file"),
+    ],
+)
+def test_score__of_a_baseline_that_is_neither_says_what_it_is(
+    files: Path, capsys: Out, content: bytes | None, words: str
+) -> None:
+    """In the words of whoever knows such files."""
+    if content is not None:
+        (files / "before").write_bytes(content)
+    assert execute(["score", "profile.json", "--baseline", "before"]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_score__of_nothing_against_a_baseline_is_3(files: Path) -> None:
     """An empty profile never passes."""
     (files / "empty.json").write_text("{}", encoding="utf-8")
