@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import yaml
@@ -17,6 +18,8 @@ _EXPRESSION = re.compile(r"\$\{\{ (.+?) \}\}")
 _OUTPUT = re.compile(r"(\w[\w-]*)=(.*)")
 _BLOCK = re.compile(r"^(\S+)<<(\S+)\n(.*?)\n?\2$", re.DOTALL | re.MULTILINE)
 
+# What `sh` is on Debian and Ubuntu, and elsewhere. Their `echo` and `printf` differ.
+SHELLS = [shell for shell in ("dash", "bash") if which(shell)]
 # What a workflow's runner splits a log at, and obeys: `::` after blanks, and `##[` anywhere.
 _LINE = re.compile(r"\r\n|\r|\n")
 _COMMAND = re.compile(r"\s*::[^:].*?::|.*##\[.*\]", re.DOTALL)

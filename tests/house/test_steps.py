@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.builders import PROJECT
-from tests.builders.composite import obeyed
+from tests.builders.composite import SHELLS, obeyed
 
 # What a stranger may have written where a variable, a folder's name or a log has it.
 HOSTILE = (
@@ -102,7 +102,7 @@ def run(step: Step, shell: str, given: str, work: Path, temporary: Path) -> tupl
     return (done.stdout + done.stderr).decode(errors="replace"), names
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("step", OF_USERS, ids=str)
 def test_step__prints_no_command_but_its_own(
     step: Step, shell: str, tmp_path: Path, temporary: Path

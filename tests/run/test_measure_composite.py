@@ -14,7 +14,7 @@ import yaml
 
 from ci_score.cli import cli
 from tests.builders import PROJECT
-from tests.builders.composite import Job, obeyed
+from tests.builders.composite import SHELLS, Job, obeyed
 from tests.builders.scene import Outcome, Scene, pull_request, tip
 from tests.loopback_github import events
 
@@ -158,7 +158,7 @@ LAST_WORDS = {
 }
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("words", LAST_WORDS.values(), ids=LAST_WORDS)
 def test_measure__a_head_that_fails_is_one_error_with_what_ab_said(
     machine: Machine, words: str, shell: str
