@@ -13,8 +13,8 @@ from shutil import which
 from typing import Any
 
 from ci_score.errors import WrongUseError
-from ci_score.measure.launch.launching import Done, launch
-from ci_score.measure.launch.orders import LOGS, Order, Orders
+from ci_score.measure.launch.launching import launch
+from ci_score.measure.launch.orders import LOGS, Orders
 from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.session.kept import opened
@@ -23,7 +23,6 @@ from ci_score.measure.session.session import STEPS, Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.session.settling import Settler
 from ci_score.measure.sides.command import command_of
-from ci_score.measure.sides.leftovers import Untouched
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
 from ci_score.model.values import Side
@@ -142,24 +141,12 @@ class Bench:
             session,
             out,
             self.orders(out, only_for),
-            partial(self.launched, stopped=stopped),
+            partial(launch, stopped=stopped),
             self.watch.disturbances,
             self.seconds_left,
             stopped,
             audience,
         )
-
-    def launched(self, order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
-        """One launch; one of head that changes the base's files cannot be used."""
-        if order.side == "base":
-            return launch(order, timeout, stopped)
-        untouched = Untouched(self.sides.base.folder, order.folder, [self.out])
-        done = launch(order, timeout, stopped)
-        changed = "" if done.launch.failed else untouched.changed()
-        if changed:
-            words = "changed in the base's folder while it ran, so that is not the base any more"
-            return done.void(f"{changed} {words}; restore it, and let no launch write there")
-        return done
 
     def settle(
         self, session: Session, out: Path, audience: Audience, stopped: Callable[[], bool]
@@ -169,7 +156,7 @@ class Bench:
         if not session.settled:
             # An earlier session of this very call has told it.
             session.settled.update(self._settled)
-        start = partial(self.launched, stopped=stopped)
+        start = partial(launch, stopped=stopped)
         Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
         self._settled = session.settled
 

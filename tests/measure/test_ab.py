@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -690,6 +691,58 @@ def train(told=train):
     assert not any(map(lives, left))
 
 
+# It gives up its number at once, and leaves a trace of each.
+CHANGES_ITS_NUMBER = """
+import os, time
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    os.write(1, b".")
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans are not adopted")
+def test_trouble__a_process_that_changes_its_number_is_ended(here: Path, capsys: Out) -> None:
+    """Faster than anybody can look through all processes, and in a session of its own each time."""
+    more = f"""
+def train(told=train):
+    import subprocess, sys
+    with open({str(here / "trace")!r}, "a") as trace:
+        command = [sys.executable, "-I", "-S", "-c", {CHANGES_ITS_NUMBER!r}]
+        subprocess.Popen(command, stdout=trace, env={{}}, start_new_session=True)
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    assert measure() == 0
+    assert "1 process outlived the launch, and had to be ended" in capsys.readouterr().err
+    long = (here / "trace").stat().st_size
+    time.sleep(0.2)
+    assert (here / "trace").stat().st_size == long > 0
+
+
+def test_trouble__a_process_that_cannot_be_ended_voids_the_launch(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would load all launches that come, those of the other side, too."""
+    more = f"""
+def train(told=train):
+    import subprocess
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    with open({str(here / "pid")!r}, "w") as stream:
+        stream.write(str(child.pid))
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    kill = os.kill
+    monkeypatch.setattr(os, "kill", lambda pid, sign: pid == running(here) or kill(pid, sign))
+    monkeypatch.setattr("ci_score.measure.machine.processes.GRACE_SECONDS", 0.1)
+    assert measure() == 3
+    kill(running(here), signal.SIGKILL)
+    assert "head: a process of it could not be ended, and runs beside" in capsys.readouterr().err
+
+
 def test_trouble__a_helper_that_ends_with_the_launch_is_not_told(here: Path, capsys: Out) -> None:
     """As multiprocessing's tracker of resources does, a moment after its parent."""
     more = """
@@ -841,6 +894,31 @@ def test_interrupted__what_was_measured_is_kept(
     assert ab() == 0
     assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4, 5, 6]
     assert len(measured(here)) == 12
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_interrupted__by_a_kill_its_launch_ends_too(here: Path, alone: bool) -> None:
+    """Nobody is left who would wait for it, and it would run beside the next session."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    more = f"""
+def train(told=train):
+    import subprocess, time
+    child = subprocess.Popen({command!r}, start_new_session={alone})
+    with open({str(here / "pids")!r}, "w") as stream:
+        stream.write(f"{{os.getpid()}} {{child.pid}}")
+    time.sleep(60)
+"""
+    write_side(here / "base", 10.0, more)
+    process = subprocess.Popen([sys.executable, "-m", "ci_score", *arguments()], cwd=here)
+    until(lambda: (here / "pids").exists() and len(pids(here)) == 2)
+    assert all(map(lives, pids(here)))
+    process.kill()
+    process.wait()
+    until(lambda: not any(map(lives, pids(here))))
+
+
+def pids(here: Path) -> list[int]:
+    return [int(pid) for pid in (here / "pids").read_text("utf-8").split()]
 
 
 def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out) -> None:

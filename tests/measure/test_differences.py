@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from ci_score.measure.sides.differences import MOST_ROWS, Facts, differences
-from ci_score.measure.sides.leftovers import MOST_FILES, Snapshot, snapshot
+from ci_score.measure.sides.leftovers import snapshot
 from ci_score.measure.sides.spec import SideSpec
 from tests.builders import write
 
@@ -93,18 +94,9 @@ def test_leftovers__are_the_files_that_are_new_or_changed(tmp_path: Path) -> Non
     write(tmp_path / "train.py", "longer")
     (tmp_path / "loop").symlink_to(tmp_path)
     after = snapshot(tmp_path, [tmp_path / "perf"])
-    assert after.changed_since(before) == ["loop", "out/model.pt", "train.py"]
+    assert after.left_since(before) == ["loop", "out/model.pt", "train.py"]
     stamp = (tmp_path / "same.txt").stat().st_mtime_ns + 1
     os.utime(tmp_path / "same.txt", ns=(stamp, stamp))
-    assert snapshot(tmp_path, [tmp_path / "perf"]).changed_since(after) == ["same.txt"]
-
-
-def test_leftovers__of_too_many_files_are_not_known(tmp_path: Path) -> None:
-    """A data set in the side's folder is not read through before each launch."""
-    for number in range(3):
-        write(tmp_path / str(number), "")
-    few = snapshot(tmp_path)
-    assert Snapshot(few.files, is_whole=False).changed_since(Snapshot({})) == []
-    assert few.changed_since(Snapshot({}, is_whole=False)) == []
-    assert MOST_FILES == 20_000
-    assert snapshot(tmp_path / "nowhere") == Snapshot({})
+    assert snapshot(tmp_path, [tmp_path / "perf"]).left_since(after) == ["same.txt"]
+    assert replace(after, unseen="too many").left_since(before) == []
+    assert snapshot(tmp_path / "nowhere").left_since(before) == []

@@ -20,7 +20,7 @@ import pytest
 from ci_score.cli import execute
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import qualify
-from tests.builders import PROJECT, until
+from tests.builders import PROJECT, until, write
 from tests.builders.standin_torch import FOLDER as TORCH
 
 Out = pytest.CaptureFixture[str]
@@ -524,7 +524,7 @@ def test_trouble__what_runs_on_after_the_last_step_is_ended(
     here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the command's exit code is then; and it is said once of a side."""
-    monkeypatch.setattr("ci_score.measure.launch.launching.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("ci_score.measure.machine.running.GRACE_SECONDS", 0.1)
     spawned = f"{sys.executable} train.py; sleep 60"
     assert measure(words=("bash", "-c", spawned)) == 0
     said = capsys.readouterr().err
@@ -606,24 +606,74 @@ def test_trouble__a_long_line_holds_no_step(here: Path) -> None:
     assert measure("--launches", "1") == 0
 
 
-@pytest.mark.parametrize("name", ["train.py", "made.py", "__pycache__/model.pyc"])
+TWENTY_THOUSAND = 20_001  # as many empty files as were once too many to look at
+TOUCHES = """
+import json, pathlib
+base = pathlib.Path("../base")
+mode = json.loads(os.environ["CI_SCORE_HOOK"])["mode"]
+
+def append(name, text="#"):
+    with open(base / name, "a") as stream:
+        stream.write(text)
+    os.utime(base / name, (9, 9))
+
+def many(folder):
+    os.makedirs(folder, exist_ok=True)
+    for number in range({many}):
+        os.close(os.open(f"{{folder}}/{{number}}", os.O_CREAT))
+
+{does}
+"""
+
+
+def touching(does: str) -> str:
+    return TOUCHES.format(does=does, many=TWENTY_THOUSAND)
+
+
+@pytest.mark.parametrize(
+    ("does", "named"),
+    [
+        ("append('train.py')", "train.py"),
+        ("append('made.py')", "made.py"),
+        ("append('__pycache__/model.pyc')", "__pycache__/model.pyc"),
+        ("append('.venv/lib/torch.py')", ".venv/lib/torch.py"),
+        ("append('.git/hooks/post-checkout')", ".git/hooks/post-checkout"),
+        ("(base / 'kept.py').unlink()", "kept.py"),
+        ("append('train.py'); many(base / 'junk')", "junk/, junk/0, junk/1 and 20000 more"),
+        ("mode == 'profiled' and append('made.py')", "no profile of the head: made.py"),
+        ("mode == 'marked' and append('made.py')", "no lines of the head: made.py"),
+    ],
+)
 def test_trouble__head_must_leave_the_bases_folder_alone(
-    here: Path, capsys: Out, name: str
+    here: Path, capsys: Out, does: str, named: str
 ) -> None:
     """Else it would be compared with something that it has made itself."""
-    (here / "base" / "__pycache__").mkdir()
-    writes = f"open('../base/{name}', 'a').write('#'); os.utime('../base/{name}', (9, 9))"
-    write_script(here / "head", before=writes)
-    assert ab("--no-profile") == 3
+    for name in ("__pycache__/model.pyc", ".venv/lib/torch.py", ".git/hooks/post-checkout"):
+        write(here / "base" / name, "")
+    write(here / "base" / "kept.py", "")
+    write_script(here / "head", 6.0, before=touching(does))
+    is_timed = named.startswith("no ")
+    assert ab("--limit", "0.5") == (0 if is_timed else 3)
     said = capsys.readouterr().err
-    assert f"head: {name} changed in the base's folder while it ran" in said
-    assert not (here / "perf" / "measurements.jsonl").exists()
+    assert f"{'' if is_timed else 'head: '}{named} changed in the base's folder while" in said
+    assert (here / "perf" / "measurements.jsonl").exists() is is_timed
+
+
+def test_trouble__a_base_of_many_files_is_watched(here: Path, capsys: Out) -> None:
+    """However many there are: a data set beside the code is no reason to look away."""
+    data = here / "base" / "data"
+    data.mkdir()
+    for number in range(TWENTY_THOUSAND):
+        (data / str(number)).touch()
+    write_script(here / "head", before=touching("append('train.py')"))
+    assert ab("--no-profile") == 3
+    assert "head: train.py changed in the base's folder while it ran" in capsys.readouterr().err
 
 
 def test_trouble__heads_setup_must_leave_the_bases_folder_alone(here: Path, capsys: Out) -> None:
     """It runs after that of the base."""
     assert ab("--setup", "case $PWD in */head) echo >> ../base/train.py; esac") == 3
-    assert "head: --setup changed train.py in the base's folder" in capsys.readouterr().err
+    assert "head, --setup: train.py changed in the base's folder" in capsys.readouterr().err
 
 
 FORGES = """

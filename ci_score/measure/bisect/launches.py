@@ -66,11 +66,13 @@ class Launches:
         before = snapshot(spec.folder)
         task = Task("settle", self.plan.settle_steps)
         # What it imports from the user's own folder is not the commit's code.
-        order = self._orders(self.repository, spec).untimed("head", f"settle-{sha[:SHORT]}", task)
+        # A person may work there meanwhile, so it is not watched.
+        orders = replace(self._orders(self.repository, spec), is_unguarded=True)
+        order = orders.untimed("head", f"settle-{sha[:SHORT]}", task)
         done = launch(order, self._timeout(), self.stopped)
         if done.launch.failed:
             raise self._failure(sha, done)
-        files = snapshot(spec.folder).changed_since(before)
+        files = snapshot(spec.folder).left_since(before)
         found = settled_by(done, tuple(files[:MOST_FILES]))
         self._tidy(order)
         return found

@@ -122,8 +122,8 @@ class Profiler:
         order = self.orders.untimed(side, "profiled", None, {DIR_VARIABLE: str(folder)})
         ran = run_once(order, self.session.plan.timeout, self.stopped)
         clear_room(order)
-        if ran.trouble:
-            return ran.trouble + tail_of(order.log)
+        if trouble := ran.harm or ran.trouble:
+            return trouble + tail_of(order.log)
         if not any(folder.iterdir()):
             return (
                 f"the script tells its own steps, and it left nothing in ${DIR_VARIABLE}; it may"

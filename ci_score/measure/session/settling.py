@@ -68,7 +68,7 @@ class Settler:
         if done.launch.failed:
             self._fail(done)
             return
-        files = snapshot(folder, [self.out]).changed_since(before)
+        files = snapshot(folder, [self.out]).left_since(before)
         session.settled[side] = settled_by(done, tuple(files[:MOST_FILES]))
 
     def _fail(self, done: Done) -> None:
