@@ -25,9 +25,8 @@ from ci_score.measure.session.settling import Settler
 from ci_score.measure.sides.command import command_of
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
+from ci_score.model.lists import SECONDS_A_MINUTE
 from ci_score.model.values import Side
-
-SECONDS_A_MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ class Bench:
             session,
             out,
             self.orders(out, only_for),
-            partial(launch, stopped=stopped),
+            partial(launch, stopped=stopped, listener=audience),
             self.watch.disturbances,
             self.seconds_left,
             stopped,
@@ -156,7 +155,7 @@ class Bench:
         if not session.settled:
             # An earlier session of this very call has told it.
             session.settled.update(self._settled)
-        start = partial(launch, stopped=stopped)
+        start = partial(launch, stopped=stopped, listener=audience)
         Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
         self._settled = session.settled
 
@@ -165,6 +164,7 @@ class Bench:
         if self.is_set_up or self.sides.setup is None:
             return
         timeout = min(self.request.timeout, max(self.seconds_left(), 0.0))
+        audience.does("--setup")
         self.sides.set_up(self.environment, out / LOGS, timeout, stopped, audience.says)
         self.command.refuse_unless_startable(self.sides.by_name, self.environment)
         self.is_set_up = True

@@ -73,7 +73,7 @@ class OneSide:
     def _measure(self, session: Session, audience: Audience, stopped: Callable[[], bool]) -> None:
         runner = self._bench.runner(session, self._bench.out, audience, stopped)
         for number in range(self._launches):
-            audience.does(f"launch {number + 1} of {self._launches}")
+            audience.does(f"launch {number + 1} of {self._launches}", number, self._launches)
             done = runner.launched("head", number, number)
             if done.launch.failed and stopped():
                 session.stop(Ending.INTERRUPTED, "it was interrupted, what was measured is kept")

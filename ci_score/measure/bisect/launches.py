@@ -69,7 +69,7 @@ class Launches:
         # A person may work there meanwhile, so it is not watched.
         orders = replace(self._orders(self.repository, spec), is_unguarded=True)
         order = orders.untimed("head", f"settle-{sha[:SHORT]}", task)
-        done = launch(order, self._timeout(), self.stopped)
+        done = launch(order, self._timeout(), self.stopped, self.audience)
         if done.launch.failed:
             raise self._failure(sha, done)
         files = snapshot(spec.folder).left_since(before)
@@ -115,7 +115,7 @@ class Launches:
             session,
             self.out,
             self._orders(specs["base"], specs["head"]),
-            partial(launch, stopped=self.stopped),
+            partial(launch, stopped=self.stopped, listener=self.audience),
             self.watch.disturbances,
             self.seconds_left,
             self.stopped,

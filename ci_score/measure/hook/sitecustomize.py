@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+
+# By name: a script may put a clock of its own into the module.
+from time import monotonic, perf_counter_ns, sleep
 
 TYPE_CHECKING = False  # the module typing would cost every Python of a launch its import
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ MOST_OWNERS = 5
 GRACE_SECONDS = 5.0
 TRACE_SECONDS = 60.0
 POLL_SECONDS = 0.01
+TELL_EVERY_NS = 5 * 10**9
 LONGEST_MAIN = 1 << 20
 MOST_PENDING = 1000
 MOST_PACKAGES = 4096
@@ -260,6 +263,7 @@ class Hook:
         self.ended = False
         self.is_due = False  # a step has ended in a thread of the engine's
         self.has_claim = False  # on being the one process of its rank
+        self.told_at = perf_counter_ns()  # how far it is
         self.profiler: Any = None
         self.profiled = 0
         self.profiler_found = False  # one of the script's own
@@ -303,6 +307,14 @@ class Hook:
         line = trace.tb_lineno if trace is not None else 0
         self.mark("problem", code="hook_failed", error=text, line=line)
 
+    def tell(self, now: int) -> None:
+        """Now and then how far it is, for whoever waits; of a job its first rank."""
+        if now - self.told_at < TELL_EVERY_NS:
+            return
+        self.told_at = now
+        if not (rank_and_size()[0] or self.is_passive or self.is_measured_by_itself()):
+            self.mark("far", steps=self.steps, backwards=self.backwards)
+
     # --- backward passes ----------------------------------------------------------------------
 
     def backward_begins(self, outputs: Any) -> None:
@@ -313,6 +325,7 @@ class Hook:
             return
         with self.lock:
             self.backwards += 1
+        self.tell(perf_counter_ns())
         # Only the first and the last loss are ever read.
         if self.steps in (0, self.target - 1) and not self.is_passive:
             quietly(self.losses.add, outputs, self.profiler is None)
@@ -337,7 +350,7 @@ class Hook:
 
     def stepped(self, optimizer: Any, scaler: Any = None) -> None:
         """An optimizer has stepped, or a GradScaler has skipped its step."""
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         if self.ended:
             leave()
         if self.is_passive or self.is_captured():
@@ -425,6 +438,7 @@ class Hook:
             self.profiler_found = True
         if not self.steps & (self.steps - 1):
             self.mark("step", step=self.steps)
+        self.tell(now)
         if self.steps >= (self.warmup if self.mode in WITH_PROFILER else self.target):
             if getattr(self.local, "depth", 0):
                 self.local.is_due = True  # an optimizer that steps in backward
@@ -465,10 +479,10 @@ class Hook:
     def slowed_down(self) -> int:
         """The end of a step that is made longer by the planted share."""
         self.clock.wait()
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         until = now + (now - (self.last_end or now)) * self.planted
         while now < until:
-            now = time.perf_counter_ns()
+            now = perf_counter_ns()
         self.last_end = now
         return now
 
@@ -644,12 +658,12 @@ def write_whole(folder: str, record: dict[str, Any], name: str = "rank") -> None
 
 def wait_for_ranks(folder: str, size: int, seconds: float) -> None:
     """Until all ranks have their records, or the slowest one takes too long."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until = monotonic() + seconds
+    while monotonic() < until:
         names = [name.split("-") for name in os.listdir(folder) if name.endswith(".json")]
         if len({name[1] for name in names if name[0] == "rank"}) >= size:
             return
-        time.sleep(POLL_SECONDS)
+        sleep(POLL_SECONDS)
 
 
 # --- what surrounds it ----------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from ci_score.errors import BadInputError
 from ci_score.files.disk import open_plain, remove
 from ci_score.files.visible import plain
 from ci_score.launches import Launch
-from ci_score.measure.launch.hook_records import Recorded, Said, is_over, read_folder
+from ci_score.measure.launch.following import Following, Listener
+from ci_score.measure.launch.hook_records import Recorded, Said, read_folder
 from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
 from ci_score.measure.launch.orders import Order
 from ci_score.measure.launch.own_lines import own_line
@@ -28,7 +29,8 @@ LONGEST_FAILURE, LONGEST_WORDS = 200, 400
 class Done:
     """What became of a launch: what it measured, or, with `failed`, what there is of a void one.
 
-    `problem` says more of why it is void than a line can hold: the end of its log, too.
+    `problem` says more of why it is void than a line can hold: the end of its log, too. One that
+    was ended came so `far`.
     """
 
     order: Order
@@ -37,6 +39,7 @@ class Done:
     timed_from: str = ""
     outlived_by: int = 0
     seconds: float = 0.0
+    far: str = ""
     told: Recorded | None = None
 
     @property
@@ -68,11 +71,13 @@ def _short(problem: str) -> str:
     return problem.partition("\n")[0][:LONGEST_FAILURE]
 
 
-def launch(order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
+def launch(order: Order, timeout: float, stopped: Callable[[], bool], listener: Listener) -> Done:
     """Runs the command once in the side's folder and reads what it measured."""
     try:
-        ran = run_once(order, timeout, stopped)
-        done = replace(_outcome(order, ran), outlived_by=ran.outlived_by, seconds=ran.seconds)
+        ran = run_once(order, timeout, stopped, listener)
+        done = replace(
+            _outcome(order, ran), outlived_by=ran.outlived_by, seconds=ran.seconds, far=ran.far
+        )
     finally:
         # Two dozen launches would leave two dozen checkpoints.
         clear_room(order)
@@ -86,7 +91,7 @@ def clear_room(order: Order) -> None:
         order.out.parent.rmdir()
 
 
-def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
+def run_once(order: Order, timeout: float, stopped: Callable[[], bool], listener: Listener) -> Ran:
     """Runs a command as a launch, and sees what it does to the base's folder."""
     _make_room(order)
     start, guard = order.start, order.guard
@@ -96,11 +101,12 @@ def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
     program = Program(
         start.command, order.folder, start.environment, order.mark, order.log, start.ending
     )
-    ran = run(
-        program, timeout, stopped, lambda _: order.task is not None and is_over(order.records)
-    )
+    following = Following(order, listener)
+    ran = run(program, timeout, stopped, following.is_over)
     harm = ran.harm or (guard.broken(before) if guard and before else "")
-    return replace(ran, harm=harm)
+    if far := following.in_words(ran.seconds) if ran.problem else "":
+        ran = replace(ran, problem=f"{ran.problem}: {far}")
+    return replace(ran, harm=harm, far=far)
 
 
 def _make_room(order: Order) -> None:

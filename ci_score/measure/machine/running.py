@@ -43,7 +43,7 @@ class Ran:
     """What became of a program: how it ended by itself, or why it was ended.
 
     `code` is None where it was ended, `problem` is empty where nothing is wrong with that. What it
-    did to others than itself is in `harm`.
+    did to others than itself is in `harm`, and how `far` it came is for its caller to say.
     """
 
     seconds: float
@@ -51,6 +51,7 @@ class Ran:
     problem: str = ""
     outlived_by: int = 0
     harm: str = ""
+    far: str = ""
 
     @property
     def trouble(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ci_score.launches import Launch
+from ci_score.measure.launch.following import Listener
 from ci_score.measure.launch.launching import Done, tail_of
 from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
@@ -27,15 +28,11 @@ ROOM = 1.5
 Watch = Callable[[Order, Callable[[], Done]], tuple[Done, Mapping[str, str]]]
 
 
-class Audience(Protocol):
+class Audience(Listener, Protocol):
     """Is told how a session goes."""
 
-    def does(self, words: str) -> None:
-        """Something begins that is not timed."""
-        ...
-
-    def says(self, words: str) -> None:
-        """Something that a person wants to know."""
+    def does(self, words: str, done: int = 0, total: int = 0) -> None:
+        """Something begins that is no pair; of `total` such things so many are done."""
         ...
 
     def begins(self, session: Session, side: Side, pair: int) -> None:
