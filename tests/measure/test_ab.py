@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import termios
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from ci_score.cli import execute
+from ci_score.cli import console, execute
+from ci_score.cli.session import stopped_by_signals
 from ci_score.judge import planned_looks
 from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
@@ -856,10 +860,13 @@ def test_sides__in_one_folder_are_said_to_be_the_same(here: Path, capsys: Out) -
 def start(here: Path, **options: Any) -> subprocess.Popen[bytes]:
     """A session whose launches take long enough to be interrupted."""
     more = (
-        "import time\nopen(os.path.join(os.environ['ROOT'], 'pid'), 'w').write(str(os.getpid()))\n"
+        "import time\nif root := os.environ.get('ROOT'):\n"
+        "    open(os.path.join(root, 'pid'), 'w').write(str(os.getpid()))\n"
     )
+    # Both sides stay as they are when it goes on.
     for side in ("base", "head"):
-        write_side(here / side, 10.0, f"{more}time.sleep(60 if LAUNCH == 2 else 0)")
+        sleeps = "LAUNCH == 2 and os.environ.get('ROOT')"
+        write_side(here / side, 10.0, f"{more}time.sleep(60 if {sleeps} else 0)")
     return subprocess.Popen(
         [sys.executable, "-m", "ci_score", *arguments()],
         cwd=here,
@@ -873,7 +880,7 @@ def running(here: Path) -> int:
     return int((here / "pid").read_text(encoding="utf-8") or 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted__what_was_measured_is_kept(
     here: Path, capsys: Out, number: signal.Signals
 ) -> None:
@@ -889,11 +896,72 @@ def test_interrupted__what_was_measured_is_kept(
     assert b"it was interrupted, what was measured is kept" in said
     assert not lives(running(here))
     assert session(here)["ending"] == "it was interrupted"
-    for side in ("base", "head"):
-        write_side(here / side, 10.0)
     assert ab() == 0
     assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4, 5, 6]
     assert len(measured(here)) == 12
+
+
+def test_interrupted__by_a_terminal_that_closes(here: Path) -> None:
+    """Nothing can be printed any more, and all the same nothing is left running."""
+    ours, theirs = pty.openpty()
+    process = start(
+        here,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    until(lambda: (here / "pid").exists() and lives(running(here)))
+    os.close(ours)
+    assert process.wait(20) == 3
+    assert not lives(running(here))
+    assert session(here)["ending"] in ("it was interrupted", None)
+
+
+def test_interrupted__nohup_goes_on() -> None:
+    """Whoever has said before that a closed terminal is no reason to stop."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signals() as stopped:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stopped()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("command", ["ab", "measure", "qualify"])
+def test_out__is_for_one_session_at_a_time(here: Path, capsys: Out, command: str) -> None:
+    """The second one is refused, and the first one does not notice."""
+    process = start(here, stderr=subprocess.DEVNULL)
+    lines = here / "perf" / "session.json"
+    until(lambda: lines.exists() and (here / "pid").exists())
+    others = {"ab": [], "measure": ["--dir", "head"], "qualify": ["--dir", "head"]}[command]
+    more = arguments()[1:] if command == "ab" else ["--", sys.executable, "bench.py"]
+    assert execute([command, "--out", "perf", *others, *more]) == 2
+    assert "another ci-score measures in perf now; wait for its end" in capsys.readouterr().err
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 3
+    assert session(here)["ending"] == "it was interrupted"
+    assert not list((here / "perf").glob(".*"))
+
+
+def test_out__on_a_full_disk_is_nobodys_wrong_use(here: Path, capsys: Out) -> None:
+    """Here a file has a largest size. What was measured is kept, and with room it goes on."""
+    many = ["--looks", "40"]
+    words = shlex.join([sys.executable, "-m", "ci_score", *arguments(*many)])
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 8; exec {words}"], cwd=here, capture_output=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    told = rb"there is no room for it .*; kept in perf: (\d+) launches; make some"
+    kept = re.search(told, done.stderr)
+    assert kept, done.stderr
+    assert int(kept[1]) == len(measured(here)) > 0
+    assert ab(*many, "--max-minutes", "0.01") == 3
+    assert len(measured(here)) >= int(kept[1])
+    assert "the time was used up" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -1045,6 +1113,15 @@ def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
     said = capsys.readouterr().err
     assert "\r" not in said
     assert said.count("pair 4: base 10.0") == 1
+
+
+def test_progress__of_what_takes_long_is_a_line_elsewhere(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of an untimed launch: what runs, how much of it is done, and what is left."""
+    monkeypatch.setattr(console, "LINE_EVERY", 0.05)
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, "import time\ntime.sleep(0.3)")
 
 
 def test_profile__is_found_by_run(here: Path, capsys: Out) -> None:
