@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 from ci_score.cli import execute
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import qualify
+from ci_score.measure.launch import following, orders
 from tests.builders import PROJECT, until, write
 from tests.builders.standin_torch import FOLDER as TORCH
 
@@ -118,6 +120,15 @@ def test_session__counts_the_steps_of_an_unmodified_script(
         assert f"marked-{side}" in launched()
     assert not (here / "perf" / "launches").exists()
     assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == 1
+
+
+def test_session__has_a_clock_that_no_script_can_change(here: Path) -> None:
+    """Neither a test's frozen time nor one that is to look fast."""
+    names = ("perf_counter_ns", "perf_counter", "monotonic", "time", "sleep")
+    frozen = "; ".join(f"time.{name} = lambda *_: 0" for name in names)
+    write_script(here / "head", before=f"import time; {frozen}", inside="sum(range(9999))")
+    assert ab("--no-profile", "--limit", "9", "--looks", "6") == 0
+    assert min(one.mean_ms for one in measured()) > 0
 
 
 def test_session__that_is_whole_keeps_its_profiles(here: Path) -> None:
@@ -725,6 +736,39 @@ for step in range(400):
     write_script(here / "base", ms=0.1, steps=20, after=finetune)
     assert measure("--steps", "40") == 3
     assert "AdamW, stopped after 20 of" in capsys.readouterr().err
+
+
+BY_HAND = """
+for step in range(4000):
+    torch.work(2.0)
+    (weight * 2.0).backward()
+    weight.value -= 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "far"),
+    [
+        ({"steps": 0, "after": BY_HAND}, "[0-9,]+ backward passes and no optimizer step{took}. "),
+        ({"ms": 400.0}, "[0-9] of 12 steps{took}: try --settle-steps [0-9]"),
+    ],
+)  # fmt: skip
+def test_waiting__for_what_cannot_come_is_not_silent(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch, script: dict[str, Any], far: str
+) -> None:
+    """A person who waits sees why, and so does one who reads how it ended."""
+    hook = here / "hook" / "sitecustomize.py"
+    own = (orders.HOOK / hook.name).read_text("utf-8")
+    write(hook, own.replace("TELL_EVERY_NS = 5 * 10**9", "TELL_EVERY_NS = 10**8"))
+    monkeypatch.setattr(orders, "HOOK", hook.parent)
+    for name in ("LOOK_SECONDS", "WONDER_SECONDS", "TOO_LONG_SECONDS"):
+        monkeypatch.setattr(following, name, 0.1)
+    write_script(here / "base", **script)
+    assert measure("--max-minutes", "0.035") == 3
+    said = capsys.readouterr().err
+    assert re.search(f"^head: {far.format(took='')}", said, re.MULTILINE)
+    ended = f"anything was timed: {far.format(took=' in 2[.0-9]* s')}"
+    assert re.search(f"^the time was used up before {ended}", said, re.MULTILINE)
 
 
 def test_trouble__a_loss_that_is_not_finite_is_not_the_same_work(here: Path, capsys: Out) -> None:
