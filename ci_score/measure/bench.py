@@ -22,6 +22,7 @@ from ci_score.measure.session.runner import Audience, Runner
 from ci_score.measure.session.session import STEPS, Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.session.settling import Settler
+from ci_score.measure.sides.code_digest import code_digest
 from ci_score.measure.sides.command import command_of
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
@@ -87,9 +88,17 @@ class Bench:
         """How long it may still take."""
         return self._until - time.monotonic()
 
-    def plan(self, programs: Mapping[str, str], **more: Any) -> Plan:
-        """A session's plan: what was asked for, and what tells the code of its sides apart."""
-        request = self.request
+    def plan(self, git: Mapping[Any, Mapping[str, str]], **more: Any) -> Plan:
+        """A session's plan: what was asked for, and what tells the code of its sides apart.
+
+        A session that went on with other programs would mix them.
+        """
+        request, folders = self.request, [one.folder for one in self.sides.by_name.values()]
+        programs = {
+            side: " + ".join(git[side].values())
+            or code_digest(spec.folder, [self.out, *(one for one in folders if one != spec.folder)])
+            for side, spec in self.sides.by_name.items()
+        }
         return Plan(
             sides={side: spec.fixed() for side, spec in self.sides.by_name.items()},
             command=request.command,

@@ -39,7 +39,7 @@ class OneSide:
         bench = self._bench
         git = git_state(bench.sides.head.folder)
         # Without limits: `ci-score run` judges it by the branch's policy.
-        plan = bench.plan(git, looks=(), false_fail=0.0, limit=0.0, alone=True)
+        plan = bench.plan({"head": git}, looks=(), false_fail=0.0, limit=0.0, alone=True)
         session = opened(bench.out, plan, fresh=self._request.fresh)
         session.goal = self._launches
         bench.settle(session, bench.out, audience, stopped)

@@ -1001,6 +1001,21 @@ def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out)
     assert (here / "perf" / "measurements.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_resumed__after_an_edit_is_refused(here: Path, capsys: Out, side: str) -> None:
+    """Also where no git knows the folder; a file that was only saved again is the same code."""
+    assert ab() == 0
+    os.utime(here / side / "side.py", (9, 9))
+    (here / side / "results.json").touch()
+    (here / side / "perf").mkdir()
+    assert ab() == 0
+    assert len(measured(here)) == 12
+    write_side(here / side, 10.0, "# slower")
+    assert ab() == 2
+    assert f"of another plan ({side}'s code: " in capsys.readouterr().err
+    assert ab("--fresh") == 0
+
+
 def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
     """Half a line and half a pair are dropped, and what follows stands on lines of its own."""
     assert ab("--looks", "6") == 0
