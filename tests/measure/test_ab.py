@@ -695,8 +695,8 @@ def train(told=train):
     assert not any(map(lives, left))
 
 
-# It gives up its number at once, and leaves a trace of each.
-CHANGES_ITS_NUMBER = """
+# It forks and exits at once, and leaves a trace of each process.
+CHANGES_ITS_ID = """
 import os, time
 end = time.monotonic() + 60
 while time.monotonic() < end:
@@ -708,13 +708,13 @@ while time.monotonic() < end:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans are not adopted")
-def test_trouble__a_process_that_changes_its_number_is_ended(here: Path, capsys: Out) -> None:
-    """Faster than anybody can look through all processes, and in a session of its own each time."""
+def test_trouble__a_process_that_keeps_changing_its_id_is_ended(here: Path, capsys: Out) -> None:
+    """Faster than we can look through all processes, and in a new session each time."""
     more = f"""
 def train(told=train):
     import subprocess, sys
     with open({str(here / "trace")!r}, "a") as trace:
-        command = [sys.executable, "-I", "-S", "-c", {CHANGES_ITS_NUMBER!r}]
+        command = [sys.executable, "-I", "-S", "-c", {CHANGES_ITS_ID!r}]
         subprocess.Popen(command, stdout=trace, env={{}}, start_new_session=True)
     told()
 """

@@ -5,8 +5,8 @@ says whose a process is. The environment does: it is inherited by all of them. A
 cleared its environment, to slow down the launches of the other side, is known by its descent: on
 Linux we adopt whatever loses its parent.
 
-As a program of its own this file ends a launch when ci-score itself was killed. So it needs nothing
-but the standard library.
+Run as a program, this file ends a launch after ci-score itself was killed. So it imports nothing but
+the standard library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRACE_SECONDS = 5.0
 MOMENT_SECONDS = 0.5
 POLL_SECONDS = 0.01
 CONTAINER_SECONDS = 60.0
-# So long after the last child that was found there may be others.
+# After the last child that turned up, we wait so long for another one.
 QUIET_SECONDS = 0.05
 # linux/prctl.h
 SET_CHILD_SUBREAPER = 36
@@ -75,7 +75,7 @@ def _living(pid: int) -> tuple[int, int] | None:
 
 
 def _told(pid: int) -> tuple[bytes, int, int] | None:
-    """A process's state, parent and session; a child of ours has them until it is waited for."""
+    """A process's state, parent and session; an exited child of ours keeps them until reaped."""
     try:
         # The name, which comes before, may hold anything, brackets too.
         told = (PROCESSES / str(pid) / "stat").read_bytes().rpartition(b") ")[2]
@@ -111,7 +111,7 @@ def end_all(
 ) -> tuple[int, bool]:
     """Ends a process, its group and all that it left.
 
-    Says how many had outlived their work, and whether any of them lives on. The work is over when
+    Returns how many had outlived their work, and whether any of them lives on. The work is over when
     the process has ended, or where its caller says so. `before` are the descendants that we had
     before it began: they are left alone. An engine of containers `tidies_up` after its end: that is
     awaited, and not counted.
@@ -139,10 +139,10 @@ def end_all(
 
 
 def _end_hidden(others: frozenset[int]) -> tuple[int, bool]:
-    """Ends what changes its number faster than all processes can be looked through.
+    """Ends what changes its process ID faster than we can look through all processes.
 
-    By forking and ending at once, say; but each number that it gives up becomes a child of ours. As
-    long as there are new ones it lives on. Says if there was any, and whether it is there still.
+    It may fork and exit all the time, but each process that exits becomes a child of ours. While
+    new ones turn up, it lives on. Says whether there was any, and whether there still is.
     """
     until = time.monotonic() + GRACE_SECONDS
     last, found = 0.0, False
@@ -157,7 +157,7 @@ def _end_hidden(others: frozenset[int]) -> tuple[int, bool]:
 
 
 def _strays(others: frozenset[int]) -> Iterator[int]:
-    """Our children in sessions of their own but for those, the newest first."""
+    """Our other children in sessions of their own, the newest first."""
     own = os.getsid(0)
     for pid in reversed(_children()):
         if pid not in others and (one := _told(pid)) and one[2] != own:
@@ -165,7 +165,7 @@ def _strays(others: frozenset[int]) -> Iterator[int]:
 
 
 def _children() -> list[int]:
-    """Our children, those that have ended, too; the kernel may say so at once."""
+    """Our children, exited ones included; most kernels list them in one place."""
     own = os.getpid()
     try:
         threads = list((PROCESSES / "self" / "task").iterdir())
@@ -176,7 +176,7 @@ def _children() -> list[int]:
 
 
 def _ended(pid: int) -> bool:
-    """Ends a child of ours; False where it had ended by itself, and waited for us to notice."""
+    """Kills a child of ours; False where it had already exited, and only had to be reaped."""
     with suppress(ChildProcessError):
         if os.waitpid(pid, os.WNOHANG)[0]:
             return False
@@ -208,9 +208,9 @@ def _that_stay(left: Callable[[], set[int]], seconds: float = GRACE_SECONDS) -> 
 
 @contextmanager
 def ended_with_us(mark: str, ending: Sequence[str]) -> Iterator[Callable[[int], None]]:
-    """Sees that a launch does not go on if we are killed; is told the number of its process.
+    """Ends a launch if we are killed; takes the ID of the launch's process.
 
-    A process of its own does so, when a pipe ends whose other end is ours alone.
+    A process of its own waits for the end of a pipe that only we hold open.
     """
     command = [sys.executable, "-I", "-S", __file__, mark, *ending]
     keeper = Popen(  # noqa: S603 - this very file
@@ -232,7 +232,7 @@ def ended_with_us(mark: str, ending: Sequence[str]) -> Iterator[Callable[[int], 
 
 
 def _end_orphans(mark: str, ending: Sequence[str], session: int | None) -> None:
-    """Ends what carries the mark or is in that session, until nothing is left of it."""
+    """Kills what carries the mark or is in that session, until nothing is left."""
 
     def left() -> set[int]:
         of_session = {pid for pid in _numbers() if (one := _living(pid)) and one[1] == session}
@@ -246,7 +246,7 @@ def _end_orphans(mark: str, ending: Sequence[str], session: int | None) -> None:
 
 
 def end_container(ending: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-    """A daemon's container goes on when whoever asked for it is ended."""
+    """A daemon's container outlives the program that asked for it."""
     with suppress(OSError, SubprocessError):
         run(  # noqa: S603 - the user's own launcher
             ending,
