@@ -5,8 +5,8 @@ says whose a process is. The environment does: it is inherited by all of them. A
 cleared its environment, to slow down the launches of the other side, is known by its descent: on
 Linux we adopt whatever loses its parent.
 
-Run as a program, this file ends a launch after ci-score itself was killed. So it imports nothing but
-the standard library.
+Run as a program, this file ends a launch after ci-score itself was killed. So it imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ def end_all(
 ) -> tuple[int, bool]:
     """Ends a process, its group and all that it left.
 
-    Returns how many had outlived their work, and whether any of them lives on. The work is over when
-    the process has ended, or where its caller says so. `before` are the descendants that we had
-    before it began: they are left alone. An engine of containers `tidies_up` after its end: that is
-    awaited, and not counted.
+    Returns how many had outlived their work, and whether any of them lives on. The work is over
+    when the process has ended, or where its caller says so. `before` are the descendants that we
+    had before it began: they are left alone. An engine of containers `tidies_up` after its end:
+    that is awaited, and not counted.
     """
 
     def left() -> set[int]:
