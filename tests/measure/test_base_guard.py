@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from ci_score.measure.sides import leftovers
 from ci_score.measure.sides.base_guard import BaseGuard
+from ci_score.measure.sides.spec import SideSpec
 from tests.builders import write
 
 LONG = "a" * 250
@@ -35,7 +36,8 @@ class Place:
 
     def guard(self) -> BaseGuard:
         """Of a session in the base's own folder, without any Python on PATH."""
-        found = BaseGuard.against(self.base, self.head, self.base / "perf", {"PATH": ""})
+        base, head = SideSpec(self.base), SideSpec(self.head)
+        found = BaseGuard.against(base, head, self.base / "perf", {"PATH": ""})
         assert found is not None
         return found
 
@@ -148,18 +150,51 @@ def test_guard__lets_head_do_the_rest(place: Place, change: Callable[[Place], ob
     assert place.broken_by(change) == ""
 
 
-def test_guard__an_environment_that_both_run_by_is_not_the_bases(place: Place) -> None:
-    """Python compiles in it what only head imports."""
-    python = place.base / ".venv/bin/python"
+def python_in(folder: Path) -> Path:
+    """An environment, as `python -m venv` makes it."""
+    write(folder / "pyvenv.cfg", "")
+    write(folder / "lib/torch.py", "1")
+    python = folder / "bin" / "python"
     python.parent.mkdir()
     python.symlink_to(sys.executable)
-    for environment, command in (({"PATH": str(python.parent)}, ()), ({}, (str(python), "x.py"))):
-        guard = BaseGuard.against(place.base, place.head, place.top, environment, command)
+    return python
+
+
+def test_guard__an_environment_that_both_run_by_is_not_the_bases(place: Place) -> None:
+    """Python compiles in it what only head imports, however head comes by it."""
+    python = python_in(place.base / "env")
+    base, head = SideSpec(place.base), SideSpec(place.head)
+    for side, environment, command in (
+        (head, {"PATH": str(python.parent)}, ()),
+        (head, {}, (str(python), "train.py")),
+        (replace(head, python=python), {}, ()),
+    ):
+        guard = BaseGuard.against(base, side, place.top, environment, command)
         assert guard is not None
         before = guard.look()
-        rewrite(place.base / ".venv/lib/torch.py")
+        rewrite(place.base / "env/lib/torch.py")
         assert guard.broken(before) == ""
-    assert BaseGuard.against(place.base, place.base, place.top, {}) is None
+    assert BaseGuard.against(base, base, place.top, {}) is None
+
+
+def test_guard__watches_an_environment_of_the_base_elsewhere(place: Place) -> None:
+    """Unless head runs by it, too, or it is the machine's own Python."""
+    base, head = (
+        SideSpec(folder, python_in(place.top / "envs" / folder.name))
+        for folder in (place.base, place.head)
+    )
+    torch = place.top / "envs/base/lib/torch.py"
+    for side, is_watched in ((head, True), (replace(head, python=base.python), False)):
+        guard = BaseGuard.against(base, side, place.top / "perf", {"PATH": "/usr/bin"})
+        assert guard is not None
+        before = guard.look()
+        rewrite(torch)
+        assert guard.broken(before).startswith(f"{torch} changed" if is_watched else "") is True
+        assert bool(guard.broken(before)) is is_watched
+    (place.top / "envs/base/pyvenv.cfg").unlink()
+    guard = BaseGuard.against(base, head, place.top / "perf", {"PATH": "/usr/bin"})
+    assert guard is not None
+    assert guard.environment is None
 
 
 def test_guard__says_what_it_cannot_watch(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

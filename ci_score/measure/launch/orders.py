@@ -165,8 +165,8 @@ class Orders:
         base = self.sides.get("base")
         if side == "base" or base is None or self.is_unguarded:
             return None
-        head = self.sides[side].folder
-        return BaseGuard.against(base.folder, head, self.out, start.environment, start.command)
+        head = self.sides[side]
+        return BaseGuard.against(base, head, self.out, self.environment, start.command)
 
     def _folders(self, side: Side) -> tuple[Path, Path]:
         """The side's own folder, and the other one's, whose code it must not run."""

@@ -48,9 +48,7 @@ class Sides:
                 continue
             tell(f"--setup in {side}: {spec.folder}")
             log = logs / f"setup-{side}.log"
-            guard = BaseGuard.against(
-                self.base.folder, spec.folder, logs.parent, spec.shell(ambient)
-            )
+            guard = BaseGuard.against(self.base, spec, logs.parent, ambient)
             before = guard.look() if guard else None
             set_up(self.setup, side, spec, ambient, log, timeout, stopped)
             if guard and before and (broken := guard.broken(before)):
