@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import EFBIG, ENOSPC
 
 # By name: a script may put a clock of its own into the module.
 from time import monotonic, perf_counter_ns, sleep
@@ -305,7 +306,9 @@ class Hook:
             trace = trace.tb_next
         text = short(f"{type(error).__name__}: {error}")
         line = trace.tb_lineno if trace is not None else 0
-        self.mark("problem", code="hook_failed", error=text, line=line)
+        is_full = getattr(error, "errno", None) in (ENOSPC, EFBIG)
+        code = "disk_full" if is_full else "hook_failed"
+        self.mark("problem", code=code, error=text, line=line)
 
     def tell(self, now: int) -> None:
         """Now and then how far it is, for whoever waits; of a job its first rank."""
@@ -555,6 +558,8 @@ class Hook:
         self.profiler.stop()
         part = f"{self.trace}.part"
         self.profiler.export_chrome_trace(part)
+        if not os.path.exists(part):
+            raise OSError(ENOSPC, "the profiler left no trace")  # it tells nobody why
         os.replace(part, str(self.trace))
         table = self.marks.table_of_lines() if self.marks is not None else None
         if table is not None:

@@ -364,6 +364,7 @@ _WORDS = {
     "Recorder into the script",
     "hook_failed": "the start-up hook failed (line {line}: {error}). This is a fault of ci-score: "
     "please report it",
+    "disk_full": "what was measured cannot be written ({error}): make room on the disk",
     "folder_gone": "the folder in which the start-up hook writes is gone: let the script remove "
     "nothing but what it has made",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",
