@@ -747,6 +747,20 @@ def train(told=train):
     assert "head: a process of it could not be ended, and runs beside" in capsys.readouterr().err
 
 
+def test_trouble__an_exit_code_counts_whoever_has_started_us(here: Path) -> None:
+    """Some do not want to hear of their children, and neither would we then."""
+    write_side(here / "head", 10.0, "def train(told=train):\n    told(); exit(5)")
+    words = ["measure", "--dir", "head", "--", sys.executable, "bench.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ci_score", *words],
+        cwd=here,
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+    assert b"head: it exited with 5" in done.stderr
+
+
 def test_trouble__a_helper_that_ends_with_the_launch_is_not_told(here: Path, capsys: Out) -> None:
     """As multiprocessing's tracker of resources does, a moment after its parent."""
     more = """

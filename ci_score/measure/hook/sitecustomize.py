@@ -264,7 +264,7 @@ class Hook:
         self.ended = False
         self.is_due = False  # a step has ended in a thread of the engine's
         self.has_claim = False  # on being the one process of its rank
-        self.told_at = perf_counter_ns()  # how far it is
+        self.began = self.told_at = perf_counter_ns()  # how far it is
         self.profiler: Any = None
         self.profiled = 0
         self.profiler_found = False  # one of the script's own
@@ -312,7 +312,8 @@ class Hook:
 
     def tell(self, now: int) -> None:
         """Now and then how far it is, for whoever waits; of a job its first rank."""
-        if now - self.told_at < TELL_EVERY_NS:
+        # Ever more rarely: who reads the marks reads all of them.
+        if now - self.told_at < max(TELL_EVERY_NS, (now - self.began) // 16):
             return
         self.told_at = now
         if not (rank_and_size()[0] or self.is_passive or self.is_measured_by_itself()):

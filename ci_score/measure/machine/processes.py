@@ -50,6 +50,9 @@ def adopt_orphans() -> None:
     """What a launch leaves without a parent becomes our child, so that it can be found."""
     import ctypes
 
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        # Whoever started us ignores its children: ours would all seem to exit with 0.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
