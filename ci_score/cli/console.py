@@ -136,8 +136,9 @@ class LiveLine:
     ) -> None:
         self._is_live = is_watched() and not quiet
         self._now = now
-        # One value, because a thread reads it: what is being done, since when, and what is left.
-        self._doing = doing, now(), ""
+        # One value, because a thread reads it: what is being done, since when, and how long the
+        # rest took from there on.
+        self._doing: tuple[str, float, float | None] = doing, now(), None
         self._reached = ""
         self._pace: tuple[float, int] | None = None
         self._pause = after if self._is_live else LINE_EVERY
@@ -179,15 +180,14 @@ class LiveLine:
         if self._is_drawn:
             self._show("")
 
-    def _left(self, done: int, total: int) -> str:
-        """How long the rest takes, if it goes on like this."""
+    def _left(self, done: int, total: int) -> float | None:
+        """How many seconds the rest takes, if it goes on like this; None where nobody knows."""
         if not total or self._pace is None or self._pace[1] > done:
             self._pace = (self._now(), done) if total else None
         begin, before = self._pace or (0.0, done)
         if done == before:
-            return ""
-        seconds = (self._now() - begin) / (done - before) * (total - done)
-        return f", about {duration_in_words(seconds)} left"
+            return None
+        return (self._now() - begin) / (done - before) * (total - done)
 
     def _tick(self, stopped_within: Callable[[float], bool]) -> None:
         pause = self._pause
@@ -201,9 +201,12 @@ class LiveLine:
                     say(words)
 
     def _words(self) -> str:
-        doing, since, left = self._doing
+        doing, since, rest = self._doing
+        seconds = self._now() - since
         reached = f": {self._reached}" if self._reached else ""
-        return f"{doing}{reached}, {self._now() - since:.0f} s{left}" if doing else ""
+        left = (rest or 0.0) - seconds
+        yet = f", about {duration_in_words(left)} left" if left > 0 else ""
+        return f"{doing}{reached}, {seconds:.0f} s{yet}" if doing else ""
 
     def _draw(self) -> None:
         if words := self._words():

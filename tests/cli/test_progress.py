@@ -131,6 +131,10 @@ def test_line__says_how_far_it_is_and_how_long_it_takes_yet() -> None:
     seconds = 70.0
     line.begin("pair 5", 4, 12)
     assert line._words() == "pair 5, 0 s, about 4 minutes left"
+    seconds = 250.0
+    assert line._words() == "pair 5, 180 s, about 60 s left"
+    seconds = 400.0
+    assert line._words() == "pair 5, 330 s"
     line.begin("a profile")
     assert line._words() == "a profile, 0 s"
     line.begin("pair 1", 0, 2)

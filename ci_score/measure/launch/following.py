@@ -47,7 +47,8 @@ class Following:
             return True
         if seconds - self.looked >= LOOK_SECONDS:
             self._look(seconds)
-            self.listener.reaches(self._so_far())
+            if self.reached.steps or seconds >= WONDER_SECONDS:
+                self.listener.reaches(self._so_far())
             if seconds >= WONDER_SECONDS and not self.has_advised and (advice := self._advice()):
                 self.has_advised = True
                 self.listener.says(f"{self.order.name}: {self._so_far()}{advice}")
