@@ -57,6 +57,7 @@ class Runner:
     stopped: Callable[[], bool]
     audience: Audience
     _last_tail: str = ""
+    _came_so_far: str = ""
     _failures: dict[Side, int] = field(default_factory=dict)
     _noted: set[tuple[Side, str]] = field(default_factory=set)
     _longest_pair: float = 0.0
@@ -74,7 +75,7 @@ class Runner:
                 words = "it was interrupted, what was measured is kept; the same command goes on"
                 session.stop(Ending.INTERRUPTED, words)
             elif self.seconds_left() <= ROOM * self._longest_pair:
-                session.stop(Ending.TIME, "the time was used up")
+                session.stop(Ending.TIME, f"the time was used up{self._came_so_far}")
             else:
                 self._pair()
             save(session, self.out)
@@ -104,6 +105,7 @@ class Runner:
             self.audience.begins(session, side, number)
             done = self.launched(side, number, place)
             if done.launch.failed and self._was_cut_off():
+                self._came_so_far = f": {done.order.name}, {done.far}" if done.far else ""
                 return
             found[side] = done
         head, base = of_equal_work(found["head"], found["base"])
