@@ -24,6 +24,7 @@ from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import qualify
 from ci_score.measure.bench import Bench
 from ci_score.measure.launch import following, orders
+from ci_score.measure.sides import leftovers
 from tests.builders import PROJECT, until, write
 from tests.builders.standin_torch import FOLDER as TORCH
 
@@ -683,6 +684,21 @@ def test_trouble__a_base_of_many_files_is_watched(here: Path, capsys: Out) -> No
     write_script(here / "head", before=touching("append('train.py')"))
     assert ab("--no-profile") == 3
     assert "head: train.py changed in the base's folder while it ran" in capsys.readouterr().err
+
+
+def test_trouble__what_cannot_be_watched_is_said(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing passes beside a base that head may have changed; of one side alone it is a note."""
+    monkeypatch.setattr(leftovers, "MOST_FILES", 2)
+    for name in "abc":
+        write(here / "base" / name, "")
+    assert ab("--no-profile") == 3
+    said = capsys.readouterr().err
+    assert "head: the base's folder cannot be watched while head runs: it has more than 2" in said
+    assert measure("--launches", "1") == 0
+    said = capsys.readouterr().err
+    assert "what a launch of head leaves is not known: it has more than 2 files" in said
 
 
 def test_trouble__heads_setup_must_leave_the_bases_folder_alone(here: Path, capsys: Out) -> None:

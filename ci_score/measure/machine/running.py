@@ -27,7 +27,7 @@ CHECK_SECONDS = 0.1
 class Program:
     """What is to run, and where; `mark` stands in the environment, and so in that of its children.
 
-    `ending` is a command that ends what outlives it, if it needs one.
+    `ending` is a command that ends what outlives it, if it needs one. It may print so many bytes.
     """
 
     command: tuple[str, ...]
@@ -36,6 +36,7 @@ class Program:
     mark: str
     log: Path
     ending: tuple[str, ...] = ()
+    may_print: int = LOG_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def run(
             words = f"the command cannot be started ({error.strerror}: {program.command[0]})"
             return Ran(0.0, problem=words)
         tell(process.pid)
-        watched = _Watched(process, log.fileno(), begin, timeout, stopped, is_over)
+        watched = _Watched(program, process, log.fileno(), begin, timeout, stopped, is_over)
         problem = "it was not watched to its end"
         try:
             problem = watched.wait()
@@ -120,6 +121,7 @@ def run(
 class _Watched:
     """Waits for the end of a program, and no longer than that takes."""
 
+    program: Program
     process: Popen[bytes]
     log: int
     begin: float
@@ -142,8 +144,8 @@ class _Watched:
                 return ""
             if self._seconds() >= self.timeout:
                 return f"it took longer than {self.timeout:.3g} s and was ended"
-            if os.fstat(self.log).st_size > LOG_LIMIT:
-                return f"it printed more than {LOG_LIMIT >> 20} MB and was ended"
+            if os.fstat(self.log).st_size > self.program.may_print:
+                return f"it printed more than {self.program.may_print >> 20} MB and was ended"
         return ""
 
     def _seconds(self) -> float:

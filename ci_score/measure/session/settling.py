@@ -68,7 +68,10 @@ class Settler:
         if done.launch.failed:
             self._fail(done)
             return
-        files = snapshot(folder, [self.out]).left_since(before)
+        after = snapshot(folder, [self.out])
+        if after.unseen:
+            self.audience.says(f"what a launch of {side} leaves is not known: {after.unseen}")
+        files = after.left_since(before)
         session.settled[side] = settled_by(done, tuple(files[:MOST_FILES]))
 
     def _fail(self, done: Done) -> None:

@@ -20,6 +20,8 @@ from ci_score.measure.sides.spec import VENV, SideSpec
 MARK = "CI_SCORE_SETUP"
 ASK_SECONDS = 60.0
 LARGEST_PTH = 1024 * 1024
+# Compilers have much to say.
+LARGEST_LOG = 1024 * 1024 * 1024
 # Where the packages of an interpreter are, those of its user among them.
 ASK = "import json, sys; print(json.dumps([path for path in sys.path if 'packages' in path]))"
 OWN_ONES = 'give each side one of its own, as --setup "python -m venv .venv && pip install -e ."'
@@ -39,7 +41,8 @@ def set_up(
     remove(log)
     environment = {**_with_own_first(spec, ambient), MARK: str(log)}
     words = _by_shell(command, ambient)
-    program = Program(words, spec.folder, environment, f"{MARK}={log}", log)
+    mark = f"{MARK}={log}"
+    program = Program(words, spec.folder, environment, mark, log, may_print=LARGEST_LOG)
     ran = run(program, timeout, stopped)
     if problem := ran.trouble or ran.harm:
         how = problem.removeprefix("it ")
