@@ -13,10 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ci_score.errors import BadInputError, NoSuchFileError, WrongUseError
+from ci_score.errors import (
+    BadInputError,
+    CiScoreError,
+    DiskFullError,
+    NoSuchFileError,
+    WrongUseError,
+)
 from ci_score.files.archives import too_large, unpacked
 
 STANDARD_INPUT = "-"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROFILE_LIMIT = 512 * 1024 * 1024
 # A record that a run leaves, or takes from an artifact. A user's own files may be larger.
 RECORD_LIMIT = 5 * 1024 * 1024
@@ -102,10 +109,23 @@ def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise WrongUseError(f"{path}: cannot be written ({error.strerror})") from None
+        raise cannot_write(path, error) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError, advice: str = "") -> CiScoreError:
+    """Why a path cannot be written; a full disk is nobody's wrong use."""
+    if is_full(error):
+        return DiskFullError(path, str(error.strerror))
+    more = f"; {advice}" if advice else ""
+    return WrongUseError(f"{path}: cannot be written ({error.strerror}){more}")
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there is no room: on the disk, or for one who may have so much."""
+    return error.errno in FULL
 
 
 def give_to_owner_of(folder: Path, paths: Iterable[Path]) -> None:

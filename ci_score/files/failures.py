@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, CiScoreError
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import dump, parse
 from ci_score.files.visible import plain
@@ -19,7 +19,7 @@ LARGEST_FAILURE, LONGEST_GIST = 16 * 1024, 400
 
 def leave_failure(folder: Path, words: str) -> None:
     """Writes why; a folder that cannot be written costs the sentence, and nothing else."""
-    with suppress(OSError):
+    with suppress(OSError, CiScoreError):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / FAILED_FILE, dump({"schema": 1, "words": gist_of(words)}))
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import TextIO
 
 from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.files.locks import alone
 
 GIT_SECONDS = 900.0
-LOCK_SECONDS, LOCK_PAUSE_S = 2.0, 0.1
 # Where git is called from a hook of its own, these name another repository or index.
 GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 LONGEST_WORDS = 300
@@ -189,7 +186,11 @@ def worktree(repository: Repository, commit: str) -> Iterator[Path]:
     common = Path(repository.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
     mark = sha256(f"{common}\0{commit}".encode()).hexdigest()[:16]
     place = _cache(repository.environment) / "worktrees" / mark
-    with _alone(place):
+    with alone(
+        place.with_suffix(".lock"),
+        f"another session measures this commit in {place} now; wait for its end",
+        "set XDG_CACHE_HOME to a folder that can be written",
+    ):
         _remove(repository, place)
         try:
             _add(repository, place, commit)
@@ -215,40 +216,6 @@ def _remove(repository: Repository, place: Path) -> None:
             shutil.rmtree(place, ignore_errors=True)
             # Not `prune`: that would forget worktrees of the user's that are not mounted now.
             repository.says("worktree", "remove", "--force", "--force", str(place))
-
-
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Of two sessions in one checkout, the first to end would remove it."""
-    lock = place.with_suffix(".lock")
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        stream = lock.open("w", encoding="utf-8")
-    except OSError as error:
-        raise WrongUseError(
-            f"{lock.parent}: nothing can be checked out there ({error.strerror}); set"
-            " XDG_CACHE_HOME to a folder that can be written"
-        ) from None
-    with stream:
-        if not _locked(stream):
-            raise WrongUseError(
-                f"another session measures this commit in {place} now; wait for its end"
-            )
-        yield
-
-
-def _locked(stream: TextIO) -> bool:
-    """Whether nobody else has it. What a killed session was about to start has it for a moment."""
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(LOCK_PAUSE_S)
-        else:
-            return True
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
