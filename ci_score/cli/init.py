@@ -279,7 +279,7 @@ def _measured(machine: Machine, training: tuple[str, ...]) -> int:
     begin = time.monotonic()
     with TemporaryDirectory(prefix="ci-score-") as folder:
         clone = _fresh_clone(Path(folder) / here.name)
-        # Not by an option: a file of the current folder would be found in it.
+        # Not by --dir: the command would find files of the current folder, which CI lacks.
         with chdir(clone or here):
             words = ("measure", "--out", str(here / MEASURED), "--fresh", *own, "--", *training)
             code = execute(words, machine)

@@ -96,7 +96,7 @@ def _base(source: ProfileSource, case_name: str | None, workload: Workload) -> M
     if case_name is not None:
         raise WrongUseError(f"--case names a case of a record, and {source.name} is a profile")
     read = read_profile(source)
-    # What was told of the throughput is told of PROFILE.
+    # --throughput is PROFILE's own.
     case = measured_case(CaseInput(DEFAULT_CASE, read), replace(workload, throughput_tok_s=None))
     if not case.has_a_time:
         why = sentence(case.unmeasured) if case.unmeasured else "it has no time"

@@ -32,7 +32,7 @@ def forget_failure(folder: Path) -> None:
 
 def gist_of(words: str) -> str:
     """The first line and the last one: what happened, and how a log ended."""
-    # The end of a log stands behind strokes; behind that may stand which program it was.
+    # Lines of a log begin with a stroke. The line after them may only name the program.
     rows = [each.strip() for each in words.splitlines() if each.strip(" |")]
     logged = [row for row in rows if row.startswith("|")]
     ends = dict.fromkeys((rows[0], (logged or rows)[-1])) if rows else {}

@@ -33,7 +33,7 @@ _PIP = "python3 -m venv .venv && .venv/bin/python -m pip install"
 _IS_PACKAGE = re.compile(r"^\[(?:project|build-system)\]", re.MULTILINE)
 _IS_POETRY = re.compile(r"^\[tool\.poetry\]", re.MULTILINE)
 _POETRY = "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install --no-interaction"
-# Of several lists: whose name says that no training needs it, and whose name says that one does.
+# Names of lists that a training hardly needs, and of those that it probably does.
 _NOT_TO_TRAIN = re.compile(r"dev|test|doc|lint|build|ci(?![a-z])", re.IGNORECASE)
 _TO_TRAIN = re.compile(r"train|gpu|cuda", re.IGNORECASE)
 # A line of a README that installs packages by their plain names.

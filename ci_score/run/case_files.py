@@ -258,7 +258,7 @@ def _anywhere(pattern: str, workspace: Path, is_input: Callable[[str], bool]) ->
     if not rest:
         return [begin] if begin.exists() else []
     if ".." in rest:
-        raise WrongUseError(f"{pattern}: no `..` may stand behind a * or ?")
+        raise WrongUseError(f"{pattern}: `..` cannot follow a * or ?")
     return _matches(begin, "/".join(rest), is_input)
 
 

@@ -55,7 +55,7 @@ def _toml_table(data: bytes, source: str) -> dict[str, Any]:
 
 
 def _refuse_long_keys(text: str, source: str) -> None:
-    """Before parsing: for a key `a.a.a…` of n names the parser takes room in n². A line has all."""
+    """The parser needs memory in n² for a key `a.a.a…` of n names, which is always on one line."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > MOST_DOTS:
             raise BadInputError(
@@ -67,7 +67,7 @@ def _refuse_long_keys(text: str, source: str) -> None:
 
 
 def _refuse_deep_tables(table: dict[str, Any], source: str) -> None:
-    """What is parsed may still be too deep, or have too large a number, for whatever copies it."""
+    """What copies and prints a table needs a bound on its depth, and on its numbers."""
     level: list[Any] = [table]
     for _ in range(DEEPEST):
         level = [

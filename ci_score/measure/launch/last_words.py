@@ -1,7 +1,7 @@
-"""What of a log is shown: the end, or the error of the rank of which a launcher only reports.
+"""Which lines of a log are shown: its end, or the error of a rank that its launcher hides.
 
-`torchrun`, `accelerate launch`, `srun` and DeepSpeed end with pages of their own, and say there no
-more than that a rank has failed.
+`torchrun`, `accelerate launch`, `srun` and DeepSpeed end with a report of their own, which says
+only that a rank has failed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _without_report(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _first_error(lines: Sequence[str]) -> int:
-    """Behind the first of the errors at the end: the other ranks fail because of it."""
+    """Where the first of the last errors ends: the other ranks fail because of it. 0 for none."""
     bare = [_RANK.sub("", line) for line in lines]
     ends: list[int] = []
     is_open = False
@@ -56,7 +56,7 @@ def _first_error(lines: Sequence[str]) -> int:
         if line == _BEGINS:
             if ends and not is_open and place - ends[-1] > GAP:
                 ends.clear()
-            # An error that was raised while another one was handled is one with it.
+            # An error raised while another one was handled belongs to it.
             if ends and any(map(_GOES_ON.match, bare[max(0, place - GAP) : place])):
                 ends.pop()
             is_open = True

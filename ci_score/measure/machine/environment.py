@@ -265,7 +265,7 @@ def git_state(folder: Path) -> dict[str, str]:
 
 
 def _mark_of(path: Path) -> str:
-    """What a changed file holds, a link leads to or a submodule is at; empty for what is gone."""
+    """The digest of a file, the target of a link, the commit of a submodule; empty if gone."""
     with suppress(OSError):
         if path.is_symlink():
             return os.fsencode(path.readlink()).hex()

@@ -241,7 +241,7 @@ def _linked(name: str, head: Repository, base: Path, ref: str) -> Path:
         raise WrongUseError(f"--link {name}: head's folder has no {inner} ({folder})")
     wanted = [inner]
     if os.path.lexists(base / inner):
-        # Of a folder that both have, what only head has and no commit of head's has added.
+        # Both have the folder: base gets what git does not track in head, and none of its commits.
         listed = ("ls-files", "--others", "--directory", "--no-empty-directory", "-z", "--")
         untracked = head.says("--literal-pathspecs", *listed, str(inner))
         wanted = [Path(one) for one in untracked.split("\0") if one]
