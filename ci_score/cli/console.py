@@ -41,22 +41,18 @@ def say(message: str) -> None:
 
 
 def complain(error: click.ClickException) -> None:
-    """Prints what click says of a wrong use; on a terminal it wraps between words."""
-    if not _is_terminal(sys.stderr):
-        error.show()
-        return
+    """Prints what click says of a wrong use, which repeats what was typed."""
     text = StringIO()
     error.show(text)
-    paper = _screen_of(_columns())
     for line in text.getvalue().splitlines():
-        click.echo(paper.message(line), err=True)
+        say(line)
 
 
 # --- reports ------------------------------------------------------------------------------------
 
 
 def show_report(text: str) -> None:
-    """Prints a report; no line of it is a command to the runner of a workflow."""
+    """Prints a text; no line of it is a command to the runner of a workflow."""
     click.echo(unlike_commands(text), nl=False)
 
 

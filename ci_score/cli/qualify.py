@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ci_score.cli.console import say
+from ci_score.cli.console import say, show_report
 from ci_score.cli.session import (
     WithCommand,
     interval_in_words,
@@ -56,7 +56,7 @@ def command(as_json: bool, **request: Any) -> int:
         result, record = qualifier.result(datetime.now(UTC))
         text = json.dumps(record, indent=2) + "\n"
         files = qualifier.keep(text)
-    click.echo(text if as_json else text_of(result), nl=not as_json)
+    show_report(text if as_json else f"{text_of(result)}\n")
     say(f"written: {', '.join(map(str, files))}")
     return EXIT_OK
 

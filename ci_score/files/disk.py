@@ -87,17 +87,19 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
     """Writes `text` to `path` in one step: a reader sees the old file or the new one, never half.
 
-    Links are followed. A pipe or a device is written to directly.
+    A link, a pipe or a device gives way to the file: it could lead anywhere, and whoever reads the
+    pipe could let us wait. `follow` is for a path that a person has typed, such as /dev/stdout.
     """
     temporary: Path | None = None
     try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8", newline="\n")
-            return
+        if follow:
+            path = path.resolve()
+            if path.exists() and not path.is_file():
+                path.write_text(text, encoding="utf-8", newline="\n")
+                return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
         temporary = Path(name)

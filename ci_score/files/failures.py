@@ -32,10 +32,11 @@ def forget_failure(folder: Path) -> None:
 
 def gist_of(words: str) -> str:
     """The first line and the last one: what happened, and how a log ended."""
-    # The end of a log stands behind strokes.
-    lines = [line for each in words.splitlines() if (line := each.strip(" |"))]
-    ends = dict.fromkeys((lines[0], lines[-1])) if lines else {}
-    return " … ".join(plain(line, LONGEST_GIST // 2) for line in ends)
+    # Lines of a log begin with a stroke. The line after them may only name the program.
+    rows = [each.strip() for each in words.splitlines() if each.strip(" |")]
+    logged = [row for row in rows if row.startswith("|")]
+    ends = dict.fromkeys((rows[0], (logged or rows)[-1])) if rows else {}
+    return " … ".join(plain(row.strip(" |"), LONGEST_GIST // 2) for row in ends)
 
 
 def failure_in(data: bytes, source: str) -> str:

@@ -33,9 +33,13 @@ def closest(wrong: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a wrong name: `; did you mean score?`, or nothing."""
-    close = closest(wrong, known)
-    return f"; did you mean {close}?" if close else ""
+    """What a sentence about a wrong name may say beside it, or nothing."""
+    return meant(closest(wrong, known))
+
+
+def meant(close: str) -> str:
+    """In brackets, because the sentence may go on, or end with a mark of its own."""
+    return f" (did you mean {close}?)" if close else ""
 
 
 def plural(count: int, word: str) -> str:

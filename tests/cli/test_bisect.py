@@ -61,6 +61,19 @@ def test_search__finds_the_commit_and_says_its_evidence(
     assert made.shas[5] in Path("bisect/bisect.md").read_text("utf-8")
 
 
+def test_search__writes_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it launches could have made one, to anything that its user may write."""
+    made = of_times(tmp_path, monkeypatch, 10.0, 13.0)
+    precious = tmp_path / "precious"
+    precious.touch()
+    Path("bisect").mkdir()
+    for name in ("bisect.json", "bisect.md"):
+        Path("bisect", name).symlink_to(precious)
+    assert execute(arguments(made.shas[0], "HEAD")) == 0
+    assert answer()["ended"] == "found"
+    assert precious.read_bytes() == b""
+
+
 def test_search__is_never_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
 ) -> None:

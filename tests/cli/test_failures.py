@@ -79,6 +79,7 @@ def test_leaving_why__where_nothing_can_be_written(tmp_path: Path) -> None:
         ("first\nmiddle\nlast", "first … last"),
         ("a" * 1000 + "\n" + "b" * 1000, "a" * 199 + "… … " + "b" * 199 + "…"),
         ("\u202ehidden", "\ufffdhidden"),
+        ("it failed\n  | a\n  | b\n  python was x", "it failed … b"),
     ],
 )
 def test_gist__is_the_first_line_and_the_last_one(words: str, gist: str) -> None:

@@ -591,6 +591,7 @@ def gone(path):
         ("mode == 'settle' and os.mkfifo(logs + '/01-head.log')", ""),
         ("mode == 'timed' and os.mkfifo(session + '/measurements.jsonl')", ""),
         ("found = session + '/session.json'; gone(found); os.mkdir(found)", ""),
+        ("mode == 'settle' and os.symlink('precious', session + '/environment.json')", ""),
     ],
 )  # fmt: skip
 def test_trouble__what_a_launch_puts_into_the_sessions_folder(
@@ -603,6 +604,7 @@ def test_trouble__what_a_launch_puts_into_the_sessions_folder(
     assert words in said
     assert "refuses" not in said
     assert "broke" not in said
+    assert not list(here.rglob("precious"))
 
 
 def test_trouble__what_a_script_says_of_itself_is_one_line(here: Path, capsys: Out) -> None:

@@ -17,11 +17,12 @@ from ci_score.launches import Launch
 from ci_score.measure.launch.following import Following, Listener
 from ci_score.measure.launch.hook_records import Recorded, Said, read_folder
 from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
+from ci_score.measure.launch.last_words import last_words
 from ci_score.measure.launch.orders import Order
 from ci_score.measure.launch.own_lines import own_line
 from ci_score.measure.machine.running import Program, Ran, run
 
-TAIL_LINES = 12
+TAIL_BYTES = 64 * 1024
 LONGEST_FAILURE, LONGEST_WORDS = 200, 400
 
 
@@ -184,8 +185,8 @@ def _sound(launch: Launch) -> Launch:
 def tail_of(log: Path) -> str:
     """The last lines of the log: what went wrong stands there."""
     with suppress(OSError), open_plain(log) as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
-        lines = stream.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL_BYTES))
+        lines = last_words(stream.read(TAIL_BYTES).decode(errors="replace").splitlines())
         if lines:
             return "\n  | " + "\n  | ".join(line[:300] for line in lines)
     return " (it printed nothing)"

@@ -226,27 +226,48 @@ def _cache(environment: Mapping[str, str]) -> Path:
 # --- data that git does not track -----------------------------------------------------------------
 
 
-def link(names: Sequence[str], head: Path, base: Path, ref: str) -> tuple[Path, ...]:
-    """Brings what git does not track from head's checkout to base's; what the links point to."""
-    return tuple(_linked(name, head, base, ref) for name in names)
+def link(names: Sequence[str], head: Repository, base: Path, ref: str) -> tuple[Path, ...]:
+    """Brings what git does not track from head's checkout to base's; where the links lead."""
+    return tuple(dict.fromkeys(_linked(name, head, base, ref) for name in names))
 
 
-def _linked(name: str, head: Path, base: Path, ref: str) -> Path:
-    source = Path(os.path.normpath(head / name))
-    if not source.is_relative_to(head) or source == head:
-        raise WrongUseError(f"--link {name}: give a path within head's folder, {head}")
-    inner = source.relative_to(head)
+def _linked(name: str, head: Repository, base: Path, ref: str) -> Path:
+    folder = head.folder
+    source = Path(os.path.normpath(folder / name))
+    if not source.is_relative_to(folder) or source == folder:
+        raise WrongUseError(f"--link {name}: give a path within head's folder, {folder}")
+    inner = source.relative_to(folder)
     if not source.exists():
-        raise WrongUseError(f"--link {name}: head's folder has no {inner} ({head})")
-    place = base / inner
-    if place.exists() or place.is_symlink():
+        raise WrongUseError(f"--link {name}: head's folder has no {inner} ({folder})")
+    wanted = [inner]
+    if os.path.lexists(base / inner):
+        # Both have the folder: base gets what git does not track in head, and none of its commits.
+        listed = ("ls-files", "--others", "--directory", "--no-empty-directory", "-z", "--")
+        untracked = head.says("--literal-pathspecs", *listed, str(inner))
+        wanted = [Path(one) for one in untracked.split("\0") if one]
+    lent = [_lend(folder / one, base / one, base, name) for one in wanted]
+    if not any(lent):
         raise WrongUseError(
-            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out, or"
-            " name what lies in it"
+            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out"
         )
+    return source.resolve()
+
+
+def _lend(source: Path, place: Path, base: Path, name: str) -> bool:
+    """Links what base lacks, in folders that it has; whether there was anything.
+
+    Not what Python has compiled: base would read and write that of head's code.
+    """
+    if place.name == "__pycache__":
+        return False
     if not place.parent.resolve().is_relative_to(base.resolve()):
-        raise WrongUseError(f"--link {name}: a link in base leads {inner.parent} out of its folder")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    target = source.resolve()
-    place.symlink_to(target)
-    return target
+        away = place.parent.relative_to(base)
+        raise WrongUseError(f"--link {name}: a link in base leads {away} out of its folder")
+    if not os.path.lexists(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(source.resolve())
+        return True
+    if source.is_symlink() or place.is_symlink() or not (source.is_dir() and place.is_dir()):
+        return False
+    lent = [_lend(one, place / one.name, base, name) for one in sorted(source.iterdir())]
+    return any(lent)

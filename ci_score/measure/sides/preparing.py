@@ -10,7 +10,7 @@ from pathlib import Path
 from ci_score.errors import CiScoreError, WrongUseError
 from ci_score.measure.sides.asked import asked_of
 from ci_score.measure.sides.base_guard import BaseGuard
-from ci_score.measure.sides.checkout import checked_out, link
+from ci_score.measure.sides.checkout import Repository, checked_out, link
 from ci_score.measure.sides.command import shell_words
 from ci_score.measure.sides.setup import refuse_the_others_code, set_up
 from ci_score.measure.sides.spec import SideSpec, container_words, is_container
@@ -92,7 +92,7 @@ class SidesRequest:
         head = self.head.resolve()
         if isinstance(self.base, str):
             with checked_out(self.base, head, environment, tell) as folder:
-                linked = link(self.links, head, folder, self.base)
+                linked = link(self.links, Repository(head, environment), folder, self.base)
                 yield self._sides(folder, head, launchers, linked)
             return
         if self.links:

@@ -99,7 +99,7 @@ def _installed_from(
     """The first package of an interpreter that comes from that folder, and not from the side's."""
     for place in _packages_of(python, spec, ambient):
         for file in sorted(place.glob("*.pth")):
-            if any(_is_in(line, other, spec.folder) for line in _lines(file)):
+            if any(_is_in(line, other, spec.folder) for line in _text(file).splitlines()):
                 return file.stem.removeprefix("__editable__.").partition("-")[0]
         for file in sorted(place.glob("*.dist-info/direct_url.json")):
             if _is_in(_origin(file), other, spec.folder):
@@ -123,16 +123,18 @@ def _packages_of(python: str, spec: SideSpec, ambient: Mapping[str, str]) -> lis
     return []
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: Path) -> str:
+    """What a package has left, which could as well be a device."""
     with suppress(OSError):
-        if file.stat().st_size <= LARGEST_PTH:
-            return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return []
+        if file.is_file():
+            with file.open("rb") as stream:
+                return stream.read(LARGEST_PTH).decode(errors="replace")
+    return ""
 
 
 def _origin(file: Path) -> str:
-    with suppress(OSError, ValueError, AttributeError, TypeError, KeyError):
-        told = urlsplit(json.loads(file.read_bytes())["url"])
+    with suppress(ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        told = urlsplit(json.loads(_text(file))["url"])
         return unquote(told.path) if told.scheme == "file" else ""
     return ""
 
