@@ -129,7 +129,10 @@ def nobody(*, was_disturbed: bool) -> str:
 class Silence:
     """Nobody listens."""
 
-    def does(self, _words: str) -> None:
+    def does(self, _words: str, _done: int = 0, _total: int = 0) -> None:
+        """Of no interest."""
+
+    def reaches(self, _words: str) -> None:
         """Of no interest."""
 
     def says(self, _words: str) -> None:
@@ -206,7 +209,7 @@ class Bench:
             opened(out, self.plan(seed), fresh=True),
             out,
             self._orders(out, change),
-            partial(launch, stopped=lambda: False),
+            partial(launch, stopped=lambda: False, listener=Silence()),
             undisturbed,
             Quiet(nobody, 0.0, lambda: False, Silence().says),
             lambda: math.inf,
@@ -220,7 +223,7 @@ class Bench:
 
     def _ms(self, change: Change, side: Side, number: int) -> float:
         order = self._orders(self.folder, change).timed(side, number, 0)
-        done = launch(order, 60.0, lambda: False)
+        done = launch(order, 60.0, lambda: False, Silence())
         if done.launch.failed:
             _give_up(done.words)
         return done.launch.mean_ms

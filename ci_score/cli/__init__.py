@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -38,10 +37,8 @@ COMMANDS = (
     "base",
     "env",
     "qualify",
-    "suspect",
     "policy",
     "selftest",
-    "completion",
 )
 
 
@@ -89,7 +86,6 @@ def cli() -> None:
       1  a regression beyond a limit, which the policy fails
       2  wrong use or a bad file
       3  could not judge, or ci-score broke
-      10 one run looks wrong (only `suspect`)
     """
 
 
@@ -108,8 +104,7 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
             say(f"ci-score: {line}")
         return error.exit_code
     except click.ClickException as error:
-        with suppress(OSError):
-            complain(error)
+        complain(error)
         return EXIT_WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         say("ci-score: interrupted, so nothing was judged")

@@ -24,14 +24,14 @@ def counted_otherwise(trial: Trial, base: Measured) -> Iterator[Reason]:
         return
     if "optimizer_steps" in asked:
         yield from _of_the_optimizer(here, there)
-    if "backward_passes" in asked and not (_tells_tokens(trial.case) and _tells_tokens(base)):
+    if "backward_passes" in asked and not (trial.case.told_tokens and base.told_tokens):
         yield from _of_the_passes(here, there)
 
 
 def slow_steps_left_out(trial: Trial, base: Measured) -> Iterator[Reason]:
     """Where slow steps that nobody timed could put the change beyond the limit."""
     here, there = _both(trial, base)
-    rule = trial.rules.of_time(compared=False, inferred=False).get(STEP_TIME)
+    rule = trial.rules.of_time(measured=False).get(STEP_TIME)
     times = trial.case.scorecard.step_time_ms, base.scorecard.step_time_ms
     if not (here and there and all(times)) or rule is None or rule.fail is None:
         return
@@ -72,7 +72,3 @@ def _of_the_passes(here: Sequence[CountedStep], there: Sequence[CountedStep]) ->
     head, base = fmean(one.backward_passes for one in here), fmean(passes)
     if not passes_differ(max(passes), min(passes)) and passes_differ(head, base):
         yield Why.OTHER_PASSES(head=head, base=base)
-
-
-def _tells_tokens(case: Measured) -> bool:
-    return bool(case.tokens_per_step) and not case.tokens_inferred

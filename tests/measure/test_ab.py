@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import termios
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_score.cli import execute
+from ci_score.cli import console, execute
+from ci_score.cli.session import stopped_by_signals
 from ci_score.judge import planned_looks
 from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
@@ -64,8 +69,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def arguments(*more: str, command: str = "bench.py", profiled: bool = False) -> list[str]:
     profile = [] if profiled else ["--no-profile"]
     words = [sys.executable, *command.split()]
-    # Others may share the machine.
-    return ["ab", "--base", "base", "--head", "head", "--wait", "0", *profile, *more, "--", *words]
+    return ["ab", "--base", "base", "--head", "head", *profile, *more, "--", *words]
 
 
 def ab(*more: str, command: str = "bench.py", profiled: bool = False) -> int:
@@ -98,21 +102,21 @@ def test_session__of_an_unchanged_program_is_clear_at_the_first_look(
     assert ab() == 0
     said = capsys.readouterr().err
     assert said.startswith(
-        "up to 12 pairs, looks after 6 and 12; limit +20.0 % a step, from the built-in rules (base"
-        " has no .github/ci-score.toml)\n"
+        "up to 12 pairs, looks after 6, 9 and 12; limit +5.0 % a step (+5.3 % if the script tells"
+        " its tokens), from the built-in rules (base has no .github/ci-score.toml)\n"
     )
     assert "after 6 pairs it is clear: not slower than the limit (6 pairs measured)" in said
-    assert "anything above +0.0 % is ruled out (95 %) (the limit is +20.0 %)" in said
+    assert "anything above +0.0 % is ruled out (95 %) (the limit is +5.3 %)" in said
     assert "judge it: ci-score run --measurements perf" in said
     assert len(measured(here)) == 12
 
 
 def test_session__of_a_slowdown_stops_when_it_is_proven(here: Path, capsys: Out) -> None:
-    """Six pairs cannot prove it: all of them say the same by luck once in 64 times."""
+    """Six pairs cannot prove it: all of them say the same by luck once in 64 times; nine can."""
     write_side(here / "head", 14.0)
     assert ab() == 0
     said = capsys.readouterr().err
-    assert "after 12 pairs it is clear: slower than the limit" in said
+    assert "after 9 pairs it is clear: slower than the limit" in said
     assert "head's step takes +39.9 %" in said
     assert ab("--fresh", "--looks", "8") == 0
     assert "after 8 pairs it is clear: slower than the limit" in capsys.readouterr().err
@@ -121,10 +125,12 @@ def test_session__of_a_slowdown_stops_when_it_is_proven(here: Path, capsys: Out)
 def test_session__of_a_small_slowdown_says_that_it_is_within_the_limit(
     here: Path, capsys: Out
 ) -> None:
-    """What is beyond the policy's `warn` and not beyond its `fail` is clear, too."""
-    write_side(here / "head", 11.5)
-    assert ab("--looks", "8") == 0
-    assert "it is clear: slower, and within the limit" in capsys.readouterr().err
+    """Beyond `warn` and not beyond `fail` is clear where both are settled, and not before."""
+    write_side(here / "head", 10.4)
+    assert ab() == 0
+    assert "after 9 pairs it is clear: slower, and within the limit" in capsys.readouterr().err
+    assert execute(["run", "--measurements", "perf"]) == 0
+    assert "Warning: 4 % slower, within the 5.3 % limit" in capsys.readouterr().out
 
 
 NOISY = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
@@ -132,7 +138,7 @@ NOISY = "import random\nrandom.seed(LAUNCH * 2 + ('head' in __file__))\n"
 
 def test_session__that_stays_unclear_uses_all_pairs(here: Path, capsys: Out) -> None:
     """A slowdown as large as the limit is neither proven nor ruled out, and more pairs may help."""
-    for side, ms in (("base", 10.0), ("head", 11.8)):
+    for side, ms in (("base", 10.0), ("head", 10.5)):
         wobbling = f"{NOISY}def train(told=train): told({ms} * random.uniform(0.9, 1.1))"
         write_side(here / side, ms, wobbling)
     assert ab() == 0
@@ -199,6 +205,7 @@ def test_coin__of_each_pair_is_fair_and_its_own() -> None:
 
 def test_coin__is_thrown_by_the_seed(here: Path) -> None:
     """The same seed repeats a session; another one makes another order."""
+    write_side(here / "head", 10.0)
     assert ab("--seed", "3", "--looks", "6") == 0
     orders = [[order_of(pair, seed)[0] for pair in range(6)] for seed in (3, 4)]
     assert first_sides(here) == orders[0] != orders[1]
@@ -227,10 +234,10 @@ def write_policy(side: Path, text: str) -> None:
 
 
 def test_rules__are_the_bases(here: Path, capsys: Out) -> None:
-    """Head's own policy cannot move its limit: 10 % is beyond the base's 5 %, and within 20 %."""
+    """Head's own policy cannot move its limit: 10 % is beyond the base's 5 %, and within its 40."""
     write_policy(here / "head", "")
     assert ab() == 0
-    assert "not slower than the limit" in capsys.readouterr().err.replace(WITHIN, FINE)
+    assert "slower than the limit" in capsys.readouterr().err
     write_policy(here / "base", "[measure]\nlooks = [7, 9]\ntests = 2\nfalse_fail = 0.01\n")
     write_policy(here / "head", "[metrics.throughput_tok_s]\nwarn = 0.1\nfail = 0.4\n")
     assert ab("--fresh") == 0
@@ -243,7 +250,7 @@ def test_rules__are_the_bases(here: Path, capsys: Out) -> None:
     assert {one.looks for one in measured(here)} == {(7, 9)}
 
 
-@pytest.mark.parametrize(("tokens", "answer", "code"), [("", "SLOWER", 1), (100, "FINE", 0)])
+@pytest.mark.parametrize(("tokens", "answer", "code"), [("", "SLOWER", 1), (100, "WITHIN", 0)])
 def test_rules__are_those_that_run_judges_with(
     tokens: object, answer: str, code: int, here: Path, capsys: Out
 ) -> None:
@@ -268,9 +275,6 @@ def test_rules__say_how_many_steps_are_timed(here: Path) -> None:
     assert session(here)["plan"]["steps"] == 7
     assert ab("--limit", "0.5", "--looks", "6", "--fresh", "--steps", "9") == 0
     assert session(here)["plan"]["steps"] == 9
-
-
-WITHIN, FINE = "slower, and within the limit", "not slower than the limit"
 
 
 def test_rules__of_looks_that_are_too_early_still_prove_a_slowdown(here: Path) -> None:
@@ -305,7 +309,7 @@ def test_rules__that_cannot_be_read_give_way_to_the_built_in_ones(here: Path, ca
     write_policy(here / "base", "nonsense = true\n")
     assert ab() == 0
     said = capsys.readouterr().err
-    assert "limit +20.0 % a step, from the built-in rules (the base's policy cannot be used" in said
+    assert "tokens), from the built-in rules (the base's policy cannot be used" in said
 
 
 def test_rules__a_tight_limit_takes_more_pairs(here: Path, capsys: Out) -> None:
@@ -314,17 +318,17 @@ def test_rules__a_tight_limit_takes_more_pairs(here: Path, capsys: Out) -> None:
     write_policy(here / "base", "[metrics.throughput_tok_s]\nwarn = 0.02\nfail = 0.03\n")
     assert ab() == 0
     said = capsys.readouterr().err
-    assert "up to 24 pairs, looks after 8, 16 and 24; limit +3.0 % a step (+3.1 % if" in said
+    assert "up to 24 pairs, looks after 8, 12 and 24; limit +3.0 % a step (+3.1 % if" in said
     assert "after 8 pairs it is clear" in said
 
 
 @pytest.mark.parametrize(
     ("asked", "tests", "planned"),
     [
-        (None, 1, (6, 12)),
-        (None, 16, (6, 12)),
-        (None, 17, (6, 12, 13)),
-        (None, 32, (6, 12, 13)),
+        (None, 1, (6, 9, 12)),
+        (None, 16, (6, 9, 12)),
+        (None, 17, (6, 9, 12, 13)),
+        (None, 32, (6, 9, 12, 13)),
         ((6,), 1, (6, 8)),
         ((8,), 1, (8,)),
         ((64,), 256, (64,)),
@@ -411,6 +415,7 @@ def test_more_pairs__have_an_end(here: Path, capsys: Out) -> None:
 
 def test_more_pairs__are_not_for_a_session_with_planned_ones_left(here: Path, capsys: Out) -> None:
     """Those come first, by the same command without the option."""
+    write_side(here / "head", 10.0)
     assert ab() == 0
     state = session(here) | {"ending": "the time was used up"}
     (here / "perf" / "session.json").write_text(json.dumps(state), encoding="utf-8")
@@ -691,6 +696,72 @@ def train(told=train):
     assert not any(map(lives, left))
 
 
+# It forks and exits at once, and leaves a trace of each process.
+CHANGES_ITS_ID = """
+import os, time
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    os.write(1, b".")
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans are not adopted")
+def test_trouble__a_process_that_keeps_changing_its_id_is_ended(here: Path, capsys: Out) -> None:
+    """Faster than we can look through all processes, and in a new session each time."""
+    more = f"""
+def train(told=train):
+    import subprocess, sys
+    with open({str(here / "trace")!r}, "a") as trace:
+        command = [sys.executable, "-I", "-S", "-c", {CHANGES_ITS_ID!r}]
+        subprocess.Popen(command, stdout=trace, env={{}}, start_new_session=True)
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    assert measure() == 0
+    assert "1 process outlived the launch, and had to be ended" in capsys.readouterr().err
+    long = (here / "trace").stat().st_size
+    time.sleep(0.2)
+    assert (here / "trace").stat().st_size == long > 0
+
+
+def test_trouble__a_process_that_cannot_be_ended_voids_the_launch(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would load all launches that come, those of the other side, too."""
+    more = f"""
+def train(told=train):
+    import subprocess
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    with open({str(here / "pid")!r}, "w") as stream:
+        stream.write(str(child.pid))
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    kill = os.kill
+    monkeypatch.setattr(os, "kill", lambda pid, sign: pid == running(here) or kill(pid, sign))
+    monkeypatch.setattr("ci_score.measure.machine.processes.GRACE_SECONDS", 0.1)
+    assert measure() == 3
+    kill(running(here), signal.SIGKILL)
+    assert "head: a process of it could not be ended, and runs beside" in capsys.readouterr().err
+
+
+def test_trouble__an_exit_code_counts_whoever_has_started_us(here: Path) -> None:
+    """Some do not want to hear of their children, and neither would we then."""
+    write_side(here / "head", 10.0, "def train(told=train):\n    told(); exit(5)")
+    words = ["measure", "--dir", "head", "--", sys.executable, "bench.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ci_score", *words],
+        cwd=here,
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+    assert b"head: it exited with 5" in done.stderr
+
+
 def test_trouble__a_helper_that_ends_with_the_launch_is_not_told(here: Path, capsys: Out) -> None:
     """As multiprocessing's tracker of resources does, a moment after its parent."""
     more = """
@@ -804,10 +875,13 @@ def test_sides__in_one_folder_are_said_to_be_the_same(here: Path, capsys: Out) -
 def start(here: Path, **options: Any) -> subprocess.Popen[bytes]:
     """A session whose launches take long enough to be interrupted."""
     more = (
-        "import time\nopen(os.path.join(os.environ['ROOT'], 'pid'), 'w').write(str(os.getpid()))\n"
+        "import time\nif root := os.environ.get('ROOT'):\n"
+        "    open(os.path.join(root, 'pid'), 'w').write(str(os.getpid()))\n"
     )
+    # Both sides stay as they are when it goes on.
     for side in ("base", "head"):
-        write_side(here / side, 10.0, f"{more}time.sleep(60 if LAUNCH == 2 else 0)")
+        sleeps = "LAUNCH == 2 and os.environ.get('ROOT')"
+        write_side(here / side, 10.0, f"{more}time.sleep(60 if {sleeps} else 0)")
     return subprocess.Popen(
         [sys.executable, "-m", "ci_score", *arguments()],
         cwd=here,
@@ -821,7 +895,7 @@ def running(here: Path) -> int:
     return int((here / "pid").read_text(encoding="utf-8") or 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted__what_was_measured_is_kept(
     here: Path, capsys: Out, number: signal.Signals
 ) -> None:
@@ -837,15 +911,102 @@ def test_interrupted__what_was_measured_is_kept(
     assert b"it was interrupted, what was measured is kept" in said
     assert not lives(running(here))
     assert session(here)["ending"] == "it was interrupted"
-    for side in ("base", "head"):
-        write_side(here / side, 10.0)
     assert ab() == 0
     assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4, 5, 6]
     assert len(measured(here)) == 12
 
 
+def test_interrupted__by_a_terminal_that_closes(here: Path) -> None:
+    """Nothing can be printed any more, and all the same nothing is left running."""
+    ours, theirs = pty.openpty()
+    process = start(
+        here,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    until(lambda: (here / "pid").exists() and lives(running(here)))
+    os.close(ours)
+    assert process.wait(20) == 3
+    assert not lives(running(here))
+    assert session(here)["ending"] in ("it was interrupted", None)
+
+
+def test_interrupted__nohup_goes_on() -> None:
+    """Whoever has said before that a closed terminal is no reason to stop."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signals() as stopped:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stopped()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("command", ["ab", "measure", "qualify"])
+def test_out__is_for_one_session_at_a_time(here: Path, capsys: Out, command: str) -> None:
+    """The second one is refused, and the first one does not notice."""
+    process = start(here, stderr=subprocess.DEVNULL)
+    lines = here / "perf" / "session.json"
+    until(lambda: lines.exists() and (here / "pid").exists())
+    others = {"ab": [], "measure": ["--dir", "head"], "qualify": ["--dir", "head"]}[command]
+    more = arguments()[1:] if command == "ab" else ["--", sys.executable, "bench.py"]
+    assert execute([command, "--out", "perf", *others, *more]) == 2
+    assert "another ci-score measures in perf now; wait for its end" in capsys.readouterr().err
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 3
+    assert session(here)["ending"] == "it was interrupted"
+    assert not list((here / "perf").glob(".*"))
+
+
+def test_out__on_a_full_disk_is_nobodys_wrong_use(here: Path, capsys: Out) -> None:
+    """Here a file has a largest size. What was measured is kept, and with room it goes on."""
+    many = ["--looks", "40"]
+    words = shlex.join([sys.executable, "-m", "ci_score", *arguments(*many)])
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 8; exec {words}"], cwd=here, capture_output=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    told = rb"there is no room for it .*; kept in perf: (\d+) launches; make some"
+    kept = re.search(told, done.stderr)
+    assert kept, done.stderr
+    assert int(kept[1]) == len(measured(here)) > 0
+    assert ab(*many, "--max-minutes", "0.01") == 0
+    assert len(measured(here)) >= int(kept[1])
+    assert "the time was used up" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_interrupted__by_a_kill_its_launch_ends_too(here: Path, alone: bool) -> None:
+    """Nobody is left who would wait for it, and it would run beside the next session."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    more = f"""
+def train(told=train):
+    import subprocess, time
+    child = subprocess.Popen({command!r}, start_new_session={alone})
+    with open({str(here / "pids")!r}, "w") as stream:
+        stream.write(f"{{os.getpid()}} {{child.pid}}")
+    time.sleep(60)
+"""
+    write_side(here / "base", 10.0, more)
+    process = subprocess.Popen([sys.executable, "-m", "ci_score", *arguments()], cwd=here)
+    until(lambda: (here / "pids").exists() and len(pids(here)) == 2)
+    assert all(map(lives, pids(here)))
+    process.kill()
+    process.wait()
+    until(lambda: not any(map(lives, pids(here))))
+
+
+def pids(here: Path) -> list[int]:
+    return [int(pid) for pid in (here / "pids").read_text("utf-8").split()]
+
+
 def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out) -> None:
     """The same command says what it found."""
+    write_side(here / "head", 10.0)
     assert ab() == 0
     before = (here / "perf" / "measurements.jsonl").read_bytes()
     first = capsys.readouterr().err
@@ -856,8 +1017,24 @@ def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out)
     assert (here / "perf" / "measurements.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_resumed__after_an_edit_is_refused(here: Path, capsys: Out, side: str) -> None:
+    """Also where no git knows the folder; a file that was only saved again is the same code."""
+    assert ab() == 0
+    os.utime(here / side / "side.py", (9, 9))
+    (here / side / "results.json").touch()
+    (here / side / "perf").mkdir()
+    assert ab() == 0
+    assert len(measured(here)) == 12
+    write_side(here / side, 10.0, "# slower")
+    assert ab() == 2
+    assert f"of another plan ({side}'s code: " in capsys.readouterr().err
+    assert ab("--fresh") == 0
+
+
 def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
     """Half a line and half a pair are dropped, and what follows stands on lines of its own."""
+    write_side(here / "head", 10.0)
     assert ab("--looks", "6") == 0
     lines = (here / "perf" / "measurements.jsonl").read_bytes().splitlines(keepends=True)
     state = session(here) | {"ending": None, "stopped": "", "looks": [], "next_pair": 2}
@@ -968,6 +1145,15 @@ def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
     said = capsys.readouterr().err
     assert "\r" not in said
     assert said.count("pair 4: base 10.0") == 1
+
+
+def test_progress__of_what_takes_long_is_a_line_elsewhere(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of an untimed launch: what runs, how much of it is done, and what is left."""
+    monkeypatch.setattr(console, "LINE_EVERY", 0.05)
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, "import time\ntime.sleep(0.3)")
 
 
 def test_profile__is_found_by_run(here: Path, capsys: Out) -> None:

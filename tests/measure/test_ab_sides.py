@@ -48,19 +48,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def arguments(*more: str) -> list[str]:
-    options = [
-        "--base",
-        "main",
-        "--head",
-        ".",
-        "--link",
-        "data",
-        "--looks",
-        "8",
-        "--wait",
-        "0",
-        *more,
-    ]
+    options = ["--base", "main", "--head", ".", "--link", "data", "--looks", "8", *more]
     return ["ab", "--no-profile", *options, "--", sys.executable, "train.py"]
 
 
@@ -220,7 +208,7 @@ def test_launcher__of_a_container_gets_what_a_launch_needs(
     assert "outlived" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_base__of_a_session_that_was_interrupted_comes_again(
     repository: Repository, capsys: Out, number: signal.Signals
 ) -> None:

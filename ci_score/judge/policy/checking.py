@@ -47,7 +47,8 @@ def wrong_form(table: Mapping[str, Any]) -> Iterator[Mistake]:
         Policy.model_validate(table)
     except ValidationError as error:
         shown = bad_fields(error, "")
-        for detail, mistake in zip(error.errors(include_url=False), shown, strict=True):
+        # Of very many mistakes only the first is told.
+        for detail, mistake in zip(error.errors(include_url=False), shown, strict=False):
             if detail["type"] == "extra_forbidden":
                 yield _unknown_key(detail["loc"])
             else:
@@ -181,7 +182,14 @@ def wrong_limits(policy: Policy) -> Iterator[Mistake]:
 
 
 def _contradicting(policy: Policy, case: str) -> list[GateRule]:
-    return [gate for gate in resolved(policy, case).gates if gate.contradiction]
+    """Of pairs and of one run per side, whose rules differ where the policy names none."""
+    found = {
+        gate.metric.name: gate
+        for in_pairs in (True, False)
+        for gate in resolved(policy, case, in_pairs=in_pairs).gates
+        if gate.contradiction
+    }
+    return list(found.values())
 
 
 def _words(gate: GateRule) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ci_score.measure.session.settled import duration_in_words
+from ci_score.model.lists import duration_in_words
 
 EVERY_SECONDS = 1.0
 LATER = "the same command goes on when the machine is quiet"

@@ -14,7 +14,6 @@ from ci_score.files.visible import plain
 from ci_score.measure.launch.warm_up import Slow
 from ci_score.model.values import Side
 
-SECONDS_A_MINUTE, MINUTES_AN_HOUR = 60.0, 60.0
 # A launch takes at least this share of the untimed one, whose first steps are the longest.
 LEAST_SHARE = 0.1
 # How many steps of a launch are timed. Launches repeat to about a percent at best, and the mean of
@@ -142,13 +141,3 @@ def owner_in_words(optimizer: Owner | None) -> str:
     if optimizer is None:
         return "its own optimizer"
     return f"{plain(optimizer['class'])} ({optimizer['parameters']:,} parameters)"
-
-
-def duration_in_words(seconds: float) -> str:
-    """As a person says it: 40 s, 16 minutes, 2.5 hours."""
-    minutes = seconds / SECONDS_A_MINUTE
-    if seconds < 1.5 * SECONDS_A_MINUTE:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    if minutes < 1.5 * MINUTES_AN_HOUR:
-        return f"{minutes:.0f} minutes"
-    return f"{minutes / MINUTES_AN_HOUR:.1f} hours"
