@@ -751,13 +751,7 @@ def test_trouble__a_timed_launch_says_which_option_asks_for_less(here: Path, cap
 
 def test_trouble__a_second_phase_ends_the_launch(here: Path, capsys: Out) -> None:
     """The optimizer that was to take the steps stops, and another one goes on."""
-    finetune = """
-other = torch.optim.SGD([torch.tensor(1.0, requires_grad=True, size=9)])
-for step in range(400):
-    (weight * 2.0).backward()
-    other.step()
-"""
-    write_script(here / "base", ms=0.1, steps=20, after=finetune)
+    write_script(here / "base", ms=0.1, steps=20, after=SECOND_PHASE)
     assert measure("--steps", "40") == 3
     assert "AdamW, stopped after 20 of" in capsys.readouterr().err
 
@@ -1022,13 +1016,34 @@ def test_window__is_what_the_script_has(here: Path, capsys: Out) -> None:
     assert [len(one.timed_ms) for one in measured()] == [window] * 12
 
 
-def test_window__of_one_side_is_what_the_script_has(here: Path, capsys: Out) -> None:
-    """`measure` chooses it, too."""
-    write_script(here / "base", 1.0, steps=60)
-    words = ["measure", "--dir", "base", "--out", "one", "--", sys.executable, "train.py"]
-    assert execute(words) == 0
-    assert "the script ends after 60 steps, so " in capsys.readouterr().err
-    assert len({len(one.timed_ms) for one in measured("one")}) == 1
+SECOND_PHASE = """
+other = torch.optim.SGD([torch.tensor(1.0, requires_grad=True, size=9)])
+for step in range(400):
+    (weight * 2.0).backward()
+    other.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "steps"),
+    [
+        ({"steps": 60}, 60),
+        ({"inside": "assert step < 59, 'no more data'"}, 60),
+        ({"inside": "step == 69 and os._exit(0)"}, 64),
+        ({"steps": 60, "after": SECOND_PHASE}, 60),
+    ],
+    ids=["ends", "fails", "dies", "goes on with another optimizer"],
+)
+def test_window__of_one_side_is_what_the_script_has(
+    here: Path, capsys: Out, script: dict[str, Any], steps: int
+) -> None:
+    """However it ends: twenty steps of it were always measured, and more are asked for now."""
+    write_script(here / "base", 1.0, **script)
+    words = ["measure", "--dir", "base", "--out", "one", "--warmup-steps", "5", "--"]
+    assert execute([*words, sys.executable, "train.py"]) == 0
+    assert f"the script ends after {steps} steps, so " in capsys.readouterr().err
+    (timed,) = {len(one.timed_ms) for one in measured("one")}
+    assert 20 <= timed <= steps - 5
 
 
 def test_window__of_a_script_with_too_few_steps_is_not_asked_for_less(

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from ci_score.files.visible import plain
 from ci_score.measure.launch.hook_records import HookProblem, Recorded, how_far, problem_in_words
 from ci_score.model.counted_step import SHORT
 from ci_score.model.lists import plural
@@ -40,7 +41,7 @@ def _step(told: Recorded) -> dict[str, Any]:
     first, timed_ms = told.first, told.slowest.step_ms[told.slowest.warmup_steps :]
     count = max(len(timed_ms), 1)
     return {
-        "optimizer": first.owner.class_,
+        "optimizer": plain(first.owner.class_),
         "parameters": first.owner.parameters,
         "alone": len(first.optimizers) < 2,
         "backward_passes": first.backward_passes / count,

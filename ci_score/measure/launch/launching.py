@@ -31,8 +31,8 @@ class Done:
     """What became of a launch: what it measured, or, with `failed`, what there is of a void one.
 
     `problem` says more of why it is void than a line can hold: the end of its log, too. One that
-    was ended came so `far`. A script that ended before the last step that was asked for
-    `has_steps`.
+    was ended came so `far`. A script that ended by itself, before the last step that was asked
+    for, `has_steps`: so many at least.
     """
 
     order: Order
@@ -140,9 +140,9 @@ def _outcome(order: Order, ran: Ran) -> Done:
     trouble = trouble or wrong or ("" if values else "it reported no steps")
     if trouble:
         void = _void(order, values, trouble + tail_of(order.log))
-        if said.problem is not None and said.problem.code == "too_few_steps":
-            return replace(void, has_steps=said.problem.data["steps"])
-        return void
+        if said.problem is None or ran.problem:
+            return void
+        return replace(void, has_steps=said.problem.data.get("steps", 0))
     try:
         launch = _sound(_launch_of(values or {}, order))
     except BadInputError as error:
