@@ -24,7 +24,7 @@ def counted_otherwise(trial: Trial, base: Measured) -> Iterator[Reason]:
         return
     if "optimizer_steps" in asked:
         yield from _of_the_optimizer(here, there)
-    if "backward_passes" in asked and not (trial.case.told_tokens and base.told_tokens):
+    if "backward_passes" in asked:
         yield from _of_the_passes(here, there)
 
 

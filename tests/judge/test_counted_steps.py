@@ -99,12 +99,12 @@ def test_steps__of_a_base_that_varies_tell_nothing(tmp_path: Path) -> None:
     assert judged(data, tmp_path)[1].outcome is Outcome.PASS
 
 
-def test_steps__of_told_tokens_may_have_other_passes(tmp_path: Path) -> None:
-    """The tokens decide; that the batch is divided otherwise is only said."""
-    head, base = {"step": {**ADAMW, "backward_passes": 4.0}}, {"step": ADAMW}
-    record, verdict = judged(session(99.0, head, base), tmp_path)
-    assert verdict.outcome is Outcome.PASS
-    assert "Backward passes a step: 4 in head, 1 in base." in [
+def test_steps__have_their_passes_whatever_tokens_an_option_gives(tmp_path: Path) -> None:
+    """`--tokens-per-step` says the same of both sides, and head divides its batch no more."""
+    head, base = {"step": ADAMW}, {"step": {**ADAMW, "backward_passes": 4.0}}
+    record, verdict = judged(session(40.0, head, base), tmp_path)
+    assert verdict.unjudged is Unjudged.OTHER_WORK
+    assert "Backward passes a step: 1 in head, 4 in base." in [
         note.words for note in record.cases[0].scorecard.noted
     ]
 

@@ -277,15 +277,25 @@ def test_hook__tells_all_optimizers_and_the_backward_passes_of_a_step(tmp_path: 
     assert found.backward_passes == 6 + 2
 
 
-@pytest.mark.parametrize("kind", ["AdamW", "FusedAdam"])
-def test_hook__counts_the_steps_that_a_scaler_skips(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "scaler", "skipped"),
+    [
+        ("AdamW", "skips=(0, 3, 5)", 2),
+        ("FusedAdam", "skips=(0, 3, 5)", 2),
+        # The scale comes to nothing, and with it all later steps.
+        ("AdamW", "init_scale=1e-323, skips=range(99)", 10**6),
+    ],
+)
+def test_hook__counts_the_steps_that_a_scaler_skips(
+    kind: str, scaler: str, skipped: int, tmp_path: Path
+) -> None:
     """Only those that are timed; a skipped step has less work. A fused optimizer is called."""
     script = body(
-        f"opt = optim.{kind}(big); scaler = torch.amp.GradScaler(skips=(0, 3, 5))\n"
+        f"opt = optim.{kind}(big); scaler = torch.amp.GradScaler({scaler})\n"
         "for _ in range({count}):\n    scaler.scale(loss()).backward(); scaler.step(opt); "
         "scaler.update()"
     )
-    assert measured(run(script, tmp_path)).skipped_steps == 2
+    assert measured(run(script, tmp_path)).skipped_steps == skipped
 
 
 def test_hook__an_owner_that_never_comes(tmp_path: Path) -> None:

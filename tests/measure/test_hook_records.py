@@ -140,6 +140,7 @@ def test_records__marks_that_are_none_are_left_out(tmp_path: Path) -> None:
     [
         {"mark": "problem", "code": "ranks_missing"},
         {"mark": "problem", "code": ["two_jobs"]},
+        {"mark": "problem", "code": "too_few_steps", "steps": "fifty", "asked": [1]},
         {"mark": "exit", "pid": [7]},
         {"mark": "step", "pid": {}, "step": 3},
         {"mark": ["step"], "pid": "7"},
@@ -156,13 +157,14 @@ def test_records__a_mark_that_a_script_forged_is_no_crash(
 
 def test_records__what_a_mark_says_is_held_in_bounds(tmp_path: Path) -> None:
     """Its texts are short and visible, its numbers are counts, its code is one of ours."""
-    long = json.dumps({"mark": "problem", "code": "owner_gone", "steps": -1, "asked": True,
+    long = json.dumps({"mark": "problem", "code": "owner_gone", "steps": -1, "asked": "many",
                        "owner": "\u001b[31m" + "x" * 999, "other": 3})  # fmt: skip
     problem = read_folder(folder_of(tmp_path, marks=long + "\n")).problem
     assert problem
     sentence = problem_in_words(problem)
     assert len(sentence) < 500
     assert "\u001b" not in sentence
+    assert (problem.data["steps"], problem.data["asked"]) == (0, 0)
     strange = json.dumps({"mark": "problem", "code": "rm -rf"})
     problem = read_folder(folder_of(tmp_path, marks=strange + "\n")).problem
     assert problem

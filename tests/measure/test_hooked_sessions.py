@@ -1046,6 +1046,19 @@ def test_window__of_one_side_is_what_the_script_has(
     assert 20 <= timed <= steps - 5
 
 
+def test_window__of_a_launch_that_did_harm_is_no_reason_for_another(
+    here: Path, capsys: Out
+) -> None:
+    """Head changes base, and ends early to be launched anew."""
+    write_script(here / "base", 1.0, steps=2000)
+    changes = touching("mode == 'timed' and append('train.py')")
+    write_script(here / "head", 1.0, steps=60, before=changes)
+    assert measures("--warmup-steps", "5") == 3
+    said = capsys.readouterr().err
+    assert "head: train.py changed in the base's folder while it ran" in said
+    assert "the script of the head ends" not in said
+
+
 def test_window__of_a_script_with_too_few_steps_is_not_asked_for_less(
     here: Path, capsys: Out
 ) -> None:

@@ -136,8 +136,7 @@ class EnvironmentRules(Table):
         Field(
             description="What shows that both sides did the same work. With fewer valid steps,"
             " another loss or another number of tokens nothing passes, nor with other backward"
-            " passes a step (unless tokens are told), or with steps of another optimizer, skipped"
-            " or far shorter ones."
+            " passes a step, or with steps of another optimizer, skipped or far shorter ones."
         ),
     ] = get_args(WorkKey)
     loss_tolerance: Annotated[

@@ -45,6 +45,7 @@ MOST_REPEATS = 1000
 MOST_OWNERS = 5
 # Of the optimizers that stepped so many are told, the largest.
 MOST_OPTIMIZERS = 32
+MOST_STEPS = 10**6
 GRACE_SECONDS = 5.0
 TRACE_SECONDS = 60.0
 POLL_SECONDS = 0.01
@@ -714,6 +715,8 @@ def skipped_steps(scaler: Any, before: Any) -> int:
     from math import log
 
     factor = float(scaler._scale) / float(before)
+    if not factor:
+        return MOST_STEPS  # it has become so small that no step is taken any more
     return max(0, round(log(factor) / log(scaler._backoff_factor)))
 
 

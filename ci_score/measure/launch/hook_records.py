@@ -271,7 +271,7 @@ def _told(mark: Mapping[str, Any]) -> HookProblem:
     """What the hook itself says, in bounds."""
     code = _text(mark.get("code"))
     data = {
-        name: _number(value) if isinstance(value, int) else _text(value)
+        name: _number(value) if name in ("steps", "asked", "line") else _text(value)
         for name, value in mark.items()
         if name in ("steps", "asked", "mode", "owner", "other", "error", "line")
     }

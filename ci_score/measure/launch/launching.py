@@ -66,7 +66,8 @@ class Done:
 
     def void(self, problem: str) -> Done:
         """The same, with a reason why it cannot be used."""
-        return replace(self, launch=self.launch.but(failed=_short(problem)), problem=problem)
+        launch = self.launch.but(failed=_short(problem))
+        return replace(self, launch=launch, problem=problem, has_steps=0)
 
 
 def _short(problem: str) -> str:

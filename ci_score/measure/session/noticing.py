@@ -47,12 +47,10 @@ def _other_work(session: Session) -> Iterator[str]:
     if all(told) and told[0] != told[1]:
         words = f"a step has {told[0]:.6g} tokens in base and {told[1]:.6g} in head"
         yield _meant(plan, "tokens_per_step", words)
-    elif passes_differ(base.backward_passes, head.backward_passes):
-        words = (
-            f"backward passes a step: {base.backward_passes:.3g} in base and"
-            f" {head.backward_passes:.3g} in head"
-        )
-        yield words if all(told) else _meant(plan, "backward_passes", words)
+    passes = base.backward_passes, head.backward_passes
+    if passes_differ(*passes):
+        words = f"backward passes a step: {passes[0]:.3g} in base and {passes[1]:.3g} in head"
+        yield _meant(plan, "backward_passes", words)
     if there is None or here is None:
         return
     if not math.isclose(there, here, rel_tol=plan.loss_tolerance):
