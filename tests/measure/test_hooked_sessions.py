@@ -986,6 +986,32 @@ def test_window__holds_slow_steps_in_proportion(steps: list[str], here: Path, ca
 
 
 @pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize(
+    ("slow_step", "recurs"),
+    [("30 + number % 2", True), ("30 if number == 1 else -1", False)],
+    ids=["here or there", "once"],
+)
+def test_window__what_is_slow_in_two_untimed_launches_recurs(
+    slow_step: str, recurs: bool, here: Path, capsys: Out
+) -> None:
+    """Base ran before, so head's first launch has the number 1; what comes by time moves."""
+    before = f"""
+import pathlib
+ran = pathlib.Path({str(here / "ran")!r})
+number = len(ran.read_text()) if ran.exists() else 0
+ran.write_text("x" * (number + 1))
+"""
+    slow = f"step == ({slow_step}) and torch.work(96)"
+    write_script(here / "base", 3.0, steps=4000, before=before)
+    write_script(here / "head", 3.0, steps=4000, before=before, inside=slow)
+    assert compared("--steps", "20") == (3 if recurs else 0)
+    said = capsys.readouterr().err
+    words = "slow steps of the head recur that 20 timed steps do not hold in proportion"
+    assert (words in said) is recurs
+    assert ("is ruled out (95 %)" in said) is not recurs
+
+
+@pytest.mark.usefixtures("on_device")
 def test_window__of_steps_that_are_slow_at_first_begins_behind_them(
     here: Path, capsys: Out
 ) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import Order, Orders, Task
-from ci_score.measure.launch.warm_up import slow_steps_in, warm_up_of
+from ci_score.measure.launch.warm_up import Slow, slow_steps_in, warm_up_of
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.noticing import known_before
 from ci_score.measure.session.runner import Audience
@@ -44,7 +44,6 @@ class Settler:
     seconds_left: Callable[[], float]
     stopped: Callable[[], bool]
     audience: Audience
-    _step_ms: dict[Side, Sequence[float]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Both sides; one that does not run as asked ends the session."""
@@ -60,9 +59,10 @@ class Settler:
             self._refuse_two_ways()
         if session.ending is None and len(session.settled) > 1 and not session.launches:
             self._count_by_one_optimizer()
-        if session.ending is None and not session.window:
-            session.window = self._window()
+        if session.ending is None and missing and len(session.settled) > 1:
             self._confirm_slow_steps()
+        if session.ending is None and not session.window:
+            session.window = self._window(session.settled.values())
             save(session, self.out)
         if session.ending is None and missing:
             for words in _in_words(session, self.orders):
@@ -85,27 +85,27 @@ class Settler:
                 save(session, self.out)
 
     def _confirm_slow_steps(self) -> None:
-        """Lets sides run once more whose slow steps the timed ones will not hold.
+        """Lets sides run once more whose slow steps ask for more timed ones than there would be.
 
-        What is slow there as well belongs to the work, and was no burst of others.
+        Those of the work come again, in the same place or nearby; a burst of others does not.
         """
         session = self.session
-        known = dict(self._step_ms) if len(session.settled) > 1 else {}
-        for side, first in known.items():
-            settled = session.settled[side]
-            if session.ending is None and not session.holds(side):
-                self._settle(side, settled.owner)
-                both = list(map(min, zip(first, self._step_ms[side], strict=False)))
-                slow = slow_steps_in(both, settled.warmup - 1)
-                session.settled[side] = replace(settled, slow=slow)
+        plain = [replace(one, slow=Slow()) for one in session.settled.values()]
+        steps = session.plan.steps or self._window(plain)
+        for side, first in list(session.settled.items()):
+            if session.ending is None and not first.slow.is_held_by(steps):
+                self._settle(side, first.owner)
+                again = session.settled[side].slow
+                slow = min(first.slow, again, key=lambda one: one.ms)
+                session.settled[side] = replace(first, slow=slow)
 
-    def _window(self) -> int:
+    def _window(self, sides: Collection[Settled]) -> int:
         """How many steps are timed where nobody says it, so that all pairs fit into the time."""
         session = self.session
         if session.plan.steps or not session.by_hook:
             return 0
         seconds = PLANNED_SHARE * self.seconds_left() / max(session.goal, 1)
-        return window_of(session.settled.values(), session.warmup, seconds)
+        return window_of(sides, session.warmup, seconds)
 
     def _settle(self, side: Side, owner: Mapping[str, Any] | None = None) -> None:
         session = self.session
@@ -125,8 +125,6 @@ class Settler:
         if after.unseen:
             self.audience.says(f"what a launch of {side} leaves is not known: {after.unseen}")
         files = after.left_since(before)
-        if done.told is not None:
-            self._step_ms[side] = done.told.slowest.step_ms
         session.settled[side] = settled_by(done, tuple(files[:MOST_FILES]))
 
     def _fail(self, done: Done) -> None:
