@@ -211,7 +211,7 @@ class Bench:
             self._orders(out, change),
             partial(launch, stopped=lambda: False, listener=Silence()),
             undisturbed,
-            Quiet(nobody, 0.0, lambda: False, Silence().says),
+            Quiet(nobody, 0.0, lambda: False, Silence()),
             lambda: math.inf,
             lambda: False,
             Silence(),

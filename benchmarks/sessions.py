@@ -176,10 +176,8 @@ class Bench:
         out.mkdir(exist_ok=True)
         watch = MachineWatch(Probe("none", 3600.0, list))
         stopped = lambda: False  # noqa: E731
-        start = partial(launch, stopped=stopped)
-        waits = Quiet(
-            watch.others, 0.0 if self.is_old else 600.0 * self.scale, stopped, Silence().says
-        )
+        start = partial(launch, stopped=stopped, listener=Silence())
+        waits = Quiet(watch.others, 0.0 if self.is_old else 600.0 * self.scale, stopped, Silence())
         waits.comes()
         Settler(session, out, orders, start, lambda: inf, stopped, Silence()).run()
         runner = Runner(session, out, orders, start, watch.disturbances, waits, lambda: inf,

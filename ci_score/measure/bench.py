@@ -161,7 +161,7 @@ class Bench:
 
     def _quiet(self, audience: Audience, stopped: Callable[[], bool]) -> Quiet:
         most = min(self.request.wait * SECONDS_A_MINUTE, max(self.seconds_left(), 0.0))
-        return Quiet(self.watch.others, most, stopped, audience.says)
+        return Quiet(self.watch.others, most, stopped, audience)
 
     def settle(
         self, session: Session, out: Path, audience: Audience, stopped: Callable[[], bool]

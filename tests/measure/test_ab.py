@@ -816,6 +816,37 @@ def test_trouble__a_launch_that_hangs_until_the_end_of_the_time_is_void(
     assert next((one.side, one.launch) for one in measured(here) if one.failed) == ("head", 1)
 
 
+CLAIMS = (
+    'Path(os.environ["CI_SCORE_MEASUREMENTS"]).write_text('
+    '\'{"step_ms": [1.0], "disturbances": {"shared": "it says"}}\\n\')'
+)
+
+
+@pytest.mark.parametrize(("says", "by_others"), [("None", True), (CLAIMS, False)])
+def test_trouble__a_launch_that_others_slow_until_the_end_of_the_time_is_not(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch, says: str, by_others: bool
+) -> None:
+    """What was measured before it is kept; that is not for the script to say."""
+    hangs = here / "hangs"
+    more = f"""
+import time
+from pathlib import Path
+if LAUNCH == 1:
+    Path({str(hangs)!r}).touch()
+    {says}
+    time.sleep(60)
+"""
+    write_side(here / "head", 10.0, more)
+
+    def load(*_: Any, **__: Any) -> str:
+        return "others used 2.0 of 2 CPUs" if by_others and hangs.exists() else ""
+
+    monkeypatch.setattr("ci_score.measure.machine.environment.load_by_others", load)
+    assert ab("--max-minutes", "0.05") == 3
+    assert ("void: head, pair 2" in capsys.readouterr().err) is not by_others
+    assert any(one.failed for one in measured(here)) is not by_others
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

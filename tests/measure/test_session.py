@@ -166,21 +166,24 @@ def waits(looks: list[str], most: float, heard: list[str], *, stopped: bool = Fa
         assert was_disturbed
         return next(left, looks[-1])
 
-    return Quiet(others, most, lambda: stopped, heard.append).comes(was_disturbed=True)
+    class Heard:
+        says = reaches = staticmethod(heard.append)
+
+    return Quiet(others, most, lambda: stopped, Heard()).comes(was_disturbed=True)
 
 
-BUSY = "others use 1.5 of 2 CPUs"
+BUSY, WAITING = "others use 1.5 of 2 CPUs", "waiting for a quiet machine"
 
 
 @pytest.mark.parametrize(
     ("looks", "most", "said", "left"),
     [
         ([""], 60.0, [], ""),
-        ([BUSY, BUSY, ""], 60.0, [f"{BUSY}: waiting, up to 60 s"], ""),
+        ([BUSY, BUSY, ""], 60.0, [f"{BUSY}: waiting, up to 60 s", WAITING], ""),
         (
             [BUSY],
             0.05,
-            [f"{BUSY}: waiting, up to 0.05 s"],
+            [f"{BUSY}: waiting, up to 0.05 s", WAITING],
             f"{BUSY}, still after 0.05 s of waiting",
         ),
         ([BUSY], 0.0, [], ""),

@@ -159,7 +159,7 @@ class _Search:
                 remove(out / name)
         watch = MachineWatch(find_probe(), visible_devices(self.environment))
         most = min(request.wait * SECONDS_A_MINUTE, max(self.seconds_left(), 0.0))
-        quiet = Quiet(watch.others, most, self.stopped, self.audience.says)
+        quiet = Quiet(watch.others, most, self.stopped, self.audience)
         launches = Launches(
             out=out,
             plan=plan,

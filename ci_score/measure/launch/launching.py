@@ -166,7 +166,8 @@ def _in_words(error: BadInputError) -> str:
 
 def _void(order: Order, values: dict[str, Any] | None, problem: str) -> Done:
     """A launch without a usable time, with what it has reported as far as that can be read."""
-    why = {"failed": _short(problem)}
+    # Who disturbed it the machine says, and never the script.
+    why = {"failed": _short(problem), "disturbances": {}}
     try:
         launch = _launch_of({**(values or {"step_ms": []}), **why}, order)
     except BadInputError:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ci_score.measure.launch.following import Listener
 from ci_score.model.lists import duration_in_words
 
 EVERY_SECONDS = 1.0
@@ -28,7 +29,7 @@ class Quiet:
     others: Others
     most_seconds: float
     stopped: Callable[[], bool]
-    says: Callable[[str], None]
+    listener: Listener
 
     def comes(self, *, was_disturbed: bool = False) -> str:
         """Waits for it; where it does not come in time, what others still do."""
@@ -38,7 +39,8 @@ class Quiet:
         is_told = False
         while (words := self.others(was_disturbed=was_disturbed)) and not self.stopped():
             if not is_told:
-                self.says(f"{words}: waiting, up to {most}")
+                self.listener.says(f"{words}: waiting, up to {most}")
+                self.listener.reaches("waiting for a quiet machine")
                 is_told = True
             if time.monotonic() - begin >= self.most_seconds:
                 return f"{words}, still after {most} of waiting"

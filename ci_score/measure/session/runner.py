@@ -16,7 +16,7 @@ from ci_score.measure.session.kept import save
 from ci_score.measure.session.noticing import drifts, notes_on, resumes
 from ci_score.measure.session.quiet import LATER, Quiet
 from ci_score.measure.session.schedule import Look, order_of
-from ci_score.measure.session.session import Ending, Pair, Session
+from ci_score.measure.session.session import SHARED, Ending, Pair, Session
 from ci_score.model.lists import share_in_words
 from ci_score.model.values import Side
 
@@ -113,7 +113,7 @@ class Runner:
         for place, side in enumerate(order_of(number, session.plan.seed)):
             self.audience.begins(session, side, number)
             done = self.launched(side, number, place)
-            if done.launch.failed and self._was_cut_off():
+            if done.launch.failed and self._was_cut_off(done):
                 self._came_so_far = f": {done.order.name}, {done.far}" if done.far else ""
                 return
             found[side] = done
@@ -145,12 +145,15 @@ class Runner:
                 self._noted.add((done.order.side, what))
                 yield words
 
-    def _was_cut_off(self) -> bool:
+    def _was_cut_off(self, done: Done) -> bool:
         """Whether a failure is nobody's fault: somebody, or the end of the time, ended the launch.
 
-        There was time enough for a pair like those before; one that needs more has hung.
+        There was time enough for a pair like those before; one that needs more has hung, unless
+        others took the machine.
         """
-        return self.stopped() or (self.seconds_left() <= 0 and not self._longest_pair)
+        is_slowed = self.session.plan.repeats_shared and SHARED in done.launch.disturbances
+        is_over = self.seconds_left() <= 0
+        return self.stopped() or (is_over and (is_slowed or not self._longest_pair))
 
     def _disturbed(self, pair: Pair) -> None:
         """Others disturbed it: it is measured again, when they leave the machine alone."""
