@@ -39,6 +39,7 @@ _OF_A_HOST: tuple[Rule, ...] = (
     host_causes.between,
     host_causes.other_type,
     host_causes.replaced,
+    host_causes.more_backward,
     host_causes.all_operators,
     host_causes.one_call,
     other_causes.phase_grew,

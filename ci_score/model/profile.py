@@ -92,11 +92,14 @@ class OpCalls(Value):
     """An operator of the host as the program calls it, with all that it leads to.
 
     `operators` counts it with those that it calls, and with those of its backward pass.
+    `backward_calls` counts the calls that have a backward pass, and `backward_ms` is its time.
     """
 
     calls: NotNegative
     operators: NotNegative
     ms: Milliseconds
+    backward_calls: NotNegative | None = None
+    backward_ms: Milliseconds | None = None
 
 
 class HostGap(Value):
