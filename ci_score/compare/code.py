@@ -6,7 +6,7 @@ diff's own text does not bear out: a launch may tell anything of its stacks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from ci_score.compare.code_blame import (
@@ -14,9 +14,10 @@ from ci_score.compare.code_blame import (
     growth_of_memory,
     growth_of_time,
     guilty,
+    only_noise,
     warned,
 )
-from ci_score.compare.code_lines import DiffView
+from ci_score.compare.code_lines import DiffView, FileLines
 from ci_score.compare.code_matching import CodeSide, matched
 from ci_score.compare.code_paths import with_paths
 from ci_score.compare.code_rows import DefinitionRow, LineRow, definition_rows
@@ -26,6 +27,7 @@ from ci_score.model.code_changes import (
     MOST_CHANGED_LINES,
     Blame,
     CallerChange,
+    ChangedPlace,
     CodeChanges,
     DefinitionChange,
     LineChange,
@@ -57,8 +59,9 @@ def code_changes(
     view.hold(*(side.spans() for side in sides))
     rows = definition_rows(*sides, matched(*sides, view), view)
     time, memory = growth_of_time(head, base, rows, step), growth_of_memory(head, base, rows)
-    blames = guilty(time), guilty(memory)
-    largest = _Largest(head, base)
+    noise = only_noise(rows, is_more=step[1] > step[0] if step else time.is_more)
+    blames = guilty(time, noise), guilty(memory)
+    largest = _Largest(head, base, [row.change for row in rows if id(row) in noise])
     kept = largest.definitions(rows, [one.row for one in blames if one])
     shown = [_shown(row, largest, [one for one in blames if one]) for row in kept]
     return CodeChanges(
@@ -74,8 +77,8 @@ def code_changes(
         unmarked_ms=head.unmarked_ms,
         definitions=tuple(shown),
         left_out=sum(largest.is_shown(row.change) for row in _without(kept, rows)),
-        time=_blame(blames[0], kept, shown),
-        memory=_blame(blames[1], kept, shown),
+        time=_blame(blames[0], kept, shown, view),
+        memory=_blame(blames[1], kept, shown, view),
         warned=warned(time, memory),
     )
 
@@ -83,12 +86,15 @@ def code_changes(
 class _Largest:
     """Which changes are the largest, as shares of the step's time or of its peak memory."""
 
-    def __init__(self, head: StepCode, base: StepCode) -> None:
+    def __init__(self, head: StepCode, base: StepCode, noise: Sequence[DefinitionChange]) -> None:
+        self._noise = {id(one) for one in noise}
         self._ms = max(head.total_ms, base.total_ms) or 1.0
         self._bytes = max(head.peak_bytes, base.peak_bytes) or 1
 
     def _size(self, one: DefinitionChange | LineChange | CallerChange) -> float:
         ms = one.head.ms + one.head.python_ms - one.base.ms - one.base.python_ms
+        if id(one) in self._noise:
+            ms = 0.0
         memory = one.head.peak_bytes - one.base.peak_bytes
         return max(abs(ms) / self._ms, abs(memory) / self._bytes)
 
@@ -141,15 +147,42 @@ def _shown(row: DefinitionRow, largest: _Largest, blamed: Sequence[Guilty]) -> D
 
 
 def _blame(
-    found: Guilty | None, kept: Sequence[DefinitionRow], shown: Sequence[DefinitionChange]
+    found: Guilty | None,
+    kept: Sequence[DefinitionRow],
+    shown: Sequence[DefinitionChange],
+    view: DiffView,
 ) -> Blame | None:
     if found is None:
         return None
     place = next(place for place, row in enumerate(kept) if row is found.row)
     one = shown[place]
+    is_told = not found.by or (found.caller and found.caller.touched)
     return Blame(
         definition=place,
         line=one.lines.index(found.line.change) if found.line else None,
         called_from=one.callers.index(found.caller) if found.caller else None,
         share=found.share,
+        by=found.by,
+        near=None if is_told else changed_near(found.row, view),
     )
+
+
+def changed_near(row: DefinitionRow, view: DiffView) -> ChangedPlace | None:
+    """Where the diff touches what is nearest to a function that it does not touch."""
+    places = [place for lines in view.by_head.values() for place in _places_in(lines, view)]
+    in_file = [place for place in places if place.file == row.change.file]
+    outer = row.outer
+    in_outer = [one for one in in_file if outer and outer.first <= one.line <= outer.last]
+    for within, listed in (("outer", in_outer), ("file", in_file), ("diff", places)):
+        if listed:
+            return listed[0].but(within=within, more=len(listed) - 1)
+    return None
+
+
+def _places_in(lines: FileLines, view: DiffView) -> Iterator[ChangedPlace]:
+    """The first line of each hunk in a file of head; of lines that are gone the one behind them."""
+    if lines.head is None or lines.head in view.contradicted:
+        return
+    for hunk in lines.hunks:
+        line = hunk.added[0] if hunk.added else max(hunk.head_first, 1)
+        yield ChangedPlace(within="diff", file=lines.head, line=line)

@@ -71,18 +71,33 @@ class DefinitionChange(Value):
         return self.head.peak_bytes - self.base.peak_bytes
 
 
+class ChangedPlace(Value):
+    """The first line that the diff touches near a function, and how many other places there are.
+
+    They are in its class, or the function around it; else in its file, else anywhere.
+    """
+
+    within: Literal["outer", "file", "diff"]
+    file: SourcePath
+    line: LineNumber
+    more: Count = 0
+
+
 class Blame(Value):
     """The definition that explains most of a change, with its line where one is known.
 
-    `definition` is its row, `line` a row of its lines. `called_from` is a row of its callers where
-    it was not touched and that caller calls it more often. `share` is the part of the change that
-    it explains, from a half on.
+    `definition` is its row, `line` a row of its lines. `share` is the part of the change that it
+    explains, from a half on. `by` says what is other about one that was not touched: how often it
+    is called, or else what a call of it does, forward or only backward. `called_from` is then a row
+    of its callers, and `near` the nearest place that was touched.
     """
 
     definition: Count
     line: Count | None = None
     called_from: Count | None = None
     share: float
+    by: Literal["calls", "path", "backward"] | None = None
+    near: ChangedPlace | None = None
 
 
 class Warned(Value):

@@ -91,9 +91,9 @@ class CodeWork(Value):
 class Definition(Value):
     """A function or a method; `<module>` is what runs when a file does, `` that nobody knows it.
 
-    `first` and `last` are its lines, decorators included, and the `outer` ones those of the class or
-    the function that it is in. `file` is None of a library's: its name begins with that of the
-    library, as `transformers LlamaMLP.forward`.
+    `first` and `last` are its lines, decorators included; `outer_first` and `outer_last` are those
+    of the class or the function that it is in. `file` is None of a library's: its name begins with
+    that of the library, as `transformers LlamaMLP.forward`.
     """
 
     name: ShortText

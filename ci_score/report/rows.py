@@ -498,8 +498,17 @@ def knows_ops_of_layers(case: Judged) -> bool:
 
 def calls_word(case: Judged) -> str:
     """What the counts of ops are: a host calls its operators, a device's work is launched."""
+    return "calls" if _is_of_host(case) else "launches"
+
+
+def work_word(case: Judged) -> str:
+    """What the counts of functions are, which are themselves called."""
+    return "operators" if _is_of_host(case) else "launches"
+
+
+def _is_of_host(case: Judged) -> bool:
     found = case.explanation or case.timeline
-    return "calls" if found is not None and found.basis == "host" else "launches"
+    return found is not None and found.basis == "host"
 
 
 # --- the whole report ---------------------------------------------------------------------------

@@ -371,7 +371,7 @@ def _code(case: Judged, record: Record, screen: Screen, *, whole: bool) -> str:
     for row in listed:
         lines.append(_code_line(row, places))
         lines += [_code_line(line, places, "  ") for line in row.lines if whole]
-    header = ("function", "base", "head", "change", rows.calls_word(case))
+    header = ("function", "base", "head", "change", rows.work_word(case))
     table = screen.table(lines, ("text", "number", "number", "number", "number"), header)
     notes = [more_code(case, len(listed)), *(code_notes(case) if whole else ())]
     told = "\n".join(screen.text(note) for note in notes if note)

@@ -176,29 +176,32 @@ def test_marks__the_first_mark_of_a_call_says_so(tree: Path) -> None:
 
 
 def test_marks__what_runs_already_is_not_called(tree: Path) -> None:
-    """Nor is anything while somebody traces the program: their flag stays as it is."""
-    table, see_all = table_of(tree), MODULE["see_all"]
+    """Marks begin in the midst of a step."""
+    table = table_of(tree)
 
     def call() -> str:
-        see_all(sys._getframe(2))
-        return str(table.name_at(sys._getframe(2)))[-1]
-
-    said = called(tree, "a.py", CALLS)(lambda: call())
-    assert "+" not in str(said)
-
-    frames = []
-
-    def traced() -> str:
-        frames.append(sys._getframe(1))
+        MODULE["see_all"](sys._getframe(1))
         return str(table.name_at(sys._getframe(1)))[-1]
 
+    assert "+" not in str(called(tree, "a.py", CALLS)(call))
+
+
+def test_marks__no_call_is_counted_while_somebody_traces(tree: Path) -> None:
+    """A debugger reads the flag that would say so."""
+    table, flags = table_of(tree), []
+
+    def call() -> str:
+        flags.append(sys._getframe(1).f_trace_lines)
+        return str(table.name_at(sys._getframe(1)))[-1]
+
+    before = sys.gettrace()
     sys.settrace(lambda *_: None)
     try:
-        said = called(tree, "a.py", CALLS)(traced)
+        said = called(tree, "a.py", CALLS)(call)
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     assert "+" not in str(said)
-    assert all(frame.f_trace_lines for frame in frames)
+    assert all(flags)
 
 
 def test_marks__a_table_is_bounded(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
