@@ -14,8 +14,8 @@ from ci_score.compare.code_blame import (
     growth_of_memory,
     growth_of_time,
     guilty,
-    only_noise,
     warned,
+    with_noise,
 )
 from ci_score.compare.code_lines import DiffView, FileLines
 from ci_score.compare.code_matching import CodeSide, matched
@@ -57,11 +57,12 @@ def code_changes(
     view = DiffView.of(diff)
     sides = CodeSide.of(head), CodeSide.of(base)
     view.hold(*(side.spans() for side in sides))
+    before, now = step or (base.total_ms, head.total_ms)
     rows = definition_rows(*sides, matched(*sides, view), view)
+    rows = with_noise(rows, is_more=now > before)
     time, memory = growth_of_time(head, base, rows, step), growth_of_memory(head, base, rows)
-    noise = only_noise(rows, is_more=step[1] > step[0] if step else time.is_more)
-    blames = guilty(time, noise), guilty(memory)
-    largest = _Largest(head, base, [row.change for row in rows if id(row) in noise])
+    blames = guilty(time), guilty(memory)
+    largest = _Largest(head, base)
     kept = largest.definitions(rows, [one.row for one in blames if one])
     shown = [_shown(row, largest, [one for one in blames if one]) for row in kept]
     return CodeChanges(
@@ -86,14 +87,13 @@ def code_changes(
 class _Largest:
     """Which changes are the largest, as shares of the step's time or of its peak memory."""
 
-    def __init__(self, head: StepCode, base: StepCode, noise: Sequence[DefinitionChange]) -> None:
-        self._noise = {id(one) for one in noise}
+    def __init__(self, head: StepCode, base: StepCode) -> None:
         self._ms = max(head.total_ms, base.total_ms) or 1.0
         self._bytes = max(head.peak_bytes, base.peak_bytes) or 1
 
     def _size(self, one: DefinitionChange | LineChange | CallerChange) -> float:
         ms = one.head.ms + one.head.python_ms - one.base.ms - one.base.python_ms
-        if id(one) in self._noise:
+        if isinstance(one, DefinitionChange) and one.is_noise:
             ms = 0.0
         memory = one.head.peak_bytes - one.base.peak_bytes
         return max(abs(ms) / self._ms, abs(memory) / self._bytes)
@@ -143,7 +143,10 @@ def _shown(row: DefinitionRow, largest: _Largest, blamed: Sequence[Guilty]) -> D
     of_row = [one for one in blamed if one.row is row]
     lines = largest.lines(row, _once([one.line for one in of_row if one.line]))
     callers = largest.callers(row, _once([one.caller for one in of_row if one.caller]))
-    return row.change.but(lines=tuple(one.change for one in lines), callers=tuple(callers))
+    return row.change.but(
+        lines=tuple(one.change for one in lines),
+        callers=tuple(callers),
+    )
 
 
 def _blame(

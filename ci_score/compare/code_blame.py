@@ -6,8 +6,8 @@ new may do the work of one that is gone, and all work may take longer than befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Literal
 
@@ -113,6 +113,11 @@ class Growth:
         """What is to be explained: the change of the step, where that is more."""
         step = abs(self.step[1] - self.step[0]) if self.step else 0.0
         return max(abs(self.head - self.base), step)
+
+    def counts(self, one: DefinitionChange) -> bool:
+        """Whether a definition can be named, and its change is its own."""
+        is_noise = one.is_noise and self.of_line is not peak_bytes
+        return bool(one.name or one.file) and not is_noise
 
     def share_of(self, row: DefinitionRow) -> float:
         """Which share of the change a definition explains at least."""
@@ -251,12 +256,12 @@ def other_work(row: DefinitionRow) -> OtherWork | None:
     return None if same else "backward"
 
 
-def guilty(growth: Growth, noise: Collection[int] = ()) -> Guilty | None:
+def guilty(growth: Growth) -> Guilty | None:
     """The definition that explains at least half, those before all that the diff touches."""
     if not growth.is_notable:
         return None
-    named = [row for row in growth.rows if row.change.name or row.change.file]
-    found = [(growth.share_of(row), row) for row in named if id(row) not in noise]
+    named = [row for row in growth.rows if growth.counts(row.change)]
+    found = [(growth.share_of(row), row) for row in named]
     enough = [one for one in found if one[0] >= LEAST_EXPLAINED]
     if not enough:
         return _guilty_caller(growth)
@@ -315,21 +320,22 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
 # --- noise ----------------------------------------------------------------------------------------
 
 
-def only_noise(rows: Iterable[DefinitionRow], *, is_more: bool) -> set[int]:
-    """The functions, by identity, that do the same work and differ no more than others that do.
+def with_noise(rows: Sequence[DefinitionRow], *, is_more: bool) -> list[DefinitionRow]:
+    """The functions, with a note at those that do the same work and differ as such functions do.
 
     All of those may take longer, as on a busy machine, and some of them less, by chance.
     """
     same = {
-        id(row): (whole_ms(row.change.base), whole_ms(row.change.head))
-        for row in rows
+        place: (whole_ms(row.change.base), whole_ms(row.change.head))
+        for place, row in enumerate(rows)
         if does_same_work(row)
     }
-    return {
-        one
-        for one, ends in same.items()
-        if not _stands_out(ends, [same[other] for other in same if other != one], is_more=is_more)
-    }
+    found = list(rows)
+    for place, ends in same.items():
+        others = [same[other] for other in same if other != place]
+        is_noise = not _stands_out(ends, others, is_more=is_more)
+        found[place] = replace(rows[place], change=rows[place].change.but(is_noise=is_noise))
+    return found
 
 
 def _stands_out(ends: Ends, others: Sequence[Ends], *, is_more: bool) -> bool:

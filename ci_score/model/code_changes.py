@@ -44,7 +44,8 @@ class DefinitionChange(Value):
     """A definition on both sides: name, file and lines are the head's, or the base's if it is gone.
 
     `was_name` and `was_file` are the base's where they differ. `touched` says whether the diff
-    touches it, and None that no diff is known. A library's has no file.
+    touches it, and None that no diff is known. A library's has no file. `is_noise` says that it
+    does the same work, and that its time differs no more than that of others that do.
     """
 
     name: ShortText
@@ -55,6 +56,7 @@ class DefinitionChange(Value):
     was_file: SourcePath | None = None
     status: Literal["changed", "new", "gone"] = "changed"
     touched: bool | None = None
+    is_noise: bool = False
     base: CodeWork = CodeWork()
     head: CodeWork = CodeWork()
     lines: Annotated[tuple[LineChange, ...], Lax, Field(max_length=MOST_CHANGED_LINES)] = ()

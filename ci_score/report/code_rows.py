@@ -147,11 +147,12 @@ def _first(rows: list[_Numbered], most: int, blamed: int | None) -> list[_Number
 
 def _worth_a_row(change: CodeChanges) -> list[_Numbered]:
     """What changed enough, and what is blamed for it: that may be what it calls."""
-    largest = max((abs(row.delta_ms) for row in change.definitions), default=0.0)
+    changed = [one for one in enumerate(change.definitions) if not one[1].is_noise]
+    largest = max((abs(row.delta_ms) for _, row in changed), default=0.0)
     blamed = change.time.definition if change.time else None
     return [
         (number, row)
-        for number, row in enumerate(change.definitions)
+        for number, row in changed
         if number == blamed or (row.delta_ms and abs(row.delta_ms) >= LEAST_SHARE * largest)
     ]
 

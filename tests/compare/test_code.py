@@ -283,6 +283,19 @@ def test_code_changes__of_the_same_work_may_be_noise(
     assert found.left_out == 0
 
 
+def test_code_changes__of_the_same_work_has_its_memory() -> None:
+    """That its time is noise is marked; a record has it for what it allocated."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    base = with_other(At("torch.softmax", 20.0, peak=10**6))
+    more = At("torch.softmax", 21.0, peak=9 * 10**6), At("self.up(", 50.0)
+    found = changes_of(head, *more, but=("self.up(x)",), base=base)
+    assert blamed(found).name == "Mlp.forward"
+    one = next(row for row in found.definitions if row.name == "Attention.forward")
+    assert (one.delta_bytes, one.is_noise) == (8 * 10**6, True)
+    assert found.memory
+    assert found.definitions[found.memory.definition] is one
+
+
 def test_code_changes__of_another_state_of_the_files() -> None:
     """A diff whose text is not that of the measured files touches nothing."""
     head = edited(("torch.softmax(q @ k, -1)", "torch.softmax((q @ k).double(), -1)"))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from benchmarks.hosts import HOST_KINDS, Model, host_trace
+from benchmarks.hosts import HOST_KINDS, Model, host_trace, usual
 from ci_score.compare import Workload, measured_case
 from ci_score.judge import exit_code
 from ci_score.model.environment import Environment
@@ -152,6 +152,26 @@ def test_judge__a_profile_that_others_slowed_leaves_what_is_counted(kind: str, s
     disturbed, _ = HOST_KINDS["host, machine slower"](30_000.0)
     planted, _ = HOST_KINDS[kind](10_000.0)
     one = judged_case(profiled(planted, 150.0), found(profiled(disturbed, 100.0)))
+    assert headline(one).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (
+            "host, attention by hand",
+            "but 'scaled_dot_product_attention' is gone; bmm, softmax and masked_fill do its work",
+        ),
+        ("host, operator slower", "100 → 130 ms/step · one run per side"),
+    ],
+)
+def test_judge__a_profile_of_a_far_larger_change_leaves_what_is_counted(
+    kind: str, said: str
+) -> None:
+    """The one launch that was profiled was disturbed: what took longest in it explains nothing."""
+    planted, _ = HOST_KINDS[kind](1_000.0)
+    planted.slower = 2.5
+    one = judged_case(profiled(planted, 130.0), found(profiled(usual(), 100.0)))
     assert headline(one).endswith(said)
 
 

@@ -306,6 +306,14 @@ def test_rows__are_the_definitions_whose_time_changed() -> None:
     assert [row.is_blamed for row in rows] == [True, False, False, False, False]
 
 
+def test_rows__are_none_whose_time_is_noise() -> None:
+    """Such a definition is there for its memory alone; it is not counted either."""
+    noise = definition("Embedding.forward", touched=False, is_noise=True)
+    shown = known(code(definition(touched=True, head=work(70.0)), noise))
+    assert [row.name.pieces[0] for row in code_rows(shown, record(shown))] == ["Attention.forward"]
+    assert more_code(shown, 1) == ""
+
+
 def test_rows__have_what_is_blamed_for_what_it_calls() -> None:
     """Its own time may be the same as before."""
     same = definition("train", file=TRAIN, touched=True, head=work(60.2))
