@@ -167,7 +167,7 @@ HOST_CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.REPLACED: _replaced,
     Why.OTHER_TYPE: _other_type,
     Why.ONE_CALL: _one_call,
-    Why.MORE_BACKWARD: _backward("more", "; a lost detach() or no_grad()?"),
+    Why.MORE_BACKWARD: _backward("more", "; a lost detach or no_grad?"),
     Why.BETWEEN_OPERATORS: _between_operators,
     Why.HOST_IN_RANGE: _host_in_range,
     Why.MORE_CALLS: _more_calls,

@@ -542,9 +542,7 @@ def by_outcome(cases: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
 
 
 def counted_as(record: Record, outcome: Outcome) -> str:
-    """`3 of 12 cases fail, worst: `, in front of the worst case's name and headline."""
+    """`3 of 12 cases, worst: `, between the verdict and the worst case's name and headline."""
     cases = [case for case in record.cases if case.verdict and case.verdict.outcome is outcome]
-    several = len(cases) > 1
     which = "first" if outcome is Outcome.INCONCLUSIVE else "worst"
-    counted = f"{len(cases)} of {len(record.cases)} cases {_COUNTED[outcome][several]}"
-    return f"{counted}, {which}: " if several else f"{counted}: "
+    return f"{len(cases)} of {len(record.cases)} cases{f', {which}' * (len(cases) > 1)}: "

@@ -58,13 +58,8 @@ def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = Fal
 
 
 def verdict_line(of: Judged | Verdict) -> str:
-    """`Fail: 20.1 % slower`; a dash without a verdict. What is not judged says so itself."""
-    verdict = of if isinstance(of, Verdict) else of.verdict
-    if verdict is None:
-        return "–"
-    text = shown(headline(of))
-    is_judged = verdict.outcome is not Outcome.INCONCLUSIVE
-    return f"{words.VERDICTS[verdict.outcome]}: {text}" if is_judged else text
+    """`Fail: 20.1 % slower`; a dash without a verdict."""
+    return shown(headline(of)) or "–"
 
 
 def _report(record: Record, screen: Screen) -> Iterator[str]:

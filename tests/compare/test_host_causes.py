@@ -62,7 +62,7 @@ SAID: dict[str, tuple[str, str, str]] = {
     "host, undetached": (
         (
             "the backward pass goes through more of the same calls ('linear' 12 → 16 and 'gelu'"
-            " 0 → 4): 6.41 → 9.16 ms a step; a lost detach() or no_grad()? (+2.75 ms)"
+            " 0 → 4): 6.41 → 9.16 ms a step; a lost detach or no_grad? (+2.75 ms)"
         ),
         (
             "the backward pass goes through more of the same calls ('linear' 12 → 16 and 'gelu'"

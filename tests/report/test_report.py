@@ -202,14 +202,14 @@ def test_report__of_several_cases_the_slowest_is_named_first() -> None:
     made = record(slower("a@l4", 125.0), slower("b", 101.0), slower("m09@l4", 150.0))
     assert [case.name for case in worst_first(made)] == ["m09@l4", "a@l4", "b"]
     said = headline(made)
-    assert said.startswith("2 of 3 cases fail, worst: 'm09@l4' is 50 % slower · 100 → 150 ms/step")
+    assert said.startswith("Fail: 2 of 3 cases, worst: 'm09@l4' is 50 % slower · 100 → 150 ms/step")
     assert "| Case | | Time | Why |" in report_markdown(made)
 
 
 def test_report__several_cases_that_pass_say_so() -> None:
     """The sentence of one case is not said of all."""
     made = record(slower("a", 100.0), slower("b", 104.0))
-    assert headline(made).startswith("All 2 cases pass, slowest: 'b' is 4 % slower")
+    assert headline(made).startswith("Pass: all 2 cases, slowest: 'b' is 4 % slower")
 
 
 def test_report__the_changes_of_cases_are_all_told_as_time() -> None:
@@ -256,7 +256,7 @@ def test_report__several_cases_of_which_some_are_not_judged() -> None:
     mismatch = Why.MISMATCH(key="accelerator", here="L4", there="T4")
     missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch)
     made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
-    assert headline(made) == ("1 of 2 cases is not judged: 'x@l4', ran on L4, baseline is T4")
+    assert headline(made) == ("Not judged: 1 of 2 cases: 'x@l4', ran on L4, baseline is T4")
 
 
 def test_report__says_what_a_word_means_where_it_is_used() -> None:
