@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ci_score.files.visible import log_line
 from ci_score.model.environment import AskedOption
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of, slower_by
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, are_one_time, metric_of, slower_by
 from ci_score.model.record import Judged, Record
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict
 from ci_score.report.rows import twin_of
@@ -118,11 +118,11 @@ def acceptance_line(case: Judged) -> str:
     failed = [change for change in case.changes if change.outcome is Outcome.FAIL]
     bounds = {change.metric: _bound(change) for change in failed}
     for change in failed:
-        twin = twin_of(change, failed)
-        if change.metric == THROUGHPUT and twin is not None:
-            # One sentence covers both, and reaches as far as the worse of the two.
-            most = max(slower_by(change), slower_by(twin))
-            bounds[STEP_TIME] = _bound(twin.but(delta=most))
+        if change.metric == THROUGHPUT and are_one_time(case.changes):
+            # The verdict tells both as the step's time. One sentence covers both, and reaches as
+            # far as the worse of the two.
+            most = max(map(slower_by, (change, *filter(None, [twin_of(change, case.changes)]))))
+            bounds[STEP_TIME] = _bound(change.but(metric=STEP_TIME, delta=most))
             del bounds[THROUGHPUT]
     return "\n".join(
         f"ci-score accept {case.name} {metric} up to {bound} because <reason>"

@@ -16,10 +16,9 @@ from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.compare import Workload, measured_case
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
-from ci_score.model.conversation import Comment, Comments
 from ci_score.model.explanation import Explanation
 from ci_score.model.profile import Layer, OpOrigin
-from ci_score.model.reasons import Reason, Why
+from ci_score.model.reasons import Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
@@ -36,7 +35,7 @@ from tests.builders.code_shown import of_memory, slower_code, touched, with_code
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import slow_pull_request
 from tests.builders.states import of_peaks
-from tests.builders.verdicts import judged_case
+from tests.builders.verdicts import Saying, judged_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -100,27 +99,6 @@ def test_report__is_short_before_the_folds() -> None:
 
 
 # --- what is there to copy ----------------------------------------------------------------------
-
-
-class Saying:
-    """A conversation of one comment, by somebody who may."""
-
-    def __init__(self, body: str) -> None:
-        self.body = body
-
-    def listen(self) -> Comments:
-        """The comment."""
-        return Comments((Comment("octo", self.body),))
-
-    def why_not(self, login: str) -> Reason | None:
-        """Everybody may."""
-        del login
-        return None
-
-    def why_too_early(self, comment: Comment) -> Reason | None:
-        """All was seen."""
-        del comment
-        return None
 
 
 def failing(metric: str, base: float, head: float, delta: float, **fields: Any) -> Change:
