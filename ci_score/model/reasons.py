@@ -64,6 +64,7 @@ class Why(StrEnum):
     ATTEMPT_TO_COME = "attempt_to_come", "there here"
     NO_TIME = "no_time"
     NO_TIME_IN_PROFILE = "no_time_in_profile"
+    UNUSABLE = "unusable", "words remedy"
     NO_NUMBER_TO_COMPARE = "no_number_to_compare"
     NO_SOUND_LAUNCH = "no_sound_launch", "side launch events words"
     EMPTY_BY_ITS_RUN = "empty_by_its_run"
