@@ -24,6 +24,8 @@ MOST_WARNED = 3
 LEAST_REST, LEAST_REST_OF_LINE = 0.1, 0.5
 # Two launches of one program differ by so much in what a function takes.
 LEAST_OF_SAME_WORK = 0.25
+# What is at least this share of a change is worth more than noise that looks like all of it.
+LEAST_BESIDE = 0.1
 Amount = Callable[[CodeWork], float]
 Ends = tuple[float, float]
 OtherWork = Literal["calls", "path", "backward"]
@@ -123,12 +125,19 @@ class Growth:
         """Which share of the change a definition explains at least."""
         before, after = self._ends(row.change, self.of_definition)
         rest = self._all[0] - before, self._all[1] - after
-        fresh = _sum(
-            self._ends(one.change, self.of_definition) for one in row.lines if self._is_fresh(one)
-        )[1]
-        replaced = min(fresh, plain_sum(self._lost.values()) - self._lost[id(row)])
         alike = before * _ratio(rest, LEAST_REST * self._all[0])
-        return (after - before - alike - replaced) / self.whole
+        return self.grew(row.change) - (self._replaced(row) + alike) / self.whole
+
+    def does_more(self, row: DefinitionRow) -> bool:
+        """Whether a definition does other work than before, and more of it than is gone."""
+        more = self.grew(row.change) - self._replaced(row) / self.whole
+        return more >= LEAST_BESIDE and not does_same_work(row)
+
+    def _replaced(self, row: DefinitionRow) -> float:
+        """What its new statements may do of the work that others did."""
+        fresh = (one for one in row.lines if self._is_fresh(one))
+        new = _sum(self._ends(one.change, self.of_definition) for one in fresh)[1]
+        return min(new, plain_sum(self._lost.values()) - self._lost[id(row)])
 
     def share_of_line(self, row: DefinitionRow, line: LineRow) -> float:
         """Which share of the change the statement explains at least."""
@@ -157,8 +166,8 @@ class Growth:
             return False
         return any(one.touched and self.launches_more(one) for one in row.callers)
 
-    def share_of_caller(self, one: CallerChange) -> float:
-        """Which share of the change a definition's work for a caller is."""
+    def grew(self, one: DefinitionChange | CallerChange) -> float:
+        """By which share of the change the work of a definition changed, in all or for a caller."""
         before, after = self._ends(one, self.of_definition)
         return (after - before) / self.whole
 
@@ -262,7 +271,10 @@ def guilty(growth: Growth) -> Guilty | None:
         return None
     named = [row for row in growth.rows if growth.counts(row.change)]
     found = [(growth.share_of(row), row) for row in named]
-    enough = [one for one in found if one[0] >= LEAST_EXPLAINED]
+    others = any(map(growth.does_more, named))
+    # What does the same work is not to blame where something else does more.
+    enough = [(share, row) for share, row in found
+              if share >= LEAST_EXPLAINED and not (others and does_same_work(row))]  # fmt: skip
     if not enough:
         return _guilty_caller(growth)
     share, row = min(enough, key=lambda one: (one[1].change.touched is not True, -one[0]))
@@ -288,12 +300,12 @@ def _caller_of(growth: Growth, row: DefinitionRow, by: OtherWork | None) -> Call
     rows = [
         one
         for one in row.callers
-        if growth.share_of_caller(one) >= least
+        if growth.grew(one) >= least
         and (growth.calls_more(one) if by == "calls" else by and one.touched)
     ]
     return min(
         rows,
-        key=lambda one: (one.touched is not True, -growth.share_of_caller(one), one.name),
+        key=lambda one: (one.touched is not True, -growth.grew(one), one.name),
         default=None,
     )
 
@@ -305,7 +317,7 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
         for one in row.callers:
             if row.change.touched is not True and one.touched and growth.launches_more(one):
                 key = (one.name, one.file, one.line)
-                by_caller[key] = by_caller.get(key, 0.0) + growth.share_of_caller(one)
+                by_caller[key] = by_caller.get(key, 0.0) + growth.grew(one)
     found: list[tuple[float, DefinitionRow]] = []
     for row in growth.rows:
         key = (row.change.name, row.change.file, row.change.first)

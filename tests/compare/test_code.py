@@ -283,6 +283,22 @@ def test_code_changes__of_the_same_work_may_be_noise(
     assert found.left_out == 0
 
 
+def test_code_changes__of_the_same_work_is_not_to_blame_beside_more_work() -> None:
+    """However much longer it takes in one launch: a function that does more is the change."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    same = At("torch.softmax", 20.0), At("torch.softmax", 60.0)
+    for launches, name in ((12, None), (10, "Attention.forward")):
+        text = head if launches == 12 else BASE
+        up = At("self.up(", 30.0, launches=launches)
+        found = code_changes(
+            step_code(text, up, same[1]),
+            step_code(BASE, At("self.up(", 20.0), same[0]),
+            diff_of(BASE, text),
+        )
+        assert found
+        assert (blamed(found).name if found.time else None) == name
+
+
 def test_code_changes__of_the_same_work_has_its_memory() -> None:
     """That its time is noise is marked; a record has it for what it allocated."""
     head = edited(("self.up(x)", "self.up(x.double())"))
