@@ -46,11 +46,15 @@ _A_SCREEN = 24
 
 
 def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = False) -> str:
-    """Every verdict, worst first; `whole` shows every case in full, however many there are."""
+    """Every verdict, worst first; `whole` shows every case in full, however many there are.
+
+    What is to be noted of all of it comes second: the first line is the verdict.
+    """
     several = len(record.cases) > 1
     shown_cases = _several if several else _only
     cases = shown_cases(record, screen, whole=whole)
-    text = "\n\n".join(filter(None, (*_report(record, screen), *cases)))
+    first, *others = [*filter(None, (*_report(record, screen), *cases))] or [""]
+    text = "\n\n".join(filter(None, (first, _notices(record, screen), *others)))
     counted = rows.counted(record)
     if several and counted and text.count("\n") > _A_SCREEN:
         text += f"\n\n{screen.text(counted, 'heading')}"
@@ -68,8 +72,10 @@ def _report(record: Record, screen: Screen) -> Iterator[str]:
         verdict = record.unjudged
         yield _decided(verdict, rows.unjudged_reasons(record), screen)
         yield _would_tell(verdict, record, screen)
-    notices = rows.notices(record)
-    yield "\n".join(screen.text(f"Note: {notice}") for notice in notices)
+
+
+def _notices(record: Record, screen: Screen) -> str:
+    return "\n".join(screen.text(f"Note: {notice}") for notice in rows.notices(record))
 
 
 def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> str:

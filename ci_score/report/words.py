@@ -165,7 +165,8 @@ def _interval(
     if low is not None and high is not None and shown[0] == shown[1] and high - low >= LEAST_WIDE:
         beside = zip((low, high), (high, low), strict=True)
         shown = [metric.show_delta(end, (*limits, other)) for end, other in beside]
-    return interval_words(*shown)
+    # As a single number it is the change itself.
+    return "" if shown[0] == shown[1] else interval_words(*shown)
 
 
 def interval_words(low: str | None, high: str | None) -> str:

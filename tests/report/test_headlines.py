@@ -106,6 +106,10 @@ FORMS: dict[str, tuple[Judged, str]] = {
         judged(change(head=100.3, low=-0.01, high=0.02)),
         f"### ✅ Pass: no change seen (−1 to +2 %) · 100 → 100 ms/step · `{CASE}`",
     ),
+    "no change, with an interval that is less wide than its digits": (
+        judged(change(head=100.3, low=0.0029, high=0.0031)),
+        f"### ✅ Pass: 0.3 % slower, within the 10 % limit · 100 → 100 ms/step · `{CASE}`",
+    ),
     "no change, with one end": (
         judged(change(head=100.3, high=0.021)),
         f"### ✅ Pass: no change seen (at most +2.1 %) · 100 → 100 ms/step · `{CASE}`",
