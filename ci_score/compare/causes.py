@@ -30,10 +30,6 @@ from ci_score.model.record import Measured
 
 Rule = Callable[[Scene], Cause | None]
 
-# How many times the measured share of a step a profile may show, and how much beside it: a profiler
-# costs a side with more operators more.
-MOST_TIMES, MOST_BESIDE = 2.0, 0.05
-
 # Tried first, whichever part grew most.
 _OF_THE_STEP: tuple[Rule, ...] = (other_causes.one_rank, other_causes.one_slow_step)
 _OF_PHASES: tuple[Rule, ...] = (compute_causes.one_op, other_causes.phase_grew)
@@ -95,15 +91,9 @@ def with_causes(
 
 
 def _is_disturbed(explanation: Explanation, head: Measured, base: Measured) -> bool:
-    """Whether the steps that were profiled differ far more than those that were measured.
-
-    One launch a side is profiled, and what took longest in it is then somebody else's doing.
-    """
+    """Whether the profiles show far more of a change than was measured without them."""
     before, now = base.scorecard.step_time_ms, head.scorecard.step_time_ms
-    if not explanation.under_profiler or before <= 0 or now <= 0 or explanation.base_step_ms <= 0:
-        return False
-    most = MOST_TIMES * abs(now / before - 1) + MOST_BESIDE
-    return abs(explanation.delta_ms) > most * explanation.base_step_ms
+    return before > 0 and now > 0 and explanation.is_far_from(now / before - 1)
 
 
 def _cause_of_time(scene: Scene) -> Cause | None:

@@ -31,6 +31,9 @@ OUTSIDE_PHASES = "outside all phases"
 BACKWARD = "backward"
 # How much of a change a cause has to explain; and how much a step has to change at all.
 LEAST_EXPLAINED, LEAST_SHARE_OF_STEP = 0.5, 0.01
+# How many times the measured share of a step a profile may show, and how much beside it: a profiler
+# costs a side with more operators more.
+MOST_TIMES, MOST_BESIDE = 2.0, 0.05
 DEVICE_PARTS = frozenset({COMPUTE, COMMUNICATION, COPIES, IDLE, IDLE_OTHER, *IDLE_WORDS.values()})
 
 
@@ -180,3 +183,11 @@ class Explanation(Value):
     def delta_ms(self) -> float:
         """How much longer a step takes in the profiles."""
         return self.head_step_ms - self.base_step_ms
+
+    def is_far_from(self, share: float) -> bool:
+        """Whether the step changed by far more in the profiles than by this share, as measured.
+
+        One launch a side is profiled: somebody disturbed it, and its times explain nothing.
+        """
+        most = MOST_TIMES * abs(share) + MOST_BESIDE
+        return self.under_profiler and abs(self.delta_ms) > most * self.base_step_ms > 0

@@ -310,6 +310,20 @@ def test_report__warns_of_a_profile_that_contradicts_what_is_not_clear() -> None
     assert "trust" not in where_it_went(case(changes=[faster]), explanation)
 
 
+@pytest.mark.parametrize(("head_ms", "is_far"), [(290.0, False), (445.0, True)])
+def test_report__warns_of_a_profile_of_a_far_larger_change(head_ms: float, is_far: bool) -> None:
+    """Somebody disturbed the one launch that was profiled."""
+    slow = failing("step_time_ms", 262.0, 290.0, 0.107)
+    steps = {
+        "basis": "host",
+        "under_profiler": True,
+        "base_step_ms": 233.0,
+        "head_step_ms": head_ms,
+    }
+    words = where_it_went(case(changes=[slow]), Explanation.model_validate({**steps, "parts": []}))
+    assert ("measured was +11 %, so trust only the counts" in words) is is_far
+
+
 @pytest.mark.parametrize("style", ["terminal", "markdown", "html"])
 def test_report__of_a_cpu_speaks_of_what_a_cpu_has(style: str) -> None:
     """It has no roofline, no accelerators to count and no kernels; its operators are called."""
