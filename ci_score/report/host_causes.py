@@ -106,9 +106,9 @@ def _backward(more_or_fewer: str, behind: str = "") -> Callable[..., str]:
         words = (
             f"the backward pass goes through {more_or_fewer} of the same calls ({listed(calls)})"
         )
-        if base_ms is None or head_ms is None:
-            return words
-        return f"{words}: {_times(base_ms, head_ms)} a step{behind}"
+        if base_ms is not None and head_ms is not None:
+            words = f"{words}: {_times(base_ms, head_ms)} a step"
+        return words + behind
 
     return words
 

@@ -375,7 +375,10 @@ def _times(case: Judged) -> list[Change]:
 def where_it_went(case: Judged, explanation: Explanation) -> str:
     """Above the parts of a step: what they sum to, who timed them, and whether it may be noise."""
     profiled = " (under the profiler)" if explanation.under_profiler else ""
-    slower, time = _is_or_seems_slower(case), time_change(case)
+    slower = _is_or_seems_slower(case)
+    # What was judged; a throughput of guessed tokens is not.
+    judged = (change for change in _times(case) if change.outcome is not None)
+    time = next(judged, None) or time_change(case)
     if time is not None and explanation.is_far_from(slower_by(time)):
         measured = _share_of_time(time, slower_by(time))
         profiled = f" (under the profiler; measured was {measured}, so trust only the counts)"

@@ -66,7 +66,7 @@ SAID: dict[str, tuple[str, str, str]] = {
         ),
         (
             "the backward pass goes through more of the same calls ('linear' 12 → 16 and 'gelu'"
-            " 0 → 4)"
+            " 0 → 4); a lost detach or no_grad?"
         ),
         (
             "the backward pass goes through fewer of the same calls ('linear' 16 → 12 and 'gelu'"
