@@ -28,7 +28,7 @@ LEAST_OF_SAME_WORK = 0.25
 LEAST_BESIDE = 0.1
 Amount = Callable[[CodeWork], float]
 Ends = tuple[float, float]
-OtherWork = Literal["calls", "path", "backward"]
+OtherWork = Literal["calls", "path", "work", "backward"]
 
 
 def work_ms(work: CodeWork) -> float:
@@ -260,7 +260,11 @@ def other_work(row: DefinitionRow) -> OtherWork | None:
     if not counts_agree(base.calls, head.calls):
         return "calls"
     if not counts_agree(base.forward_launches, head.forward_launches):
-        return "path"
+        # Of one side alone are lines of another path; else a line does other work than before.
+        other = plain_sum(one.change.base.launches + one.change.head.launches
+                          for one in row.lines if one.in_head != one.in_base)  # fmt: skip
+        more = abs(head.launches - base.launches)
+        return "path" if other >= LEAST_EXPLAINED * more else "work"
     same = counts_agree(base.backward_launches, head.backward_launches)
     return None if same else "backward"
 

@@ -90,15 +90,15 @@ class Blame(Value):
 
     `definition` is its row, `line` a row of its lines. `share` is the part of the change that it
     explains, from a half on. `by` says what is other about one that was not touched: how often it
-    is called, or else what a call of it does, forward or only backward. `called_from` is then a row
-    of its callers, and `near` the nearest place that was touched.
+    is called, or else which lines a call runs, or what they launch, forward or only backward.
+    `called_from` is then a row of its callers, and `near` the nearest place that was touched.
     """
 
     definition: Count
     line: Count | None = None
     called_from: Count | None = None
     share: float
-    by: Literal["calls", "path", "backward"] | None = None
+    by: Literal["calls", "path", "work", "backward"] | None = None
     near: ChangedPlace | None = None
 
 

@@ -129,11 +129,17 @@ def _untouched(row: DefinitionChange, blame: Blame, caller: CallerChange | None)
         yield f", {'now ' * (row.status == 'new')}{calls_words(row)}"
         yield from _from(caller)
     elif blame.by is not None:
-        more = row.head.backward_launches > row.base.backward_launches
-        backward = f"runs {'more' if more else 'less'} of the backward pass"
-        yield f", {'takes another path' if blame.by == 'path' else backward}"
+        more = "more" if row.head.launches > row.base.launches else "less"
+        yield f", {_OTHER_WORK[blame.by].format(more)}"
         yield from (", called", *_from(caller)) if caller else ()
     yield from _near(blame.near, row)
+
+
+_OTHER_WORK = {
+    "path": "takes another path",
+    "work": "launches {} work in each call",
+    "backward": "runs {} of the backward pass",
+}
 
 
 def tag_of(row: DefinitionChange) -> str:

@@ -188,6 +188,12 @@ OTHER: dict[str, tuple[tuple[str, str], dict[str, float], dict[str, float], tupl
         {"calls": 4, "launches": 20},
         ("path", "Net.forward", None),
     ),
+    "other work in the same lines": (
+        ("SLOW = False", "SLOW = True"),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 20},
+        ("work", None, ("file", "n.py", 1)),
+    ),
     "more of a backward pass": (
         ("SLOW = False", "SLOW = True"),
         {"calls": 4, "launches": 10, "backward": 10},
@@ -224,9 +230,13 @@ def test_code_changes__why_an_untouched_function_takes_another_time(
     if not slower:
         files.reverse()
         works.reverse()
+    paths = [(), (At("self.usual(", 5.0, launches=now["launches"] - before["launches"]),)]
+    also = paths if "path" in case and slower else paths[::-1] if "path" in case else [(), ()]
     sides = [
-        step_code(each, At("self.other(", by="Net.forward", **work), At("loss = net(x)", 50.0))
-        for each, work in zip(files, works, strict=True)
+        step_code(
+            each, At("self.other(", by="Net.forward", **work), At("loss = net(x)", 50.0), *more
+        )
+        for each, work, more in zip(files, works, also, strict=True)
     ]
     found = code_changes(sides[1], sides[0], diff_of(*files))
     assert found

@@ -106,6 +106,13 @@ SENTENCES: dict[str, tuple[Callable[[], CodeChanges], str]] = {
             " 'Block.forward' (src/block.py:12, changed here)"
         ),
     ),
+    "other work in each call": (
+        lambda: code_shown.of_other_work("work", near("diff", 70, file=TRAIN)),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, launches more work in each"
+            " call; the change is at train.py:70"
+        ),
+    ),
     "more of the backward pass": (
         lambda: code_shown.of_other_work("backward", near("diff", 302, file=TRAIN)),
         (
