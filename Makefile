@@ -12,8 +12,8 @@ PYTEST = $(BIN)/python -m pytest --numprocesses logical --dist worksteal
 # The rooms that know no network, no job and no accelerator.
 PURE := model reference files compare judge report launches baselines
 
-# What a user has set for pip elsewhere must not steer it here.
-unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
+# What a user has set for pip elsewhere must not steer it here, and a thousand processes import what one of them can compile.
+unexport PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_HASHES PIP_CONSTRAINT PIP_NO_DEPS PIP_REQUIREMENT
 
 .PHONY: help demo test quick lint bench bench-causes bench-names bench-readers bench-report bench-page screenshots bench-gate bench-ab bench-bisect bench-hook bench-marks real lock golden schemas picture table house clean
 

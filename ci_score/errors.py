@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 EXIT_OK, EXIT_REGRESSION, EXIT_WRONG_USE, EXIT_UNJUDGED = 0, 1, 2, 3
-# Only `ci-score suspect`: one run looks wrong.
-EXIT_SUSPICIOUS = 10
 
 
 class CiScoreError(Exception):

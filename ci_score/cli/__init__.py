@@ -38,7 +38,6 @@ COMMANDS = (
     "base",
     "env",
     "qualify",
-    "suspect",
     "policy",
     "selftest",
     "completion",
@@ -89,7 +88,6 @@ def cli() -> None:
       1  a regression beyond a limit, which the policy fails
       2  wrong use or a bad file
       3  could not judge, or ci-score broke
-      10 one run looks wrong (only `suspect`)
     """
 
 

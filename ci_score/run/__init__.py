@@ -1,9 +1,8 @@
 """The story of a run: settings → case files → reading → story → publishing.
 
 `run_as_asked` is the whole job: the Action for its event, or the same on a machine without GitHub.
-`post_report` writes the comment of a run in a job that has judged already.
-`suspicious_run` judges one run alone, and says whether it looks wrong. All of them call `run`,
-which takes everything that it works with as an argument. `measured_base` says what a job measures
+It calls `run`, which takes everything that it works with as an argument. `post_report` writes the
+comment of a run in a job that has judged already, and `measured_base` says what a job measures
 against.
 """
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from ci_score.run.inputs import INPUTS as INPUTS
     from ci_score.run.job import job_of_files as job_of_files
     from ci_score.run.local import run_as_asked as run_as_asked
-    from ci_score.run.local import suspicious_run as suspicious_run
     from ci_score.run.post import post_report as post_report
     from ci_score.run.reading import read_side as read_side
     from ci_score.run.settings import Settings as Settings
@@ -34,7 +32,7 @@ else:
         context=("World",),
         inputs=("INPUTS",),
         job=("job_of_files",),
-        local=("run_as_asked", "suspicious_run"),
+        local=("run_as_asked",),
         post=("post_report",),
         reading=("read_side",),
         settings=("Settings",),

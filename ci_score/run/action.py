@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
-from ci_score.errors import EXIT_OK, BadInputError, GitHubError, WrongUseError
+from ci_score.errors import EXIT_OK, BadInputError, GitHubError
 from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.github import Kind, ProducerRun, artifacts, commits
 from ci_score.judge import exit_code
@@ -25,7 +25,6 @@ from ci_score.run.publishing import publish, publish_for_another
 from ci_score.run.rules import rules_in_job
 from ci_score.run.settings import Settings
 from ci_score.run.story import Job, run
-from ci_score.run.triage import for_one_run
 
 # Each costs a request, and the newest usable one also holds what those before it measured.
 MOST_EARLIER = 4
@@ -56,16 +55,6 @@ def run_action(settings: Settings, world: World) -> int:
     )
     world.show(record)
     return exit_code(record, context.gate)
-
-
-def triage_in_job(settings: Settings, world: World) -> Record:
-    """The verdict on this run's one measurement, published nowhere: an A/B may follow."""
-    context = Run.of(settings, world)
-    if context.event.producer is not None:
-        raise WrongUseError("suspect: a workflow_run has measured nothing itself")
-    job, baselines = _job_and_baselines(context, _base_line(context))
-    job = replace(job, policy=for_one_run(job.policy), own_policy=None)
-    return run(job, baselines=baselines, publish=world.show, now=world.now)
 
 
 def _base_line(context: Run) -> commits.BaseLine:

@@ -17,7 +17,6 @@ from ci_score.run.job import checked_out, job_of_files
 from ci_score.run.publishing import PAGE_FILE, REPORT_FILE, write_files, write_page
 from ci_score.run.settings import Settings
 from ci_score.run.story import run
-from ci_score.run.triage import exit_code_of, for_one_run
 
 
 def run_as_asked(settings: Settings, world: World) -> int:
@@ -27,17 +26,6 @@ def run_as_asked(settings: Settings, world: World) -> int:
 
         return run_action(settings, world)
     return _run_here(settings, world)
-
-
-def suspicious_run(settings: Settings, world: World) -> tuple[Record, int]:
-    """The verdict on one measurement, published nowhere, and its exit code: an A/B may follow."""
-    if world.is_job:
-        from ci_score.run.action import triage_in_job
-
-        record = triage_in_job(settings, world)
-    else:
-        record = _triage_here(settings, world)
-    return record, exit_code_of(record)
 
 
 def _run_here(settings: Settings, world: World) -> int:
@@ -75,25 +63,6 @@ def _run_here(settings: Settings, world: World) -> int:
 def _is_of_the_branch(record: Record) -> bool:
     """Whether later runs may be compared with it: a session's head is a change under review."""
     return any(case.baseline is None or not case.baseline.of_session for case in record.cases)
-
-
-def _triage_here(settings: Settings, world: World) -> Record:
-    """The verdict on one run, published nowhere."""
-    store = _store(settings)
-    with world.reading:
-        job = job_of_files(settings, store)
-        return run(
-            replace(
-                job,
-                policy=for_one_run(job.policy),
-                own_policy=None,
-                commit=checked_out(settings.workspace),
-                tracked=True,
-            ),
-            baselines=store,
-            publish=lambda _record: None,
-            now=world.now,
-        )
 
 
 def _without_places(inputs: Mapping[str, str]) -> dict[str, str]:

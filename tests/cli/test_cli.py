@@ -381,7 +381,6 @@ def test_completion__completes_commands() -> None:
     assert done.stdout.split() == [
         "plain,score",
         "plain,site",
-        "plain,suspect",
         "plain,selftest",
     ]
 

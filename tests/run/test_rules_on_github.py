@@ -193,18 +193,6 @@ def test_base__of_other_events(scene: Scene, event: str) -> None:
     assert "under its own the verdict would be pass" in done.summary
 
 
-def test_suspect__is_judged_by_the_base_s_policy(scene: Scene) -> None:
-    """The cheap look, too."""
-    scene.leave_record(tip(scene), FAST)
-    event = events.pull_request(scene.github, loosened(scene))
-    assert scene.act(event, command="suspect").code == 10
-    scene.policy(GENEROUS.replace("fail", "warn = 0.4\nfail"))
-    scene.state.commit(scene.repository, "calm")
-    calm = scene.state.pull_request(scene.repository, "calm")
-    scene.measure(SLOW)
-    assert scene.act(events.pull_request(scene.github, calm), command="suspect").code == 0
-
-
 # --- the name -----------------------------------------------------------------------------------
 
 
