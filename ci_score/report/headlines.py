@@ -55,10 +55,6 @@ LONGEST_WHY = 110
 LEAST_SHOWN = 0.0005
 
 
-# What happened, and why where it is known.
-Parts = tuple[Sentence, Sentence]
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
     """A verdict in short pieces: `48 % slower`, `77.9 → 115 ms/step`, `one run per side`, why.
@@ -114,18 +110,6 @@ def headline(of: Record | Judged | Verdict) -> str:
         told = told_of_report(of) if isinstance(of, Record) else told_of(of)
     facts = " · ".join(filter(None, (told.said, told.but_what)))
     return ": ".join(filter(None, (told.word, facts, told.cause)))
-
-
-def headline_parts(case: Judged) -> Parts:
-    """What happened to a case, and why."""
-    told = told_of(case)
-    return told.facts, told.cause
-
-
-def report_parts(record: Record) -> Parts:
-    """The worst verdict's, and of how many cases, where there are several."""
-    told = told_of_report(record)
-    return told.facts, told.cause
 
 
 def worst_first(record: Record) -> list[Judged]:
