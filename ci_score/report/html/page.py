@@ -153,7 +153,9 @@ def report_html(record: Record, title: str = "") -> str:
 def _headline(record: Record, cases: Sequence[Judged]) -> tuple[Sentence, Sentence]:
     """What happened and why, with links to the lines of the program."""
     told = told_of_report(record)
-    return told.facts or Sentence.of(told.word), linked(told.cause, record, cases[0] if cases else None)
+    return told.facts or Sentence.of(told.word), linked(
+        told.cause, record, cases[0] if cases else None
+    )
 
 
 def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
