@@ -33,6 +33,7 @@ from ci_score.model.code_changes import (
     LineChange,
 )
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
+from ci_score.model.explanation import is_far
 from ci_score.model.step_code import StepCode
 
 # Below this share of a step, or of its peak, a definition has no row.
@@ -58,8 +59,10 @@ def code_changes(
     sides = CodeSide.of(head), CodeSide.of(base)
     view.hold(*(side.spans() for side in sides))
     before, now = step or (base.total_ms, head.total_ms)
+    # What all launches without marks show goes before what the one with marks does.
+    is_disturbed = before > 0 and is_far(base.total_ms, head.total_ms, now / before - 1)
     rows = definition_rows(*sides, matched(*sides, view), view)
-    rows = with_noise(rows, is_more=now > before)
+    rows = with_noise(rows, is_more=now > before, is_disturbed=is_disturbed)
     time, memory = growth_of_time(head, base, rows, step), growth_of_memory(head, base, rows)
     blames = guilty(time), guilty(memory)
     largest = _Largest(head, base)

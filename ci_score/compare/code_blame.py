@@ -336,10 +336,13 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
 # --- noise ----------------------------------------------------------------------------------------
 
 
-def with_noise(rows: Sequence[DefinitionRow], *, is_more: bool) -> list[DefinitionRow]:
+def with_noise(
+    rows: Sequence[DefinitionRow], *, is_more: bool, is_disturbed: bool = False
+) -> list[DefinitionRow]:
     """The functions, with a note at those that do the same work and differ as such functions do.
 
-    All of those may take longer, as on a busy machine, and some of them less, by chance.
+    All of those may take longer, as on a busy machine, and some of them less, by chance. Where the
+    launch itself was disturbed, all that do the same work do.
     """
     same = {
         place: (whole_ms(row.change.base), whole_ms(row.change.head))
@@ -349,7 +352,7 @@ def with_noise(rows: Sequence[DefinitionRow], *, is_more: bool) -> list[Definiti
     found = list(rows)
     for place, ends in same.items():
         others = [same[other] for other in same if other != place]
-        is_noise = not _stands_out(ends, others, is_more=is_more)
+        is_noise = is_disturbed or not _stands_out(ends, others, is_more=is_more)
         found[place] = replace(rows[place], change=rows[place].change.but(is_noise=is_noise))
     return found
 

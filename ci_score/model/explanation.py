@@ -37,6 +37,11 @@ MOST_TIMES, MOST_BESIDE = 2.0, 0.05
 DEVICE_PARTS = frozenset({COMPUTE, COMMUNICATION, COPIES, IDLE, IDLE_OTHER, *IDLE_WORDS.values()})
 
 
+def is_far(base_ms: float, head_ms: float, share: float) -> bool:
+    """Whether a single launch of each side shows a far larger change than this share."""
+    return base_ms > 0 and abs(head_ms / base_ms - 1) > MOST_TIMES * abs(share) + MOST_BESIDE
+
+
 class Contribution(Value):
     """A phase, op or layer whose time changed, and so a place of the slowdown."""
 
@@ -189,5 +194,4 @@ class Explanation(Value):
 
         One launch a side is profiled: somebody disturbed it, and its times explain nothing.
         """
-        most = MOST_TIMES * abs(share) + MOST_BESIDE
-        return self.under_profiler and abs(self.delta_ms) > most * self.base_step_ms > 0
+        return self.under_profiler and is_far(self.base_step_ms, self.head_step_ms, share)

@@ -293,6 +293,23 @@ def test_code_changes__of_the_same_work_may_be_noise(
     assert found.left_out == 0
 
 
+@pytest.mark.parametrize(("step", "shown"), [((100.0, 140.0), 2), ((100.0, 101.0), 1)])
+def test_code_changes__of_the_same_work_in_a_disturbed_launch_is_noise(
+    step: tuple[float, float], shown: int
+) -> None:
+    """All launches without marks hardly differ: what took longer in the one with marks is noise."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    found = code_changes(
+        step_code(head, At("self.up(", 55.0, launches=12), At("torch.softmax", 85.0)),
+        step_code(BASE, At("self.up(", 50.0), At("torch.softmax", 50.0)),
+        diff_of(BASE, head),
+        step,
+    )
+    assert found
+    assert len(found.definitions) == shown
+    assert found.definitions[0].name == "Mlp.forward"
+
+
 def test_code_changes__of_the_same_work_is_not_to_blame_beside_more_work() -> None:
     """However much longer it takes in one launch: a function that does more is the change."""
     head = edited(("self.up(x)", "self.up(x.double())"))
