@@ -146,10 +146,7 @@ def _shown(row: DefinitionRow, largest: _Largest, blamed: Sequence[Guilty]) -> D
     of_row = [one for one in blamed if one.row is row]
     lines = largest.lines(row, _once([one.line for one in of_row if one.line]))
     callers = largest.callers(row, _once([one.caller for one in of_row if one.caller]))
-    return row.change.but(
-        lines=tuple(one.change for one in lines),
-        callers=tuple(callers),
-    )
+    return row.change.but(lines=tuple(one.change for one in lines), callers=tuple(callers))
 
 
 def _blame(
