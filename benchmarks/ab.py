@@ -122,7 +122,10 @@ def undisturbed(_order: Order, run: Callable[[], Done]) -> tuple[Done, dict[str,
 class Silence:
     """Nobody listens."""
 
-    def does(self, _words: str) -> None:
+    def does(self, _words: str, _done: int = 0, _total: int = 0) -> None:
+        """Of no interest."""
+
+    def reaches(self, _words: str) -> None:
         """Of no interest."""
 
     def says(self, _words: str) -> None:
@@ -199,7 +202,7 @@ class Bench:
             opened(out, self.plan(seed), fresh=True),
             out,
             self._orders(out, change),
-            partial(launch, stopped=lambda: False),
+            partial(launch, stopped=lambda: False, listener=Silence()),
             undisturbed,
             lambda: math.inf,
             lambda: False,
@@ -212,7 +215,7 @@ class Bench:
 
     def _ms(self, change: Change, side: Side, number: int) -> float:
         order = self._orders(self.folder, change).timed(side, number, 0)
-        done = launch(order, 60.0, lambda: False)
+        done = launch(order, 60.0, lambda: False, Silence())
         if done.launch.failed:
             _give_up(done.words)
         return done.launch.mean_ms

@@ -28,7 +28,9 @@ def main() -> None:
 
 def _complain(error: BaseException) -> None:
     with suppress(OSError):
-        sys.stderr.write(f"ci-score broke: {type(error).__name__}: {error}\n")
+        # On one line, and without `##[`: the runner of a workflow could read a command in it.
+        words = ascii(str(error)).replace("##[", "# #[")
+        sys.stderr.write(f"ci-score broke: {type(error).__name__}: {words}\n")
 
 
 def _leave_as_output(code: int) -> None:

@@ -7,6 +7,7 @@
     │       ├── NoSuchFileError it is not there
     │       └── ManyMistakesError  all that is wrong with one file
     ├── SetupFailedError        the user's own --setup: how, and the end of its log
+    ├── DiskFullError           there is no room for a file
     └── GitHubError             the API refuses, or cannot be reached
         ├── NoPermissionError   the token is missing, expired or lacks a right: which one
         ├── NotThereError       no such thing, or gone
@@ -98,6 +99,15 @@ class SetupFailedError(CiScoreError):
     def lines(self) -> list[str]:
         """How it ended, and what it said last."""
         return str(self).split("\n")
+
+
+class DiskFullError(CiScoreError):
+    """There is no room for a file; what stood there before is whole, and may be `kept`."""
+
+    def __init__(self, path: object, why: str, kept: str = "") -> None:
+        self.path, self.why = path, why
+        more = f"; {kept}" if kept else ""
+        super().__init__(f"{path}: there is no room for it ({why}){more}; make some, and try again")
 
 
 class GitHubError(CiScoreError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -40,7 +39,6 @@ COMMANDS = (
     "qualify",
     "policy",
     "selftest",
-    "completion",
 )
 
 
@@ -106,8 +104,7 @@ def execute(arguments: Sequence[str], machine: Machine | None = None) -> int:
             say(f"ci-score: {line}")
         return error.exit_code
     except click.ClickException as error:
-        with suppress(OSError):
-            complain(error)
+        complain(error)
         return EXIT_WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         say("ci-score: interrupted, so nothing was judged")

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ci_score.cli.console import say
 from ci_score.cli.session import (
     FILE,
-    ProgressLine,
+    Surroundings,
     TraceReader,
     WithCommand,
     added_pairs_of,
-    leaving_why,
     looks_of,
+    measuring,
     place_in_words,
     plan_in_words,
     profile_options,
     session_options,
-    stopped_by_signals,
     words_of,
 )
 from ci_score.cli.sides import FOLDER, FolderOrCommit, sides_of, sides_options
@@ -127,8 +125,8 @@ def command(
       ci-score ab --base base --head head --case llama@h100 --more-pairs 8 -- python train.py
       ci-score run --measurements perf
     """
-    with leaving_why(options["out"]) as because:
-        return _measured(base, head, config, or_alone, because, options)
+    with measuring(options["out"]) as here:
+        return _measured(base, head, config, or_alone, here, options)
 
 
 def _measured(
@@ -136,35 +134,35 @@ def _measured(
     head: Path,
     config: Path | None,
     or_alone: bool,
-    because: Callable[[str], None],
+    here: Surroundings,
     options: dict[str, Any],
 ) -> int:
     request_of_sides = sides_of(options, base or None, head)
     asked = (*request_of_sides.asked, *_numbers(options))
-    with stopped_by_signals() as stopped, request_of_sides.ready(os.environ, say) as sides:
+    here.line.does("preparing both sides")
+    with request_of_sides.ready(os.environ, here.line.says) as sides:
         case = options["case"]
         rules = _rules_in(config, case) if config else _rules_of_base(sides.base.folder, case)
         request, words = _planned({**options, "asked": asked}, rules)
-        with ProgressLine() as line:
-            sitting = Sitting(
-                request=request,
-                sides=sides,
-                environment=os.environ,
-                reader=TraceReader(),
-                audience=line,
-                stopped=stopped,
-                words_of=words_of,
-            )
-            if not base:
-                is_measured = sitting.measures_alone(Alone(why="no_base"))
-            else:
-                is_measured = sitting.compares(words, or_alone=or_alone)
+        sitting = Sitting(
+            request=request,
+            sides=sides,
+            environment=os.environ,
+            reader=TraceReader(),
+            audience=here.line,
+            stopped=here.stopped,
+            words_of=words_of,
+        )
+        if not base:
+            is_measured = sitting.measures_alone(Alone(why="no_base"))
+        else:
+            is_measured = sitting.compares(words, or_alone=or_alone)
     if not is_measured:
-        because(sitting.ended)
+        here.because(sitting.ended)
         if isinstance(base, str) and sitting.base_failed:
-            say(ONLY_TRACKED)
+            here.line.says(ONLY_TRACKED)
         return EXIT_UNJUDGED
-    say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
+    here.line.says(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
     return EXIT_OK
 
 

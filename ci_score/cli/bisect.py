@@ -17,13 +17,12 @@ from ci_score.cli.console import say, screen, show_report
 from ci_score.cli.local_code import LocalCode
 from ci_score.cli.run import now
 from ci_score.cli.session import (
-    ProgressLine,
     TraceReader,
     WithCommand,
+    measuring,
     place_in_words,
     profile_options,
     session_options,
-    stopped_by_signals,
 )
 from ci_score.cli.sides import checkout_options
 from ci_score.cli.trend_range import TrendRange, range_of_trend
@@ -117,10 +116,13 @@ def command(
         options["case"] = trend.of.case
     good, bad = (trend.good, trend.bad) if trend else _ends(ends)
     request = Bisection(good=good, bad=bad, **options)
-    with stopped_by_signals() as stopped, ProgressLine() as line:
-        answer = request.run(os.environ, TraceReader(), line, stopped)
-    answer, report = _explained(answer.but(trend=trend.of if trend else None), request.folder)
-    _leave(answer, report, request.out)
+    with measuring(request.out) as here:
+        answer = request.run(os.environ, TraceReader(), here.line, here.stopped)
+        here.line.does("explaining the answer")
+        answer, report = _explained(answer.but(trend=trend.of if trend else None), request.folder)
+        here.line.does("")
+        here.line.clear()
+        _leave(answer, report, request.out)
     return EXIT_OK if answer.is_answered else EXIT_UNJUDGED
 
 

@@ -20,7 +20,6 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged, LaunchNumbers, Measured, Record, RunIdentity
 from ci_score.model.stages import BaselineFound, Compared
 from ci_score.report import render
-from ci_score.traces import FORMATS
 
 
 @click.command("compare")
@@ -121,28 +120,16 @@ def _read(name: str) -> Record:
     except NoSuchFileError:
         raise
     except BadInputError as error:
-        if not _is_profile(name):
+        if name == STANDARD_INPUT or not options.is_profile(options.source_of(name)):
             raise
         raise _of_a_profile(error.source) from None
-
-
-def _is_profile(name: str) -> bool:
-    """Whether it is a profiler's file, which users of two traces name first."""
-    if name == STANDARD_INPUT:
-        return False
-    try:
-        head = options.source_of(name).head()
-    except BadInputError:
-        return False
-    return any(row.recognises(head) for row in FORMATS if row.name != "log")
 
 
 def _of_a_profile(source: str) -> BadInputError:
     return BadInputError(
         source,
         found="a profile",
-        expected="records or scorecards: `ci-score score BASE --json -o base.json` makes one of the"
-        " base's profile, and `ci-score score HEAD --baseline base.json` compares the head's",
+        expected="records or scorecards; of two profiles, `ci-score score HEAD --baseline BASE`",
     )
 
 

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Self, TextIO
 import click
 
 from ci_score.files.visible import log_line, unlike_commands
+from ci_score.model.lists import duration_in_words
 
 if TYPE_CHECKING:
     from ci_score.report import Screen
 
 QUIET_FOR = 1.0
 EVERY = 0.25
+# Where nobody sees a line live, one in so long says that it does.
+LINE_EVERY = 60.0
 # Nothing is laid out for less: a terminal says 0 where it does not know.
 LEAST_WIDTH, USUAL_WIDTH = 40, 80
 
@@ -38,22 +41,18 @@ def say(message: str) -> None:
 
 
 def complain(error: click.ClickException) -> None:
-    """Prints what click says of a wrong use; on a terminal it wraps between words."""
-    if not _is_terminal(sys.stderr):
-        error.show()
-        return
+    """Prints what click says of a wrong use, which repeats what was typed."""
     text = StringIO()
     error.show(text)
-    paper = _screen_of(_columns())
     for line in text.getvalue().splitlines():
-        click.echo(paper.message(line), err=True)
+        say(line)
 
 
 # --- reports ------------------------------------------------------------------------------------
 
 
 def show_report(text: str) -> None:
-    """Prints a report; no line of it is a command to the runner of a workflow."""
+    """Prints a text; no line of it is a command to the runner of a workflow."""
     click.echo(unlike_commands(text), nl=False)
 
 
@@ -117,9 +116,10 @@ def progress(what: str, total: int = 1, *, quiet: bool = False) -> Iterator[Call
 
 
 class LiveLine:
-    """On a terminal, a line that says what is being done and for how long; nothing elsewhere.
+    """What is being done, for how long, and how long it may take yet.
 
-    It appears `after` so many seconds and disappears at the end.
+    On a terminal a line that appears `after` so many seconds and disappears at the end; elsewhere
+    a line a minute, as long as nothing else is printed.
     """
 
     def __init__(
@@ -132,52 +132,86 @@ class LiveLine:
     ) -> None:
         self._is_live = is_watched() and not quiet
         self._now = now
-        # One value, because a thread reads it: what is being done, and since when.
-        self._doing = doing, now()
-        self._after = after
+        # One value, because a thread reads it: what is being done, since when, and how long the
+        # rest took from there on.
+        self._doing: tuple[str, float, float | None] = doing, now(), None
+        self._reached = ""
+        self._pace: tuple[float, int] | None = None
+        self._pause = after if self._is_live else LINE_EVERY
+        self._said = now()
         self._is_drawn = False
         self._stop = threading.Event()
+        self._is_quiet = quiet
         self._ticker = threading.Thread(target=self._tick, args=(self._stop.wait,), daemon=True)
 
     def __enter__(self) -> Self:
-        if self._is_live:
+        if not self._is_quiet:
             self._ticker.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
-        if self._is_live:
+        if not self._is_quiet:
             self._ticker.join()
-            self.clear()
+        self.clear()
 
     def change(self, doing: str) -> None:
         """The same work goes on; other words for it."""
-        self._doing = doing, self._doing[1]
+        self._doing = doing, *self._doing[1:]
 
-    def begin(self, doing: str) -> None:
-        """Something else begins, and is shown at once."""
-        self._doing = doing, self._now()
+    def begin(self, doing: str, done: int = 0, total: int = 0) -> None:
+        """Something else begins, the next of `total` such things; it is shown at once."""
+        self._reached = ""
+        self._doing = doing, self._now(), self._left(done, total)
         if self._is_live:
             self._draw()
 
+    def reaches(self, words: str) -> None:
+        """How far it is."""
+        self._reached = words
+
     def clear(self) -> None:
         """Makes room for a line that stays."""
+        self._said = self._now()
         if self._is_drawn:
             self._show("")
 
+    def _left(self, done: int, total: int) -> float | None:
+        """How many seconds the rest takes, if it goes on like this; None where nobody knows."""
+        if not total or self._pace is None or self._pace[1] > done:
+            self._pace = (self._now(), done) if total else None
+        begin, before = self._pace or (0.0, done)
+        if done == before:
+            return None
+        return (self._now() - begin) / (done - before) * (total - done)
+
     def _tick(self, stopped_within: Callable[[float], bool]) -> None:
-        pause = self._after
+        pause = self._pause
         while not stopped_within(pause):
-            self._draw()
-            pause = EVERY
+            if self._is_live:
+                pause = EVERY
+                self._draw()
+            elif (pause := self._said + LINE_EVERY - self._now()) <= 0:
+                pause, self._said = LINE_EVERY, self._now()
+                if words := self._words():
+                    say(words)
+
+    def _words(self) -> str:
+        doing, since, rest = self._doing
+        seconds = self._now() - since
+        reached = f": {self._reached}" if self._reached else ""
+        left = (rest or 0.0) - seconds
+        yet = f", about {duration_in_words(left)} left" if left > 0 else ""
+        return f"{doing}{reached}, {seconds:.0f} s{yet}" if doing else ""
 
     def _draw(self) -> None:
-        doing, since = self._doing
-        if doing:
+        if words := self._words():
             self._is_drawn = True
-            self._show(f"{doing}, {self._now() - since:.0f} s")
+            self._show(words)
 
     def _show(self, text: str) -> None:
         # A line as long as the terminal is wide would begin a second one.
         width = _columns() - 2
-        click.echo(f"\r{text[:width]:<{width}}\r", err=True, nl=False)
+        # The terminal may have been closed.
+        with suppress(OSError):
+            click.echo(f"\r{text[:width]:<{width}}\r", err=True, nl=False)

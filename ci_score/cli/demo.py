@@ -71,11 +71,13 @@ def command(output_dir: Path, as_json: bool) -> None:
         return
     code = exit_code(record, Gate())
     show_report(render(record, "terminal", screen=screen()) + "\n")
-    click.echo(f"The check of this pull request would exit {code}. Where to look:")
-    click.echo(f"  {output_dir / 'report.html'}    the report, for a browser")
-    click.echo(f"  {output_dir / 'report.md'}      the pull request comment")
-    click.echo(f"  {output_dir / 'ci-score.json'}  the record, the next run's baseline")
-    click.echo(f"  {output_dir / 'baselines'}      the default branch's record")
+    show_report(
+        f"The check of this pull request would exit {code}. Where to look:\n"
+        f"  {output_dir / 'report.html'}    the report, for a browser\n"
+        f"  {output_dir / 'report.md'}      the pull request comment\n"
+        f"  {output_dir / 'ci-score.json'}  the record, the next run's baseline\n"
+        f"  {output_dir / 'baselines'}      the default branch's record\n"
+    )
 
 
 def job(name: str, commit: str) -> Job:

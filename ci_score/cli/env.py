@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ci_score.cli.console import show_report
 from ci_score.files.disk import write_atomically
 from ci_score.measure import this_machine
 
@@ -37,12 +38,11 @@ def command(output: Path | None, as_json: bool) -> None:
     machine = this_machine(os.environ)
     text = json.dumps(machine, indent=2) + "\n"
     if output is not None:
-        write_atomically(output, text)
+        write_atomically(output, text, follow=True)
     if as_json:
-        click.echo(text, nl=False)
+        show_report(text)
     elif output is None:
-        for name, value in machine.items():
-            click.echo(f"{name:<18} {_shown(value)}")
+        show_report("".join(f"{key:<18} {_shown(value)}\n" for key, value in machine.items()))
 
 
 def _shown(value: Any) -> str:

@@ -7,10 +7,12 @@ import re
 import shlex
 import subprocess
 import time
+from contextlib import chdir
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -27,7 +29,7 @@ from ci_score.model.lists import listed, plural, some_of
 WORKFLOW = Path(".github/workflows/performance.yml")
 POLICY = Path(DEFAULT_FILE)
 MARK = "CHANGE ME"
-GIT_SECONDS = 10
+GIT_SECONDS, CLONE_SECONDS = 10, 600
 # What the sample workflow has in the places that depend on the repository.
 BRANCHES, COMMAND = ("main", "master"), "python train.py"
 SETUP = "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
@@ -58,8 +60,9 @@ def command(machine: Machine, /, force: bool, no_measure: bool, **given: tuple[s
     """Write a workflow and a policy for the repository in the current folder, and measure it once.
 
     It looks for the framework, the training script and the default branch in the text of the files,
-    and executes none of them but the training command, which may also be given after `--`. Lines
-    that need a decision say CHANGE ME. Existing files stay as they are.
+    and executes none of them but the training command, which may also be given after `--`: in a
+    fresh clone, because CI has no more. Lines that need a decision say CHANGE ME. Existing files
+    stay as they are.
 
     \b
     Examples:
@@ -169,6 +172,28 @@ def _refuse_below_the_top() -> None:
         )
 
 
+def _fresh_clone(folder: Path) -> Path | None:
+    """The folder as a clone of what is committed, if there is something."""
+    if _git("rev-parse", "--verify", "--quiet", "HEAD") is None:
+        say("nothing is committed yet, so what lies here is measured")
+        return None
+    if _git("clone", "--quiet", "--shared", ".", str(folder), seconds=CLONE_SECONDS) is None:
+        say("git cannot clone the repository, so what lies here is measured")
+        return None
+    say("measuring a fresh clone of what is committed: that is what CI has")
+    return folder
+
+
+def _lacking() -> str:
+    """What a clone lacks of this folder, which the command may have needed."""
+    listed = _git("ls-files", "--others", "--directory", "--no-empty-directory", "-z") or ""
+    changed = _git("diff", "--name-only", "-z", "HEAD") or ""
+    ours = (".github/", ".venv/", "perf/", "ci-score/", f"{MEASURED}/")
+    names = [one for one in (listed + changed).split("\0") if one and one not in ours]
+    how = "commit them, or let `setup` in the workflow bring them"
+    return f": a clone lacks {some_of(names)}; {how}" if names else ""
+
+
 def _default_branch() -> str | None:
     """The remote's, else main or master; only a name that is plain text in a workflow."""
     remote = _git("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
@@ -183,7 +208,7 @@ def _default_branch() -> str | None:
     return name if re.fullmatch(r"[A-Za-z][\w./-]*", name, re.ASCII) else None
 
 
-def _git(*words: str) -> str | None:
+def _git(*words: str, seconds: float = GIT_SECONDS) -> str | None:
     """What git prints; None where it cannot say."""
     try:
         done = subprocess.run(  # noqa: S603 - git, with words of ours
@@ -191,7 +216,7 @@ def _git(*words: str) -> str | None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=GIT_SECONDS,
+            timeout=seconds,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
@@ -248,15 +273,23 @@ def _write(file: Path, text: str, force: bool) -> None:
 
 
 def _measured(machine: Machine, training: tuple[str, ...]) -> int:
-    """Measures the command as it is here, and says how long an A/B of it would take."""
-    words = ("measure", "--out", MEASURED, "--fresh", "--", *training)
-    say(f"measuring: ci-score {shlex.join(words)}")
+    """Measures the command as CI will have it, and says how long an A/B of it would take."""
+    here, python = Path.cwd(), Path(".venv/bin/python").absolute()
+    own = ("--python", str(python)) if python.exists() else ()
     begin = time.monotonic()
-    code = execute(words, machine)
+    with TemporaryDirectory(prefix="ci-score-") as folder:
+        clone = _fresh_clone(Path(folder) / here.name)
+        # Not by --dir: the command would find files of the current folder, which CI lacks.
+        with chdir(clone or here):
+            words = ("measure", "--out", str(here / MEASURED), "--fresh", *own, "--", *training)
+            code = execute(words, machine)
     if code:
+        lacks = _lacking() if clone else ""
+        again = ("measure", "--out", MEASURED, "--fresh", "--", *training)
         say(
-            "the files are written, and the measurement failed; the same command tries it again. If"
-            " you train by another command: ci-score init --force -- COMMAND"
+            f"the files are written, and the measurement failed{lacks}. In this folder:"
+            f" ci-score {shlex.join(again)}. If you train by another command: ci-score init --force"
+            " -- COMMAND"
         )
         return code
     launch = (time.monotonic() - begin) / LAUNCHES_OF_MEASURE

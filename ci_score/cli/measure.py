@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from ci_score.cli.console import say
 from ci_score.cli.session import (
-    ProgressLine,
     TraceReader,
     WithCommand,
-    leaving_why,
+    measuring,
     place_in_words,
     profile_options,
-    say_lines,
     session_options,
-    stopped_by_signals,
 )
 from ci_score.cli.sides import side_of, side_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
@@ -53,20 +49,16 @@ def command(launches: int, **options: Any) -> int:
       ci-score measure --launches 5 --profile --case small -- torchrun --nproc-per-node 2 train.py
       ci-score run --measurements perf
     """
-    with leaving_why(options["out"]) as because:
-        return _measured(launches, because, options)
-
-
-def _measured(launches: int, because: Callable[[str], None], options: dict[str, Any]) -> int:
-    request_of_side = side_of(options)
-    with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
+    with (
+        measuring(options["out"]) as here,
+        side_of(options).ready(os.environ, here.line.says) as sides,
+    ):
         request = Request(**options)
-        with ProgressLine() as line:
-            alone = OneSide(request, launches, sides, os.environ)
-            session = alone.run(TraceReader(), line, stopped)
-    say_lines(session.stopped)
-    if not session.is_measured:
-        because(session.stopped)
-        return EXIT_UNJUDGED
+        alone = OneSide(request, launches, sides, os.environ)
+        session = alone.run(TraceReader(), here.line, here.stopped)
+        here.line.says(session.stopped)
+        if not session.is_measured:
+            here.because(session.stopped)
+            return EXIT_UNJUDGED
     say(f"judge it: ci-score run --measurements {place_in_words(request.out)}")
     return EXIT_OK

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ci_score.cli.console import say, screen, show_report
-from ci_score.errors import WrongUseError
+from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.disk import STANDARD_INPUT, display_name, read_bytes, write_atomically
 from ci_score.files.visible import unlike_commands
 from ci_score.model.gate import FailOn, Gate, OnInconclusive
 from ci_score.report import Screen
-from ci_score.traces import ProfileSource, step_pattern
+from ci_score.traces import FORMATS, ProfileSource, step_pattern
 
 if TYPE_CHECKING:
     from ci_score.compare import Workload
@@ -181,7 +181,7 @@ class Output:
     def write(self, text: str) -> None:
         """Prints the text, or puts it whole into the file."""
         if self._is_file:
-            write_atomically(Path(str(self.file)), text)
+            write_atomically(Path(str(self.file)), text, follow=True)
             say(f"written: {self.file}")
             return
         if self.style == "terminal" and not self.as_json:
@@ -227,6 +227,15 @@ def source_of(file: str) -> ProfileSource:
     if file == STANDARD_INPUT:
         return ProfileSource(display_name(file), data=read_bytes(file))
     return ProfileSource(file, path=Path(file))
+
+
+def is_profile(source: ProfileSource) -> bool:
+    """Whether it is a profiler's file, by its beginning; late in a log there may be one, too."""
+    try:
+        head = source.head()
+    except BadInputError:
+        return False
+    return any(row.recognises(head) for row in FORMATS if row.name != "log")
 
 
 def in_a_job() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ci_score.cli.console import say, screen
+from ci_score.cli.console import say, screen, show_report
 from ci_score.errors import WrongUseError
 from ci_score.files.disk import read_bytes, write_atomically
 from ci_score.files.strict_json import dump
@@ -34,6 +34,7 @@ DEFAULT_FILE = INPUTS["config"].default
 EXIT_WRONG = 2
 ANY_CASE = "every case"
 ANY_OTHER_CASE = "every other case"
+VALID_FROM = "It judges pull requests once it is on the branch that they target."
 IN_THE_SHADOW = "In the shadow: reports say how the check would have ended, and it exits 0."
 
 
@@ -91,10 +92,10 @@ def check(file: Path) -> int:
     if mistakes:
         return EXIT_WRONG
     policy = _policy(file)
-    click.echo(f"{file} is valid: {_summary(policy)}.")
-    click.echo("It judges pull requests once it is on the branch that they target.")
+    lines = [f"{file} is valid: {_summary(policy)}.", VALID_FROM]
     if policy.enforce is not None:
-        click.echo(IN_THE_SHADOW)
+        lines.append(IN_THE_SHADOW)
+    show_report("\n".join(lines) + "\n")
     return 0
 
 
@@ -129,7 +130,7 @@ def show(file: Path, case: str | None, as_json: bool) -> None:
     blocks = [_block(name, rules, policy) for name, rules in cases.items()]
     if policy.enforce is not None:
         blocks.append(IN_THE_SHADOW)
-    click.echo("\n\n".join([*blocks, _unjudged_text(policy)]))
+    show_report("\n\n".join([*blocks, _unjudged_text(policy)]) + "\n")
 
 
 def _read(file: Path) -> bytes:

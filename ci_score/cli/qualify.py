@@ -9,14 +9,12 @@ from typing import Any
 
 import click
 
-from ci_score.cli.console import say
+from ci_score.cli.console import say, show_report
 from ci_score.cli.session import (
-    ProgressLine,
     WithCommand,
     interval_in_words,
-    say_lines,
+    measuring,
     session_options,
-    stopped_by_signals,
 )
 from ci_score.cli.sides import side_of, side_options
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED
@@ -42,21 +40,23 @@ def command(as_json: bool, **request: Any) -> int:
       ci-score qualify -- python train.py
       ci-score qualify --dir ../main --out machine --json -- python train.py
     """
-    request_of_side = side_of(request)
-    with stopped_by_signals() as stopped, request_of_side.ready(os.environ, say) as sides:
+    with (
+        measuring(request["out"]) as here,
+        side_of(request).ready(os.environ, here.line.says) as sides,
+    ):
         qualifier = Qualifier(Request(**request), sides, os.environ)
         for planted in qualifier.shares:
-            say(f"planted +{_share(planted)}:" if planted else "unchanged:")
-            with ProgressLine() as line:
-                session = qualifier.run(planted, line, stopped)
+            here.line.says(f"planted +{_share(planted)}:" if planted else "unchanged:")
+            session = qualifier.run(planted, here.line, here.stopped)
             if session.void or not session.can_be_judged:
-                say_lines(session.stopped)
-                say(f"nothing is qualified ({plural(len(session.pairs), 'pair')} measured)")
+                here.line.says(session.stopped)
+                pairs = plural(len(session.pairs), "pair")
+                here.line.says(f"nothing is qualified ({pairs} measured)")
                 return EXIT_UNJUDGED
-    result, record = qualifier.result(datetime.now(UTC))
-    text = json.dumps(record, indent=2) + "\n"
-    files = qualifier.keep(text)
-    click.echo(text if as_json else text_of(result), nl=not as_json)
+        result, record = qualifier.result(datetime.now(UTC))
+        text = json.dumps(record, indent=2) + "\n"
+        files = qualifier.keep(text)
+    show_report(text if as_json else f"{text_of(result)}\n")
     say(f"written: {', '.join(map(str, files))}")
     return EXIT_OK
 

@@ -13,7 +13,7 @@ import click
 from ci_score.cli.console import progress, say, screen, show_report
 from ci_score.cli.local_code import LocalCode
 from ci_score.cli.machine import Machine
-from ci_score.cli.options import all_option
+from ci_score.cli.options import all_option, in_a_job
 from ci_score.files.strict_json import dump
 from ci_score.model.record import Record
 from ci_score.report import render
@@ -91,7 +91,7 @@ def world_of(machine: Machine, show: Callable[[Record], None], *, quiet: bool = 
 def settings_here(values: Mapping[str, str | None]) -> Settings:
     """The settings from the options or a container's variables, for the workspace."""
     inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
-    return Settings.of(inputs, workspace())
+    return Settings.of(inputs, workspace(), may_leave=not in_a_job())
 
 
 def workspace() -> Path:

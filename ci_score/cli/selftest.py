@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ci_score.baselines import FolderBaselines
+from ci_score.cli.console import show_report
 from ci_score.cli.options import POSITIVE
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, CiScoreError
 from ci_score.files.strict_json import dump, overflow_is_bad_input
@@ -97,7 +98,7 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
         raise CiScoreError(f"there is nothing to plant a slowdown in: {why}")
     with overflow_is_bad_input("selftest"):
         result = _Gate.of(job, settings).tested(slowdown / 100)
-    click.echo(dump(result.as_json()) if as_json else result.text(), nl=False)
+    show_report(dump(result.as_json()) if as_json else result.text())
     return EXIT_OK if result.works else EXIT_UNJUDGED
 
 

@@ -8,17 +8,19 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from ci_score.cli.console import LiveLine, say
 from ci_score.cli.options import with_options
-from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.errors import CiScoreError, DiskFullError, WrongUseError
+from ci_score.files.disk import is_full
 from ci_score.files.failures import forget_failure, leave_failure
+from ci_score.files.locks import alone
 from ci_score.judge import LEAST_PAIRS, MOST_PAIRS
 from ci_score.measure import ADDED_AT_ONCE, Session
 from ci_score.model.lists import listed, plural, share_in_words
@@ -31,6 +33,7 @@ Looks = tuple[int, ...]
 # As many as a policy may name.
 MOST_LOOKS = 15
 MOST_STEPS = 100_000
+LOCK, MEASUREMENTS = ".lock", "measurements.jsonl"
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -233,13 +236,60 @@ class TraceReader:
         return normalised(profile)
 
 
+class Surroundings(NamedTuple):
+    """Whether a signal came, the line that shows a session, and who is told why it failed."""
+
+    stopped: Callable[[], bool]
+    line: ProgressLine
+    because: Callable[[str], None]
+
+
+@contextmanager
+def measuring(out: Path) -> Iterator[Surroundings]:
+    """The surroundings of a session, which has the folder for itself alone."""
+    busy = f"another ci-score measures in {out} now; wait for its end, or give another --out"
+    try:
+        with (
+            alone(out / LOCK, busy),
+            leaving_why(out) as because,
+            _saying_what_is_kept(out),
+            stopped_by_signals() as stopped,
+            ProgressLine() as line,
+        ):
+            yield Surroundings(stopped, line, because)
+    finally:
+        with suppress(OSError):
+            out.rmdir()  # nothing was measured
+
+
+@contextmanager
+def _saying_what_is_kept(out: Path) -> Iterator[None]:
+    """Where the disk is full."""
+    try:
+        yield
+    except (DiskFullError, OSError) as error:
+        if isinstance(error, OSError):
+            if not is_full(error):
+                raise
+            error = DiskFullError(error.filename or out, str(error.strerror))
+        launches = 0
+        with suppress(OSError):
+            launches = (out / MEASUREMENTS).read_bytes().count(b"\n")
+        kept = f"kept in {out}: {plural(launches, 'launch')}"
+        raise DiskFullError(error.path, error.why, kept) from None
+
+
 @contextmanager
 def stopped_by_signals() -> Iterator[Callable[[], bool]]:
-    """Whether a signal came (Ctrl-C, or a cancelled job), so that a session can stop in order."""
+    """Whether a signal came, so that a session can stop in order.
+
+    Ctrl-C, a cancelled job, or a terminal that was closed; `nohup` says to go on then.
+    """
     stop = threading.Event()
+    ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set()
     before = {
         number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} - ignored
     }
     try:
         yield stop.is_set
@@ -279,17 +329,18 @@ def place_in_words(out: Path) -> str:
 
 
 class ProgressLine(LiveLine):
-    """Shows a session: on a terminal what is running, and one line for each pair that ended."""
+    """Shows a session: what is running, and one line for each pair that ended."""
 
     def begins(self, session: Session, side: str, pair: int) -> None:
         """Shows what is running, and the result so far."""
         count = len(session.pairs)
         known = _so_far(session) or _medians(session)
-        self.begin(f"{count} of at most {session.goal} pairs{known}; {side} of {pair + 1}")
+        words = f"{count} of at most {session.goal} pairs{known}; {side} of {pair + 1}"
+        self.begin(words, count, session.goal)
 
-    def does(self, words: str) -> None:
-        """Shows what is running that is not timed."""
-        self.begin(words)
+    def does(self, words: str, done: int = 0, total: int = 0) -> None:
+        """Shows what is running that is no pair."""
+        self.begin(words, done, total)
 
     def says(self, words: str) -> None:
         """Prints what a person wants to know."""

@@ -75,7 +75,7 @@ def unpacked(data: bytes, source: str, limit: int) -> bytes:
 
 def too_large(source: str, limit: int) -> BadInputError:
     """The error for a file of more than `limit` bytes."""
-    size = f"{limit // 2**20} MiB"
+    size = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit // 2**10} KiB"
     return BadInputError(source, found=f"more than {size} (unpacked)", expected=f"at most {size}")
 
 

@@ -13,10 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ci_score.errors import BadInputError, NoSuchFileError, WrongUseError
+from ci_score.errors import (
+    BadInputError,
+    CiScoreError,
+    DiskFullError,
+    NoSuchFileError,
+    WrongUseError,
+)
 from ci_score.files.archives import too_large, unpacked
 
 STANDARD_INPUT = "-"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROFILE_LIMIT = 512 * 1024 * 1024
 # A record that a run leaves, or takes from an artifact. A user's own files may be larger.
 RECORD_LIMIT = 5 * 1024 * 1024
@@ -80,17 +87,19 @@ def remove(path: Path) -> None:
             path.unlink()
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, *, follow: bool = False) -> None:
     """Writes `text` to `path` in one step: a reader sees the old file or the new one, never half.
 
-    Links are followed. A pipe or a device is written to directly.
+    A link, a pipe or a device gives way to the file: it could lead anywhere, and whoever reads the
+    pipe could let us wait. `follow` is for a path that a person has typed, such as /dev/stdout.
     """
     temporary: Path | None = None
     try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8", newline="\n")
-            return
+        if follow:
+            path = path.resolve()
+            if path.exists() and not path.is_file():
+                path.write_text(text, encoding="utf-8", newline="\n")
+                return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
         temporary = Path(name)
@@ -100,10 +109,23 @@ def write_atomically(path: Path, text: str) -> None:
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     except OSError as error:
-        raise WrongUseError(f"{path}: cannot be written ({error.strerror})") from None
+        raise cannot_write(path, error) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError, advice: str = "") -> CiScoreError:
+    """Why a path cannot be written; a full disk is nobody's wrong use."""
+    if is_full(error):
+        return DiskFullError(path, str(error.strerror))
+    more = f"; {advice}" if advice else ""
+    return WrongUseError(f"{path}: cannot be written ({error.strerror}){more}")
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there is no room: on the disk, or for one who may have so much."""
+    return error.errno in FULL
 
 
 def give_to_owner_of(folder: Path, paths: Iterable[Path]) -> None:

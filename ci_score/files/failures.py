@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from ci_score.errors import BadInputError
+from ci_score.errors import BadInputError, CiScoreError
 from ci_score.files.disk import write_atomically
 from ci_score.files.strict_json import dump, parse
 from ci_score.files.visible import plain
@@ -19,7 +19,7 @@ LARGEST_FAILURE, LONGEST_GIST = 16 * 1024, 400
 
 def leave_failure(folder: Path, words: str) -> None:
     """Writes why; a folder that cannot be written costs the sentence, and nothing else."""
-    with suppress(OSError):
+    with suppress(OSError, CiScoreError):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / FAILED_FILE, dump({"schema": 1, "words": gist_of(words)}))
 
@@ -32,10 +32,11 @@ def forget_failure(folder: Path) -> None:
 
 def gist_of(words: str) -> str:
     """The first line and the last one: what happened, and how a log ended."""
-    # The end of a log stands behind strokes.
-    lines = [line for each in words.splitlines() if (line := each.strip(" |"))]
-    ends = dict.fromkeys((lines[0], lines[-1])) if lines else {}
-    return " … ".join(plain(line, LONGEST_GIST // 2) for line in ends)
+    # Lines of a log begin with a stroke. The line after them may only name the program.
+    rows = [each.strip() for each in words.splitlines() if each.strip(" |")]
+    logged = [row for row in rows if row.startswith("|")]
+    ends = dict.fromkeys((rows[0], (logged or rows)[-1])) if rows else {}
+    return " … ".join(plain(row.strip(" |"), LONGEST_GIST // 2) for row in ends)
 
 
 def failure_in(data: bytes, source: str) -> str:

@@ -31,18 +31,25 @@ _LISTS = (
 )
 _PIP = "python3 -m venv .venv && .venv/bin/python -m pip install"
 _IS_PACKAGE = re.compile(r"^\[(?:project|build-system)\]", re.MULTILINE)
+_IS_POETRY = re.compile(r"^\[tool\.poetry\]", re.MULTILINE)
+_POETRY = "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install --no-interaction"
+# Names of lists that a training hardly needs, and of those that it probably does.
+_NOT_TO_TRAIN = re.compile(r"dev|test|doc|lint|build|ci(?![a-z])", re.IGNORECASE)
+_TO_TRAIN = re.compile(r"train|gpu|cuda", re.IGNORECASE)
+# A line of a README that installs packages by their plain names.
+_TOLD = re.compile(
+    r"^[ \t$>]*(?:python3? -m )?pip3? install((?: [A-Za-z0-9][\w.-]*(?:==[\w.]+)?)+)[ \t]*$",
+    re.MULTILINE | re.ASCII,
+)
 # What makes `.venv` in the folder where it runs, by the tool's own file.
 _LOCKS = {
     "uv.lock": "uv sync --frozen",
-    "poetry.lock": "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install --no-interaction",
+    "poetry.lock": _POETRY,
     "pdm.lock": "pdm install --frozen-lockfile",
     "Pipfile.lock": "PIPENV_VENV_IN_PROJECT=1 pipenv sync",
 }
-_BESIDE_PIP = {
-    "Pipfile": "PIPENV_VENV_IN_PROJECT=1 pipenv install",
-    "environment.yml": "conda env create --prefix .venv --file environment.yml",
-    "environment.yaml": "conda env create --prefix .venv --file environment.yaml",
-}
+_CONDA = "conda env create --prefix .venv --file"
+_CONDA_LISTS = ("environment.yml", "environment.yaml")
 # A path that a shell, YAML and GitHub's expressions all take as plain text.
 _PLAIN = re.compile(r"[\w.@+/-]+", re.ASCII)
 
@@ -151,9 +158,22 @@ def _install(folder: Path, near: Sequence[Path]) -> str | None:
         if found is not None:
             option, name = found
             return f"{_PIP} {option}{(place / name).relative_to(folder).as_posix()}"
-    for name, command in _BESIDE_PIP.items():
-        if (folder / name).is_file():
-            return command
+    if (folder / "Pipfile").is_file():
+        return "PIPENV_VENV_IN_PROJECT=1 pipenv install"
+    if _IS_POETRY.search(_text(folder / "pyproject.toml")):
+        return _POETRY
+    for path in (place / name for place in reversed(near) for name in _CONDA_LISTS):
+        if path.is_file():
+            return f"{_CONDA} {path.relative_to(folder).as_posix()}"
+    return _told_by_readme(folder)
+
+
+def _told_by_readme(folder: Path) -> str | None:
+    """The packages that a README says to install, if a framework is among them."""
+    for name in ("README.md", "README.rst", "README.txt", "README"):
+        for told in _TOLD.finditer(_text(folder / name)):
+            if any(re.search(rf" {row.package}(?![\w-])", told[1]) for row in FRAMEWORKS):
+                return f"{_PIP}{told[1]}"
     return None
 
 
@@ -161,14 +181,23 @@ def _pip_of(place: Path) -> tuple[str, str] | None:
     """What pip is to install in a folder: the option, and the path after it."""
     lists = sorted(place.glob("requirements*.txt")) or sorted(place.glob("requirements/*.txt"))
     names = [path.relative_to(place).as_posix() for path in lists if path.is_file()]
-    if "requirements.txt" in names:
-        return "-r ", "requirements.txt"
-    # Of several nobody knows which.
-    if len(names) == 1 and _PLAIN.fullmatch(names[0]):
-        return "-r ", names[0]
+    names = [name for name in names if _PLAIN.fullmatch(name)]
+    if names:
+        return "-r ", min(names, key=lambda name: _unlikeliness(place, name))
     if _IS_PACKAGE.search(_text(place / "pyproject.toml")) or (place / "setup.py").is_file():
         return "-e ", ""
     return None
+
+
+def _unlikeliness(place: Path, name: str) -> tuple[bool, ...]:
+    """How little a list looks like what the training needs; a person decides in the end."""
+    text = _text(place / name)
+    return (
+        name != "requirements.txt",
+        bool(_NOT_TO_TRAIN.search(name)),
+        not any(re.search(rf"(?m)^{row.package}(?![\w-])", text) for row in FRAMEWORKS),
+        not _TO_TRAIN.search(name),
+    )
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ LONGEST_NAME = 80
 # Cf has the bidi controls and the characters without width. The others are control characters,
 # separators, and what Unicode leaves to private use or to the future.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_COMMAND = re.compile(r"^(\s*)::", re.MULTILINE)
+_COMMAND = re.compile(r"((?:^|\r)\s*)::", re.MULTILINE)
 
 
 def plain(text: str, longest: int = LONGEST_NAME) -> str:
@@ -35,7 +35,8 @@ def log_line(text: str, longest: int = 400) -> str:
 def unlike_commands(text: str) -> str:
     """The text with nothing that a workflow's runner would obey when it is printed.
 
-    It obeys a line that begins with `::`, even after spaces, and `##[` anywhere.
+    It obeys a line that begins with `::`, even after spaces, and `##[` anywhere. A carriage return
+    ends a line, too.
     """
     return _COMMAND.sub(r"\1: :", text).replace("##[", "# #[")
 

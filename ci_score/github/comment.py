@@ -73,7 +73,7 @@ def read_marker(body: str) -> Marker | None:
         data = json.loads(found[1])
         run = RunIdentity(number=data["number"], attempt=data["attempt"])
         return Marker(report=str(data["report"]), run_id=int(data["run"]), run=run)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

@@ -170,7 +170,7 @@ def _read(row: Any) -> _Found | None:
     try:
         data = json.loads(marker[1])
         report, told = str(data["report"]), frozenset(map(str, data["told"]))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return _Found(
         number=int(row["number"]),

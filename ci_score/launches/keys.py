@@ -40,7 +40,7 @@ def note_on_strange(lines: Iterable[tuple[str, ...]], known: Iterable[str]) -> I
         return
     names = list(known)
     shown = [
-        f"{plain(key, LONGEST_SHOWN)} ({plural(count, 'line')}{did_you_mean(key, names)})"
+        f"{plain(key, LONGEST_SHOWN)} in {plural(count, 'line')}{did_you_mean(key, names)}"
         for key, count in counts.most_common()
     ]
     words = (

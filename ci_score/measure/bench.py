@@ -13,8 +13,8 @@ from shutil import which
 from typing import Any
 
 from ci_score.errors import WrongUseError
-from ci_score.measure.launch.launching import Done, launch
-from ci_score.measure.launch.orders import LOGS, Order, Orders
+from ci_score.measure.launch.launching import launch
+from ci_score.measure.launch.orders import LOGS, Orders
 from ci_score.measure.machine.accelerators import find_probe
 from ci_score.measure.machine.environment import MachineWatch, own_versions, visible_devices
 from ci_score.measure.session.kept import opened
@@ -22,13 +22,12 @@ from ci_score.measure.session.runner import Audience, Runner
 from ci_score.measure.session.session import STEPS, Plan, Session
 from ci_score.measure.session.settled import Settled
 from ci_score.measure.session.settling import Settler
+from ci_score.measure.sides.code_digest import code_digest
 from ci_score.measure.sides.command import command_of
-from ci_score.measure.sides.leftovers import Untouched
 from ci_score.measure.sides.preparing import Sides
 from ci_score.measure.sides.spec import SideSpec
+from ci_score.model.lists import SECONDS_A_MINUTE
 from ci_score.model.values import Side
-
-SECONDS_A_MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +88,17 @@ class Bench:
         """How long it may still take."""
         return self._until - time.monotonic()
 
-    def plan(self, programs: Mapping[str, str], **more: Any) -> Plan:
-        """A session's plan: what was asked for, and what tells the code of its sides apart."""
-        request = self.request
+    def plan(self, git: Mapping[Any, Mapping[str, str]], **more: Any) -> Plan:
+        """A session's plan: what was asked for, and what tells the code of its sides apart.
+
+        A session that went on with other programs would mix them.
+        """
+        request, folders = self.request, [one.folder for one in self.sides.by_name.values()]
+        programs = {
+            side: " + ".join(git[side].values())
+            or code_digest(spec.folder, [self.out, *(one for one in folders if one != spec.folder)])
+            for side, spec in self.sides.by_name.items()
+        }
         return Plan(
             sides={side: spec.fixed() for side, spec in self.sides.by_name.items()},
             command=request.command,
@@ -142,24 +149,12 @@ class Bench:
             session,
             out,
             self.orders(out, only_for),
-            partial(self.launched, stopped=stopped),
+            partial(launch, stopped=stopped, listener=audience),
             self.watch.disturbances,
             self.seconds_left,
             stopped,
             audience,
         )
-
-    def launched(self, order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
-        """One launch; one of head that changes the base's files cannot be used."""
-        if order.side == "base":
-            return launch(order, timeout, stopped)
-        untouched = Untouched(self.sides.base.folder, order.folder, [self.out])
-        done = launch(order, timeout, stopped)
-        changed = "" if done.launch.failed else untouched.changed()
-        if changed:
-            words = "changed in the base's folder while it ran, so that is not the base any more"
-            return done.void(f"{changed} {words}; restore it, and let no launch write there")
-        return done
 
     def settle(
         self, session: Session, out: Path, audience: Audience, stopped: Callable[[], bool]
@@ -169,7 +164,7 @@ class Bench:
         if not session.settled:
             # An earlier session of this very call has told it.
             session.settled.update(self._settled)
-        start = partial(self.launched, stopped=stopped)
+        start = partial(launch, stopped=stopped, listener=audience)
         Settler(session, out, self.orders(out), start, self.seconds_left, stopped, audience).run()
         self._settled = session.settled
 
@@ -178,6 +173,7 @@ class Bench:
         if self.is_set_up or self.sides.setup is None:
             return
         timeout = min(self.request.timeout, max(self.seconds_left(), 0.0))
+        audience.does("--setup")
         self.sides.set_up(self.environment, out / LOGS, timeout, stopped, audience.says)
         self.command.refuse_unless_startable(self.sides.by_name, self.environment)
         self.is_set_up = True

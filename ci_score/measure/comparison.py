@@ -112,8 +112,7 @@ class Comparison:
     def _plan(self, git: Mapping[Side, Mapping[str, str]]) -> Plan:
         request = self._request
         return self._bench.plan(
-            # A session that went on with other programs would mix them.
-            {side: " + ".join(state.values()) for side, state in git.items() if state},
+            git,
             looks=request.looks,
             false_fail=request.false_fail,
             tests=request.tests,

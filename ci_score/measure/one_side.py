@@ -39,7 +39,7 @@ class OneSide:
         bench = self._bench
         git = git_state(bench.sides.head.folder)
         # Without limits: `ci-score run` judges it by the branch's policy.
-        plan = bench.plan(git, looks=(), false_fail=0.0, limit=0.0, alone=True)
+        plan = bench.plan({"head": git}, looks=(), false_fail=0.0, limit=0.0, alone=True)
         session = opened(bench.out, plan, fresh=self._request.fresh)
         session.goal = self._launches
         bench.settle(session, bench.out, audience, stopped)
@@ -73,7 +73,7 @@ class OneSide:
     def _measure(self, session: Session, audience: Audience, stopped: Callable[[], bool]) -> None:
         runner = self._bench.runner(session, self._bench.out, audience, stopped)
         for number in range(self._launches):
-            audience.does(f"launch {number + 1} of {self._launches}")
+            audience.does(f"launch {number + 1} of {self._launches}", number, self._launches)
             done = runner.launched("head", number, number)
             if done.launch.failed and stopped():
                 session.stop(Ending.INTERRUPTED, "it was interrupted, what was measured is kept")

@@ -157,7 +157,7 @@ class Qualifier:
     def run(self, planted: float, audience: Audience, stopped: Callable[[], bool]) -> Session:
         """The session of one of the shares."""
         plan = self._bench.plan(
-            git_state(self._bench.sides.head.folder),
+            {"head": git_state(self._bench.sides.head.folder)},
             # One look at the end: the spread is wanted, not a quick answer.
             looks=(PLANTED_PAIRS if planted else PAIRS,),
             false_fail=FALSE_FAIL,

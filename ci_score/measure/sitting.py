@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from ci_score.errors import LacksProgramError, SetupFailedError
 from ci_score.files.visible import plain
-from ci_score.measure.bench import SECONDS_A_MINUTE
 from ci_score.measure.comparison import Comparison, ComparisonRequest
 from ci_score.measure.one_side import OneSide
 from ci_score.measure.session.profiling import Reader
@@ -16,6 +15,7 @@ from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Session
 from ci_score.measure.sides.preparing import Sides
 from ci_score.model.environment import Alone
+from ci_score.model.lists import SECONDS_A_MINUTE
 
 # How many launches tell of one side.
 LAUNCHES = 2

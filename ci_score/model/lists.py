@@ -1,4 +1,4 @@
-"""Lists, counts and shares in English, and what a wrong name may have meant: one way for all."""
+"""Lists, counts, shares and durations in English, and what a wrong name may have meant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 MOST_NAMED = 5
 # A longer name is hardly a typo, and comparing it takes time.
 LONGEST_TYPO = 100
+SECONDS_A_MINUTE, MINUTES_AN_HOUR = 60.0, 60.0
 
 
 def listed(words: Sequence[str]) -> str:
@@ -32,9 +33,13 @@ def closest(wrong: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a wrong name: `; did you mean score?`, or nothing."""
-    close = closest(wrong, known)
-    return f"; did you mean {close}?" if close else ""
+    """What a sentence about a wrong name may say beside it, or nothing."""
+    return meant(closest(wrong, known))
+
+
+def meant(close: str) -> str:
+    """In brackets, because the sentence may go on, or end with a mark of its own."""
+    return f" (did you mean {close}?)" if close else ""
 
 
 def plural(count: int, word: str) -> str:
@@ -47,3 +52,13 @@ def share_in_words(share: float) -> str:
     """A part of something as a change of it: `+3.2 %`, `−0.4 %`, and no zero with a minus."""
     # Adding zero takes the sign from a negative one.
     return f"{round(share * 100, 1) + 0.0:+.1f} %".replace("-", "\u2212")
+
+
+def duration_in_words(seconds: float) -> str:
+    """As a person says it: 40 s, 16 minutes, 2.5 hours."""
+    minutes = seconds / SECONDS_A_MINUTE
+    if seconds < 1.5 * SECONDS_A_MINUTE:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    if minutes < 1.5 * MINUTES_AN_HOUR:
+        return f"{minutes:.0f} minutes"
+    return f"{minutes / MINUTES_AN_HOUR:.1f} hours"

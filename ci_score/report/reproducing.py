@@ -10,7 +10,7 @@ from ci_score.files.visible import log_line
 from ci_score.model.environment import AskedOption
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, are_one_time, metric_of, slower_by
 from ci_score.model.reasons import Datum, Reason, Why
-from ci_score.model.record import Judged, Record
+from ci_score.model.record import Judged, Record, case_name
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict
 from ci_score.report.rows import twin_of
 
@@ -141,7 +141,8 @@ def acceptance_line(case: Judged) -> str:
     return "\n".join(
         f"ci-score accept {case.name} {metric} up to {bound} because <reason>"
         for metric, bound in bounds.items()
-        if bound
+        # A name that no sentence can have is a stranger's text, which could end the block.
+        if bound and case_name(metric) == metric
     )
 
 

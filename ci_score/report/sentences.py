@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ci_score.model.lists import listed, plural, some_of
+from ci_score.model.lists import listed, meant, plural, some_of
 from ci_score.model.metrics import (
     STEP_TIME,
     THROUGHPUT,
@@ -208,10 +208,6 @@ def _job_ended(job: str, result: str) -> str:
 def _without_quotes(words: str) -> str:
     """A stranger's words, which cannot end our quotes: what follows would look like ours."""
     return words.translate({ord("“"): '"', ord("”"): '"'})
-
-
-def _did_you_mean(close: str) -> str:
-    return f"; did you mean {close}?" if close else ""
 
 
 def _no_baseline(why: str) -> str:
@@ -686,9 +682,9 @@ SENTENCES: dict[Why, Row] = {
     Why.BOUND_NOT_UNDERSTOOD: (
         "the bound is not understood; write `12 %`, `5 points`, `80 GB`, `450 ms` or `3`"
     ),
-    Why.NO_CASE_HERE: lambda close: f"there is no such case here{_did_you_mean(close)}",
+    Why.NO_CASE_HERE: lambda close: f"there is no such case here{meant(close)}",
     Why.CASE_NOT_MISSING: "the case is not missing",
-    Why.NO_METRIC_HERE: lambda close: f"there is no such metric{_did_you_mean(close)}",
+    Why.NO_METRIC_HERE: lambda close: f"there is no such metric{meant(close)}",
     Why.OTHER_UNIT: lambda units: (
         f"its bound is written as {' or '.join(f'12 {unit}'.rstrip() for unit in units)}"
     ),

@@ -27,8 +27,6 @@ MOST_FILES = 10_000
 MOST_LOOKED_AT = 100_000
 # Below the folder that was named. Each level is looked at for every file in it.
 DEEPEST = 32
-# Where GitHub's runner puts the workspace of an action that is a container.
-IN_CONTAINER = Path("/github/workspace")
 # Of these cases a report says what they said last.
 MOST_FAILURES = 4
 # What `ci-score ab` keeps beside its measurements.
@@ -128,16 +126,13 @@ def find_files(
     that can be a profile. A path that `may_leave` the workspace is one that a person has typed.
     """
     files_of: CaseFiles = {}
+    wanted, named_by = is_input or _is_profile, _anywhere if may_leave else _in_workspace
     for source in sources:
         if source.name is not None:
             files_of.setdefault(source.name, [])
-        outside = _outside_of(source.pattern, workspace) if may_leave else None
-        paths = (
-            [outside] if outside else _matches(source.pattern, workspace, is_input or _is_profile)
-        )
-        for path in paths:
+        for path in named_by(source.pattern, workspace, wanted):
             named = path.is_file() and _GLOB.search(source.pattern) is None
-            for case, file in _files_of(path, source.name, workspace, is_input or _is_profile):
+            for case, file in _files_of(path, source.name, workspace, wanted):
                 files_of.setdefault(case, []).append(replace(file, named=named))
     if sum(map(len, files_of.values())) > MOST_FILES:
         raise WrongUseError(f"more than {MOST_FILES} files; name fewer of them")
@@ -237,7 +232,8 @@ def has_no_name(case: str) -> bool:
     return case == DEFAULT_CASE
 
 
-def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> list[Path]:
+def _in_workspace(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> list[Path]:
+    """What a job's input names: nothing outside, and nothing behind a stranger's link."""
     if PurePosixPath(pattern).is_absolute():
         inside = _inside(Path(pattern), workspace)
         pattern = str(inside)
@@ -249,20 +245,32 @@ def _matches(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> 
     begin = workspace.joinpath(*takewhile(_is_plain, PurePosixPath(pattern).parts))
     if leaves(begin, workspace):
         return [begin]
+    return _matches(workspace, pattern, is_input)
+
+
+def _anywhere(pattern: str, workspace: Path, is_input: Callable[[str], bool]) -> list[Path]:
+    """What a person names on a machine of their own, wherever it is and by whichever link."""
+    exact = workspace / pattern
+    plain = exact if exact.exists() else Path(*takewhile(_is_plain, exact.parts))
+    begin, rest = plain.resolve(), exact.parts[len(plain.parts) :]
+    if begin.is_relative_to(workspace.resolve()):
+        begin = workspace / begin.relative_to(workspace.resolve())
+    if not rest:
+        return [begin] if begin.exists() else []
+    if ".." in rest:
+        raise WrongUseError(f"{pattern}: `..` cannot follow a * or ?")
+    return _matches(begin, "/".join(rest), is_input)
+
+
+def _matches(folder: Path, pattern: str, is_input: Callable[[str], bool]) -> list[Path]:
     try:
-        return sorted(path for path in workspace.glob(pattern) if is_input(path.name))
+        return sorted(path for path in folder.glob(pattern) if is_input(path.name))
     except (ValueError, NotImplementedError) as error:
         raise WrongUseError(f"{pattern}: this is not a pattern ({error})") from None
 
 
 def _is_plain(part: str) -> bool:
     return _GLOB.search(part) is None
-
-
-def _outside_of(pattern: str, workspace: Path) -> Path | None:
-    """The file or folder outside of the workspace that a pattern names, if it names one."""
-    path = (workspace / pattern).resolve()
-    return path if path.exists() and not path.is_relative_to(workspace.resolve()) else None
 
 
 def _inside(path: Path, workspace: Path) -> Path:
@@ -273,14 +281,9 @@ def _inside(path: Path, workspace: Path) -> Path:
 
 
 def _outside(path: str, workspace: Path) -> WrongUseError:
-    if workspace == IN_CONTAINER:
-        return WrongUseError(
-            f"{path}: only files inside the workspace can be read. In a container the workspace is"
-            f" {workspace}, and paths of the runner's host do not exist: use a relative path"
-        )
     return WrongUseError(
-        f"{path}: it lies outside {workspace}, and only files in that folder and below it can be"
-        " read. Start ci-score in a folder above the file, or copy the file into this one"
+        f"{path}: it lies outside the workspace, {workspace}, and a job reads nothing else. In a"
+        " container, paths of the runner's host do not exist: use a relative path"
     )
 
 

@@ -44,8 +44,8 @@ def job_of(
 ) -> Job:
     """The job. Unless the producer succeeded, nothing was measured, whatever files it left.
 
-    On a machine of their own a person may name measurements wherever they are. What is not read at
-    `until` stays unread.
+    On a machine of their own a person may name files wherever they are. What is not read at `until`
+    stays unread.
     """
     if settings.producer is not None and settings.producer.result != "success":
         said = said_by_failures(settings.measurements, settings.workspace)
@@ -58,7 +58,7 @@ def job_of(
     cases = read_cases(
         prepared(profiled.files),
         None if measured is None else prepared(measured),
-        prepared(find_files(settings.parity, workspace)),
+        prepared(find_files(settings.parity, workspace, may_leave=is_local)),
         asked,
         by_default=by_default,
     )
@@ -103,12 +103,15 @@ def _unmeasured(producer: Producer, said: Iterable[Reason] = ()) -> Verdict:
 def job_of_files(settings: Settings, store: FolderBaselines | None = None) -> Job:
     """The job of the files in the workspace that the inputs name, without GitHub."""
     rules = rules_here(settings, store)
-    job = job_of(settings, lambda: profiles_in_workspace(settings), is_local=True)
+    # What nobody has typed may be a stranger's link.
+    is_typed = "profiles" in settings.inputs
+    profiles = Profiles(find_files(settings.profiles, settings.workspace, may_leave=is_typed))
+    job = job_of(settings, lambda: profiles, is_local=True)
     return replace(job, policy=rules.file, own_policy=rules.own)
 
 
 def profiles_in_workspace(settings: Settings) -> Profiles:
-    """The files that the inputs name."""
+    """The files that the inputs of a job name."""
     return Profiles(find_files(settings.profiles, settings.workspace))
 
 

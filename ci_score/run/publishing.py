@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 from ci_score.baselines import fitted
 from ci_score.errors import CiScoreError
@@ -40,7 +39,7 @@ def write_files(record: Record, settings: Settings) -> Record:
         folder / REPORT_FILE: render(kept, "markdown", settings.title),
     }
     for path, text in texts.items():
-        _write_over(path, text)
+        write_atomically(path, text)
     give_to_owner_of(settings.workspace, (*made, *texts))
     return kept
 
@@ -52,19 +51,12 @@ def write_page(record: Record, settings: Settings, name: str = PAGE_FILE) -> Rea
     """
     path = settings.output_dir / name
     try:
-        _write_over(path, render(record, "html", settings.title))
+        write_atomically(path, render(record, "html", settings.title))
         give_to_owner_of(settings.workspace, (path,))
     except Exception as error:  # noqa: BLE001 - the verdict stands, whatever broke
         words = f"{type(error).__name__}: {str(error)[:200]}"
         return Why.FILE_NOT_WRITTEN(file=name, words=words)
     return None
-
-
-def _write_over(path: Path, text: str) -> None:
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        # As root we would write through a stranger's link, or wait for the reader of a pipe.
-        path.unlink()
-    write_atomically(path, text)
 
 
 def publish(record: Record, context: Run, diffs: Diffs = no_diffs) -> None:

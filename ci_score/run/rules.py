@@ -42,7 +42,7 @@ def rules_here(settings: Settings, store: FolderBaselines | None = None) -> Rule
     """Without GitHub: the rules of the baseline that was named; else the workspace's file."""
     data = _in_workspace(settings)
     if data is None and settings.config != INPUTS["config"].default:
-        raise WrongUseError(f"config: there is no file {settings.config[:200]!r} in the workspace")
+        raise WrongUseError(f"config: there is no file {settings.config[:200]!r}")
     own = None if data is None else read_policy(data, Path(settings.config).name)
     table = store.policy() if store is not None and settings.baseline is not None else None
     if table is None:

@@ -87,8 +87,11 @@ class Settings:
         return self.producer is not None
 
     @classmethod
-    def of(cls, values: Mapping[str, str], workspace: Path) -> Settings:
-        """The settings in the inputs, each a text; WrongUseError where one is wrong."""
+    def of(cls, values: Mapping[str, str], workspace: Path, *, may_leave: bool = False) -> Settings:
+        """The settings in the inputs, each a text; WrongUseError where one is wrong.
+
+        On a machine of their own a person `may_leave` the workspace with what is written.
+        """
 
         def value(name: str) -> str:
             # The default of the token is a workflow expression, which only a workflow can evaluate.
@@ -130,7 +133,7 @@ class Settings:
             title=title,
             config=value("config"),
             inputs=_unlike_default(value),
-            output_dir=_output_dir(value("output-dir"), workspace),
+            output_dir=_output_dir(value("output-dir"), workspace.resolve(), may_leave),
             token=_token(value("github-token")),
         )
 
@@ -232,8 +235,9 @@ def _shown(row: Input, text: str) -> str:
     return text.lower() if row.choices else text
 
 
-def _output_dir(text: str, workspace: Path) -> Path:
+def _output_dir(text: str, workspace: Path, may_leave: bool) -> Path:
     folder = (workspace / text).resolve()
-    if not folder.is_relative_to(workspace.resolve()) or folder == workspace.resolve():
-        raise WrongUseError(f"output-dir: {text[:80]!r} is not a folder inside the workspace")
+    if folder == workspace or not (may_leave or folder.is_relative_to(workspace)):
+        where = "of its own" if may_leave else "inside the workspace"
+        raise WrongUseError(f"output-dir: {text[:80]!r} is not a folder {where}")
     return folder

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import yaml
@@ -17,8 +18,19 @@ _EXPRESSION = re.compile(r"\$\{\{ (.+?) \}\}")
 _OUTPUT = re.compile(r"(\w[\w-]*)=(.*)")
 _BLOCK = re.compile(r"^(\S+)<<(\S+)\n(.*?)\n?\2$", re.DOTALL | re.MULTILINE)
 
+# What `sh` is on Debian and Ubuntu, and elsewhere. Their `echo` and `printf` differ.
+SHELLS = [shell for shell in ("dash", "bash") if which(shell)]
+# What a workflow's runner splits a log at, and obeys: `::` after blanks, and `##[` anywhere.
+_LINE = re.compile(r"\r\n|\r|\n")
+_COMMAND = re.compile(r"\s*::[^:].*?::|.*##\[.*\]", re.DOTALL)
+
 # What a foreign action does, given what stands under `with:`.
 Foreign = Callable[[Mapping[str, str]], None]
+
+
+def obeyed(log: str) -> list[str]:
+    """The lines of a log that are commands to the runner which shows it."""
+    return [line for line in _LINE.split(log) if _COMMAND.match(line)]
 
 
 @dataclass
@@ -29,6 +41,7 @@ class Job:
     environment: Mapping[str, str]
     foreign: Mapping[str, Foreign]
     instead: Mapping[str, str] = field(default_factory=dict)
+    shell: str = "sh"
     outcomes: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, dict[str, str]] = field(default_factory=dict)
     printed: str = ""
@@ -68,7 +81,7 @@ class Job:
         written.write_text("", encoding="utf-8")
         variables = {key: filled(str(text)) for key, text in step.get("env", {}).items()}
         done = subprocess.run(
-            ["sh", "-e", "-c", self.instead.get(step.get("id", ""), step["run"])],
+            [self.shell, "-e", "-c", self.instead.get(step.get("id", ""), step["run"])],
             cwd=self.workspace,
             env={
                 **self.environment,

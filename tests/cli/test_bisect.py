@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.cli import execute
+from ci_score.cli import console, execute
 from tests.builders import PROJECT, until
 from tests.builders.commits import COMMAND, Commits
 
@@ -58,6 +59,33 @@ def test_search__finds_the_commit_and_says_its_evidence(
     assert found["parent"] == made.shas[4]
     assert found["own"]["low"] < 0.3 < found["own"]["high"]
     assert made.shas[5] in Path("bisect/bisect.md").read_text("utf-8")
+
+
+def test_search__writes_through_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it launches could have made one, to anything that its user may write."""
+    made = of_times(tmp_path, monkeypatch, 10.0, 13.0)
+    precious = tmp_path / "precious"
+    precious.touch()
+    Path("bisect").mkdir()
+    for name in ("bisect.json", "bisect.md"):
+        Path("bisect", name).symlink_to(precious)
+    assert execute(arguments(made.shas[0], "HEAD")) == 0
+    assert answer()["ended"] == "found"
+    assert precious.read_bytes() == b""
+
+
+def test_search__is_never_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """In a pipe a line a minute says which launch runs, of how many, and what is left."""
+    monkeypatch.setattr(console, "LINE_EVERY", 0.01)
+    made = of_times(tmp_path, monkeypatch, 10.0, 10.0, 13.0, 13.0)
+    assert execute(arguments(made.shas[0], "main")) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"^the untimed launch of \w{12}, 0 s$", said, re.MULTILINE)
+    assert re.search(r"^launch 1: \w{12} against \w{12}, 0 s$", said, re.MULTILINE)
+    of_many = r"^launch (\d+) of about \d+: \w{12}, \d commits? left, 0 s, about .* left$"
+    assert int(re.findall(of_many, said, re.MULTILINE)[-1]) > 24
 
 
 def test_search__leaves_what_run_judges_as_a_session(

@@ -22,6 +22,7 @@ from ci_score.errors import BadInputError, CiScoreError, WrongUseError
 from ci_score.model.reasons import Why
 from ci_score.model.record import Record, RunIdentity
 from tests.builders import PROJECT, case, profile, record, runtime, scorecard
+from tests.builders.composite import obeyed
 
 Out = pytest.CaptureFixture[str]
 
@@ -157,6 +158,63 @@ def test_score__with_a_baseline_judges(files: Path, capsys: Out) -> None:
     assert "Fail: 50 % slower" in capsys.readouterr().out
     assert execute(["score", "slow.json", "--baseline", "base.json", "--fail-on", "never"]) == 0
     assert execute(["score", "profile.json", "--baseline", "base.json"]) == 0
+
+
+SAMPLES = PROJECT / "ci_score" / "cli" / "samples"
+SLOWER = [SAMPLES / "pull_request.json", SAMPLES / "main.json"]
+
+
+def test_score__of_two_profiles_gives_the_cause(
+    files: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a pull request with these profiles would be told; from standard input as well."""
+    after, before = map(str, SLOWER)
+    assert execute(["score", after, "--baseline", before]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("Fail: 26 % slower · 309 → 389 ms/step")
+    assert "mostly 'swiglu_bwd': 11× as long" in said
+    assert "Where the +80.0 ms went" in said
+    assert "compared with" in said
+    stdin = io.TextIOWrapper(io.BytesIO(SLOWER[1].read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert execute(["score", after, "--baseline", "-", "--style", "markdown"]) == 1
+    assert "`swiglu_bwd`" in capsys.readouterr().out
+    assert execute(["score", after, "--baseline", before, "--fail-on", "never"]) == 0
+    assert execute(["score", before, "--baseline", before]) == 0
+    capsys.readouterr()
+    assert execute(["score", after, "--baseline", before, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["grade"]
+
+
+def test_score__of_two_profiles_judges_nothing_that_was_only_told(files: Path, capsys: Out) -> None:
+    """A base without a step is no baseline, and what an option tells is told of head."""
+    (files / "empty.json").write_text('{"phases": {}, "per_layer": []}', encoding="utf-8")
+    assert execute(["score", "profile.json", "--baseline", "empty.json"]) == 3
+    assert "empty.json is not usable" in capsys.readouterr().err
+    assert execute(["score", "slow.json", "--baseline", "profile.json", "--throughput", "9e9"]) == 1
+    assert execute(["score", "slow.json", "--baseline", "profile.json", "--case", "a"]) == 2
+    assert "--case" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"some words", "found text without a profile"),
+        (b"\x80\x04\x95", "a pickle, which could run code"),
+        (b"", "an empty file"),
+        (b'{"a": 1}', "neither a record nor a scorecard"),
+        (b'{"schema_version": 4, "cases"', "the end of the file inside the JSON"),
+        (None, "no such file"),
+    ],
+)
+def test_score__of_a_baseline_that_is_neither_says_what_it_is(
+    files: Path, capsys: Out, content: bytes | None, words: str
+) -> None:
+    """In the words of whoever knows such files."""
+    if content is not None:
+        (files / "before").write_bytes(content)
+    assert execute(["score", "profile.json", "--baseline", "before"]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_score__of_nothing_against_a_baseline_is_3(files: Path) -> None:
@@ -339,7 +397,7 @@ def test_compare__of_profiles_names_the_command_that_compares_them(
     (files / "trace.json.gz").write_bytes(gzip.compress(trace))
     for name in ("trace.json.gz", "profile.json"):
         assert execute(["compare", name, "base.json"]) == 2
-        assert "`ci-score score HEAD --baseline base.json` compares" in capsys.readouterr().err
+        assert "`ci-score score HEAD --baseline BASE`" in capsys.readouterr().err
     assert execute(["compare", "base.json", "ours.json"]) == 2
     assert "neither a record nor a scorecard" in capsys.readouterr().err
 
@@ -368,10 +426,11 @@ def test_hardware__lists_and_finds(capsys: Out) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion__prints_a_script(shell: str, capsys: Out) -> None:
-    """A script that the shell can source."""
-    assert execute(["completion", shell]) == 0
-    assert "_CI_SCORE_COMPLETE" in capsys.readouterr().out
+def test_completion__is_what_click_brings(shell: str) -> None:
+    """A script that the shell can source, from the variable that the docs name."""
+    done = start(env={"_CI_SCORE_COMPLETE": f"{shell}_source"})
+    assert done.returncode == 0
+    assert "_CI_SCORE_COMPLETE" in done.stdout
 
 
 def test_completion__completes_commands() -> None:
@@ -520,6 +579,41 @@ def test_output__holds_no_command_for_the_runner(
         text = capsys.readouterr().out
         assert "##[" not in text
         assert not [line for line in text.splitlines() if line.strip().startswith("::")]
+
+
+HOSTILE = "x\n::error::a\r::error::b\r\n\t ::error::c ##[error]d"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", HOSTILE, "base.json"],
+        ["compare", "fine.json", "base.json", f"--{HOSTILE}"],
+        ["ab", "--base", HOSTILE, "--head", ".", "--", "true"],
+        ["ab", "--base", ".", "--head", ".", "--looks", HOSTILE, "--", "true"],
+        ["measure", "--launches", HOSTILE, "--", "true"],
+        ["policy", "check", HOSTILE],
+        ["policy", "check", f"{HOSTILE}.toml"],
+        ["policy", "show", f"{HOSTILE}.toml"],
+        ["policy", "show", "--case", HOSTILE, f"{HOSTILE}.toml"],
+        ["policy", "show", "--json", "--case", HOSTILE, f"{HOSTILE}.toml"],
+        ["run", "--profiles", HOSTILE],
+        ["run", "--config", HOSTILE],
+        ["demo", "--output-dir", HOSTILE],
+        ["hardware", HOSTILE],
+        [HOSTILE],
+    ],
+    ids=lambda words: " ".join(words).partition("x\n")[0],
+)
+def test_said__no_word_of_a_stranger_is_a_command(
+    files: Path, capsys: Out, words: list[str]
+) -> None:
+    """Whatever an argument or a file is called: a workflow's runner reads what is printed."""
+    policy = f"schema = 1\n[[case]]\nname = {json.dumps(HOSTILE)}\n"
+    (files / f"{HOSTILE}.toml").write_text(policy, encoding="utf-8")
+    execute(words)
+    out, err = capsys.readouterr()
+    assert obeyed(out) + obeyed(err) == []
 
 
 def test_output__is_written_whole_or_not_at_all(files: Path, capsys: Out) -> None:

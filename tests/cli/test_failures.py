@@ -34,6 +34,14 @@ def test_leaving_why__keeps_what_was_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("job")
+def test_leaving_why__costs_nothing_where_it_cannot(tmp_path: Path) -> None:
+    """The error itself is what counts, as where the disk is full."""
+    (tmp_path / FAILED_FILE).mkdir()
+    with pytest.raises(SetupFailedError), leaving_why(tmp_path):
+        raise SetupFailedError("base", "--setup exited with 2")
+
+
+@pytest.mark.usefixtures("job")
 def test_leaving_why__forgets_what_failed_before(tmp_path: Path) -> None:
     """A session that goes on in the same folder and measures has no last words."""
     with leaving_why(tmp_path) as because:
@@ -71,6 +79,7 @@ def test_leaving_why__where_nothing_can_be_written(tmp_path: Path) -> None:
         ("first\nmiddle\nlast", "first … last"),
         ("a" * 1000 + "\n" + "b" * 1000, "a" * 199 + "… … " + "b" * 199 + "…"),
         ("\u202ehidden", "\ufffdhidden"),
+        ("it failed\n  | a\n  | b\n  python was x", "it failed … b"),
     ],
 )
 def test_gist__is_the_first_line_and_the_last_one(words: str, gist: str) -> None:

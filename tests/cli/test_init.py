@@ -146,6 +146,52 @@ def test_init__measures_once(
     assert re.search(r"here a launch took (about [1-9]\d* s|less than a second), so a pull", said)
 
 
+READS = "print(open('data/tokens.bin').read())\n" + "print('{\"step_ms\": 2}')\n" * 3
+BROKEN = READS + "raise SystemExit('not committed')\n"
+
+
+@pytest.mark.parametrize(
+    ("committed", "train", "code", "words"),
+    [
+        (["train.py", "data/tokens.bin"], BROKEN, 0, "measuring a fresh clone"),
+        (
+            ["train.py"],
+            READS,
+            3,
+            "a clone lacks data/; commit them, or let `setup` in the workflow bring them",
+        ),
+        (["data/tokens.bin"], READS, 2, "a clone lacks train.py; commit them, or let `setup`"),
+        ([], READS, 0, "nothing is committed yet"),
+    ],
+    ids=["all is committed", "data is not", "the script is not", "nothing is"],
+)
+def test_init__measures_what_ci_will_have(
+    repository: Path,
+    capsys: Out,
+    monkeypatch: pytest.MonkeyPatch,
+    committed: list[str],
+    train: str,
+    code: int,
+    words: str,
+) -> None:
+    """Without what git does not track, and what was changed since the last commit."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(repository.parent / "state"))
+    monkeypatch.delenv("CI_SCORE_MEASUREMENTS", raising=False)
+    write(repository / "train.py", READS)
+    write(repository / "data" / "tokens.bin", "tokens")
+    (repository / "requirements.txt").unlink()
+    if committed:
+        git("add", *committed)
+        git("-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "-m", "x")
+    write(repository / "train.py", train)
+    before = {path for path in repository.rglob("*") if ".git/" in str(path)}
+    assert execute(["init", "--", sys.executable, "train.py"]) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert ("ci-score measure --out perf-once --fresh -- " in said) == bool(code)
+    assert {path for path in repository.rglob("*") if ".git/" in str(path)} == before
+
+
 def test_init__says_that_it_found_no_script(repository: Path, capsys: Out) -> None:
     """Without a training script the files are written, and nothing is measured."""
     (repository / "train.py").unlink()

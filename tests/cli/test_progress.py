@@ -1,10 +1,11 @@
-"""Progress: a line on a terminal after a second, and nothing anywhere else."""
+"""Progress: a line on a terminal after a second, and one a minute anywhere else."""
 
 from __future__ import annotations
 
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -78,9 +79,9 @@ def files(tmp_path: Path) -> list[str]:
 class Reading:
     """Two files that take as long each, by a clock that only moves when somebody waits."""
 
-    def __init__(self, seconds_a_file: float) -> None:
+    def __init__(self, seconds_a_file: float, *, quiet_for: float = console.QUIET_FOR) -> None:
         self.seconds, self.seconds_a_file = 0.0, seconds_a_file
-        self.line = LiveLine("reading 0 of 2", after=console.QUIET_FOR, now=lambda: self.seconds)
+        self.line = LiveLine("reading 0 of 2", after=quiet_for, now=lambda: self.seconds)
 
     def stopped_within(self, pause: float) -> bool:
         """Whether both are read before that time is over."""
@@ -89,22 +90,55 @@ class Reading:
         self.line.change(f"reading {done} of 2")
         return done >= 2
 
+    def seen(self, capsys: pytest.CaptureFixture[str]) -> list[str]:
+        """What was printed meanwhile."""
+        self.line._tick(self.stopped_within)
+        return [row.strip() for row in re.split("[\r\n]", capsys.readouterr().err) if row.strip()]
 
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody looks."""
+    monkeypatch.setattr(console, "is_watched", lambda: True)
+
+
+@pytest.mark.usefixtures("terminal")
 def test_line__is_what_is_done_and_for_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing in the first second, then four times a second."""
-    reading = Reading(seconds_a_file=1.3)
-    reading.line._tick(reading.stopped_within)
-    lines = capsys.readouterr().err.replace("\r", "\n").split()
-    assert " ".join(lines[:6]) == "reading 0 of 2, 1 s"
-    assert " ".join(lines[-6:]) == "reading 1 of 2, 2 s"
-    assert lines.count("s") == (2.5 - console.QUIET_FOR) / console.EVERY + 1
+    """Nothing in the first second, then four times a second; and nothing of what is quick."""
+    lines = Reading(seconds_a_file=1.3).seen(capsys)
+    assert (lines[0], lines[-1]) == ("reading 0 of 2, 1 s", "reading 1 of 2, 2 s")
+    assert len(lines) == (2.5 - console.QUIET_FOR) / console.EVERY + 1
+    assert Reading(seconds_a_file=0.4).seen(capsys) == []
 
 
-def test_line__is_quiet_about_what_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is done within a second."""
-    reading = Reading(seconds_a_file=0.4)
-    reading.line._tick(reading.stopped_within)
-    assert capsys.readouterr().err == ""
+def test_line__where_nobody_looks_is_one_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless something else was printed."""
+    reading = Reading(seconds_a_file=100.0)
+    assert [row[-5:] for row in reading.seen(capsys)] == [" 60 s", "120 s", "180 s"]
+    reading = Reading(seconds_a_file=100.0)
+    reading.seconds = 45.0
+    reading.line.clear()
+    assert reading.seen(capsys) == ["reading 1 of 2, 105 s", "reading 1 of 2, 165 s"]
+
+
+def test_line__says_how_far_it_is_and_how_long_it_takes_yet() -> None:
+    """By what was done since it began; of something else nobody knows."""
+    seconds = 10.0
+    line = LiveLine(now=lambda: seconds)
+    line.begin("pair 3", 2, 12)
+    line.reaches("4 of 23 steps")
+    assert line._words() == "pair 3: 4 of 23 steps, 0 s"
+    seconds = 70.0
+    line.begin("pair 5", 4, 12)
+    assert line._words() == "pair 5, 0 s, about 4 minutes left"
+    seconds = 250.0
+    assert line._words() == "pair 5, 180 s, about 60 s left"
+    seconds = 400.0
+    assert line._words() == "pair 5, 330 s"
+    line.begin("a profile")
+    assert line._words() == "a profile, 0 s"
+    line.begin("pair 1", 0, 2)
+    assert line._words() == "pair 1, 0 s"
 
 
 def test_progress__counts_on_a_terminal(files: list[str]) -> None:
@@ -135,11 +169,12 @@ class Terminal(io.StringIO):
 def test_progress__is_quiet_where_nobody_looks(
     files: list[str], monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    """For a program, into a file, in a job, on no real terminal."""
+    """For a program nothing; into a file, in a job, on no real terminal a line a minute."""
     monkeypatch.setenv("TERM", "dumb" if case == "dumb" else "xterm")
     monkeypatch.setenv("CI", "true" if case == "CI" else "")
     monkeypatch.setattr(sys, "stderr", io.StringIO() if case == "no terminal" else Terminal())
-    ticked: list[object] = []
-    monkeypatch.setattr(LiveLine, "_tick", lambda *about: ticked.append(about))
+    pauses: list[float] = []
+    monkeypatch.setattr(LiveLine, "_tick", lambda line, _: pauses.append(line._pause))
     assert execute(["convert", files[0], *(["--json"] if case == "json" else [])]) == 0
-    assert bool(ticked) is (case == "a person looks")
+    expected = {"a person looks": [console.QUIET_FOR], "json": []}
+    assert pauses == expected.get(case, [console.LINE_EVERY])

@@ -78,3 +78,17 @@ def test_first_run__whose_second_look_fails_has_its_comment(github: LoopbackGitH
     assert written.url
     assert written.notice is None
     assert texts(github) == ["of run 1"]
+
+
+@pytest.mark.parametrize(
+    "value", ["1e999", "NaN", "1" * 100, "[" * 90 + "]" * 90, '"x"', "null", "{}"]
+)
+def test_marker__of_somebody_else_is_nobody_s_crash(github: LoopbackGitHub, value: str) -> None:
+    """Whoever may comment could else keep every run from its report."""
+    data = f'{{"attempt": 1, "number": 1, "report": {value}, "run": {value}}}'
+    state = github.state
+    repository, pull = state.repositories[0], state.pull_requests[0]
+    body = f"<!-- ci-score {data} -->\nours!"
+    state.comment(repository, pull.number, body, author="stranger")
+    assert post(github, 1).url
+    assert texts(github) == ["ours!", "of run 1"]

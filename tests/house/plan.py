@@ -134,7 +134,7 @@ ROOMS: tuple[Room, ...] = (
         "bytes from strangers: strict JSON, archives, limits; whole files out",
         _knows("model"),
         is_open=True,
-        touches=_knows("os", "sys"),
+        touches=_knows("os", "sys", "time"),
     ),
     Room("model", "the values that travel, the facts, the shipped schemas", is_open=True),
 )

@@ -78,13 +78,23 @@ def test_image__a_tag_is_refused(checkout: Path) -> None:
     assert (checkout / "action.yml").read_bytes() == (PROJECT / "action.yml").read_bytes()
 
 
-def test_wheel__its_description_has_absolute_links(checkout: Path) -> None:
-    """Each link of the wheel's long description leads to a file of the tag, and none is lost."""
+@pytest.fixture
+def wheel(checkout: Path) -> zipfile.ZipFile:
+    """What a release builds."""
     pytest.importorskip("flit_core", reason="the wheel is built where the build backend is")
     assert release(checkout, "readme", "v0.1.0").returncode == 0
     backend = "from flit_core.buildapi import build_wheel; build_wheel('.')"
     subprocess.run([sys.executable, "-c", backend], cwd=checkout, check=True)
-    wheel = zipfile.ZipFile(next(checkout.glob("*.whl")))
+    return zipfile.ZipFile(next(checkout.glob("*.whl")))
+
+
+def test_wheel__brings_its_types(wheel: zipfile.ZipFile) -> None:
+    """Without the marker a checker takes all that is imported from it for Any."""
+    assert "ci_score/py.typed" in wheel.namelist()
+
+
+def test_wheel__its_description_has_absolute_links(wheel: zipfile.ZipFile) -> None:
+    """Each link of the wheel's long description leads to a file of the tag, and none is lost."""
     member = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = HeaderParser().parsestr(wheel.read(member).decode())
     links = r"""(?:\]\(|src="|srcset=")([^)"#\s]+)"""

@@ -259,12 +259,14 @@ def test_settle__refuses_with_the_reason() -> None:
     assert "was edited" in refusal(by(refused=Why.EDITED()))
     assert refusal(by(), octo="they have read") == "they have read"
     assert "not understood" in refusal(by(body="ci-score accept"))
-    assert "no such case here; did you mean llama@h100?" in refusal(
+    assert "no such case here (did you mean llama@h100?)" in refusal(
         by(body=LINE.replace("llama@h100", "Llama@h100"))
     )
+    notices = acceptance_notices(settled(Said([by(body=LINE.replace("llama", "Llama"))])).all)
+    assert notices[0].endswith("there is no such case here (did you mean llama@h100?).")
     assert "no such case" in refusal(by(body="ci-score accept gone missing because of it"))
     assert "not missing" in refusal(by(body="ci-score accept llama@h100 missing because of it"))
-    assert "no such metric; did you mean step_time_ms?" in refusal(
+    assert "no such metric (did you mean step_time_ms?)" in refusal(
         by(body=LINE.replace("step_time_ms", "Step_time_ms"))
     )
 

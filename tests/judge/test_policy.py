@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,40 @@ def test_policy__that_cannot_be_meant_is_refused(text: str, words: str) -> None:
     assert words in mistake(text)
 
 
+DEEP = "a." * 6000
+# Each is far below the limit of a policy's size.
+BEYOND = {
+    "a key of many names": (f"{DEEP}a = 1", "line 1: found more than 60 dots"),
+    "a table of many names": (f"schema = 1\n[{DEEP}a]", "line 2: found more than 60 dots"),
+    "names in quotes": ('"=".' * 6000 + "a = 1", "line 1: found more than 60 dots"),
+    "a table within a line": (f"x = {{{DEEP}a = 1}}", "line 1: found more than 60 dots"),
+    "open lists": ("a = " + "[" * 50_000, "no TOML"),
+    "open tables": ("a = " + "{a=" * 50_000, "no TOML"),
+    "deep lists": ("a = " + "[" * 40 + "]" * 40, "deeper than 32"),
+    "deep tables": ("a = " + "{a=" * 100 + "1" + "}" * 100, "deeper than 32"),
+    "a long number": ("schema = " + "1" * 5000, "no TOML"),
+    "a long hexadecimal one": ("schema = 0x" + "f" * 5000, "a number of more than 64 bits"),
+    "no text": ("schema = 1\n\x00", "no TOML"),
+    "very many mistakes": ("[[case]]\n" * 12_000, "case[0].match: found"),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BEYOND.values(), ids=BEYOND)
+def test_policy__beyond_a_limit_costs_nothing_and_is_refused(text: str, words: str) -> None:
+    """A stranger's file is refused before it takes memory, and is no fault of ours."""
+    tracemalloc.start()
+    try:
+        assert words in mistake(text)
+        assert tracemalloc.get_traced_memory()[1] < 32e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_policy__of_windows_is_read() -> None:
+    """Its editors put a mark in front."""
+    assert read("\ufeffschema = 1\r\nrules = 'training'\r\n").rules == "training"
+
+
 MISTAKEN = """
 rule = "training"
 [measure]
@@ -345,7 +380,7 @@ _PARTS = st.sampled_from(
      "parity", "budgets", "model", "unjudged", "environment", "same_work", "", "a"]
 )  # fmt: skip
 _VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.floats(), _PARTS),
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.floats(), st.dates(), _PARTS),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_PARTS, inner, max_size=4),
     max_leaves=12,
 )

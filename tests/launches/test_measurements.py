@@ -68,8 +68,8 @@ def test_keys__that_nobody_knows_are_said() -> None:
     )
     (words,) = notes("unknown_keys", launches)
     assert words == (
-        "Measurement lines have keys that ci-score does not know: warm_up_steps (2 lines; did you"
-        " mean warmup_steps?), gpu (1 line)."
+        "Measurement lines have keys that ci-score does not know: warm_up_steps in 2 lines (did"
+        " you mean warmup_steps?), gpu in 1 line."
     )
     assert notes("unknown_keys", lines('{"schema": 1, "step_ms": [1]}')) == []
 

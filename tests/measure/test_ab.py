@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import termios
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_score.cli import execute
+from ci_score.cli import console, execute
+from ci_score.cli.session import stopped_by_signals
 from ci_score.judge import planned_looks
 from ci_score.judge.looks import share_of_look
 from ci_score.launches.lines import Launch, read_launches
@@ -690,6 +695,72 @@ def train(told=train):
     assert not any(map(lives, left))
 
 
+# It forks and exits at once, and leaves a trace of each process.
+CHANGES_ITS_ID = """
+import os, time
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    os.write(1, b".")
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere orphans are not adopted")
+def test_trouble__a_process_that_keeps_changing_its_id_is_ended(here: Path, capsys: Out) -> None:
+    """Faster than we can look through all processes, and in a new session each time."""
+    more = f"""
+def train(told=train):
+    import subprocess, sys
+    with open({str(here / "trace")!r}, "a") as trace:
+        command = [sys.executable, "-I", "-S", "-c", {CHANGES_ITS_ID!r}]
+        subprocess.Popen(command, stdout=trace, env={{}}, start_new_session=True)
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    assert measure() == 0
+    assert "1 process outlived the launch, and had to be ended" in capsys.readouterr().err
+    long = (here / "trace").stat().st_size
+    time.sleep(0.2)
+    assert (here / "trace").stat().st_size == long > 0
+
+
+def test_trouble__a_process_that_cannot_be_ended_voids_the_launch(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would load all launches that come, those of the other side, too."""
+    more = f"""
+def train(told=train):
+    import subprocess
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    with open({str(here / "pid")!r}, "w") as stream:
+        stream.write(str(child.pid))
+    told()
+"""
+    write_side(here / "head", 10.0, more)
+    kill = os.kill
+    monkeypatch.setattr(os, "kill", lambda pid, sign: pid == running(here) or kill(pid, sign))
+    monkeypatch.setattr("ci_score.measure.machine.processes.GRACE_SECONDS", 0.1)
+    assert measure() == 3
+    kill(running(here), signal.SIGKILL)
+    assert "head: a process of it could not be ended, and runs beside" in capsys.readouterr().err
+
+
+def test_trouble__an_exit_code_counts_whoever_has_started_us(here: Path) -> None:
+    """Some do not want to hear of their children, and neither would we then."""
+    write_side(here / "head", 10.0, "def train(told=train):\n    told(); exit(5)")
+    words = ["measure", "--dir", "head", "--", sys.executable, "bench.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ci_score", *words],
+        cwd=here,
+        capture_output=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+    assert b"head: it exited with 5" in done.stderr
+
+
 def test_trouble__a_helper_that_ends_with_the_launch_is_not_told(here: Path, capsys: Out) -> None:
     """As multiprocessing's tracker of resources does, a moment after its parent."""
     more = """
@@ -803,10 +874,13 @@ def test_sides__in_one_folder_are_said_to_be_the_same(here: Path, capsys: Out) -
 def start(here: Path, **options: Any) -> subprocess.Popen[bytes]:
     """A session whose launches take long enough to be interrupted."""
     more = (
-        "import time\nopen(os.path.join(os.environ['ROOT'], 'pid'), 'w').write(str(os.getpid()))\n"
+        "import time\nif root := os.environ.get('ROOT'):\n"
+        "    open(os.path.join(root, 'pid'), 'w').write(str(os.getpid()))\n"
     )
+    # Both sides stay as they are when it goes on.
     for side in ("base", "head"):
-        write_side(here / side, 10.0, f"{more}time.sleep(60 if LAUNCH == 2 else 0)")
+        sleeps = "LAUNCH == 2 and os.environ.get('ROOT')"
+        write_side(here / side, 10.0, f"{more}time.sleep(60 if {sleeps} else 0)")
     return subprocess.Popen(
         [sys.executable, "-m", "ci_score", *arguments()],
         cwd=here,
@@ -820,7 +894,7 @@ def running(here: Path) -> int:
     return int((here / "pid").read_text(encoding="utf-8") or 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted__what_was_measured_is_kept(
     here: Path, capsys: Out, number: signal.Signals
 ) -> None:
@@ -836,11 +910,97 @@ def test_interrupted__what_was_measured_is_kept(
     assert b"it was interrupted, what was measured is kept" in said
     assert not lives(running(here))
     assert session(here)["ending"] == "it was interrupted"
-    for side in ("base", "head"):
-        write_side(here / side, 10.0)
     assert ab() == 0
     assert sorted({one.launch for one in measured(here)}) == [0, 1, 3, 4, 5, 6]
     assert len(measured(here)) == 12
+
+
+def test_interrupted__by_a_terminal_that_closes(here: Path) -> None:
+    """Nothing can be printed any more, and all the same nothing is left running."""
+    ours, theirs = pty.openpty()
+    process = start(
+        here,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    until(lambda: (here / "pid").exists() and lives(running(here)))
+    os.close(ours)
+    assert process.wait(20) == 3
+    assert not lives(running(here))
+    assert session(here)["ending"] in ("it was interrupted", None)
+
+
+def test_interrupted__nohup_goes_on() -> None:
+    """Whoever has said before that a closed terminal is no reason to stop."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signals() as stopped:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stopped()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("command", ["ab", "measure", "qualify"])
+def test_out__is_for_one_session_at_a_time(here: Path, capsys: Out, command: str) -> None:
+    """The second one is refused, and the first one does not notice."""
+    process = start(here, stderr=subprocess.DEVNULL)
+    lines = here / "perf" / "session.json"
+    until(lambda: lines.exists() and (here / "pid").exists())
+    others = {"ab": [], "measure": ["--dir", "head"], "qualify": ["--dir", "head"]}[command]
+    more = arguments()[1:] if command == "ab" else ["--", sys.executable, "bench.py"]
+    assert execute([command, "--out", "perf", *others, *more]) == 2
+    assert "another ci-score measures in perf now; wait for its end" in capsys.readouterr().err
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 3
+    assert session(here)["ending"] == "it was interrupted"
+    assert not list((here / "perf").glob(".*"))
+
+
+def test_out__on_a_full_disk_is_nobodys_wrong_use(here: Path, capsys: Out) -> None:
+    """Here a file has a largest size. What was measured is kept, and with room it goes on."""
+    many = ["--looks", "40"]
+    words = shlex.join([sys.executable, "-m", "ci_score", *arguments(*many)])
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 8; exec {words}"], cwd=here, capture_output=True, check=False
+    )
+    assert done.returncode == 3, done.stderr
+    told = rb"there is no room for it .*; kept in perf: (\d+) launches; make some"
+    kept = re.search(told, done.stderr)
+    assert kept, done.stderr
+    assert int(kept[1]) == len(measured(here)) > 0
+    assert ab(*many, "--max-minutes", "0.01") == 0
+    assert len(measured(here)) >= int(kept[1])
+    assert "the time was used up" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_interrupted__by_a_kill_its_launch_ends_too(here: Path, alone: bool) -> None:
+    """Nobody is left who would wait for it, and it would run beside the next session."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    more = f"""
+def train(told=train):
+    import subprocess, time
+    child = subprocess.Popen({command!r}, start_new_session={alone})
+    with open({str(here / "pids")!r}, "w") as stream:
+        stream.write(f"{{os.getpid()}} {{child.pid}}")
+    time.sleep(60)
+"""
+    write_side(here / "base", 10.0, more)
+    process = subprocess.Popen([sys.executable, "-m", "ci_score", *arguments()], cwd=here)
+    until(lambda: (here / "pids").exists() and len(pids(here)) == 2)
+    assert all(map(lives, pids(here)))
+    process.kill()
+    process.wait()
+    until(lambda: not any(map(lives, pids(here))))
+
+
+def pids(here: Path) -> list[int]:
+    return [int(pid) for pid in (here / "pids").read_text("utf-8").split()]
 
 
 def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out) -> None:
@@ -853,6 +1013,21 @@ def test_resumed__a_whole_session_is_not_measured_again(here: Path, capsys: Out)
     assert "after 6 pairs it is clear" in again
     assert all(line in first for line in again.splitlines())
     assert (here / "perf" / "measurements.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_resumed__after_an_edit_is_refused(here: Path, capsys: Out, side: str) -> None:
+    """Also where no git knows the folder; a file that was only saved again is the same code."""
+    assert ab() == 0
+    os.utime(here / side / "side.py", (9, 9))
+    (here / side / "results.json").touch()
+    (here / side / "perf").mkdir()
+    assert ab() == 0
+    assert len(measured(here)) == 12
+    write_side(here / side, 10.0, "# slower")
+    assert ab() == 2
+    assert f"of another plan ({side}'s code: " in capsys.readouterr().err
+    assert ab("--fresh") == 0
 
 
 def test_resumed__after_a_kill_in_the_middle_of_a_line(here: Path) -> None:
@@ -967,6 +1142,15 @@ def test_progress__is_a_line_a_pair_elsewhere(here: Path, capsys: Out) -> None:
     said = capsys.readouterr().err
     assert "\r" not in said
     assert said.count("pair 4: base 10.0") == 1
+
+
+def test_progress__of_what_takes_long_is_a_line_elsewhere(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of an untimed launch: what runs, how much of it is done, and what is left."""
+    monkeypatch.setattr(console, "LINE_EVERY", 0.05)
+    for side in ("base", "head"):
+        write_side(here / side, 10.0, "import time\ntime.sleep(0.3)")
 
 
 def test_profile__is_found_by_run(here: Path, capsys: Out) -> None:

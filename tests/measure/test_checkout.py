@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.measure.sides.checkout import Repository as Checkout
 from ci_score.measure.sides.checkout import checked_out, link
 from ci_score.measure.sides.preparing import SidesRequest
 from ci_score.measure.sides.setup import refuse_the_others_code, set_up
@@ -264,10 +265,49 @@ def test_link__brings_a_file_or_a_folder_to_base(both: tuple[Path, Path], tmp_pa
     write(head / "more", "")
     (head / "big").symlink_to(tmp_path / "disk")
     names = ["data/tokens.bin", "big", f"{head}/data/../more"]
-    targets = link(names, head, base / "x", "main")
+    targets = link(names, Checkout(head, PATH), base / "x", "main")
     assert targets == (head / "data" / "tokens.bin", tmp_path / "disk", head / "more")
     assert (base / "x" / "data" / "tokens.bin").read_text("utf-8") == "tokens"
     assert (base / "x" / "big" / "big.bin").read_text("utf-8") == "big"
+
+
+LENT = {
+    "train.bin": "head's",
+    "more/shards/0.bin": "head's",
+    "more/index/a b\nc": "head's",
+    "prepare.py": "base's",
+    "more/read.py": "base's",
+    "kept.bin": "base's",
+    "new.py": "",
+    "more/new.py": "",
+    "__pycache__/read.pyc": "",
+}
+
+
+def test_link__of_a_folder_that_git_tracks_in_part_lends_the_rest(repository: Repository) -> None:
+    """Base keeps its own files, and gets none that head's commit has added."""
+    head = repository.folder
+    repository.git("checkout", "--quiet", "main")
+    for name in ("prepare.py", "more/read.py", "kept.bin"):
+        repository.commit(f"data/{name}", "base's")
+    repository.git("checkout", "--quiet", "-b", "faster")
+    repository.git("rm", "--quiet", "data/kept.bin")
+    for name in ("new.py", "more/new.py", "prepare.py", "more/read.py", ".gitignore"):
+        repository.commit(f"data/{name}", "*.bin" if name == ".gitignore" else "head's commit")
+    untracked = ("train.bin", "more/shards/0.bin", "more/index/a b\nc", "kept.bin")
+    for name in (*untracked, "__pycache__/read.pyc"):
+        write(head / "data" / name, "head's")
+    for name in ("data", "data/more/../", str(head / "data")):
+        request = SidesRequest(head=head, base="main", links=(name,))
+        with request.ready(repository.environment, no_words) as sides:
+            base = sides.base.folder / "data"
+            found = {name: base / name for name in LENT}
+            assert {
+                one: file.read_text("utf-8") if file.exists() else "" for one, file in found.items()
+            } == LENT
+            assert sides.base.linked == (head / "data",)
+            assert not (base / ".gitignore").exists()
+        assert (head / "data" / "more" / "shards" / "0.bin").exists()
 
 
 @pytest.mark.parametrize(
@@ -275,6 +315,7 @@ def test_link__brings_a_file_or_a_folder_to_base(both: tuple[Path, Path], tmp_pa
     [
         ("dat", "--link dat: head's folder has no dat"),
         ("tracked", "git tracks tracked at main, so base has its own; leave it out"),
+        ("code", "git tracks code at main, so base has its own; leave it out"),
         ("../base", "give a path within head's folder"),
         ("/etc/passwd", "give a path within head's folder"),
         (".", "give a path within head's folder"),
@@ -288,10 +329,11 @@ def test_link__refuses_what_it_cannot_bring(
     head, base = both
     for folder in both:
         write(folder / "tracked", "")
+        write(folder / "code" / "a.py", "")
     write(head / "away" / "data", "")
     (base / "away").symlink_to(tmp_path)
     with pytest.raises(WrongUseError) as error:
-        link([name], head, base, "main")
+        link([name], Checkout(head, PATH), base, "main")
     assert words in str(error.value)
     assert not (tmp_path / "data").exists()
 
@@ -396,6 +438,16 @@ def test_setup__an_editable_install_of_the_other_side_is_refused(tmp_path: Path,
         f"base: its Python ({tmp_path}/base/.venv/bin/python) takes model from head's folder,"
         " because both sides share an environment; give each side one of its own, as --setup"
     )
+
+
+def test_setup__what_packages_left_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    """Neither a device nor lists within lists end anything."""
+    base, head = tmp_path / "base", tmp_path / "head"
+    packages = an_environment(base)
+    write(packages / "deep-0.1.dist-info" / "direct_url.json", "[" * 200_000)
+    (packages / "zero-0.1.dist-info").mkdir()
+    (packages / "zero-0.1.dist-info" / "direct_url.json").symlink_to("/dev/zero")
+    refuse_the_others_code({"base": SideSpec(base), "head": SideSpec(head)}, PATH)
 
 
 def test_setup__a_side_within_the_others_folder_has_its_own_code(tmp_path: Path) -> None:

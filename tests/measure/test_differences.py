@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from ci_score.measure.sides import code_digest as code_digest_module
+from ci_score.measure.sides import leftovers
+from ci_score.measure.sides.code_digest import LARGEST_READ, code_digest
 from ci_score.measure.sides.differences import MOST_ROWS, Facts, differences
-from ci_score.measure.sides.leftovers import MOST_FILES, Snapshot, snapshot
+from ci_score.measure.sides.leftovers import snapshot
 from ci_score.measure.sides.spec import SideSpec
 from tests.builders import write
 
@@ -93,18 +99,60 @@ def test_leftovers__are_the_files_that_are_new_or_changed(tmp_path: Path) -> Non
     write(tmp_path / "train.py", "longer")
     (tmp_path / "loop").symlink_to(tmp_path)
     after = snapshot(tmp_path, [tmp_path / "perf"])
-    assert after.changed_since(before) == ["loop", "out/model.pt", "train.py"]
+    assert after.left_since(before) == ["loop", "out/model.pt", "train.py"]
     stamp = (tmp_path / "same.txt").stat().st_mtime_ns + 1
     os.utime(tmp_path / "same.txt", ns=(stamp, stamp))
-    assert snapshot(tmp_path, [tmp_path / "perf"]).changed_since(after) == ["same.txt"]
+    assert snapshot(tmp_path, [tmp_path / "perf"]).left_since(after) == ["same.txt"]
+    assert replace(after, unseen="too many").left_since(before) == []
+    assert snapshot(tmp_path / "nowhere").left_since(before) == []
 
 
-def test_leftovers__of_too_many_files_are_not_known(tmp_path: Path) -> None:
-    """A data set in the side's folder is not read through before each launch."""
-    for number in range(3):
-        write(tmp_path / str(number), "")
-    few = snapshot(tmp_path)
-    assert Snapshot(few.files, is_whole=False).changed_since(Snapshot({})) == []
-    assert few.changed_since(Snapshot({}, is_whole=False)) == []
-    assert MOST_FILES == 20_000
-    assert snapshot(tmp_path / "nowhere") == Snapshot({})
+# --- what tells code apart ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "is_code"),
+    [
+        ("train.py", True),
+        ("conf/model.yaml", True),
+        ("csrc/kernel.cu", True),
+        ("new.py", True),
+        ("linked.py", True),
+        ("large.so", True),
+        ("metrics.json", False),
+        (".git/config.py", False),
+        ("lightning_logs/version_3/hparams.yaml", False),
+        ("perf/x.py", False),
+    ],
+)
+def test_code__changes_with_the_sources(tmp_path: Path, name: str, is_code: bool) -> None:
+    """And not with what launches leave, nor by being saved again."""
+    side, common = tmp_path / "side", tmp_path / "common.py"
+    for one in ("train.py", "conf/model.yaml", "csrc/kernel.cu", "metrics.json"):
+        write(side / one, "1")
+    write(common, "1")
+    write(side / "large.so", "1" * (LARGEST_READ + 1))
+    (side / "linked.py").symlink_to(common)
+    (side / "empty.py").touch()
+    before = code_digest(side, [side / "perf"])
+    for one in ("train.py", "empty.py"):
+        os.utime(side / one, (9, 9))
+    assert code_digest(side, [side / "perf"]) == before
+    write(side / name, "2")
+    assert (code_digest(side, [side / "perf"]) != before) is is_code
+
+
+def test_code__of_more_than_can_be_read_goes_by_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what cannot be seen whole is never the same."""
+    for name in "abc":
+        write(tmp_path / f"{name}.py", "1")
+    monkeypatch.setattr(code_digest_module, "MOST_READ", 1)
+    before = code_digest(tmp_path, [])
+    os.utime(tmp_path / "a.py", (9, 9))
+    assert code_digest(tmp_path, []) == before
+    os.utime(tmp_path / "c.py", (9, 9))
+    assert code_digest(tmp_path, []) != before
+    monkeypatch.setattr(leftovers, "MOST_FILES", 2)
+    assert code_digest(tmp_path, []) != code_digest(tmp_path, [])

@@ -631,6 +631,21 @@ def test_hook__its_own_fault_is_a_mark_and_the_script_goes_on(tmp_path: Path) ->
     assert "please report it" in words(done)
 
 
+@pytest.mark.parametrize("mode", ["timed", "profiled"])
+def test_hook__on_a_full_disk_is_not_at_fault(mode: str, tmp_path: Path) -> None:
+    """A record or a trace that cannot be written is told apart from a fault of ours."""
+    no_room = (
+        "import os, torch, torch.profiler\nreal = os.replace\n"
+        "def replace(path, *to):\n"
+        "    if 'rank-' in path: raise OSError(28, 'No space left on device')\n"
+        "    real(path, *to)\nos.replace = replace\n"
+        "torch.profiler.profile.export_chrome_trace = lambda *_: None\n"
+    )
+    assert words(run(no_room + LOOP, tmp_path, Asked(mode))).startswith(
+        "what was measured cannot be written (OSError: [Errno 28]"
+    )
+
+
 def test_hook__imports_stay_what_they_are(tmp_path: Path) -> None:
     """It imports no torch itself, and torch's modules have the loader that they always have."""
     script = (

@@ -8,10 +8,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ import pytest
 from ci_score.cli import execute
 from ci_score.launches.lines import Launch, read_launches
 from ci_score.measure import qualify
-from tests.builders import PROJECT, until
+from ci_score.measure.bench import Bench
+from ci_score.measure.launch import following, orders
+from ci_score.measure.sides import leftovers
+from tests.builders import PROJECT, until, write
 from tests.builders.standin_torch import FOLDER as TORCH
 
 Out = pytest.CaptureFixture[str]
@@ -118,6 +123,15 @@ def test_session__counts_the_steps_of_an_unmodified_script(
         assert f"marked-{side}" in launched()
     assert not (here / "perf" / "launches").exists()
     assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == 1
+
+
+def test_session__has_a_clock_that_no_script_can_change(here: Path) -> None:
+    """Neither a test's frozen time nor one that is to look fast."""
+    names = ("perf_counter_ns", "perf_counter", "monotonic", "time", "sleep")
+    frozen = "; ".join(f"time.{name} = lambda *_: 0" for name in names)
+    write_script(here / "head", before=f"import time; {frozen}", inside="sum(range(9999))")
+    assert ab("--no-profile", "--limit", "9", "--looks", "6") == 0
+    assert min(one.mean_ms for one in measured()) > 0
 
 
 def test_session__that_is_whole_keeps_its_profiles(here: Path) -> None:
@@ -524,7 +538,7 @@ def test_trouble__what_runs_on_after_the_last_step_is_ended(
     here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the command's exit code is then; and it is said once of a side."""
-    monkeypatch.setattr("ci_score.measure.launch.launching.GRACE_SECONDS", 0.1)
+    monkeypatch.setattr("ci_score.measure.machine.running.GRACE_SECONDS", 0.1)
     spawned = f"{sys.executable} train.py; sleep 60"
     assert measure(words=("bash", "-c", spawned)) == 0
     said = capsys.readouterr().err
@@ -577,6 +591,7 @@ def gone(path):
         ("mode == 'settle' and os.mkfifo(logs + '/01-head.log')", ""),
         ("mode == 'timed' and os.mkfifo(session + '/measurements.jsonl')", ""),
         ("found = session + '/session.json'; gone(found); os.mkdir(found)", ""),
+        ("mode == 'settle' and os.symlink('precious', session + '/environment.json')", ""),
     ],
 )  # fmt: skip
 def test_trouble__what_a_launch_puts_into_the_sessions_folder(
@@ -589,6 +604,7 @@ def test_trouble__what_a_launch_puts_into_the_sessions_folder(
     assert words in said
     assert "refuses" not in said
     assert "broke" not in said
+    assert not list(here.rglob("precious"))
 
 
 def test_trouble__what_a_script_says_of_itself_is_one_line(here: Path, capsys: Out) -> None:
@@ -606,24 +622,91 @@ def test_trouble__a_long_line_holds_no_step(here: Path) -> None:
     assert measure("--launches", "1") == 0
 
 
-@pytest.mark.parametrize("name", ["train.py", "made.py", "__pycache__/model.pyc"])
+# So many names were once too many to look at; links to one file are made and removed at once.
+TWENTY_THOUSAND = 20_001
+TOUCHES = """
+import json, pathlib
+base = pathlib.Path("../base")
+mode = json.loads(os.environ["CI_SCORE_HOOK"])["mode"]
+
+def append(name, text="#"):
+    with open(base / name, "a") as stream:
+        stream.write(text)
+    os.utime(base / name, (9, 9))
+
+def many(folder):
+    os.makedirs(folder)
+    (folder / "0").touch()
+    for number in range(1, {many}):
+        os.link(folder / "0", folder / str(number))
+
+{does}
+"""
+
+
+def touching(does: str) -> str:
+    return TOUCHES.format(does=does, many=TWENTY_THOUSAND)
+
+
+@pytest.mark.parametrize(
+    ("does", "named"),
+    [
+        ("append('train.py')", "train.py"),
+        ("append('made.py')", "made.py"),
+        ("append('__pycache__/model.pyc')", "__pycache__/model.pyc"),
+        ("append('.venv/lib/torch.py')", ".venv/lib/torch.py"),
+        ("append('.git/hooks/post-checkout')", ".git/hooks/post-checkout"),
+        ("(base / 'kept.py').unlink()", "kept.py"),
+        ("append('train.py'); many(base / 'junk')", "junk/, junk/0, junk/1 and 20000 more"),
+        ("mode == 'profiled' and append('made.py')", "no profile of the head: made.py"),
+        ("mode == 'marked' and append('made.py')", "no lines of the head: made.py"),
+    ],
+)
 def test_trouble__head_must_leave_the_bases_folder_alone(
-    here: Path, capsys: Out, name: str
+    here: Path, capsys: Out, does: str, named: str
 ) -> None:
     """Else it would be compared with something that it has made itself."""
-    (here / "base" / "__pycache__").mkdir()
-    writes = f"open('../base/{name}', 'a').write('#'); os.utime('../base/{name}', (9, 9))"
-    write_script(here / "head", before=writes)
+    for name in ("__pycache__/model.pyc", ".venv/lib/torch.py", ".git/hooks/post-checkout"):
+        write(here / "base" / name, "")
+    write(here / "base" / "kept.py", "")
+    write_script(here / "head", 6.0, before=touching(does))
+    is_timed = named.startswith("no ")
+    assert ab("--limit", "0.5") == (0 if is_timed else 3)
+    said = capsys.readouterr().err
+    assert f"{'' if is_timed else 'head: '}{named} changed in the base's folder while" in said
+    assert (here / "perf" / "measurements.jsonl").exists() is is_timed
+
+
+def test_trouble__a_base_of_many_files_is_watched(here: Path, capsys: Out) -> None:
+    """However many there are: a data set beside the code is no reason to look away."""
+    data = here / "base" / "data"
+    write(data / "0", "")
+    for number in range(1, TWENTY_THOUSAND):
+        os.link(data / "0", data / str(number))
+    write_script(here / "head", before=touching("append('train.py')"))
+    assert ab("--no-profile") == 3
+    assert "head: train.py changed in the base's folder while it ran" in capsys.readouterr().err
+
+
+def test_trouble__what_cannot_be_watched_is_said(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing passes beside a base that head may have changed; of one side alone it is a note."""
+    monkeypatch.setattr(leftovers, "MOST_FILES", 2)
+    for name in "abc":
+        write(here / "base" / name, "")
     assert ab("--no-profile") == 3
     said = capsys.readouterr().err
-    assert f"head: {name} changed in the base's folder while it ran" in said
-    assert not (here / "perf" / "measurements.jsonl").exists()
+    assert "head: the base's folder cannot be watched while head runs: it has more than 2" in said
+    assert measure("--launches", "1") == 0
+    said = capsys.readouterr().err
+    assert "what a launch of head leaves is not known: it has more than 2 files" in said
 
 
 def test_trouble__heads_setup_must_leave_the_bases_folder_alone(here: Path, capsys: Out) -> None:
     """It runs after that of the base."""
     assert ab("--setup", "case $PWD in */head) echo >> ../base/train.py; esac") == 3
-    assert "head: --setup changed train.py in the base's folder" in capsys.readouterr().err
+    assert "head, --setup: train.py changed in the base's folder" in capsys.readouterr().err
 
 
 FORGES = """
@@ -675,6 +758,61 @@ for step in range(400):
     write_script(here / "base", ms=0.1, steps=20, after=finetune)
     assert measure("--steps", "40") == 3
     assert "AdamW, stopped after 20 of" in capsys.readouterr().err
+
+
+BY_HAND = """
+for step in range(4000):
+    torch.work(2.0)
+    (weight * 2.0).backward()
+    weight.value -= 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "far"),
+    [
+        ({"steps": 0, "after": BY_HAND}, "[0-9,]+ backward passes and no optimizer step{took}. "),
+        ({"ms": 700.0}, "[0-9] of 12 steps{took}: try --settle-steps [0-9]"),
+    ],
+)  # fmt: skip
+def test_waiting__for_what_cannot_come_is_not_silent(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch, script: dict[str, Any], far: str
+) -> None:
+    """A person who waits sees why, and so does one who reads how it ended."""
+    hook = here / "hook" / "sitecustomize.py"
+    own = (orders.HOOK / hook.name).read_text("utf-8")
+    write(hook, own.replace("TELL_EVERY_NS = 5 * 10**9", "TELL_EVERY_NS = 10**8"))
+    monkeypatch.setattr(orders, "HOOK", hook.parent)
+    for name in ("LOOK_SECONDS", "WONDER_SECONDS", "TOO_LONG_SECONDS"):
+        monkeypatch.setattr(following, name, 0.1)
+    write_script(here / "base", **script)
+    assert measure("--max-minutes", "0.08") == 3
+    said = capsys.readouterr().err
+    assert re.search(f"^head: {far.format(took='')}", said, re.MULTILINE)
+    ended = f"anything was timed: {far.format(took=' in [.0-9]* s')}"
+    assert re.search(f"^the time was used up before {ended}", said, re.MULTILINE)
+
+
+def test_waiting__for_the_first_pair_in_vain_says_how_far_it_came(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The untimed launches fit into the time, and a timed one does not."""
+    ends: list[float] = []
+
+    def seconds_left(_: Bench) -> float:
+        known = here / "perf" / "session.json"
+        if known.exists() and len(session()["settled"]) == 2:
+            ends.append(time.monotonic() + 5.0)
+        return ends[0] - time.monotonic() if ends else 1000.0
+
+    monkeypatch.setattr(Bench, "seconds_left", seconds_left)
+    write_script(here / "base", 20.0, steps=4000)
+    write_script(here / "head", 20.0, steps=4000)
+    assert ab("--no-profile", "--steps", "3000") == 3
+    said = capsys.readouterr().err
+    assert re.search(
+        r"^the time was used up: \w+, pair 1, \d+ of 3,?\d+ steps in ", said, re.MULTILINE
+    )
 
 
 def test_trouble__a_loss_that_is_not_finite_is_not_the_same_work(here: Path, capsys: Out) -> None:

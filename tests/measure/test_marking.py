@@ -54,9 +54,12 @@ class Said:
     words: list[str] = field(default_factory=list)
     doing: list[str] = field(default_factory=list)
 
-    def does(self, words: str) -> None:
+    def does(self, words: str, done: int = 0, total: int = 0) -> None:
         """What is running."""
         self.doing.append(words)
+
+    def reaches(self, words: str) -> None:
+        """How far it is."""
 
     def says(self, words: str) -> None:
         """A line of its own."""

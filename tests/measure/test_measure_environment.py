@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import HOOK, Orders, Task
 from ci_score.measure.machine import accelerators, load
 from ci_score.measure.machine.accelerators import Reading, chosen, find_probe, throttles_of
+from ci_score.measure.machine.environment import git_state
 from ci_score.measure.machine.load import Load, load_by_others
 from ci_score.measure.machine.processes import carriers, carries
 from ci_score.measure.sides.command import Command
@@ -317,6 +319,29 @@ def test_env__tells_the_commit_and_whether_it_was_changed(tools: Tools, capsys: 
     assert "changed" not in told(capsys)["git"]
     Path("code.py").write_text("2", encoding="utf-8")
     assert told(capsys)["git"]["changed"]
+
+
+def test_git__a_large_edited_file_is_not_held(tmp_path: Path) -> None:
+    """A checkout may have gigabytes of data that somebody has changed."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
+    (tmp_path / "data.txt").write_text("a line\n", encoding="utf-8")
+    ignored = '[submodule "kernels"]\npath = kernels\nurl = ./kernels\nignore = all\n'
+    (tmp_path / ".gitmodules").write_text(ignored, encoding="utf-8")
+    (tmp_path / "kernels").mkdir()
+    link = ["update-index", "--add", "--cacheinfo"]
+    for words in (["init", "-q"], ["add", "."], [*link, f"160000,{1:040x},kernels"]):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+    states = [git_state(tmp_path)]
+    for letter in "bc":
+        (tmp_path / "data.txt").write_text(f"{letter} line\n" * 2_000_000, encoding="utf-8")
+        tracemalloc.start()
+        states.append(git_state(tmp_path))
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+        tracemalloc.stop()
+    subprocess.run([*git, *link, f"160000,{2:040x},kernels"], check=True)
+    states.append(git_state(tmp_path))
+    assert len({state.get("changed") for state in states}) == 4
 
 
 # --- which devices ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ci_score.measure.launch.hook_records import Recorded, problem_in_words
+from ci_score.measure.launch.last_words import last_words
 from ci_score.traces import ProfileSource, read_profile
 from tests.builders.hooked import Asked, Hooked, launch
 
@@ -260,6 +261,20 @@ def test_real__a_script_that_resumes_has_another_first_loss(tmp_path: Path) -> N
         for number in range(2)
     ]
     assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "last"),
+    [
+        ("torchrun raises_in_a_rank.py", "ValueError: a bad batch"),
+        ("torchrun -m no_such_package", "No module named no_such_package"),
+        ("accelerate launch --cpu --num_processes 1 raises.py", "RuntimeError: out of data"),
+    ],
+)
+def test_real__a_launcher_does_not_hide_the_error(tmp_path: Path, words: str, last: str) -> None:
+    """Its own pages come last, and say no more than that a rank has failed."""
+    done = run(Case(words, ranks=2), tmp_path, Asked())
+    assert last_words(done.text.splitlines())[-1].endswith(last)
 
 
 def test_real__a_profiler_of_its_own_is_said(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_score.files.visible import log_line, plain
+from ci_score.files.visible import log_line, plain, unlike_commands
 from ci_score.report.escape import Safe, cell, code, paragraph, text
 
 ANY_TEXT = st.text(max_size=120)
@@ -78,11 +78,21 @@ def test_plain__is_one_visible_line(value: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [("::error::x", ": :error::x"), ("a ::x", "a ::x"), ("x ##[add-mask]y", "x # #[add-mask]y")],
+    [
+        ("::error::x", ": :error::x"),
+        ("a ::x", "a ::x"),
+        ("x ##[add-mask]y", "x # #[add-mask]y"),
+    ],
 )
 def test_log_line__is_no_workflow_command(value: str, shown: str) -> None:
     """The runner obeys what a step prints, so a name must not look like a command."""
     assert log_line(value) == shown
+
+
+def test_unlike_commands__knows_every_end_of_a_line() -> None:
+    """A runner ends a line at a carriage return, too."""
+    text = "a\n::b\r::c\r\n\t\u3000::d"
+    assert unlike_commands(text) == "a\n: :b\r: :c\r\n\t\u3000: :d"
 
 
 @given(ANY_TEXT)

@@ -16,6 +16,7 @@ from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.compare import Workload, measured_case
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
+from ci_score.model.environment import AskedOption, Environment
 from ci_score.model.explanation import Explanation
 from ci_score.model.profile import Layer, OpOrigin
 from ci_score.model.reasons import Why
@@ -155,6 +156,31 @@ def test_how_to_accept__what_no_bound_can_say_is_not_offered() -> None:
     """Where more of an absolute number is better, `up to` means nothing."""
     change = failing("accuracy", 0.9, 0.5, -0.4, relative=False, higher_is_better=True)
     assert reproducing.acceptance_line(case(changes=(change,))) == ""
+
+
+OUT = "x\n```\n# Approved by @security\r~~~\n</pre>$(true) '\";"
+
+
+def test_fences__cannot_be_left() -> None:
+    """Whatever a metric, a commit or an option is called, it stays on its own line."""
+    asked = (
+        AskedOption(option="--head-env", value=OUT),
+        AskedOption(option="--setup", value=OUT),
+        AskedOption(option="--base", value=OUT),
+    )
+    for of_session in (False, True):
+        one = case(
+            environment=Environment(asked=asked),
+            baseline=BaselineUsed(source=OUT, commit=OUT, of_session=of_session),
+            changes=(failing(OUT, 1.0, 2.0, 1.0, unit=OUT), failing("loader_ms", 1.0, 2.0, 1.0)),
+            verdict=Verdict(outcome=Outcome.FAIL),
+        )
+        text = report_markdown(record(one))
+        assert "ci-score ab --base" in text
+        assert not re.search(r"^(# Approved|~~~)", text, re.MULTILINE)
+        fences = re.findall(r"^```.*", text, re.MULTILINE)
+        assert fences == ["```sh", "```", "```text", "```"]
+        assert len(re.findall(r"^ci-score accept .*", text, re.MULTILINE)) == 1
 
 
 def test_fences__are_ready_to_copy() -> None:

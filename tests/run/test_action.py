@@ -295,21 +295,47 @@ def test_example__documentation_is_said_by_a_job_that_succeeded() -> None:
     assert ours["with"]["not-needed"] == f"${{{{ {said} }}}}"
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"docs/a.txt": "b", "README.md": "b"}, "not-needed=only documentation changed\n"),
-        ({"docs/a.txt": "b", "train.py": "b"}, ""),
-        ({"train.py": None, "docs/train.md": "a"}, ""),  # moved, and so missing
-        ({"docs\n/x.md\nd": "b"}, ""),
-    ],
-    ids=["documentation", "code", "moved", "odd name"],
-)
+ONLY_DOCS = "not-needed=only documentation changed\n"
+HIDDEN = '[submodule "kernels"]\npath = kernels\nurl = ./kernels\nignore = all\n'
+SETTINGS = {
+    "diff.ignoreSubmodules": "all",
+    "core.quotePath": "false",
+    "core.fileMode": "false",
+    "diff.external": "true",
+    "diff.relative": "true",
+    "diff.renames": "copies",
+}
+# A text is a file, None is none, a path is a link's and a number a submodule's commit.
+Tree = dict[str, str | Path | int | None]
+CHANGED: dict[str, tuple[Tree, str]] = {
+    "documentation": ({"docs/a.txt": "b", "README.md": "b"}, ONLY_DOCS),
+    "a link in it": ({"docs/a.txt": Path("b.txt")}, ONLY_DOCS),
+    "code": ({"docs/a.txt": "b", "train.py": "b"}, ""),
+    "moved": ({"train.py": None, "docs/train.md": "a"}, ""),
+    "odd name": ({"docs\n/x.md\nd": "b"}, ""),
+    "the end of an odd name": ({"docs/a.txt": "b", "train.py\n.md\n": "b"}, ""),
+    "a submodule that says to ignore it": ({"docs/a.txt": "b", "kernels": 2}, ""),
+    "and alone": ({"kernels": 2}, ""),
+    "a submodule that is a folder now": (
+        {"docs/a.txt": "b", "kernels": None, "kernels/a": "b"},
+        "",
+    ),
+    "a file that is a link now": ({"docs/a.txt": "b", "train.py": Path("docs/a.txt")}, ""),
+    "attributes": ({"docs/a.txt": "b", ".gitattributes": "* -diff binary", "train.py": "b"}, ""),
+    "nothing": ({}, ""),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, SETTINGS], ids=["git", "git with settings"])
+@pytest.mark.parametrize(("changed", "said"), CHANGED.values(), ids=CHANGED)
 def test_example__documentation_is_told_from_code(
-    changed: dict[str, str | None], said: str, tmp_path: Path
+    changed: Tree, said: str, settings: dict[str, str], tmp_path: Path
 ) -> None:
     """The step of the example, in a repository whose last commit changed these files."""
-    assert looked_at(changed, tmp_path) == (0, said)
+    keys = {f"GIT_CONFIG_KEY_{place}": key for place, key in enumerate(settings)}
+    values = {f"GIT_CONFIG_VALUE_{place}": key for place, key in enumerate(settings.values())}
+    given = {"GIT_CONFIG_COUNT": str(len(settings)), **keys, **values}
+    assert looked_at(changed, tmp_path, **given) == (0, said)
 
 
 def test_example__a_wrong_pattern_excuses_nothing(tmp_path: Path) -> None:
@@ -319,7 +345,7 @@ def test_example__a_wrong_pattern_excuses_nothing(tmp_path: Path) -> None:
     assert said == ""
 
 
-def looked_at(changed: dict[str, str | None], tmp_path: Path, **variables: str) -> tuple[int, str]:
+def looked_at(changed: Tree, tmp_path: Path, **variables: str) -> tuple[int, str]:
     """How the step ends that looks for documentation, and what it leaves as output."""
     (step,) = [
         step
@@ -329,16 +355,29 @@ def looked_at(changed: dict[str, str | None], tmp_path: Path, **variables: str) 
     repository, output = tmp_path / "repository", tmp_path / "output"
     git = ["git", "-C", str(repository), "-c", "user.name=x", "-c", "user.email=x"]
     subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
-    for files in ({"train.py": "a", "docs/a.txt": "a"}, changed):
-        for name, text in files.items():
+    before: Tree = {"train.py": "a", "docs/a.txt": "a", ".gitmodules": HIDDEN, "kernels": 1}
+    for files in (before, changed):
+        for name, what in files.items():
             place = repository / name
             place.parent.mkdir(parents=True, exist_ok=True)
-            if text is None:
-                place.unlink()
-            else:
-                place.write_text(text, encoding="utf-8")
+            if what is None:  # git would keep a submodule that is to be ignored
+                subprocess.run([*git, "rm", "--quiet", "--cached", name], check=True)
+            if place.is_dir() and not isinstance(what, int):
+                place.rmdir()
+            elif not isinstance(what, int):
+                place.unlink(missing_ok=True)
+            if isinstance(what, str):
+                place.write_text(what, encoding="utf-8")
+            elif isinstance(what, Path):
+                place.symlink_to(what)
         subprocess.run([*git, "add", "--all"], check=True)
-        subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
+        for name, what in files.items():
+            if isinstance(what, int):  # as in a clone whose submodules are not checked out
+                (repository / name).mkdir(exist_ok=True)
+                link = f"160000,{what:040x},{name}"
+                subprocess.run([*git, "update-index", "--add", "--cacheinfo", link], check=True)
+        words = ["commit", "--quiet", "--allow-empty", "--message", "x"]
+        subprocess.run([*git, *words], check=True)
     output.touch()
     ours = {"PATH": "/usr/bin:/bin", "GITHUB_OUTPUT": str(output), **step["env"], **variables}
     done = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=repository, env=ours, check=False)

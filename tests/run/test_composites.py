@@ -152,13 +152,6 @@ def test_composite__empties_its_folder(action: Any, tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "kept").exists()
 
 
-@each_composite
-def test_composite__has_no_expression_in_a_script(action: Any) -> None:
-    """A stranger's text in a script would be executed; it comes as a variable."""
-    for step in action["runs"]["steps"]:
-        assert "${{" not in step.get("run", "")
-
-
 @pytest.mark.parametrize("name", ["gate", "linux"])
 def test_composite__pins_foreign_actions_as_the_examples_do(name: str) -> None:
     """By commit, with the release beside it, and the same commit everywhere."""
@@ -207,7 +200,7 @@ def test_install__refuses_an_interpreter_that_is_too_old(tmp_path: Path) -> None
     old.chmod(0o755)
     done = install(str(old), PATH=os.environ["PATH"])
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{old} is no Python 3.11 or newer" in done.stderr
+    assert "the Python that was named is older than 3.11" in done.stderr
 
 
 # It makes an environment of copies of itself, and says where modules go.

@@ -14,7 +14,7 @@ import yaml
 
 from ci_score.cli import cli
 from tests.builders import PROJECT
-from tests.builders.composite import Job
+from tests.builders.composite import SHELLS, Job, obeyed
 from tests.builders.scene import Outcome, Scene, pull_request, tip
 from tests.loopback_github import events
 
@@ -64,7 +64,7 @@ class Machine:
         self.kept[given["name"]] = given["path"]
         shutil.copytree(self.workspace / given["path"], self.store, dirs_exist_ok=True)
 
-    def measures(self, **inputs: str) -> tuple[bool, Job]:
+    def measures(self, shell: str = "sh", **inputs: str) -> tuple[bool, Job]:
         """One use of the action."""
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
@@ -74,7 +74,7 @@ class Machine:
             "RUNNER_TEMP": str(self.temporary),
         }
         foreign = {"actions/checkout": self.checkout, "actions/upload-artifact": self.upload}
-        job = Job(self.workspace, environment, foreign, self.instead)
+        job = Job(self.workspace, environment, foreign, self.instead, shell)
         done = job.run("measure", **{"command": f"{sys.executable} train.py", "args": FEW} | inputs)
         return done, job
 
@@ -144,16 +144,36 @@ def test_measure__two_cases_in_one_job(machine: Machine) -> None:
 # --- how it ends ----------------------------------------------------------------------------------
 
 
-def test_measure__a_head_that_fails_is_an_error_with_what_ab_said(machine: Machine) -> None:
-    """Nothing was measured; the annotation is one line, which nobody's log can break out of."""
+# What a script may say last: each would be a command of its own if a step printed it carelessly.
+LAST_WORDS = {
+    "backslashes": r"C:\n::error file=a,line=1::Approved by security\n::stop-commands::x\c",
+    "octal and hex": r"\0012::error::x \x0a::error::x \r::error::x",
+    "line breaks": "first\n::error::x\r::warning::x\r\n\t ::add-mask::x\x0b::notice::x",
+    "already escaped": "100 % %0A::error::x %0D::error::x",
+    "old commands": "##[error]x and ##[stop-commands]x",
+    "options": "-n -e \\n::error::x",
+    "a terminal's": "\x1b[31m::error::x\x1b[1A\x07",
+    "a program's": "$(printf '\\n::error::x') `true` %s %d %n",
+    "long": "\n::error::x" * 5000 + "y" * 100_000,
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("words", LAST_WORDS.values(), ids=LAST_WORDS)
+def test_measure__a_head_that_fails_is_one_error_with_what_ab_said(
+    machine: Machine, words: str, shell: str
+) -> None:
+    """Nothing was measured; no words of the script are a command, whichever shell `sh` is."""
     machine.has("base", TELLS % 10.0)
-    machine.has("head", "print('::error::100 % fake')\nraise SystemExit('no such layer')\n")
-    done, job = machine.measures()
+    ends = f"raise SystemExit({words!r} + ' no layer')\n"
+    machine.has("head", f"print('::error::100 % fake')\n{ends}")
+    done, job = machine.measures(shell)
     assert not done
-    (line,) = [row for row in job.printed.splitlines() if row.startswith("::")]
+    (line,) = obeyed(job.printed)
     assert line.startswith("::error title=Nothing was measured::")
-    assert "no such layer" in line
-    assert "100 %25 fake" in line
+    if len(words) < 300:  # of a long word nobody needs the end
+        assert "100 %25 fake" in line
+        assert "no layer" in line
 
 
 def test_measure__the_gate_says_why_it_failed(machine: Machine) -> None:
@@ -266,6 +286,18 @@ def test_command__gets_no_token_and_none_of_the_step_s_variables(machine: Machin
     assert not [text for text in step["env"].values() if "token" in text]
 
 
+def test_command__tells_the_runner_nothing_by_files(machine: Machine) -> None:
+    """A later step would believe such an output, and every later one such a PATH."""
+    tells = "import os\nfor name in %s:\n    open(os.environ[name], 'a').write('kept=/x\\n')\n"
+    for side in ("base", "head"):
+        machine.has(side, tells % (events.FILE_COMMANDS,) + TELLS % 10.0)
+    done, job = machine.measures(setup='echo "kept=/y" | tee -a "$GITHUB_ENV" > "$GITHUB_OUTPUT"')
+    assert done, job.printed
+    assert job.outputs["measure"]["kept"].startswith(str(machine.temporary))
+    files = [machine.folder / "runner" / name.lower() for name in events.FILE_COMMANDS]
+    assert [file.name for file in files if file.stat().st_size] == []
+
+
 def test_args__are_words_and_no_script(machine: Machine) -> None:
     """Several lines with quotes are fine; nothing in them is executed or expanded."""
     machine.has("base", TELLS % 10.0)
@@ -336,12 +368,6 @@ def test_git__trusts_both_checkouts_and_keeps_the_user_s_settings(machine: Machi
 
 
 # --- the file -------------------------------------------------------------------------------------
-
-
-def test_action__has_no_expression_in_a_script() -> None:
-    """A stranger's text in a script would be executed; it comes as a variable."""
-    for step in ACTION["runs"]["steps"]:
-        assert "${{" not in step.get("run", "")
 
 
 def test_action__gives_ab_options_that_it_has() -> None:

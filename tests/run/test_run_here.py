@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ci_score.report.headlines import headline
 from ci_score.report.markdown import report_markdown
 from ci_score.report.sentences import sentence
 from ci_score.run import case_files
-from ci_score.run.case_files import CaseSource, files_of_artifact, find_files
+from ci_score.run.case_files import CaseSource, files_of_artifact, find_files, parse_sources
 from ci_score.run.publishing import write_files, write_page
 from ci_score.run.settings import Settings
 from tests.builders import case, layer, phase, profile, record, runtime, scorecard, write
@@ -250,6 +251,52 @@ def test_run__of_a_path_that_only_the_host_of_a_container_has() -> None:
         find_files([CaseSource("/home/runner/work/x")], Path("/github/workspace"))
 
 
+ELSEWHERE: dict[str, tuple[list[str], int]] = {
+    "a file": (["--profiles", "../other/p.json"], 0),
+    "its whole path": (["--profiles", "{other}/p.json"], 0),
+    "files": (["--profiles", "../other/*.json"], 0),
+    "files of a case": (["--profiles", "llama={other}/*.json"], 0),
+    "files of its own, led around": (["--profiles", "../run/profiles/../profiles/p*.json"], 0),
+    "a folder": (["--profiles", "../other"], 0),
+    "a link": (["--profiles", "link"], 0),
+    "below a link": (["--profiles", "link/*.json"], 0),
+    "measurements": (["--measurements", "../perf/measurements.jsonl"], 0),
+    "measurements by a pattern": (["--measurements", "../perf/*.jsonl"], 0),
+    "one that would find files twice": (["--measurements", "{perf}/*/../*.jsonl"], 2),
+    "a partner": (["--profiles", "../other/p.json", "--parity", "training=../ours.json"], 0),
+    "a baseline": (["--baseline", "../main/r.json"], 1),
+    "a folder of them": (["--baseline", "{main}"], 1),
+    "a policy": (["--config", "../policy.toml", "--baseline", "../main"], 0),
+    "a place for the report": (["--output-dir", "../other/out"], 0),
+}
+
+
+@pytest.mark.parametrize(("words", "code"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_run__reads_whatever_a_person_names(
+    here: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    """In a shell every path that can be read is as good as another; in a job none leaves it."""
+    places = {name: here / name for name in ("run", "other", "main", "perf")}
+    measure(places["run"], 200.0)
+    measure(places["other"], 100.0, "p.json")
+    baseline = record(case(card=scorecard(100.0, 10_000.0)))
+    write(places["main"] / "r.json", baseline.model_dump_json())
+    write(places["perf"] / "measurements.jsonl", launches({"step_ms": [100.0, 101.0]}))
+    (places["perf"] / "logs").mkdir()
+    write(here / "ours.json", runtime("theirs", gemm=1.0).model_dump_json())
+    names = ("step_time_ms", "throughput_tok_s", "wall_coverage")
+    free = "".join(f"[metrics.{name}]\ngate = false\n" for name in names)
+    write(here / "policy.toml", free)
+    (places["run"] / "link").symlink_to(places["other"])
+    monkeypatch.chdir(places["run"])
+    given = [word.format(**places) for word in words]
+    assert execute(["run", *given]) == code, capsys.readouterr()
+    for source in given[1::2]:
+        with suppress(WrongUseError):
+            found = find_files(parse_sources(source, "x"), places["run"])
+            assert all(file.problem for files in found.values() for file in files)
+
+
 def test_run__with_a_named_baseline_keeps_nothing(here: Path) -> None:
     """A record that the user names is compared with, and its folder left alone."""
     write(here / "main" / "r.json", record(case(card=scorecard(100.0, 10_000.0))).model_dump_json())
@@ -395,15 +442,12 @@ def test_profiles__a_named_case_without_files_is_not_measured(here: Path, capsys
     ("option", "value", "words"),
     [
         ("--profiles", "a b=x", "cannot name a case"),
-        ("--profiles", "../x", "Start ci-score in a folder above the file"),
-        ("--profiles", "/home/runner/work/x", "/home/runner/work/x: it lies outside"),
         ("--parity", "x.json", "does not name a case"),
         ("--not-needed", "only documentation", "say how that ended"),
         ("--pr-number", "#7", "not the number of a pull request"),
         ("--fail-on", "sometimes", "not one of critical, warning, never"),
         ("--throughput", "nan", "not a finite number"),
-        ("--output-dir", "..", "not a folder inside the workspace"),
-        ("--output-dir", ".", "not a folder inside the workspace"),
+        ("--output-dir", ".", "not a folder of its own"),
         ("--hardware", "H1000", "Did you mean"),
         ("--profile-artifact", "x", "needs a GitHub job"),
     ],
@@ -431,14 +475,16 @@ def test_profiles__a_link_out_of_the_workspace_is_not_followed(here: Path, capsy
 def test_profiles__as_a_link_to_a_tree_are_not_looked_through(
     here: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Out, named: str
 ) -> None:
-    """No file of the tree is looked at, however large it is; it may hold anything."""
+    """In a job, and where nobody has named it: the tree may be large, and hold anything."""
     tree = tmp_path_factory.mktemp("tree")
     for number in range(3):
         write(tree / f"{number}.json", "{}")
     (here / "a").mkdir()
     for link in (here / "profiles", here / "a" / "b"):
         link.symlink_to(tree, target_is_directory=True)
-    assert execute(["run", "--profiles", named]) == 3
+    ((file,),) = find_files([CaseSource(named)], here).values()
+    assert "leaves the workspace" in file.problem
+    assert execute(["run"]) == 3
     said = capsys.readouterr().out
     assert "leaves the workspace" in said
     assert "0.json" not in said

@@ -47,7 +47,8 @@ def wrong_form(table: Mapping[str, Any]) -> Iterator[Mistake]:
         Policy.model_validate(table)
     except ValidationError as error:
         shown = bad_fields(error, "")
-        for detail, mistake in zip(error.errors(include_url=False), shown, strict=True):
+        # Of very many mistakes only the first is told.
+        for detail, mistake in zip(error.errors(include_url=False), shown, strict=False):
             if detail["type"] == "extra_forbidden":
                 yield _unknown_key(detail["loc"])
             else:

@@ -13,6 +13,8 @@ from ci_score.judge.policy.tables import Policy
 from ci_score.model.verdict import HARMLESS, Unjudged
 
 LARGEST_POLICY = 256 * 1024
+# Far beyond what any policy needs.
+MOST_DOTS, DEEPEST, LARGEST_BITS = 60, 32, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,45 @@ def mistakes_in_file(data: bytes, source: str) -> list[BadInputError]:
 
 def _toml_table(data: bytes, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = data.decode("utf-8-sig")
+        _refuse_long_keys(text, source)
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a ValueError, too, for a number without end
         raise BadInputError(source, found=f"no TOML ({error})", expected="TOML") from None
+    _refuse_deep_tables(table, source)
+    return table
+
+
+def _refuse_long_keys(text: str, source: str) -> None:
+    """The parser needs memory in n² for a key `a.a.a…` of n names, which is always on one line."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > MOST_DOTS:
+            raise BadInputError(
+                source,
+                field=f"line {number}",
+                found=f"more than {MOST_DOTS} dots",
+                expected="names of a few parts",
+            )
+
+
+def _refuse_deep_tables(table: dict[str, Any], source: str) -> None:
+    """What copies and prints a table needs a bound on its depth, and on its numbers."""
+    level: list[Any] = [table]
+    for _ in range(DEEPEST):
+        level = [
+            value
+            for one in level
+            if isinstance(one, dict | list)
+            for value in (one.values() if isinstance(one, dict) else one)
+        ]
+        if any(isinstance(value, int) and value.bit_length() > LARGEST_BITS for value in level):
+            raise BadInputError(
+                source, found=f"a number of more than {LARGEST_BITS} bits", expected="a smaller one"
+            )
+    if level:
+        raise BadInputError(
+            source, found=f"tables deeper than {DEEPEST} levels", expected="those of docs/policy.md"
+        )
 
 
 def passes(policy: Policy, reason: Unjudged | None) -> bool:

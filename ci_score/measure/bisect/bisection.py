@@ -12,7 +12,7 @@ from pathlib import Path
 from ci_score import __version__
 from ci_score.errors import CiScoreError, WrongUseError
 from ci_score.files.disk import remove
-from ci_score.measure.bench import SECONDS_A_MINUTE, Request
+from ci_score.measure.bench import Request
 from ci_score.measure.bisect.answer import ANSWER, Explaining
 from ci_score.measure.bisect.driver import Driver, StoppedError
 from ci_score.measure.bisect.history import SHORT, Line, described, line_between
@@ -32,7 +32,7 @@ from ci_score.measure.sides.preparing import launcher_of
 from ci_score.measure.sides.spec import VENV, SideSpec
 from ci_score.model.bisected import Bisected, ProbedCommit, SkippedCommit
 from ci_score.model.bisection import Ended, Finding
-from ci_score.model.lists import plural
+from ci_score.model.lists import SECONDS_A_MINUTE, plural
 
 CONFIRMED = (Ended.FOUND, Ended.FOUND_SET, Ended.SEVERAL)
 
@@ -122,6 +122,7 @@ class _Search:
             stopped=self.stopped,
             tell=self.audience.says,
         )
+        self.audience.does("checking out GOOD and BAD")
         with worktrees(repository, frozenset({line.good, line.bad}), making) as checkouts:
             yield checkouts
 

@@ -19,9 +19,8 @@ from ci_score.measure.bisect.launches import (
     with_warm_up,
 )
 from ci_score.measure.bisect.search import Search
-from ci_score.measure.session.settled import duration_in_words
 from ci_score.model.bisection import Ask, AskedFor, Effect, Finding
-from ci_score.model.lists import plural, share_in_words
+from ci_score.model.lists import duration_in_words, plural, share_in_words
 
 # A commit whose launches fail this often in a row is broken, and not unlucky.
 MOST_FAILURES = 2
@@ -183,14 +182,24 @@ class Driver:
                 for words in self._plan():
                     self.says(words)
             self._is_told = True
-        self.launches.audience.does(
-            f"launch {self.search.state.launches + 1}: {self._in_words(asked)}"
-        )
+        done, total = self.search.state.launches, self._total(asked)
+        of_about = f" of about {total}" if total else ""
+        words = f"launch {done + 1}{of_about}: {self._in_words(asked)}"
+        self.launches.audience.does(words, done, total)
+
+    def _pairs(self) -> list[Measured]:
+        return [row for row in self.journal.rows if isinstance(row, Measured)]
 
     def _begins_search(self) -> bool:
         """Whether GOOD and BAD alone were measured, also by a call that was interrupted."""
-        pairs = (row for row in self.journal.rows if isinstance(row, Measured))
-        return not self._is_told and all(row.why is AskedFor.ENDS for row in pairs)
+        return not self._is_told and all(row.why is AskedFor.ENDS for row in self._pairs())
+
+    def _total(self, asked: Ask) -> int:
+        """About how many launches it takes in all; 0 as long as nobody knows."""
+        of_ends = 2 * sum(row.why is AskedFor.ENDS for row in self._pairs())
+        total = of_ends + self.search.expected.launches
+        is_known = asked.why is not AskedFor.ENDS and total > self.search.state.launches
+        return total if is_known else 0
 
     def _in_words(self, asked: Ask) -> str:
         earlier, later = (sha[:SHORT] for sha in self._commits(asked))
@@ -201,7 +210,7 @@ class Driver:
 
     def _tell_disturbed(self) -> None:
         """The search counts what others do to a pair as noise, and needs more launches then."""
-        pairs = [row for row in self.journal.rows if isinstance(row, Measured)]
+        pairs = self._pairs()
         plan = self.launches.plan
         disturbed = sum(plan.repeats((row.head, row.base)) for row in pairs)
         if disturbed:
@@ -228,7 +237,7 @@ class Driver:
         ends = self.line.good, self.line.bad
         ratios = [
             log(row.head.mean_ms / row.base.mean_ms)
-            for row in self.journal.rows
-            if isinstance(row, Measured) and (row.first, row.second) == ends
+            for row in self._pairs()
+            if (row.first, row.second) == ends
         ]
         return level_of(ratios, scale_of([ratios])).effect()

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files.disk import open_plain, remove, write_atomically
+from ci_score.files.disk import cannot_write, open_plain, remove, write_atomically
 from ci_score.files.strict_json import parse, validate
 from ci_score.launches import Launch
 from ci_score.measure.launch.launching import line_of
@@ -115,7 +115,7 @@ def opened_journal(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongUseError(f"{folder}: cannot be written ({error.strerror})") from None
+        raise cannot_write(folder, error) from None
     before = None if fresh or not path.exists() else _read(path)
     if before is None or not before.rows:
         # Nobody can know it before, and so nobody can fit the work to it.

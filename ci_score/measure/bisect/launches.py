@@ -66,11 +66,13 @@ class Launches:
         before = snapshot(spec.folder)
         task = Task("settle", self.plan.settle_steps)
         # What it imports from the user's own folder is not the commit's code.
-        order = self._orders(self.repository, spec).untimed("head", f"settle-{sha[:SHORT]}", task)
-        done = launch(order, self._timeout(), self.stopped)
+        # A person may work there meanwhile, so it is not watched.
+        orders = replace(self._orders(self.repository, spec), is_unguarded=True)
+        order = orders.untimed("head", f"settle-{sha[:SHORT]}", task)
+        done = launch(order, self._timeout(), self.stopped, self.audience)
         if done.launch.failed:
             raise self._failure(sha, done)
-        files = snapshot(spec.folder).changed_since(before)
+        files = snapshot(spec.folder).left_since(before)
         found = settled_by(done, tuple(files[:MOST_FILES]))
         self._tidy(order)
         return found
@@ -113,7 +115,7 @@ class Launches:
             session,
             self.out,
             self._orders(specs["base"], specs["head"]),
-            partial(launch, stopped=self.stopped),
+            partial(launch, stopped=self.stopped, listener=self.audience),
             self.watch.disturbances,
             self.seconds_left,
             self.stopped,

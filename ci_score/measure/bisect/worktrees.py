@@ -77,7 +77,8 @@ class Worktrees:
         if has_submodules(place) and not self._told_submodules:
             self._told_submodules = True
             making.tell(f"{sha[:SHORT]} {SUBMODULES}")
-        linked = link(making.links, like.folder, folder, sha[:SHORT])
+        head = Repository(like.folder, making.environment)
+        linked = link(making.links, head, folder, sha[:SHORT])
         spec = replace(like, folder=folder, linked=linked)
         if making.setup is not None:
             self._set_up(making.setup, sha, spec)

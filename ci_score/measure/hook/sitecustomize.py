@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+from errno import EFBIG, ENOSPC
+
+# By name: a script may put a clock of its own into the module.
+from time import monotonic, perf_counter_ns, sleep
 
 TYPE_CHECKING = False  # the module typing would cost every Python of a launch its import
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ MOST_OWNERS = 5
 GRACE_SECONDS = 5.0
 TRACE_SECONDS = 60.0
 POLL_SECONDS = 0.01
+TELL_EVERY_NS = 5 * 10**9
 LONGEST_MAIN = 1 << 20
 MOST_PENDING = 1000
 MOST_PACKAGES = 4096
@@ -260,6 +264,7 @@ class Hook:
         self.ended = False
         self.is_due = False  # a step has ended in a thread of the engine's
         self.has_claim = False  # on being the one process of its rank
+        self.began = self.told_at = perf_counter_ns()  # how far it is
         self.profiler: Any = None
         self.profiled = 0
         self.profiler_found = False  # one of the script's own
@@ -301,7 +306,18 @@ class Hook:
             trace = trace.tb_next
         text = short(f"{type(error).__name__}: {error}")
         line = trace.tb_lineno if trace is not None else 0
-        self.mark("problem", code="hook_failed", error=text, line=line)
+        is_full = getattr(error, "errno", None) in (ENOSPC, EFBIG)
+        code = "disk_full" if is_full else "hook_failed"
+        self.mark("problem", code=code, error=text, line=line)
+
+    def tell(self, now: int) -> None:
+        """Now and then how far it is, for whoever waits; of a job its first rank."""
+        # Ever more rarely: who reads the marks reads all of them.
+        if now - self.told_at < max(TELL_EVERY_NS, (now - self.began) // 16):
+            return
+        self.told_at = now
+        if not (rank_and_size()[0] or self.is_passive or self.is_measured_by_itself()):
+            self.mark("far", steps=self.steps, backwards=self.backwards)
 
     # --- backward passes ----------------------------------------------------------------------
 
@@ -313,6 +329,7 @@ class Hook:
             return
         with self.lock:
             self.backwards += 1
+        self.tell(perf_counter_ns())
         # Only the first and the last loss are ever read.
         if self.steps in (0, self.target - 1) and not self.is_passive:
             quietly(self.losses.add, outputs, self.profiler is None)
@@ -337,7 +354,7 @@ class Hook:
 
     def stepped(self, optimizer: Any, scaler: Any = None) -> None:
         """An optimizer has stepped, or a GradScaler has skipped its step."""
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         if self.ended:
             leave()
         if self.is_passive or self.is_captured():
@@ -425,6 +442,7 @@ class Hook:
             self.profiler_found = True
         if not self.steps & (self.steps - 1):
             self.mark("step", step=self.steps)
+        self.tell(now)
         if self.steps >= (self.warmup if self.mode in WITH_PROFILER else self.target):
             if getattr(self.local, "depth", 0):
                 self.local.is_due = True  # an optimizer that steps in backward
@@ -465,10 +483,10 @@ class Hook:
     def slowed_down(self) -> int:
         """The end of a step that is made longer by the planted share."""
         self.clock.wait()
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         until = now + (now - (self.last_end or now)) * self.planted
         while now < until:
-            now = time.perf_counter_ns()
+            now = perf_counter_ns()
         self.last_end = now
         return now
 
@@ -541,6 +559,8 @@ class Hook:
         self.profiler.stop()
         part = f"{self.trace}.part"
         self.profiler.export_chrome_trace(part)
+        if not os.path.exists(part):
+            raise OSError(ENOSPC, "the profiler left no trace")  # it tells nobody why
         os.replace(part, str(self.trace))
         table = self.marks.table_of_lines() if self.marks is not None else None
         if table is not None:
@@ -644,12 +664,12 @@ def write_whole(folder: str, record: dict[str, Any], name: str = "rank") -> None
 
 def wait_for_ranks(folder: str, size: int, seconds: float) -> None:
     """Until all ranks have their records, or the slowest one takes too long."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until = monotonic() + seconds
+    while monotonic() < until:
         names = [name.split("-") for name in os.listdir(folder) if name.endswith(".json")]
         if len({name[1] for name in names if name[0] == "rank"}) >= size:
             return
-        time.sleep(POLL_SECONDS)
+        sleep(POLL_SECONDS)
 
 
 # --- what surrounds it ----------------------------------------------------------------------------

@@ -143,6 +143,24 @@ def is_over(folder: Path) -> bool:
     return is_complete(folder) or any(one.get("mark") == "problem" for one in _marks(folder))
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a launch is: optimizer steps of those asked for, and backward passes."""
+
+    steps: int = 0
+    asked: int = 0
+    backwards: int = 0
+
+
+def reached(folder: Path) -> Reached:
+    """What the marks so far say."""
+    known = {"step": 0, "steps": 0, "asked": 0, "backwards": 0}
+    for mark in _marks(folder):
+        for name, most in known.items():
+            known[name] = max(most, _number(mark.get(name)))
+    return Reached(max(known["step"], known["steps"]), known["asked"], known["backwards"])
+
+
 def _record_names(folder: Path) -> dict[int, str]:
     try:
         names = sorted(path.name for path in folder.iterdir())
@@ -346,6 +364,7 @@ _WORDS = {
     "Recorder into the script",
     "hook_failed": "the start-up hook failed (line {line}: {error}). This is a fault of ci-score: "
     "please report it",
+    "disk_full": "what was measured cannot be written ({error}): make room on the disk",
     "folder_gone": "the folder in which the start-up hook writes is gone: let the script remove "
     "nothing but what it has made",
     "unreadable": "what the start-up hook wrote cannot be used: {error}",

@@ -4,59 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ci_score.errors import BadInputError
 from ci_score.files.disk import open_plain, remove
 from ci_score.files.visible import plain
 from ci_score.launches import Launch
-from ci_score.measure.launch.hook_records import Recorded, Said, is_over, read_folder
+from ci_score.measure.launch.following import Following, Listener
+from ci_score.measure.launch.hook_records import Recorded, Said, read_folder
 from ci_score.measure.launch.hooked import COUNTED, trouble_of, values_of
+from ci_score.measure.launch.last_words import last_words
 from ci_score.measure.launch.orders import Order
 from ci_score.measure.launch.own_lines import own_line
-from ci_score.measure.machine.processes import GRACE_SECONDS, adopt_orphans, descendants, end_all
+from ci_score.measure.machine.running import Program, Ran, run
 
-LOG_LIMIT = 64 * 1024 * 1024
-CONTAINER_SECONDS = 60.0
-TAIL_LINES = 12
-CHECK_SECONDS = 0.1
+TAIL_BYTES = 64 * 1024
 LONGEST_FAILURE, LONGEST_WORDS = 200, 400
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a process: how it ended by itself, or why it was ended.
-
-    `code` is None where it was ended, `problem` is empty where nothing is wrong with that.
-    """
-
-    seconds: float
-    code: int | None = None
-    problem: str = ""
-    outlived_by: int = 0
-
-    @property
-    def trouble(self) -> str:
-        """Why what it told cannot be used, whatever it told."""
-        if self.problem or not self.code:
-            return self.problem
-        if self.code < 0:
-            return f"it was ended by signal {-self.code}"
-        return f"it exited with {self.code}"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """What became of a launch: what it measured, or, with `failed`, what there is of a void one.
 
-    `problem` says more of why it is void than a line can hold: the end of its log, too.
+    `problem` says more of why it is void than a line can hold: the end of its log, too. One that
+    was ended came so `far`.
     """
 
     order: Order
@@ -65,6 +40,7 @@ class Done:
     timed_from: str = ""
     outlived_by: int = 0
     seconds: float = 0.0
+    far: str = ""
     told: Recorded | None = None
 
     @property
@@ -96,14 +72,17 @@ def _short(problem: str) -> str:
     return problem.partition("\n")[0][:LONGEST_FAILURE]
 
 
-def launch(order: Order, timeout: float, stopped: Callable[[], bool]) -> Done:
+def launch(order: Order, timeout: float, stopped: Callable[[], bool], listener: Listener) -> Done:
     """Runs the command once in the side's folder and reads what it measured."""
     try:
-        ran = run_once(order, timeout, stopped)
-        return replace(_outcome(order, ran), outlived_by=ran.outlived_by, seconds=ran.seconds)
+        ran = run_once(order, timeout, stopped, listener)
+        done = replace(
+            _outcome(order, ran), outlived_by=ran.outlived_by, seconds=ran.seconds, far=ran.far
+        )
     finally:
         # Two dozen launches would leave two dozen checkpoints.
         clear_room(order)
+    return done.void(ran.harm) if ran.harm else done
 
 
 def clear_room(order: Order) -> None:
@@ -113,44 +92,22 @@ def clear_room(order: Order) -> None:
         order.out.parent.rmdir()
 
 
-def run_once(order: Order, timeout: float, stopped: Callable[[], bool]) -> Ran:
-    """Starts a command as a launch, waits for its end, and ends whatever it leaves running.
-
-    Whether somebody wants it `stopped` is asked, and no signal breaks in: there is no moment in
-    which a process runs that nobody would end.
-    """
+def run_once(order: Order, timeout: float, stopped: Callable[[], bool], listener: Listener) -> Ran:
+    """Runs a command as a launch, and sees what it does to the base's folder."""
     _make_room(order)
-    adopt_orphans()
-    before = descendants()
-    command = order.start.command
-    with order.log.open("xb") as log:
-        begin = time.perf_counter()
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the user's own command is what this is for
-                command,
-                cwd=order.folder,
-                env=order.start.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            problem = f"the command cannot be started ({error.strerror}: {command[0]})"
-            return Ran(0.0, problem=problem)
-        watched = _Watched(process, order, log, timeout, stopped)
-        problem = "it was not watched to its end"
-        try:
-            problem = watched.wait()
-        finally:
-            code = process.poll()
-            # Whatever it left running would share the machine with the next launch.
-            is_container = bool(order.start.ending)
-            outlived_by = end_all(
-                process, order.mark, before, is_over=watched.is_over, tidies_up=is_container
-            )
-            _end_container(order, is_running=code is None)
-    return Ran(time.perf_counter() - begin, code, problem, outlived_by)
+    start, guard = order.start, order.guard
+    before = guard.look() if guard else None
+    if guard and before and (blind := guard.blind(before)):
+        return Ran(0.0, harm=blind)
+    program = Program(
+        start.command, order.folder, start.environment, order.mark, order.log, start.ending
+    )
+    following = Following(order, listener)
+    ran = run(program, timeout, stopped, following.is_over)
+    harm = ran.harm or (guard.broken(before) if guard and before else "")
+    if far := following.in_words(ran.seconds) if ran.problem else "":
+        ran = replace(ran, problem=f"{ran.problem}: {far}")
+    return replace(ran, harm=harm, far=far)
 
 
 def _make_room(order: Order) -> None:
@@ -160,58 +117,6 @@ def _make_room(order: Order) -> None:
         remove(place)
     for folder in (order.out, order.records):
         folder.mkdir(parents=True)
-
-
-def _end_container(order: Order, *, is_running: bool) -> None:
-    """A daemon's container goes on when whoever asked for it is ended."""
-    if is_running and order.start.ending:
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(  # noqa: S603 - the user's own launcher
-                order.start.ending,
-                env=order.start.environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=CONTAINER_SECONDS,
-                check=False,
-            )
-
-
-@dataclass(slots=True)
-class _Watched:
-    """Waits for the end of a launch, and no longer than that takes."""
-
-    process: subprocess.Popen[bytes]
-    order: Order
-    log: BinaryIO
-    timeout: float
-    stopped: Callable[[], bool]
-    is_over: bool = False
-
-    def wait(self) -> str:
-        """Until it ends, has told all that it was to tell, or must be ended: then why."""
-        until = time.monotonic() + self.timeout
-        ends = threading.Event()
-        # A thread knows the very moment of the end, and not when somebody looked.
-        threading.Thread(target=self._wait_for, args=(ends,), daemon=True).start()
-        while not ends.wait(min(CHECK_SECONDS, max(0.0, until - time.monotonic()))):
-            if self.stopped():
-                return "it was interrupted"
-            if self._has_told_all():
-                self.is_over = True
-                ends.wait(GRACE_SECONDS)
-                return ""
-            if time.monotonic() >= until:
-                return f"it took longer than {self.timeout:.3g} s and was ended"
-            if os.fstat(self.log.fileno()).st_size > LOG_LIMIT:
-                return f"it printed more than {LOG_LIMIT >> 20} MB and was ended"
-        return ""
-
-    def _wait_for(self, ends: threading.Event) -> None:
-        self.process.wait()
-        ends.set()
-
-    def _has_told_all(self) -> bool:
-        return self.order.task is not None and is_over(self.order.records)
 
 
 # --- what it measured ---------------------------------------------------------------------------
@@ -280,8 +185,8 @@ def _sound(launch: Launch) -> Launch:
 def tail_of(log: Path) -> str:
     """The last lines of the log: what went wrong stands there."""
     with suppress(OSError), open_plain(log) as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - 8192))
-        lines = stream.read().decode(errors="replace").splitlines()[-TAIL_LINES:]
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - TAIL_BYTES))
+        lines = last_words(stream.read(TAIL_BYTES).decode(errors="replace").splitlines())
         if lines:
             return "\n  | " + "\n  | ".join(line[:300] for line in lines)
     return " (it printed nothing)"

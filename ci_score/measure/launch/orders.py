@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ci_score.measure.recorder import FOLDERS_VARIABLE, PATH_VARIABLE
+from ci_score.measure.sides.base_guard import BaseGuard
 from ci_score.measure.sides.command import Command
 from ci_score.measure.sides.spec import HOOK_VARIABLE, LAUNCH_VARIABLE, SideSpec, Start
 from ci_score.model.values import Side
@@ -57,7 +58,8 @@ class Task:
 class Order:
     """One launch of a side's command. `pair` is None where it is not timed.
 
-    `out` is a folder that the launch has for itself, `records` the one where the hook writes.
+    `out` is a folder that the launch has for itself, `records` the one where the hook writes. The
+    `guard` sees what a launch of head changes in the base's folder.
     """
 
     side: Side
@@ -70,6 +72,7 @@ class Order:
     out: Path
     start: Start
     task: Task | None = None
+    guard: BaseGuard | None = None
 
     @property
     def mark(self) -> str:
@@ -84,13 +87,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """How the launches of a session are started; `only_for` has the variables of one side."""
+    """How the launches of a session are started; `only_for` has the variables of one side.
+
+    Where a person works in the base's folder meanwhile, it `is_unguarded`.
+    """
 
     out: Path
     command: Command
     sides: Mapping[Side, SideSpec]
     environment: Mapping[str, str]
     only_for: Mapping[Side, Mapping[str, str]] = field(default_factory=dict)
+    is_unguarded: bool = False
 
     @property
     def are_alike(self) -> bool:
@@ -151,7 +158,15 @@ class Orders:
             out=out,
             start=start,
             task=task,
+            guard=self._guard(side, start),
         )
+
+    def _guard(self, side: Side, start: Start) -> BaseGuard | None:
+        base = self.sides.get("base")
+        if side == "base" or base is None or self.is_unguarded:
+            return None
+        head = self.sides[side]
+        return BaseGuard.against(base, head, self.out, self.environment, start.command)
 
     def _folders(self, side: Side) -> tuple[Path, Path]:
         """The side's own folder, and the other one's, whose code it must not run."""

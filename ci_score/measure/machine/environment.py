@@ -14,12 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ci_score.files.disk import write_atomically
+from ci_score.files.disk import open_plain, write_atomically
 from ci_score.measure.launch.launching import Done
 from ci_score.measure.launch.orders import Order
 from ci_score.measure.machine.accelerators import (
@@ -36,12 +36,19 @@ from ci_score.measure.machine.processes import carries
 from ci_score.measure.recorder import VERSIONED
 from ci_score.model.lists import plural
 
+if TYPE_CHECKING:
+    from io import BufferedReader
+
 FILE = "environment.json"
 SCHEMA = 1
 # Which devices a program may use: of CUDA, and of ROCm.
 VISIBLE_DEVICES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 # A moment of a throttled clock is normal; this share of a launch's samples is not.
 THROTTLED_SHARE = 0.1
+# What differs from the commit, whatever .gitmodules leaves out. Names alone: a diff of their lines
+# takes git ten times a file's size.
+_CHANGED = ("-c", "diff.relative=false", "diff", "--name-only", "-z", "--no-renames",
+            "--ignore-submodules=none", "HEAD", "--", ".")  # fmt: skip
 
 
 class MachineWatch:
@@ -245,12 +252,29 @@ def git_state(folder: Path) -> dict[str, str]:
         return {}
     try:
         commit = asked(["git", "-C", str(folder), "rev-parse", "HEAD"]).strip()
-        changed = asked(["git", "-C", str(folder), "diff", "HEAD", "--", "."])
+        changed = asked(["git", "-C", str(folder), *_CHANGED]).split("\0")[:-1]
+        top = Path(asked(["git", "-C", str(folder), "rev-parse", "--show-toplevel"]).rstrip("\n"))
     except (OSError, HangsError):
         return {}
     if not changed:
         return {"commit": commit}
-    return {"commit": commit, "changed": sha256(changed.encode()).hexdigest()[:16]}
+    digest = sha256()
+    for name in changed:
+        digest.update(f"{name}\0{_mark_of(top / name)}\0".encode())
+    return {"commit": commit, "changed": digest.hexdigest()[:16]}
+
+
+def _mark_of(path: Path) -> str:
+    """The digest of a file, the target of a link, the commit of a submodule; empty if gone."""
+    with suppress(OSError):
+        if path.is_symlink():
+            return os.fsencode(path.readlink()).hex()
+        if path.is_dir():
+            return tree_of(path)
+        with open_plain(path) as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            return f"{mode} {file_digest(cast('BufferedReader', stream), 'sha256').hexdigest()}"
+    return ""
 
 
 def tree_of(folder: Path) -> str:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from ci_score.errors import BadInputError, WrongUseError
-from ci_score.files.disk import remove, write_atomically
+from ci_score.files.disk import cannot_write, remove, write_atomically
 from ci_score.files.strict_json import parse, validate
 from ci_score.judge import MOST_PAIRS
 from ci_score.launches import read_launches
@@ -72,7 +72,7 @@ def opened(out: Path, plan: Plan, *, fresh: bool, more_pairs: int = 0) -> Sessio
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongUseError(f"{out}: cannot be written ({error.strerror})") from None
+        raise cannot_write(out, error) from None
     if lines.exists() and not session_file.exists():
         raise WrongUseError(f"{lines} is there and of no session; give another --out")
     # Without a session in it, logs or profiles in the folder are somebody else's.

@@ -91,7 +91,7 @@ class Marker:
         task = Task("marked", warmup, warmup, owner, trace, files.folder)
         order = self.orders.untimed(side, "marked", task)
         try:
-            done = launch(order, self.session.plan.timeout, self.stopped)
+            done = launch(order, self.session.plan.timeout, self.stopped, self.audience)
             told = _told(done)
             step = self._step_of(trace)
         finally:

@@ -120,10 +120,10 @@ class Profiler:
     def _by_script(self, side: Side, folder: Path) -> str:
         """A script that tells its own steps may leave a profile, too."""
         order = self.orders.untimed(side, "profiled", None, {DIR_VARIABLE: str(folder)})
-        ran = run_once(order, self.session.plan.timeout, self.stopped)
+        ran = run_once(order, self.session.plan.timeout, self.stopped, self.audience)
         clear_room(order)
-        if ran.trouble:
-            return ran.trouble + tail_of(order.log)
+        if trouble := ran.harm or ran.trouble:
+            return trouble + tail_of(order.log)
         if not any(folder.iterdir()):
             return (
                 f"the script tells its own steps, and it left nothing in ${DIR_VARIABLE}; it may"
@@ -136,7 +136,7 @@ class Profiler:
         warmup = self.session.warmup
         task = Task("profiled", warmup, warmup, self.session.settled[side].owner, trace)
         order = self.orders.untimed(side, "profiled", task, {DIR_VARIABLE: str(folder)})
-        done = launch(order, self.session.plan.timeout, self.stopped)
+        done = launch(order, self.session.plan.timeout, self.stopped, self.audience)
         if done.launch.failed:
             return done.problem
         if done.told is not None and done.told.profiler_found:

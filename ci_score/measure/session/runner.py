@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ci_score.launches import Launch
+from ci_score.measure.launch.following import Listener
 from ci_score.measure.launch.launching import Done, tail_of
 from ci_score.measure.launch.orders import Order, Orders, Task
 from ci_score.measure.session.kept import save
@@ -27,15 +28,11 @@ ROOM = 1.5
 Watch = Callable[[Order, Callable[[], Done]], tuple[Done, Mapping[str, str]]]
 
 
-class Audience(Protocol):
+class Audience(Listener, Protocol):
     """Is told how a session goes."""
 
-    def does(self, words: str) -> None:
-        """Something begins that is not timed."""
-        ...
-
-    def says(self, words: str) -> None:
-        """Something that a person wants to know."""
+    def does(self, words: str, done: int = 0, total: int = 0) -> None:
+        """Something begins that is no pair; of `total` such things so many are done."""
         ...
 
     def begins(self, session: Session, side: Side, pair: int) -> None:
@@ -60,6 +57,7 @@ class Runner:
     stopped: Callable[[], bool]
     audience: Audience
     _last_tail: str = ""
+    _came_so_far: str = ""
     _failures: dict[Side, int] = field(default_factory=dict)
     _noted: set[tuple[Side, str]] = field(default_factory=set)
     _longest_pair: float = 0.0
@@ -77,7 +75,7 @@ class Runner:
                 words = "it was interrupted, what was measured is kept; the same command goes on"
                 session.stop(Ending.INTERRUPTED, words)
             elif self.seconds_left() <= ROOM * self._longest_pair:
-                session.stop(Ending.TIME, "the time was used up")
+                session.stop(Ending.TIME, f"the time was used up{self._came_so_far}")
             else:
                 self._pair()
             save(session, self.out)
@@ -107,6 +105,7 @@ class Runner:
             self.audience.begins(session, side, number)
             done = self.launched(side, number, place)
             if done.launch.failed and self._was_cut_off():
+                self._came_so_far = f": {done.order.name}, {done.far}" if done.far else ""
                 return
             found[side] = done
         head, base = of_equal_work(found["head"], found["base"])

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-SECONDS_A_MINUTE, MINUTES_AN_HOUR = 60.0, 60.0
 # A launch takes at least this share of the untimed one, whose first steps are the longest.
 LEAST_SHARE = 0.1
 
@@ -51,13 +50,3 @@ def warmup_of(sides: Mapping[Any, Settled]) -> int:
     The first step has no beginning that anybody could have noticed.
     """
     return max([1, *(one.warmup for one in sides.values())])
-
-
-def duration_in_words(seconds: float) -> str:
-    """As a person says it: 40 s, 16 minutes, 2.5 hours."""
-    minutes = seconds / SECONDS_A_MINUTE
-    if seconds < 1.5 * SECONDS_A_MINUTE:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    if minutes < 1.5 * MINUTES_AN_HOUR:
-        return f"{minutes:.0f} minutes"
-    return f"{minutes / MINUTES_AN_HOUR:.1f} hours"

@@ -14,10 +14,10 @@ from ci_score.measure.launch.warm_up import warm_up_of
 from ci_score.measure.session.kept import save
 from ci_score.measure.session.runner import Audience
 from ci_score.measure.session.session import Ending, Session
-from ci_score.measure.session.settled import Settled, duration_in_words
+from ci_score.measure.session.settled import Settled
 from ci_score.measure.sides.command import OF_A_PYTHON
 from ci_score.measure.sides.leftovers import files_in_words, snapshot
-from ci_score.model.lists import plural
+from ci_score.model.lists import duration_in_words, plural
 from ci_score.model.values import Side
 
 # Of the steps after the warm-up; more tell nothing more of how long a launch takes.
@@ -68,14 +68,19 @@ class Settler:
         if done.launch.failed:
             self._fail(done)
             return
-        files = snapshot(folder, [self.out]).changed_since(before)
+        after = snapshot(folder, [self.out])
+        if after.unseen:
+            self.audience.says(f"what a launch of {side} leaves is not known: {after.unseen}")
+        files = after.left_since(before)
         session.settled[side] = settled_by(done, tuple(files[:MOST_FILES]))
 
     def _fail(self, done: Done) -> None:
         if self.stopped():
             self.session.stop(Ending.INTERRUPTED, "it was interrupted before anything was timed")
         elif self.seconds_left() <= 0:
-            self.session.stop(Ending.TIME, "the time was used up before anything was timed")
+            far = f": {done.far}" if done.far else ""
+            words = f"the time was used up before anything was timed{far}"
+            self.session.stop(Ending.TIME, words)
         else:
             self.session.stop(Ending.UNSETTLED, f"{done.words}{_program(done.order)}")
             self.session.cannot_run = done.order.side

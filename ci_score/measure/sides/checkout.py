@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
-from typing import TextIO
 
 from ci_score.errors import CiScoreError, WrongUseError
+from ci_score.files.locks import alone
 
 GIT_SECONDS = 900.0
-LOCK_SECONDS, LOCK_PAUSE_S = 2.0, 0.1
 # Where git is called from a hook of its own, these name another repository or index.
 GITS_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 LONGEST_WORDS = 300
@@ -189,7 +186,11 @@ def worktree(repository: Repository, commit: str) -> Iterator[Path]:
     common = Path(repository.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
     mark = sha256(f"{common}\0{commit}".encode()).hexdigest()[:16]
     place = _cache(repository.environment) / "worktrees" / mark
-    with _alone(place):
+    with alone(
+        place.with_suffix(".lock"),
+        f"another session measures this commit in {place} now; wait for its end",
+        "set XDG_CACHE_HOME to a folder that can be written",
+    ):
         _remove(repository, place)
         try:
             _add(repository, place, commit)
@@ -217,40 +218,6 @@ def _remove(repository: Repository, place: Path) -> None:
             repository.says("worktree", "remove", "--force", "--force", str(place))
 
 
-@contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Of two sessions in one checkout, the first to end would remove it."""
-    lock = place.with_suffix(".lock")
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        stream = lock.open("w", encoding="utf-8")
-    except OSError as error:
-        raise WrongUseError(
-            f"{lock.parent}: nothing can be checked out there ({error.strerror}); set"
-            " XDG_CACHE_HOME to a folder that can be written"
-        ) from None
-    with stream:
-        if not _locked(stream):
-            raise WrongUseError(
-                f"another session measures this commit in {place} now; wait for its end"
-            )
-        yield
-
-
-def _locked(stream: TextIO) -> bool:
-    """Whether nobody else has it. What a killed session was about to start has it for a moment."""
-    end = time.monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(LOCK_PAUSE_S)
-        else:
-            return True
-
-
 def _cache(environment: Mapping[str, str]) -> Path:
     known = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(known).absolute() / "ci-score"
@@ -259,27 +226,48 @@ def _cache(environment: Mapping[str, str]) -> Path:
 # --- data that git does not track -----------------------------------------------------------------
 
 
-def link(names: Sequence[str], head: Path, base: Path, ref: str) -> tuple[Path, ...]:
-    """Brings what git does not track from head's checkout to base's; what the links point to."""
-    return tuple(_linked(name, head, base, ref) for name in names)
+def link(names: Sequence[str], head: Repository, base: Path, ref: str) -> tuple[Path, ...]:
+    """Brings what git does not track from head's checkout to base's; where the links lead."""
+    return tuple(dict.fromkeys(_linked(name, head, base, ref) for name in names))
 
 
-def _linked(name: str, head: Path, base: Path, ref: str) -> Path:
-    source = Path(os.path.normpath(head / name))
-    if not source.is_relative_to(head) or source == head:
-        raise WrongUseError(f"--link {name}: give a path within head's folder, {head}")
-    inner = source.relative_to(head)
+def _linked(name: str, head: Repository, base: Path, ref: str) -> Path:
+    folder = head.folder
+    source = Path(os.path.normpath(folder / name))
+    if not source.is_relative_to(folder) or source == folder:
+        raise WrongUseError(f"--link {name}: give a path within head's folder, {folder}")
+    inner = source.relative_to(folder)
     if not source.exists():
-        raise WrongUseError(f"--link {name}: head's folder has no {inner} ({head})")
-    place = base / inner
-    if place.exists() or place.is_symlink():
+        raise WrongUseError(f"--link {name}: head's folder has no {inner} ({folder})")
+    wanted = [inner]
+    if os.path.lexists(base / inner):
+        # Both have the folder: base gets what git does not track in head, and none of its commits.
+        listed = ("ls-files", "--others", "--directory", "--no-empty-directory", "-z", "--")
+        untracked = head.says("--literal-pathspecs", *listed, str(inner))
+        wanted = [Path(one) for one in untracked.split("\0") if one]
+    lent = [_lend(folder / one, base / one, base, name) for one in wanted]
+    if not any(lent):
         raise WrongUseError(
-            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out, or"
-            " name what lies in it"
+            f"--link {name}: git tracks {inner} at {ref}, so base has its own; leave it out"
         )
+    return source.resolve()
+
+
+def _lend(source: Path, place: Path, base: Path, name: str) -> bool:
+    """Links what base lacks, in folders that it has; whether there was anything.
+
+    Not what Python has compiled: base would read and write that of head's code.
+    """
+    if place.name == "__pycache__":
+        return False
     if not place.parent.resolve().is_relative_to(base.resolve()):
-        raise WrongUseError(f"--link {name}: a link in base leads {inner.parent} out of its folder")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    target = source.resolve()
-    place.symlink_to(target)
-    return target
+        away = place.parent.relative_to(base)
+        raise WrongUseError(f"--link {name}: a link in base leads {away} out of its folder")
+    if not os.path.lexists(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(source.resolve())
+        return True
+    if source.is_symlink() or place.is_symlink() or not (source.is_dir() and place.is_dir()):
+        return False
+    lent = [_lend(one, place / one.name, base, name) for one in sorted(source.iterdir())]
+    return any(lent)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ci_score.errors import CiScoreError, WrongUseError
 from ci_score.measure.sides.asked import asked_of
-from ci_score.measure.sides.checkout import checked_out, link
+from ci_score.measure.sides.base_guard import BaseGuard
+from ci_score.measure.sides.checkout import Repository, checked_out, link
 from ci_score.measure.sides.command import shell_words
-from ci_score.measure.sides.leftovers import Untouched
 from ci_score.measure.sides.setup import refuse_the_others_code, set_up
 from ci_score.measure.sides.spec import SideSpec, container_words, is_container
 from ci_score.model.environment import AskedOption
@@ -48,13 +48,11 @@ class Sides:
                 continue
             tell(f"--setup in {side}: {spec.folder}")
             log = logs / f"setup-{side}.log"
-            untouched = Untouched(self.base.folder, spec.folder, [logs.parent])
+            guard = BaseGuard.against(self.base, spec, logs.parent, ambient)
+            before = guard.look() if guard else None
             set_up(self.setup, side, spec, ambient, log, timeout, stopped)
-            if changed := untouched.changed():
-                raise CiScoreError(
-                    f"{side}: --setup changed {changed} in the base's folder, so that is not the"
-                    " base any more; let each side's setup write in its own folder"
-                )
+            if guard and before and (broken := guard.broken(before)):
+                raise CiScoreError(f"{side}, --setup: {broken}")
         if self.base.folder != self.head.folder:
             refuse_the_others_code(self.by_name, ambient)
 
@@ -94,7 +92,7 @@ class SidesRequest:
         head = self.head.resolve()
         if isinstance(self.base, str):
             with checked_out(self.base, head, environment, tell) as folder:
-                linked = link(self.links, head, folder, self.base)
+                linked = link(self.links, Repository(head, environment), folder, self.base)
                 yield self._sides(folder, head, launchers, linked)
             return
         if self.links:

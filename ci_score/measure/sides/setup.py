@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +14,14 @@ from urllib.parse import unquote, urlsplit
 from ci_score.errors import CiScoreError, SetupFailedError
 from ci_score.files.disk import remove
 from ci_score.measure.launch.launching import tail_of
-from ci_score.measure.machine.processes import adopt_orphans, descendants, end_all
+from ci_score.measure.machine.running import Program, run
 from ci_score.measure.sides.spec import VENV, SideSpec
 
 MARK = "CI_SCORE_SETUP"
-CHECK_SECONDS = 0.1
 ASK_SECONDS = 60.0
 LARGEST_PTH = 1024 * 1024
+# Compilers have much to say.
+LARGEST_LOG = 1024 * 1024 * 1024
 # Where the packages of an interpreter are, those of its user among them.
 ASK = "import json, sys; print(json.dumps([path for path in sys.path if 'packages' in path]))"
 OWN_ONES = 'give each side one of its own, as --setup "python -m venv .venv && pip install -e ."'
@@ -39,49 +39,24 @@ def set_up(
     """Runs the command once in the side's folder; CiScoreError says why it failed."""
     log.parent.mkdir(parents=True, exist_ok=True)
     remove(log)
-    adopt_orphans()
-    before = descendants()
-    with log.open("xb") as stream:
-        process = subprocess.Popen(  # noqa: S603 - the user's own command is what this is for
-            _by_shell(command, ambient),
-            cwd=spec.folder,
-            env={**_with_own_first(spec, ambient), MARK: str(log)},
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            problem = _waited(process, timeout, stopped)
-        finally:
-            # What it left running would share the machine with the launches.
-            end_all(process, f"{MARK}={log}", before)
-    if problem:
-        raise SetupFailedError(side, f"--setup {problem}, in {spec.folder}{tail_of(log)}")
+    environment = {**_with_own_first(spec, ambient), MARK: str(log)}
+    words = _by_shell(command, ambient)
+    mark = f"{MARK}={log}"
+    program = Program(words, spec.folder, environment, mark, log, may_print=LARGEST_LOG)
+    ran = run(program, timeout, stopped)
+    if problem := ran.trouble or ran.harm:
+        how = problem.removeprefix("it ")
+        raise SetupFailedError(side, f"--setup {how}, in {spec.folder}{tail_of(log)}")
 
 
-def _waited(process: subprocess.Popen[bytes], timeout: float, stopped: Callable[[], bool]) -> str:
-    until = time.monotonic() + timeout
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            code = process.wait(CHECK_SECONDS)
-            if code < 0:
-                return f"was ended by signal {-code}"
-            return f"exited with {code}" if code else ""
-        if stopped():
-            return "was interrupted"
-        if time.monotonic() >= until:
-            return f"took longer than {timeout:.3g} s and was ended"
-
-
-def _by_shell(command: str, ambient: Mapping[str, str]) -> list[str]:
+def _by_shell(command: str, ambient: Mapping[str, str]) -> tuple[str, ...]:
     """A shell that stops at the first error.
 
     `+h`: bash would remember where it found `python`, and miss the one of an environment that the
     command has just made. Other shells cannot be told so.
     """
     bash = which("bash", path=ambient.get("PATH"))
-    return [bash, "+h", "-ec", command] if bash else ["/bin/sh", "-ec", command]
+    return (bash, "+h", "-ec", command) if bash else ("/bin/sh", "-ec", command)
 
 
 def _with_own_first(spec: SideSpec, ambient: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +99,7 @@ def _installed_from(
     """The first package of an interpreter that comes from that folder, and not from the side's."""
     for place in _packages_of(python, spec, ambient):
         for file in sorted(place.glob("*.pth")):
-            if any(_is_in(line, other, spec.folder) for line in _lines(file)):
+            if any(_is_in(line, other, spec.folder) for line in _text(file).splitlines()):
                 return file.stem.removeprefix("__editable__.").partition("-")[0]
         for file in sorted(place.glob("*.dist-info/direct_url.json")):
             if _is_in(_origin(file), other, spec.folder):
@@ -148,16 +123,18 @@ def _packages_of(python: str, spec: SideSpec, ambient: Mapping[str, str]) -> lis
     return []
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: Path) -> str:
+    """What a package has left, which could as well be a device."""
     with suppress(OSError):
-        if file.stat().st_size <= LARGEST_PTH:
-            return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return []
+        if file.is_file():
+            with file.open("rb") as stream:
+                return stream.read(LARGEST_PTH).decode(errors="replace")
+    return ""
 
 
 def _origin(file: Path) -> str:
-    with suppress(OSError, ValueError, AttributeError, TypeError, KeyError):
-        told = urlsplit(json.loads(file.read_bytes())["url"])
+    with suppress(ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        told = urlsplit(json.loads(_text(file))["url"])
         return unquote(told.path) if told.scheme == "file" else ""
     return ""
 

@@ -17,6 +17,14 @@ LAUNCH_VARIABLE, HOOK_VARIABLE = "CI_SCORE_LAUNCH_DIR", "CI_SCORE_HOOK"
 VENV, SOURCES = ".venv", ("", "src")
 # Of another Python than the one that is to run.
 PYTHONS_OWN = ("VIRTUAL_ENV", "PYTHONHOME")
+# Files by which a step of a workflow tells its runner something that later steps believe.
+FILE_COMMANDS = (
+    "GITHUB_OUTPUT",
+    "GITHUB_ENV",
+    "GITHUB_PATH",
+    "GITHUB_STATE",
+    "GITHUB_STEP_SUMMARY",
+)
 # By their own variables, as their documents name them. Neptune's old and new client have no word
 # for "off" in common, and ClearML and MLflow have none: these keep what they log on this machine.
 # Aim, TensorBoard and DVCLive write local files only, and have no variable.
@@ -82,7 +90,8 @@ class SideSpec:
 
     def shell(self, ambient: Mapping[str, str]) -> dict[str, str]:
         """What a program of this side finds in its environment, as the side's owner knows it."""
-        found = {**ambient, **self.variables}
+        unheard = {name: os.devnull for name in FILE_COMMANDS if name in ambient}
+        found = {**ambient, **unheard, **self.variables}
         programs = self.programs
         if programs is None:
             return found
