@@ -14,7 +14,7 @@ PALETTE = "#1f883d, #cf222e"
 
 def trend_chart(record: Record, case: Judged) -> str:
     """The branch's last runs and this one; empty if there are too few for a course."""
-    metric = metric_named(THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME)
+    metric = metric_named(THROUGHPUT if metric_named(THROUGHPUT).measured(case) else STEP_TIME)
     points = [point for point in record.history if point.case == case.name]
     values = [value for point in points if (value := point.number(metric.name))]
     now = metric.value(case)
