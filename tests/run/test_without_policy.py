@@ -61,7 +61,7 @@ def test_estimate__beyond_the_limit_that_warns_is_no_pass(here: Path) -> None:
     assert case.verdict is not None
     assert (case.verdict.outcome, case.verdict.slower) == (WARN, False)
     assert "perhaps beyond the limit that warns" in report
-    assert headline(case).startswith("4 % slower, within the 5.3 % limit")
+    assert headline(case).startswith("Warning: 4 % slower, within the 5.3 % limit")
 
 
 @pytest.mark.parametrize(
