@@ -63,8 +63,9 @@ while True:
     optimizer.step()
 """
 BURSTS = """
-import random, time
-while True:
+import os, random, time
+parent = os.getppid()
+while os.getppid() == parent:
     end = time.monotonic() + random.uniform({least}, {most})
     while time.monotonic() < end:
         pass
