@@ -21,7 +21,6 @@ from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
 from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import code_rows, escape, links, memory_words, reproducing, rows, words
-from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
     Headline,
     faster_cases,
@@ -49,7 +48,7 @@ LEFT_OUT = (
 FOR_THE_END = 300
 # What stands in the fold "Everything else", the most important first.
 FOLDED = (
-    "not_judged", "card", "code", "ops", "hotspots", "layers", "ranks", "parity", "trend",
+    "not_judged", "card", "code", "ops", "hotspots", "layers", "ranks", "parity",
     "environment", "notes",
 )  # fmt: skip
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -340,7 +339,6 @@ def _template(name: str) -> Template:
         memory_title=memory_words.memory_title,
         time_change=time_change,
         common_places=common_places,
-        trend_chart=trend_chart,
         SHOWN_LAYERS=SHOWN_LAYERS,
         ACHIEVED_UP_TO=ACHIEVED_UP_TO,
     )

@@ -516,24 +516,6 @@ def test_comment__is_legible(browser: Browser, name: str, dark: bool) -> None:
         assert [row for row in checks.contrasts(page) if row[1] < 4.5] == []
 
 
-@both_schemes
-def test_comment__its_chart_is_drawn(browser: Browser, dark: bool) -> None:
-    """Mermaid draws it, with a line that can be seen."""
-    with browser.page(as_github_shows_it(comment_of("a slow pull request")), dark=dark) as (
-        page,
-        _,
-    ):
-        assert page.locator("pre[lang=mermaid]").count() == 1
-        assert checks.draw_mermaid(page, dark=dark) == []
-        chart = page.locator(".chart svg")
-        assert chart.bounding_box()["height"] > 100
-        colours = chart.locator("path").evaluate_all(
-            "all => all.map(path => path.getAttribute('stroke'))"
-        )
-        assert "#1f883d" in colours
-        assert checks.overflow(page) <= 0
-
-
 @pytest.mark.parametrize("name", ["hostile names", "injected names"])
 def test_comment__names_stay_text(browser: Browser, name: str) -> None:
     """Before the sanitiser, too: no link, image or mention, and nothing that it has to take out."""
