@@ -475,7 +475,7 @@ def test_page__draws_trend_and_launches(browser: Browser) -> None:
         assert page.locator(".course text.key").text_content() == "1"
         assert page.locator(".course .hover title").count() == 120
         assert page.locator(".launches .head-dot").count() == 1
-        assert page.locator(".map").bounding_box()["height"] > 20
+        assert page.locator(".shaded").bounding_box()["height"] > 20
         assert page.locator(".layers").count() == 0
 
 

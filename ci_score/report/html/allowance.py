@@ -20,9 +20,9 @@ MOST_MISFITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How much of a case is shown: ops as rows, all ops as data, drawings, long lists, tips."""
+    """How much of a case is shown: rows of a table, ops as data, drawings, long lists, tips."""
 
-    op_rows: int = 0
+    rows: int = 0
     op_places: int = 0
     boxes: int = 0
     is_live: bool = False
@@ -32,11 +32,11 @@ class Form:
 
 
 LEAST = Form()
-DRAWN = Form(op_rows=20, op_places=2, boxes=60, draws=True)
+DRAWN = Form(rows=20, op_places=2, boxes=60, draws=True)
 # At most of a case that passes, of one that needs attention, and of one that is alone.
-LISTED = Form(op_rows=60, op_places=2, boxes=64, is_live=True, draws=True, lists=True)
-WHOLE = Form(op_rows=200, op_places=2, boxes=64, is_live=True, draws=True, lists=True, hovers=True)
-ALONE = Form(op_rows=500, op_places=6, boxes=400, is_live=True, draws=True, lists=True, hovers=True)
+LISTED = Form(rows=60, op_places=2, boxes=64, is_live=True, draws=True, lists=True)
+WHOLE = Form(rows=200, op_places=2, boxes=64, is_live=True, draws=True, lists=True, hovers=True)
+ALONE = Form(rows=500, op_places=6, boxes=400, is_live=True, draws=True, lists=True, hovers=True)
 
 Render = Callable[[int, Form], str]
 
