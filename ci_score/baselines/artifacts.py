@@ -113,10 +113,7 @@ class ArtifactBaselines(Walk):
     ) -> Missing | None:
         if self._failure is not None:
             return self._failure
-        if mismatch:
-            is_known = case in self.known_cases()
-            return None if is_known else (Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE, mismatch)
-        if unmeasured or (self._opened and not self._gave_up):
+        if mismatch or unmeasured or (self._opened and not self._gave_up):
             return None
         if self._all_expired:
             return Unjudged.EXPIRED, Why.ALL_EXPIRED(records=self._all_expired)

@@ -183,6 +183,6 @@ def _numbers_of(case: Judged) -> Judged:
         environment=case.environment,
         scorecard=case.scorecard.but(per_layer_summary=(), hotspot_ops=()),
         metrics=case.metrics,
-        tokens_per_step=case.tokens_per_step,
+        tokens_per_step=case.told_tokens,
         verdict=case.verdict,
     )

@@ -51,7 +51,10 @@ def _of_bare_scorecard(scorecard: Scorecard, knows_whether_graded: bool) -> Reco
     environment = Environment(
         accelerator=scorecard.accelerator, accelerator_count=scorecard.accelerator_count
     )
-    case = Judged(name=DEFAULT_CASE, environment=environment, scorecard=scorecard)
+    # A scorecard does not say whether its throughput was measured, or given with an option.
+    case = Judged(
+        name=DEFAULT_CASE, environment=environment, scorecard=scorecard, throughput_given=True
+    )
     return Record(ci_score_version="", created_at="", cases=(case,))
 
 

@@ -102,10 +102,24 @@ class Walk(ABC):
             if differs is None:
                 return BaselineFound(earlier, self._used(candidate))
             mismatch = mismatch or Why.MISMATCH_IN(record=candidate.name, why=differs)
+        if not (mismatch or unmeasured):
+            mismatch, unmeasured = self._remembered(case, environment)
         why, detail = self._own_reason(case, mismatch, unmeasured) or _reason(
             case, mismatch, unmeasured
         )
         return BaselineMissing(why, detail, tuple(self._skipped))
+
+    def _remembered(
+        self, case: str, environment: Environment
+    ) -> tuple[Reason | None, Reason | None]:
+        """What was wrong with a case that the branch remembers, and of which no record is left."""
+        for candidate in islice(self._nearest_first(), 1):
+            points = [one for one in candidate.record.history if one.case == case]
+            if points and (differs := environment.mismatch(points[-1].environment)):
+                return Why.MISMATCH_IN(record=candidate.name, why=differs), None
+            if points:
+                return None, Why.NOTHING_OF_CASE(record=candidate.name, case=case)
+        return None, None
 
     def history(self, most_records: int) -> tuple[HistoryPoint, ...]:
         """What the nearest records remember, joined."""

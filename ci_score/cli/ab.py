@@ -191,12 +191,12 @@ class Limits:
 
 def _rules_in(file: Path, case: str) -> Rules:
     policy = read_policy(read_bytes(str(file), LARGEST_POLICY), file.name).policy
-    return Rules(rules_of(policy, case), click.format_filename(file))
+    return Rules(rules_of(policy, case, in_pairs=True), click.format_filename(file))
 
 
 def _rules_of_base(base: Path, case: str) -> Rules:
     """The rules are the base's: a change cannot move its own limit."""
-    built_in = rules_of(Policy(), case)
+    built_in = rules_of(Policy(), case, in_pairs=True)
     file = base / POLICY
     if not file.is_file():
         return Rules(built_in, f"the built-in rules (base has no {POLICY})")
@@ -250,7 +250,7 @@ def limits_of(rules: CaseRules, *, has_tokens: bool) -> Limits:
     """
     gates = [
         (gate.metric.limit_score(gate.fail), gate.metric.limit_score(gate.warn), gate.fail)
-        for gate in rules.of_time(compared=has_tokens, inferred=not has_tokens).values()
+        for gate in rules.of_time(measured=has_tokens).values()
         if gate.gate and gate.fail is not None
     ]
     if not gates:

@@ -34,6 +34,8 @@ DEFAULT_FILE = INPUTS["config"].default
 EXIT_WRONG = 2
 ANY_CASE = "every case"
 ANY_OTHER_CASE = "every other case"
+# By whether the sides are measured in pairs, where the policy names no rules.
+EVIDENCE = {False: ", one run per side", True: ", pairs of head and base"}
 VALID_FROM = "It judges pull requests once it is on the branch that they target."
 IN_THE_SHADOW = "In the shadow: reports say how the check would have ended, and it exits 0."
 
@@ -106,8 +108,8 @@ def check(file: Path) -> int:
 def show(file: Path, case: str | None, as_json: bool) -> None:
     """Print the rules of FILE (.github/ci-score.toml) for each case.
 
-    They combine the defaults, the general part and the [[case]] tables. Without a file, the rules
-    are the reference model's.
+    They combine the defaults, the general part and the [[case]] tables. Where the file names no
+    `rules`, or where there is none, those of pairs and of one run per side differ.
 
     \b
     Examples:
@@ -117,17 +119,30 @@ def show(file: Path, case: str | None, as_json: bool) -> None:
     """
     missing = not file.exists() and str(file) == DEFAULT_FILE
     policy = Policy() if missing else _policy(file)
-    cases = {name: rules_of(policy, name) for name in ([case] if case else _names(policy))}
+    names = [case] if case else _names(policy)
+    of_evidence = {
+        in_pairs: {name: rules_of(policy, name, in_pairs=in_pairs) for name in names}
+        for in_pairs in ((False, True) if policy.rules is None else (False,))
+    }
     if as_json:
-        shown = {name or "*": _as_json(rules) for name, rules in cases.items()}
+        shown = {
+            "in_pairs" if in_pairs else "cases": {
+                name or "*": _as_json(rules) for name, rules in cases.items()
+            }
+            for in_pairs, cases in of_evidence.items()
+        }
         fates = {reason.value: fate for reason, fate in _fates(policy).items()}
         known = {"rules": policy.rules, "enforce": policy.enforce}
-        click.echo(dump({**known, "unjudged": fates, "cases": shown}), nl=False)
+        click.echo(dump({**known, "unjudged": fates, **shown}), nl=False)
         return
     if missing:
         words = f"There is no {file}: the defaults apply. `ci-score policy init` writes one."
         click.echo(f"{screen().message(words)}\n")
-    blocks = [_block(name, rules, policy) for name, rules in cases.items()]
+    blocks = [
+        _block(name, rules, policy, "" if policy.rules else EVIDENCE[in_pairs])
+        for in_pairs, cases in of_evidence.items()
+        for name, rules in cases.items()
+    ]
     if policy.enforce is not None:
         blocks.append(IN_THE_SHADOW)
     show_report("\n\n".join([*blocks, _unjudged_text(policy)]) + "\n")
@@ -158,8 +173,8 @@ def _fates(policy: Policy) -> dict[Unjudged, str]:
 
 def _summary(policy: Policy) -> str:
     """The file in one line."""
-    gates = [gate for gate in rules_of(policy, "").gates if gate.gate]
-    parts = [f"{policy.rules} rules", f"{len(gates)} metrics gated"]
+    gates = [gate for gate in rules_of(policy, "", in_pairs=True).gates if gate.gate]
+    parts = [f"{policy.rules or 'built-in'} rules", f"{len(gates)} metrics gated"]
     for count, word in (
         (len(policy.budgets), "budget"),
         (len(policy.case), "[[case]] table"),
@@ -170,10 +185,10 @@ def _summary(policy: Policy) -> str:
     return ", ".join(parts)
 
 
-def _block(name: str, rules: CaseRules, policy: Policy) -> str:
+def _block(name: str, rules: CaseRules, policy: Policy, evidence: str) -> str:
     other = ANY_OTHER_CASE if policy.case or policy.parity else ANY_CASE
     lines = [
-        name or other,
+        f"{name or other}{evidence}",
         _gates(rules),
         *(screen().text(line, first="  ", hang="    ") for line in _facts(name, rules, policy)),
     ]
@@ -232,11 +247,11 @@ def _measuring(rules: CaseRules) -> Iterator[str]:
     if measure.design:
         yield f"Design: {measure.design}"
     if measure.timed_steps is not None:
-        yield f"Not judged with fewer than {measure.timed_steps} timed steps per launch"
+        yield f"Nothing passes with fewer than {measure.timed_steps} timed steps per launch"
     if measure.warmup_steps is not None:
-        yield f"Not judged with more than {measure.warmup_steps} warm-up steps per launch"
+        yield f"Nothing passes with more than {measure.warmup_steps} warm-up steps per launch"
     if measure.qualified:
-        yield "Times are judged only on a qualified machine"
+        yield "Times pass only on a qualified machine"
 
 
 def _parity(rule: ParityRule, name: str) -> str:

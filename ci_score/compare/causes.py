@@ -67,7 +67,7 @@ def with_causes(
 ) -> Explanation:
     """The explanation with the cause of the change, if one cause explains most of it."""
     # Another number of tokens explains the change of time by itself.
-    if tokens_differ(head.tokens_per_step, base.tokens_per_step):
+    if tokens_differ(head.told_tokens, base.told_tokens):
         return explanation
     scene = Scene(head, base, explanation, places)
     is_host = explanation.basis == "host"

@@ -16,6 +16,7 @@ from ci_score.model.code_changes import CodeChanges
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP, Contribution, Explanation
 from ci_score.model.metrics import (
+    COUNTS,
     MEMORY,
     METRICS,
     STEP_TIME,
@@ -76,7 +77,7 @@ def _code(
         return None
     step = explanation.base_step_ms, explanation.head_step_ms
     found = code_changes(head.code, base.code, diff, step)
-    if found and tokens_differ(head.tokens_per_step, base.tokens_per_step):
+    if found and tokens_differ(head.told_tokens, base.told_tokens):
         return found.but(time=None, memory=None, warned=())
     return found
 
@@ -120,13 +121,15 @@ def differences(head: Measured, base: Measured, names: Iterable[str]) -> tuple[D
 
 def _incomparable(head: Measured, base: Measured) -> dict[str, Reason]:
     counts = (head.environment.accelerator_count, base.environment.accelerator_count)
-    tokens = (head.tokens_per_step, base.tokens_per_step)
+    tokens = (head.told_tokens, base.told_tokens)
     reasons = {}
     if (counts[0] is None) != (counts[1] is None):
         reasons[THROUGHPUT] = Why.DEVICES_ON_ONE_SIDE()
-    if tokens_differ(*tokens):
-        why = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1])
-        reasons |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms"), why)
+    why = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1]) if tokens_differ(*tokens) else None
+    why = why or head.uneven_tokens
+    if why is not None:
+        # Another step: what it takes is not compared, and its throughput is.
+        reasons |= dict.fromkeys((STEP_TIME, MEMORY, "device_busy_ms", *sorted(COUNTS)), why)
     return reasons
 
 

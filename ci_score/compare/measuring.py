@@ -24,7 +24,7 @@ from ci_score.model.reasons import Note, Reason, Why, quoted
 from ci_score.model.record import BaselineUsed, LaunchNumbers, Measured
 from ci_score.model.scorecard import NOT_GRADED, ParityProfile, Scorecard
 from ci_score.model.stages import BaselineFound, CaseInput
-from ci_score.reference import LACKING_IN_A_PROFILE, compute_parity, side_of
+from ci_score.reference import LACKING_IN_A_PROFILE, ParitySide, compute_parity, side_of
 
 KEPT_NAMES, KEPT_RANGES, KEPT_CALLS = 64, 24, 128
 OWN_BASE = "the base side of the same measurements"
@@ -41,7 +41,12 @@ LONGEST_NAME = 1000
 
 def measured_case(case: CaseInput, workload: Workload) -> Measured:
     """A case with its scorecard and what can explain it later."""
-    profile = case.profile
+    profile = _with_told_tokens(case.profile)
+    told = None if profile.tokens_inferred else profile.tokens_per_step
+    launches = _with_throughput(case.launches, workload.tokens_per_step or told)
+    if any(THROUGHPUT in launch.values for launch in launches):
+        # What the launches measured goes before what an input says.
+        workload = replace(workload, throughput_tok_s=None)
     card = training_scorecard(profile, workload)
     card = card.but(noted=_noted(card, case))
     if profile.profiled_step_ms is not None:
@@ -50,7 +55,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
     # Counts are of the whole step, so the times beside them must be too.
     of_layers = {} if profile.op_counts else op_totals(profile.per_layer)
     timeline, categories = timeline_of(profile), categories_of(profile)
-    launches = tuple(_per_device(launch, card.accelerator_count) for launch in case.launches)
+    launches = tuple(_per_device(launch, card.accelerator_count) for launch in launches)
     return Measured(
         name=case.name,
         environment=_environment(case, card, workload),
@@ -62,7 +67,8 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         took_turns=case.took_turns,
         measurement=case.measurement,
         tokens_per_step=workload.tokens_per_step or profile.tokens_per_step,
-        tokens_inferred=_tokens_are_inferred(profile, workload),
+        tokens_inferred=profile.tokens_inferred and workload.tokens_per_step is None,
+        throughput_given=workload.throughput_tok_s is not None,
         phases=_largest({phase: times.total_ms for phase, times in profile.phases.items()}),
         step_ops=ops_of(profile, of_layers or profile.ops),
         categories=categories,
@@ -94,10 +100,26 @@ def _most_bytes(ops: Mapping[str, int]) -> dict[str, int]:
     return {name: ops[name] for name in _largest(ops, KEPT_RANGES)}
 
 
-def _tokens_are_inferred(profile: Profile, workload: Workload) -> bool:
-    """Whether the throughput rests on tokens that nobody told."""
-    told = (workload.throughput_tok_s, workload.tokens_per_step, profile.throughput_tok_s)
-    return profile.tokens_inferred and not any(told)
+def _with_throughput(
+    launches: tuple[LaunchNumbers, ...], tokens: float | None
+) -> tuple[LaunchNumbers, ...]:
+    """The launches with their throughput, where none tells tokens and the whole case does."""
+    if not tokens or any(THROUGHPUT in one.values for one in launches):
+        return launches
+    return tuple(
+        one.but(values={**one.values, THROUGHPUT: tokens / one.values[STEP_TIME] * 1000.0})
+        if one.values.get(STEP_TIME)
+        else one
+        for one in launches
+    )
+
+
+def _with_told_tokens(profile: Profile) -> Profile:
+    """The profile without guessed tokens, where its throughput and its time tell them."""
+    told = (profile.throughput_tok_s or 0.0) * profile.avg_step_ms / 1000.0
+    if not (profile.tokens_inferred and told):
+        return profile
+    return profile.but(tokens_per_step=told, tokens_inferred=False)
 
 
 def _noted(card: Scorecard, case: CaseInput) -> tuple[Note, ...]:
@@ -180,6 +202,8 @@ def base_of_launches(case: Measured, own: BaselineFound | None = None) -> Baseli
         scorecard=card,
         metrics=numbers,
         tokens_per_step=case.tokens_per_step,
+        tokens_inferred=case.tokens_inferred,
+        throughput_given=case.throughput_given,
     )
     return BaselineFound(base_side, BaselineUsed(source=OWN_BASE, of_session=True))
 
@@ -187,6 +211,8 @@ def base_of_launches(case: Measured, own: BaselineFound | None = None) -> Baseli
 def _kept_side(side: ParityProfile) -> ParityProfile:
     """A partner's numbers, so that its parity can be judged again from the record."""
     numbers = {name: getattr(side, name) for name in ParityProfile.model_fields}
+    if isinstance(side, ParitySide) and side.throughput_inferred:
+        numbers["throughput_tok_s"] = 0.0  # a guess is shown, and not judged
     return ParityProfile(**numbers).but(ops=_largest(side.ops))
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+import time
+from calendar import timegm
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -37,7 +39,7 @@ MOST_LISTED = 1000
 # Where the listing does not say whose a run is, so many are asked before those of the branch are
 # listed.
 MOST_ASKED = 3
-MOST_PROFILE_ARTIFACTS = 20
+MOST_PROFILE_ARTIFACTS = 40
 # They are kept in memory.
 LARGEST_IN_ALL = 4 * PROFILE_LIMIT
 # How a run ends that was not meant to leave anything.
@@ -275,6 +277,17 @@ def run_that_measured(api: Api, event: Event, attempt: int) -> RunIdentity:
         return event.run
 
 
+def began_at(api: Api, event: Event) -> float | None:
+    """When the first attempt of the run was created, in seconds; None where nobody says so."""
+    try:
+        with as_expected():
+            run = api.get(f"/repos/{event.repository}/actions/runs/{event.run_id}")
+            created = run["started_at" if api.is_gitea else "created_at"]
+            return float(timegm(time.strptime(moment(created), "%Y-%m-%dT%H:%M:%SZ")))
+    except GitHubError:
+        return None
+
+
 def artifact_of_run(api: Api, repository: str, run_id: int, name: str) -> bytes | None:
     """The record in the newest artifact of that name of a run, or None where there is none."""
     newest = next(iter(uploads_of_run(api, repository, run_id, name)), None)
@@ -324,44 +337,54 @@ def record_in(api: Api, repository: str, artifact: Any) -> bytes:
 
 def profile_artifacts(
     api: Api, repository: str, run_id: int, pattern: str, attempt: int
-) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """The files of each artifact of this run that the pattern fits, of each the newest attempt.
+) -> Iterator[tuple[str, int, list[tuple[str, bytes]]]]:
+    """The files of each artifact of this run that the pattern fits, each with its attempt.
 
-    Attempts of one are called `NAME~1` and `NAME~2`, or are alike in name and not in age. One that
-    is still to come would be the newest whatever is measured again.
+    Attempts of one are called `NAME~1` and `NAME~2`. Those that are alike in name are numbered by
+    their age; where there is one alone, its attempt is 0. One that is still to come would be the
+    newest whatever is measured again.
     """
-    newest: dict[str, Any] = {}
-
-    def place(row: Any) -> tuple[int, tuple[str, int]]:
-        return of_attempt(row["name"])[1], _age(row)
-
+    named: dict[tuple[str, int], list[Any]] = {}
     with as_expected():
         for row in _artifacts_of(api, repository, run_id):
-            name, _ = of_attempt(row["name"])
+            name, told = of_attempt(row["name"])
             if any(fnmatch.fnmatchcase(one, pattern) for one in (name, row["name"])):
-                if place(row)[0] > attempt:
+                if told > attempt:
                     raise BadInputError(
                         row["name"],
                         found="an artifact of an attempt that is still to come",
                         expected=f"no other end of its name than ~1 to ~{attempt}",
                     )
-                other = newest.setdefault(name, row)
-                newest[name] = max(other, row, key=place)
-    if len(newest) > MOST_PROFILE_ARTIFACTS:
+                named.setdefault((name, told), []).append(row)
+    wanted = list(_attempts_of(named, attempt))
+    if len(wanted) > MOST_PROFILE_ARTIFACTS:
         raise GitHubError(
-            f"{len(newest)} artifacts fit {pattern!r}, and at most {MOST_PROFILE_ARTIFACTS} are"
+            f"{len(wanted)} artifacts fit {pattern!r}, and at most {MOST_PROFILE_ARTIFACTS} are"
             " read this way, because each costs a request: let the composite `gate` download them,"
             " or a step before this one (actions/download-artifact with `pattern` and"
             " `merge-multiple`), and name the folder in `profiles`"
         )
     left = LARGEST_IN_ALL
-    for name, row in sorted(newest.items()):
+    for name, number, row in wanted:
         data = _zip(api, repository, row, PROFILE_LIMIT)
         members = list(read_members(data, name, PROFILE_LIMIT))
         left -= sum(len(member) for _, member in members)
         if left < 0:
             raise too_large(f"all artifacts of {pattern}", LARGEST_IN_ALL)
-        yield name, members
+        yield name, number, members
+
+
+def _attempts_of(
+    named: Mapping[tuple[str, int], list[Any]], attempt: int
+) -> Iterator[tuple[str, int, Any]]:
+    """Each artifact with its attempt: what tells none is of the last attempts, in its order."""
+    for (name, told), rows in sorted(named.items(), key=lambda one: one[0]):
+        in_order = sorted(rows, key=_age)
+        if told or len(rows) == 1:
+            yield name, told, in_order[-1]
+            continue
+        newest = in_order[-attempt:]
+        yield from ((name, number, row) for number, row in enumerate(newest, start=1))
 
 
 def _age(artifact: Any) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from ci_score.errors import (
@@ -23,6 +23,7 @@ from ci_score.github.api import Api, as_expected
 from ci_score.github.contents import file_at
 from ci_score.github.event import Event, Kind, ProducerRun, PullRequest, pull_of
 from ci_score.model.code_diff import NO_DIFF, CodeDiff, CodeState
+from ci_score.model.environment import MeasuredCode
 from ci_score.model.reasons import Reason, Why
 
 MOST_PAGES = 20
@@ -70,9 +71,14 @@ class BaseLine:
         sha = self.base()
         while sha is not None:
             yield sha
-            if sha not in self._parents and self._pages == MOST_PAGES:
+            if sha not in self._parents and self.is_read_through:
                 return
             sha = next(iter(self.parents_of(sha)), None)
+
+    @property
+    def is_read_through(self) -> bool:
+        """Whether as much of the history was read as may be."""
+        return self._pages >= MOST_PAGES
 
     def parents_of(self, sha: str) -> list[str]:
         """A commit's parents.
@@ -174,6 +180,65 @@ class BaseLine:
         compared = f"/repos/{self.event.repository}/compare/{quote(base)}...{head}"
         with as_expected():
             return str(self.api.get(compared, per_page=1)["merge_base_commit"]["sha"])
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCommits:
+    """The commits that a run compares: head, or its test merge, and the base that was tested."""
+
+    line: BaseLine
+    _known: dict[MeasuredCode, Reason | None] = field(default_factory=dict)
+
+    def why_other(self, code: MeasuredCode) -> Reason | None:
+        """Why a session did not measure them; nothing is said of another repository's commits."""
+        if code not in self._known:
+            self._known[code] = self._why_other(code)
+        return self._known[code]
+
+    def _why_other(self, code: MeasuredCode) -> Reason | None:
+        tested: str | None = None
+        try:
+            tested = self.line.base()
+            if self._has_head(code.head) and self._has_base(code.head, code.base):
+                return None
+        except NotThereError:
+            return None
+        except GitHubError:
+            pass  # what cannot be looked up is not known to be compared
+        return code.instead_of(self.line.event.sha, tested)
+
+    def _has_head(self, head: str | None) -> bool:
+        """Whether it is the run's commit, its pull request's, or a newer test merge of that."""
+        event = self.line.event
+        pull = event.pull.head_sha if event.pull else None
+        return head in (None, event.sha, pull) or pull in self._parents_of(str(head))
+
+    def _has_base(self, head: str | None, base: str | None) -> bool:
+        bases = self._bases_of(head)
+        # The first one is known already.
+        if base is None or base == next(bases, None):
+            return True
+        self._parents_of(base)
+        return base in bases
+
+    def _bases_of(self, head: str | None) -> Iterator[str | None]:
+        line, event = self.line, self.line.event
+        if event.pull and head == event.pull.head_sha != event.sha:
+            # Head itself, and not its merge, was measured: from where it left the base.
+            if line.merges_nothing(event.sha, head):
+                yield line.base()
+            yield replace(line, head_is_checked_out=True, _base=None).base()
+        elif head in (None, event.sha):
+            yield line.base()
+            yield line.measured_base()
+        else:
+            yield from self._parents_of(str(head))[:1]
+
+    def _parents_of(self, commit: str) -> list[str]:
+        """Its parents; NotThereError where the repository has no such commit."""
+        if self.line.is_read_through:
+            raise GitHubDownError("too many commits to look up")
+        return self.line.parents_of(commit)
 
 
 # --- what a change does -------------------------------------------------------------------------

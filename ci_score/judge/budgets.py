@@ -42,7 +42,7 @@ def _budgets(trial: Trial) -> Iterable[Demand]:
     for name, budget in trial.rules.budgets.items():
         rule = trial.rules.gate(name)
         metric = rule.metric if rule else metric_named(name)
-        value = metric.value(trial.case)
+        value = metric.measured(trial.case)
         if value is None:
             # A budget on what nobody measures would always be kept.
             yield Outcome.INCONCLUSIVE, Why.BUDGET_NOT_MEASURED(metric=name, budget=budget)

@@ -23,6 +23,7 @@ from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP
 from ci_score.model.metrics import (
+    OF_TOKENS,
     STEP_TIME,
     THROUGHPUT,
     metric_named,
@@ -40,6 +41,7 @@ _LOST_GATES = {
     Why.ONLY_IN_BASE: Why.GATE_NOT_MEASURED,
     Why.NO_RATIO: Why.GATE_WITHOUT_RATIO,
     Why.OTHER_TOKENS: Why.GATE_OF_OTHER_STEP,
+    Why.UNEVEN_TOKENS: Why.GATE_OF_OTHER_STEP,
 }
 _SEVERITIES = {Outcome.WARN: Severity.WARNING, Outcome.FAIL: Severity.CRITICAL}
 _REFERENCE_OUTCOMES = {Severity.WARNING: Outcome.WARN, Severity.CRITICAL: Outcome.FAIL}
@@ -75,6 +77,8 @@ def weighed(finding: Finding, trial: Trial, share: float) -> WeighedChange:
     if change.delta is None:
         return _not_compared(finding, change)
     found = _attributable(_outcome(finding, trial, judged), finding, trial)
+    if _is_a_claim(finding, trial) and found.outcome is Outcome.PASS:
+        return WeighedChange(change.but(severity=None))
     if found.outcome is Outcome.WARN and _is_of_a_faster_step(finding, trial):
         reasons = (Why.OF_A_FASTER_STEP(),)
         return WeighedChange(change.but(outcome=Outcome.PASS, reasons=reasons, severity=None))
@@ -142,14 +146,11 @@ def _with_interval(finding: Finding, judged: Judgement | None) -> Change:
     ends = [metric.delta_of_score(end) if math.isfinite(end) else None
             for end in (judged.low, judged.high)]  # fmt: skip
     low, high = reversed(ends) if metric.higher_is_better else ends
-    # The number beside the delta is the one that it is of.
-    base = _base_of(change, delta) if metric.relative else change.head - delta
-    return change.but(base=base, delta=delta, low=low, high=high)
-
-
-def _base_of(change: Change, delta: float) -> float:
-    """The base that goes with head and the delta; of a change to nearly nothing, the base's own."""
-    return change.head / (1.0 + delta) if delta > -1.0 else change.base
+    # Both numbers beside the delta are the sides' own; of a branch that is its level.
+    base, head = finding.medians or (change.base, change.head)
+    if finding.beside is not None:
+        base = metric.of_score(finding.beside.history.level)
+    return change.but(base=base, head=head, delta=delta, low=low, high=high)
 
 
 # --- what becomes of it -------------------------------------------------------------------------
@@ -158,16 +159,20 @@ def _base_of(change: Change, delta: float) -> float:
 def _outcome(finding: Finding, trial: Trial, judged: Judgement | None) -> Weighed:
     if finding.is_count:
         return _of_count(finding)
+    if judged is None:
+        beside = finding.beside
+        found = _of_reference(finding, beside, trial) if beside else Weighed(Outcome.PASS)
+    elif finding.rule.fail is None:
+        found = _that_only_warns(finding, judged)
+    else:
+        found = _of_statistics(finding, trial, judged)
     not_qualified = next(_not_qualified(finding, trial), None)
-    if not_qualified is not None:
-        return Weighed(Outcome.INCONCLUSIVE, (not_qualified,), Unjudged.NOT_AS_DESIGNED)
-    if judged is not None:
-        if finding.rule.fail is None:
-            return _that_only_warns(finding, judged)
-        return _of_statistics(finding, trial, judged)
-    return (
-        _of_reference(finding, finding.beside, trial) if finding.beside else Weighed(Outcome.PASS)
-    )
+    if not_qualified is None:
+        return found
+    if judged is not None and found.outcome is Outcome.FAIL:
+        return replace(found, reasons=(*found.reasons, not_qualified))
+    why = Unjudged.NOT_AS_DESIGNED
+    return Weighed(Outcome.INCONCLUSIVE, (not_qualified,), why, found.slower)
 
 
 def _of_count(finding: Finding) -> Weighed:
@@ -185,10 +190,15 @@ def _that_only_warns(finding: Finding, judged: Judgement) -> Weighed:
     """Without a limit that fails nothing is at stake: it warns, or it does not."""
     if judged.slower:
         return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
-    is_one = finding.beside is not None and not finding.beside.has_interval
-    if is_one and beyond(judged.estimate, finding.warn_score):
-        return Weighed(Outcome.WARN, (Why.ONE_NUMBER(),))
+    if beyond(judged.estimate, finding.warn_score):
+        return Weighed(Outcome.WARN, (_why_not_proven(finding),))
     return Weighed(Outcome.PASS)
+
+
+def _why_not_proven(finding: Finding) -> Reason:
+    """Why a number that looks worse than the limit that warns is not proven to be."""
+    is_one = finding.beside is not None and not finding.beside.has_interval
+    return Why.ONE_NUMBER() if is_one else Why.WARNING_NOT_PROVEN()
 
 
 def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed:
@@ -199,10 +209,11 @@ def _of_statistics(finding: Finding, trial: Trial, judged: Judgement) -> Weighed
     if judged.reason is not None:
         why, kind = why_undecided(finding, trial, judged, judged.reason)
         return Weighed(Outcome.INCONCLUSIVE, (why,), kind, judged.slower)
-    if judged.outcome is Outcome.PASS:
-        return Weighed(Outcome.PASS)
-    why = Why.PROVEN_WITHIN() if judged.slower else Why.ONE_NUMBER()
-    return Weighed(Outcome.WARN, (why,), slower=judged.slower)
+    if judged.slower:
+        return Weighed(Outcome.WARN, (Why.PROVEN_WITHIN(),), slower=True)
+    if judged.outcome is Outcome.WARN or beyond(judged.estimate, finding.warn_score):
+        return Weighed(Outcome.WARN, (_why_not_proven(finding),))
+    return Weighed(Outcome.PASS)
 
 
 def _of_reference(finding: Finding, beside: BesideHistory, trial: Trial) -> Weighed:
@@ -239,6 +250,11 @@ def _is_of_a_faster_step(finding: Finding, trial: Trial) -> bool:
         return False
     times = [one for one in trial.changes if one.metric in of_time and one.delta is not None]
     return bool(times) and all(slower_by(one) < -LEAST_SHARE_OF_STEP for one in times)
+
+
+def _is_a_claim(finding: Finding, trial: Trial) -> bool:
+    """Whether inputs give the number on both sides: that it is as before shows nothing."""
+    return finding.rule.metric.name in OF_TOKENS and not trial.measures_throughput
 
 
 def _by_fixed_limits(finding: Finding) -> Outcome:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import statistics
+
 from ci_score.judge.history import OF_A_LEVEL, ONE_NUMBER_UP_TO, HeadLaunches, runs_to_prove
 from ci_score.judge.judgement import Doubt, Judgement, as_share, below
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.trial import BesideHistory, Finding, Trial
+from ci_score.model.metrics import STEP_TIME
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import KEPT_POINTS
 from ci_score.model.verdict import Unjudged
+
+# A launch this much slower than the others of its side is in a mode of its own.
+FAR_SLOWER = 1.2
 
 _UNJUDGED = {
     Doubt.VOID: Unjudged.VOID,
@@ -39,7 +45,7 @@ def _reason(finding: Finding, trial: Trial, judged: Judgement, doubt: Doubt) -> 
     if doubt is Doubt.VOID:
         return why_void(finding, trial)
     if finding.pairs is not None:
-        return _of_pairs(finding, finding.pairs, judged)
+        return _of_pairs(finding, trial, finding.pairs, judged)
     if finding.beside is not None:
         return _of_history(finding, trial, finding.beside, judged, doubt)
     raise AssertionError("a count is never in doubt")
@@ -57,10 +63,22 @@ def why_void(finding: Finding, trial: Trial) -> Reason:
     return Why.NOT_IN_EVERY_LAUNCH(missing=head.void, launches=len(head.scores))
 
 
-def _of_pairs(finding: Finding, pairs: Pairs, judged: Judgement) -> Reason:
-    if below(judged.high, finding.limit_score):
-        # The interval forgives a few launches that stand still; the sum of all steps does not.
-        return Why.UNCLEAR_SUM(delta=finding.rule.metric.delta_of_score(pairs.whole))
+def far_slower(trial: Trial, side: str) -> tuple[int, int, float]:
+    """How many launches of a side are far slower than its others, of how many, and by how much."""
+    times = trial.case.numbers_of(side, STEP_TIME)
+    usual = statistics.median(times) if times else 0.0
+    slow = [one for one in times if one > FAR_SLOWER * usual]
+    share = statistics.fmean(slow) / usual - 1.0 if slow else 0.0
+    return len(slow), len(times), share
+
+
+def _of_pairs(finding: Finding, trial: Trial, pairs: Pairs, judged: Judgement) -> Reason:
+    limit = finding.limit_score
+    if below(judged.estimate, limit) and not below(pairs.whole, limit):
+        # The estimate forgives a few launches that stand still; the sum of all steps does not.
+        slow, launches, share = far_slower(trial, "head")
+        delta = finding.rule.metric.delta_of_score(pairs.whole)
+        return Why.UNCLEAR_SUM(delta=delta, slow=slow, launches=launches, share=share)
     count = len(pairs.differences)
     return Why.UNCLEAR_PAIRS(pairs=count, void=count - len(pairs.sound), more=judged.more)
 

@@ -1,13 +1,14 @@
-"""Can a case be judged at all? What is not comparable, disturbed or empty is neither red nor green.
+"""Can a case be judged at all, and if so, may it be green?
 
-The whole case is then inconclusive, and says what would settle it.
+Where nothing usable was measured, or nothing that can be compared, there is no judgement. All else
+is an objection: the case is judged, what is red stays red, and nothing is green beside it.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ci_score.judge.evidence import gate_rules, points_of
 from ci_score.judge.history import HeadLaunches, History
@@ -15,8 +16,8 @@ from ci_score.judge.looks import planned_looks
 from ci_score.judge.losses import losses_apart, repeats_its_loss
 from ci_score.judge.pairs import LEAST_PAIRS
 from ci_score.judge.policy import CaseRules
-from ci_score.judge.trial import Trial
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, tokens_differ
+from ci_score.judge.trial import Objection, Trial
+from ci_score.model.metrics import OF_TOKENS, STEP_TIME, THROUGHPUT, metric_named, tokens_differ
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import OF_WHICH_ONE_SHARED, Measured
 from ci_score.model.stages import BaselineFound, BaselineMissing
@@ -34,21 +35,48 @@ MOST_JUDGED_PAIRS = 256
 
 def eligible(trial: Trial) -> BaselineFound | Verdict:
     """What the case is judged against, or the verdict that it cannot be."""
-    unusable = (
-        _unusable(trial.case)
-        or _disturbed(trial.case, trial.rules, Why.DISTURBED)
-        or _often_shared(trial)
-        or _too_short(trial)
-        or _not_as_designed(trial)
-        or _uneven(trial)
-    )
+    unusable = _unusable(trial.case) or _disturbed_alone(trial) or _not_as_designed(trial)
     if unusable is not None:
         return unusable
     if isinstance(trial.baseline, BaselineMissing):
+        if objection := next(_to_head_alone(trial), None):
+            return unjudged(objection.kind, *objection.reasons)
         missing = trial.baseline
         decided_by = Why.NO_BASELINE(why=missing.reason.value)
         return unjudged(missing.reason, decided_by, *missing.reasons)
-    return _incomparable(trial, trial.baseline) or trial.baseline
+    there = trial.baseline.case.environment
+    mismatch = trial.case.environment.mismatch(there, trial.rules.match)
+    if mismatch is None:
+        return trial.baseline
+    why, skipped = Unjudged.ENVIRONMENT_CHANGED, trial.baseline.used.skipped
+    return unjudged(why, Why.NO_BASELINE(why=why.value), mismatch, *skipped)
+
+
+def objections(trial: Trial, baseline: BaselineFound) -> Iterator[Objection]:
+    """Why the case must not be green; the first one is told first. None of them hides a red."""
+    yield from _to_head_alone(trial)
+    yield from _each(
+        (Unjudged.OTHER_WORK, _other_work(trial, baseline.case)),
+        (Unjudged.NOT_AS_DESIGNED, _more_warm_up(trial, baseline.case)),
+        (Unjudged.NOTHING_MEASURED, _nothing_gated(trial)),
+        (Unjudged.CONTRADICTS, _base_contradicts(trial)),
+    )
+
+
+def _to_head_alone(trial: Trial) -> Iterator[Objection]:
+    """What is wrong with how head was measured, whatever it is compared with."""
+    return _each(
+        (Unjudged.INVALID_MEASUREMENT, _disturbances(trial.case, trial.rules, Why.DISTURBED)),
+        (Unjudged.INVALID_MEASUREMENT, _often_shared(trial)),
+        (Unjudged.NOT_AS_DESIGNED, _too_short(trial)),
+    )
+
+
+def _each(*raised: tuple[Unjudged, Iterable[Reason]]) -> Iterator[Objection]:
+    """One objection a kind, with all of its reasons."""
+    for kind, reasons in raised:
+        if told := tuple(reasons):
+            yield Objection(kind, told)
 
 
 def _unusable(case: Measured) -> Verdict | None:
@@ -58,34 +86,33 @@ def _unusable(case: Measured) -> Verdict | None:
     return unjudged(why, case.unmeasured or Why.NO_NUMBER_TO_COMPARE())
 
 
-def _disturbed(case: Measured, rules: CaseRules, why: Why) -> Verdict | None:
-    events = [
-        (event, words)
-        for event, words in case.environment.disturbances.items()
-        if event in rules.environment.reject
-    ]
-    if not events:
+def _disturbed_alone(trial: Trial) -> Verdict | None:
+    """Whether a disturbance may have made the difference: the sides of pairs share theirs."""
+    if trial.is_in_pairs:
         return None
-    first, *others = events
-    return unjudged(
-        Unjudged.INVALID_MEASUREMENT,
-        why(event=first[0], words=first[1]),
-        *(Why.ALSO_DISTURBED(event=event, words=words) for event, words in others),
-    )
+    disturbed = [*_disturbances(trial.case, trial.rules, Why.DISTURBED)]
+    if not disturbed and isinstance(trial.baseline, BaselineFound):
+        disturbed = [*_disturbances(trial.baseline.case, trial.rules, Why.BASE_DISTURBED)]
+    return unjudged(Unjudged.INVALID_MEASUREMENT, *disturbed) if disturbed else None
 
 
-def _often_shared(trial: Trial) -> Verdict | None:
+def _disturbances(case: Measured, rules: CaseRules, why: Why) -> Iterator[Reason]:
+    for event, words in case.environment.disturbances.items():
+        if event in rules.environment.reject:
+            yield why(event=event, words=words)
+            why = Why.ALSO_DISTURBED
+
+
+def _often_shared(trial: Trial) -> Iterator[Reason]:
     """A launch that others disturbed is left out, unless that happens often or leaves none."""
     if not trial.drops_shared:
-        return None
+        return
     shared = [any(launch.shared for launch in pair) for pair in trial.case.pairs()]
     left = trial.pairs()
     if not trial.case.has_both_sides:
         shared = [launch.shared for launch in trial.case.launches]
-    if not any(shared) or (left and sum(shared) <= _repeats_allowed(trial, len(shared))):
-        return None
-    reason = Why.OFTEN_SHARED(shared=sum(shared), launches=len(shared))
-    return unjudged(Unjudged.INVALID_MEASUREMENT, reason)
+    if any(shared) and not (left and sum(shared) <= _repeats_allowed(trial, len(shared))):
+        yield Why.OFTEN_SHARED(shared=sum(shared), launches=len(shared))
 
 
 def _repeats_allowed(trial: Trial, measured: int) -> int:
@@ -101,19 +128,17 @@ def _repeats_allowed(trial: Trial, measured: int) -> int:
     return max(1, max([measured, *planned]) // OF_WHICH_ONE_SHARED)
 
 
-def _too_short(trial: Trial) -> Verdict | None:
+def _too_short(trial: Trial) -> Iterator[Reason]:
     """Few steps tell little: the policy says from how many on a launch counts."""
     wanted = trial.rules.measure.timed_steps
     # A void launch has its own consequences: it must not hide a slowdown that the others prove.
     sound = [one for one in trial.case.launches if not one.void]
     counts = [one.timed_steps for one in sound if one.timed_steps is not None]
     short = [count for count in counts if wanted is not None and count < wanted]
-    if not short:
-        return None
-    reason = Why.TOO_FEW_STEPS(
-        wanted=wanted, short=len(short), launches=len(counts), shortest=min(short)
-    )
-    return unjudged(Unjudged.NOT_AS_DESIGNED, reason)
+    if short:
+        yield Why.TOO_FEW_STEPS(
+            wanted=wanted, short=len(short), launches=len(counts), shortest=min(short)
+        )
 
 
 def _not_as_designed(trial: Trial) -> Verdict | None:
@@ -134,93 +159,56 @@ def _not_as_designed(trial: Trial) -> Verdict | None:
     return unjudged(Unjudged.NOT_AS_DESIGNED, Why.TOO_FEW_PAIRS(pairs=pairs, least=LEAST_PAIRS))
 
 
-def _uneven(trial: Trial) -> Verdict | None:
-    """Launches of one side that trained on other amounts have no one number of a step."""
-    asked = "tokens_per_step" in trial.rules.environment.same_work
-    for side in ("head", "base") if asked else ():
-        sizes = tokens_of_launches(trial.case, side)
-        if sizes and tokens_differ(max(sizes), min(sizes)):
-            reason = Why.UNEVEN_TOKENS(side=side, least=min(sizes), most=max(sizes))
-            return unjudged(Unjudged.OTHER_WORK, reason)
-    return None
-
-
-def tokens_of_launches(case: Measured, side: str) -> list[float]:
-    """The tokens of the whole job's step; a launch keeps one device's throughput."""
-    devices = case.scorecard.accelerator_count or 1
-    return [
-        one.values[THROUGHPUT] * one.values[STEP_TIME] / 1000.0 * devices
-        for one in case.launches
-        if one.side == side and THROUGHPUT in one.values and STEP_TIME in one.values
-    ]
-
-
 # --- comparable with its baseline? ----------------------------------------------------------------
 
 
-def _incomparable(trial: Trial, baseline: BaselineFound) -> Verdict | None:
-    case, rules = trial.case, trial.rules
-    mismatch = case.environment.mismatch(baseline.case.environment, rules.match)
-    if mismatch is not None:
-        why = Unjudged.ENVIRONMENT_CHANGED
-        return unjudged(why, Why.NO_BASELINE(why=why.value), mismatch, *baseline.used.skipped)
-    other = _other_work(trial, baseline.case)
-    if other is not None:
-        return unjudged(Unjudged.OTHER_WORK, other)
-    return (
-        _more_warm_up(trial, baseline.case)
-        or _disturbed(baseline.case, rules, Why.BASE_DISTURBED)
-        or _nothing_gated(trial)
-        or _base_contradicts(trial)
-    )
-
-
-def _nothing_gated(trial: Trial) -> Verdict | None:
+def _nothing_gated(trial: Trial) -> Iterator[Reason]:
     """A comparison without any number of weight would be a pass on nothing."""
     compared = {change.metric for change in trial.changes if change.delta is not None}
-    if compared.isdisjoint((STEP_TIME, THROUGHPUT)):
-        return unjudged(Unjudged.NOTHING_MEASURED, Why.NO_COMMON_TIME())
-    lost = {change.metric for change in trial.changes if _is_lost(change)}
-    if STEP_TIME in lost:
-        # A throughput that is only claimed may well stay the same.
-        return unjudged(Unjudged.NOTHING_MEASURED, Why.STEP_TIME_LOST())
+    if not trial.measures_throughput:
+        compared -= OF_TOKENS
     gated = {name for name, rule in gate_rules(trial).items() if rule.gate}
-    if gated and compared.isdisjoint(gated):
-        reason = Why.NOTHING_GATED_IN_COMMON(metrics=tuple(sorted(gated)))
-        return unjudged(Unjudged.NOTHING_MEASURED, reason)
-    return None
+    if STEP_TIME in {change.metric for change in trial.changes if _is_lost(change)}:
+        yield Why.STEP_TIME_LOST()
+    elif compared.isdisjoint((STEP_TIME, THROUGHPUT)):
+        yield Why.NO_COMMON_TIME()
+    elif gated and compared.isdisjoint(gated):
+        yield Why.NOTHING_GATED_IN_COMMON(metrics=tuple(sorted(gated)))
 
 
 def _is_lost(change: Change) -> bool:
     return change.not_compared is not None and change.not_compared.code is Why.ONLY_IN_BASE
 
 
-def _other_work(trial: Trial, base: Measured) -> Reason | None:
-    """How both sides show that they did not do the same; then no time says anything."""
+def _other_work(trial: Trial, base: Measured) -> Iterator[Reason]:
+    """How both sides show that they did not do the same: then a faster step shows nothing."""
     head, asked = trial.case, trial.rules.environment.same_work
     here, there = head.metrics.get("valid_steps"), base.metrics.get("valid_steps")
     if "valid_steps" in asked and here is not None and there is not None and here < there:
-        return Why.FEWER_VALID_STEPS(head=here, base=there)
-    tokens = head.tokens_per_step, base.tokens_per_step
-    if "tokens_per_step" in asked and tokens_differ(*tokens):
-        return Why.OTHER_AMOUNT(head=tokens[0], base=tokens[1])
+        yield Why.FEWER_VALID_STEPS(head=here, base=there)
+    tokens = head.told_tokens, base.told_tokens
+    if "tokens_per_step" in asked and head.uneven_tokens is not None:
+        yield head.uneven_tokens
+    elif "tokens_per_step" in asked and tokens_differ(*tokens):
+        yield Why.OTHER_AMOUNT(head=tokens[0], base=tokens[1])
     losses = losses_apart(trial, base)
     if losses is not None:
-        return Why.OTHER_LOSS(head=losses[0], base=losses[1])
+        yield Why.OTHER_LOSS(head=losses[0], base=losses[1])
     # A head that says less must not switch off the check by that.
     means_nothing = () if repeats_its_loss(trial, base) else ("final_loss",)
     signs = [sign for sign in SIGNS_OF_WORK if sign in asked and sign not in means_nothing]
     untold = tuple(sign for sign in signs if not _tells(head, sign) and _tells(base, sign))
     if untold:
-        return Why.WORK_NOT_TOLD(signs=untold)
+        yield Why.WORK_NOT_TOLD(signs=untold)
     # Nor does one launch speak for the others, where each launch of the base speaks for itself.
-    by_some = tuple(sign for sign in signs if _tells(head, sign) < _tells(base, sign) == 1)
-    return Why.WORK_TOLD_BY_SOME(signs=by_some) if by_some else None
+    by_some = tuple(sign for sign in signs if 0 < _tells(head, sign) < _tells(base, sign) == 1)
+    if by_some:
+        yield Why.WORK_TOLD_BY_SOME(signs=by_some)
 
 
 def _tells(case: Measured, sign: str) -> float:
     """The share of its launches that tell it; 1 if the case itself does."""
-    of_case = case.tokens_per_step if sign == "tokens_per_step" else case.metrics.get(sign)
+    of_case = case.told_tokens if sign == "tokens_per_step" else case.metrics.get(sign)
     if of_case is None:
         return 0.0
     own = "head" if any(one.side == "head" for one in case.launches) else "base"
@@ -229,7 +217,7 @@ def _tells(case: Measured, sign: str) -> float:
     return statistics.fmean(told) if any(told) else 1.0
 
 
-def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:
+def _more_warm_up(trial: Trial, base: Measured) -> Iterator[Reason]:
     """Warm-up steps are not timed, so a longer warm-up could hide slow steps."""
     wanted = trial.rules.measure.warmup_steps
     here = _warm_up(trial.case, "head")
@@ -239,10 +227,8 @@ def _more_warm_up(trial: Trial, base: Measured) -> Verdict | None:
     if wanted is None and there is not None and branch is not None:
         there = min(there, branch)
     bounds = [bound for bound in (wanted, there) if bound is not None]
-    if here is None or not bounds or here <= max(bounds):
-        return None
-    reason = Why.MORE_WARM_UP(head=here, base=max(bounds))
-    return unjudged(Unjudged.NOT_AS_DESIGNED, reason)
+    if here is not None and bounds and here > max(bounds):
+        yield Why.MORE_WARM_UP(head=here, base=max(bounds))
 
 
 def _warm_up(case: Measured, side: str) -> int | None:
@@ -267,25 +253,23 @@ def gate_at_of(trial: Trial) -> float | None:
     return None if known.gate_at is None or here is None else max(known.gate_at, here)
 
 
-def _base_contradicts(trial: Trial) -> Verdict | None:
+def _base_contradicts(trial: Trial) -> Iterator[Reason]:
     """Whether the session's base is surely slower than the branch: then it is the wrong base."""
     rule = trial.rules.gate(STEP_TIME)
     if not trial.is_in_pairs or rule is None:
-        return None
+        return
     launches = [_number(one.values.get(STEP_TIME)) for one in trial.case.launches
                 if one.side == "base" and not one.void]  # fmt: skip
     points = points_of(trial)
     history = History.of_times(_numbers(point.number(STEP_TIME) for point in points),
                                trial.rules.measure.false_fail)  # fmt: skip
     if not history.has_interval:
-        return None
+        return
     limit = rule.metric.limit_score(rule.warn if rule.fail is None else rule.fail)
     judged = history.judged(HeadLaunches.of_times(launches), limit, limit)
-    if judged.outcome is not Outcome.FAIL:
-        return None
-    slower_by = metric_named(STEP_TIME).delta_of_score(judged.estimate)
-    reason = Why.BASE_CONTRADICTS(slower_by=slower_by, runs=len(history.counted))
-    return unjudged(Unjudged.CONTRADICTS, reason)
+    if judged.outcome is Outcome.FAIL:
+        slower_by = metric_named(STEP_TIME).delta_of_score(judged.estimate)
+        yield Why.BASE_CONTRADICTS(slower_by=slower_by, runs=len(history.counted))
 
 
 def _number(value: float | None) -> float:

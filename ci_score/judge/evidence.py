@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,7 +12,15 @@ from ci_score.judge.history import OF_A_LEVEL, HeadLaunches, History
 from ci_score.judge.pairs import Pairs
 from ci_score.judge.policy import CaseRules, GateRule
 from ci_score.judge.trial import BesideHistory, Finding, Trial
-from ci_score.model.metrics import HOST_OPS, STEP_TIME, THROUGHPUT, Kind, Metric, tokens_differ
+from ci_score.model.metrics import (
+    HOST_OPS,
+    OF_TOKENS,
+    STEP_TIME,
+    THROUGHPUT,
+    Kind,
+    Metric,
+    tokens_differ,
+)
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change
@@ -42,8 +51,18 @@ def gate_rules(trial: Trial) -> dict[str, GateRule]:
         # Another torch divides the same work into other operators: that is shown, and no more.
         rules[HOST_OPS] = replace(rules[HOST_OPS], gate=False)
     compared = {change.metric for change in trial.changes if change.delta is not None}
-    inferred = _has_inferred_tokens(trial)
-    return rules | trial.rules.of_time(compared=THROUGHPUT in compared, inferred=inferred)
+    measured = trial.measures_throughput
+    # Where a launch tells no tokens its step time stands in: else they could be left out.
+    told = measured and THROUGHPUT in compared and _told_by_all(trial.case)
+    rules |= trial.rules.of_time(measured=told)
+    if not (measured or trial.claims_throughput):
+        rules |= {name: replace(rules[name], gate=False) for name in OF_TOKENS & rules.keys()}
+    return rules
+
+
+def _told_by_all(case: Measured) -> bool:
+    sound = [one.values for one in case.launches if not one.void]
+    return len({THROUGHPUT in values for values in sound}) < 2
 
 
 def _has_another_torch(trial: Trial) -> bool:
@@ -52,11 +71,6 @@ def _has_another_torch(trial: Trial) -> bool:
     sides = trial.case.environment, trial.baseline.case.environment
     here, there = (side.versions.get("torch") for side in sides)
     return here != there and None not in (here, there)
-
-
-def _has_inferred_tokens(trial: Trial) -> bool:
-    base = trial.baseline.case if isinstance(trial.baseline, BaselineFound) else None
-    return trial.case.tokens_inferred or (base is not None and base.tokens_inferred)
 
 
 def _looks_of(trial: Trial) -> tuple[int, ...] | None:
@@ -75,7 +89,7 @@ def _finding(trial: Trial, bare: Finding, points: Sequence[HistoryPoint]) -> Fin
         return replace(bare, varies_on_the_branch=varies)
     pairs = _in_pairs(trial, metric) if trial.is_in_pairs else None
     if pairs is not None:
-        return replace(bare, pairs=pairs)
+        return replace(bare, pairs=pairs, medians=_medians(trial, metric))
     # What the session's own launches did not measure comes from the profiles beside it.
     return replace(bare, beside=_beside_history(trial, change, metric, points))
 
@@ -120,6 +134,19 @@ def _in_pairs(trial: Trial, metric: Metric) -> Pairs | None:
     if not metric.relative:
         return Pairs.of_amounts(head, base)
     return Pairs.of_times(head, base, _tick_of(pairs, metric))
+
+
+def _medians(trial: Trial, metric: Metric) -> tuple[float, float] | None:
+    """What is shown beside the estimate: a launch of each side, and no number that neither had."""
+    sound = [
+        (there.values[metric.name], here.values[metric.name])
+        for here, there in trial.pairs()
+        if not math.isnan(_cost(here, metric) + _cost(there, metric))
+    ]
+    if not sound:
+        return None
+    base, head = (statistics.median(side) for side in zip(*sound, strict=True))
+    return base, head
 
 
 def _cost(launch: LaunchNumbers, metric: Metric) -> float:
@@ -196,8 +223,11 @@ def points_of(trial: Trial) -> list[HistoryPoint]:
     case, there = trial.case, trial.recorded
     if there is not None:
         known = case.environment.filled_from(there.environment)
+        # Of steps of another size the token's time is compared, with runs of the base's size.
         case = case.but(
-            environment=known, tokens_per_step=case.tokens_per_step or there.tokens_per_step
+            environment=known,
+            tokens_per_step=there.told_tokens or case.told_tokens,
+            tokens_inferred=False,
         )
     return comparable_points(case, trial.rules, trial.history)
 
@@ -211,6 +241,6 @@ def comparable_points(
         for point in history
         if point.case == case.name
         and case.environment.mismatch(point.environment, rules.match) is None
-        and not tokens_differ(case.tokens_per_step, point.tokens_per_step)
+        and not tokens_differ(case.told_tokens, point.tokens_per_step)
         and not point.environment.disturbances.keys() & set(rules.environment.reject)
     ]

@@ -20,7 +20,7 @@ def refuse_idle_gates(policy: Policy, cases: Sequence[Compared]) -> None:
     special = ((rule.applies_to, rule.metrics) for rule in policy.case)
     for applies_to, metrics in ((_any_case, policy.metrics), *special):
         gates = {
-            case.name: rules_of(policy, case.name).gates
+            case.name: rules_of(policy, case.name, in_pairs=case.has_both_sides).gates
             for case in measured
             if case.has_a_time and applies_to(case.name)
         }

@@ -207,7 +207,7 @@ class _AgainstRuns:
         slower = self.is_proven and beyond(self._surely, self.warn)
         outcome, doubt = self._outcome(slower)
         return Judgement(
-            outcome, self.distance, self.low, self.high, slower, doubt, self._settled_by
+            outcome, self.distance, self.low, self.high, slower, doubt, settled_by=self._settled_by
         )
 
     def _outcome(self, slower: bool) -> tuple[Outcome, Doubt | None]:

@@ -33,8 +33,9 @@ class Judgement:
 
     `estimate`, `low` and `high` are differences of scores here and shares of time in the public
     functions. `slower` says that it is proven slower, and beyond `warn`; an undecided judgement
-    may be that, too. `reason` is set if it is undecided. Then `more` is how many pairs, or
-    launches of head, would probably settle it; None if no number of them would.
+    may be that, too. `settled` says that it is known by both limits, so that a session may end.
+    `reason` is set if it is undecided. Then `more` is how many pairs, or launches of head, would
+    probably settle it; None if no number of them would.
     """
 
     outcome: Outcome
@@ -43,6 +44,7 @@ class Judgement:
     high: float
     slower: bool = False
     reason: Doubt | None = None
+    settled: bool = False
     settled_by: Callable[[], int | None] = field(default=_nothing, repr=False, compare=False)
 
     @cached_property

@@ -8,7 +8,7 @@ MOST_PAIRS = 64
 # What planned looks spend together; the rest is for pairs that are added after the plan.
 OF_THE_PLAN, OF_MORE_PAIRS = 0.8, 0.2
 # After how many pairs a session looks by itself; a tight limit takes more of them.
-LOOKS, TIGHT_LOOKS = (6, 12), (8, 16, 24)
+LOOKS, TIGHT_LOOKS = (6, 9, 12), (8, 12, 24)
 TIGHT = 0.03
 # Pairs are added in steps of so many, and each step spends half of what the one before spent.
 ADDED_AT_ONCE = 4

@@ -123,7 +123,8 @@ class Pairs:
         is_proven = self.is_proven(share)
         slower = is_proven and beyond(self.estimate, warn)
         outcome, doubt = self._outcome(limit, is_proven, slower)
-        return Judgement(outcome, self.estimate, self.low, self.high, slower, doubt)
+        settled = doubt is None and (slower or below(self.high, warn))
+        return Judgement(outcome, self.estimate, self.low, self.high, slower, doubt, settled)
 
     def is_proven(self, share: float) -> bool:
         """Whether head is slower at all, wrongly said with no more than that chance."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
-from ci_score.judge.trial import Trial
+from ci_score.judge.doubts import far_slower
+from ci_score.judge.policy import Policy, passes
+from ci_score.judge.trial import Objection, Trial
 from ci_score.model.explanation import LEAST_EXPLAINED, Explanation
 from ci_score.model.metrics import (
     COUNTS,
     STEP_TIME,
     THROUGHPUT,
+    TIMES,
+    is_surely,
     is_surely_faster,
     metric_of,
     slower_by,
@@ -19,8 +22,6 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.stages import BaselineFound
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
 
-# A launch this much slower than the others of its side is in a mode of its own.
-FAR_SLOWER = 1.2
 LEAST_FOR_A_MODE, LEAST_OF_A_MODE = 6, 2
 # What the program calls is the same however busy the machine was, as these causes are; so much more
 # of it is worth a word beside a slowdown that the profile's times do not explain.
@@ -31,19 +32,33 @@ def verdict_of(
     trial: Trial,
     baseline: BaselineFound,
     changes: Sequence[Change],
-    doubt: Unjudged | None,
+    raised: Sequence[Objection],
+    policy: Policy,
 ) -> Verdict:
-    """What becomes of the case, by its worst gated change; `doubt` is why it may be undecided."""
+    """What becomes of the case, by its worst gated change and what is raised against green.
+
+    Of several objections one decides that the policy does not let pass, else the first. Whoever has
+    accepted a slowdown was told of the other work beside it.
+    """
     worst = decisive(changes)
     outcome = worst.outcome if worst and worst.outcome else Outcome.PASS
+    is_accepted = any(one.accepted for one in changes if one.metric in TIMES)
+    against = [one for one in raised if one.kind is not Unjudged.OTHER_WORK or not is_accepted]
+    first: Objection | None = None
+    if against and outcome is not Outcome.FAIL:
+        outcome = Outcome.INCONCLUSIVE
+        first = next((one for one in against if not passes(policy, one.kind)), against[0])
+    decided_by = next(iter(first.reasons), None) if first else None
     return Verdict(
         outcome=outcome,
+        decided_by=decided_by,
         reasons=[
+            *(why for one in raised for why in one.reasons if why is not decided_by),
             *_unknown_keys(trial, baseline),
             *_without_partner(trial),
             *_often_slow(trial),
         ],
-        unjudged=doubt if outcome is Outcome.INCONCLUSIVE else None,
+        unjudged=first.kind if first else None,
         slower=any(change.slower for change in changes if change.outcome is not None),
         upper_end=_upper_end(changes),
     )
@@ -64,13 +79,12 @@ def _without_partner(trial: Trial) -> Iterator[Reason]:
 
 def _often_slow(trial: Trial) -> Iterator[Reason]:
     """A mode that only head shows: some launches far slower than its others, and none of base."""
-    sides = [trial.case.numbers_of(side, STEP_TIME) for side in ("head", "base")]
-    if min(map(len, sides)) < LEAST_FOR_A_MODE:
-        return
-    slow = [[one for one in side if one > FAR_SLOWER * statistics.median(side)] for side in sides]
-    if len(slow[0]) >= LEAST_OF_A_MODE and not slow[1]:
-        share = statistics.fmean(slow[0]) / statistics.median(sides[0]) - 1.0
-        yield Why.OFTEN_SLOW(slow=len(slow[0]), launches=len(sides[0]), share=share)
+    (slow, launches, share), (of_base, others, _) = (
+        far_slower(trial, side) for side in ("head", "base")
+    )
+    is_mode = slow >= LEAST_OF_A_MODE and min(launches, others) >= LEAST_FOR_A_MODE
+    if is_mode and not of_base:
+        yield Why.OFTEN_SLOW(slow=slow, launches=launches, share=share)
 
 
 def _upper_end(changes: Sequence[Change]) -> float | None:
@@ -89,26 +103,36 @@ def _upper_end(changes: Sequence[Change]) -> float | None:
 
 
 def as_far_as_proven(found: Explanation | None, changes: Sequence[Change]) -> Explanation | None:
-    """The parts of the step, with its cause only where the worst change is proven, or a count.
+    """The parts of the step, with its cause only where a change is proven at all, or a count.
 
-    A reason for a change that is not proven would be a guess.
+    However small it is, and whatever is unclear beside it. A reason for a change that is not
+    proven would be a guess.
     """
     if found is None:
         return None
-    worst = decisive(changes)
-    is_slower = worst is not None and worst.outcome in (Outcome.WARN, Outcome.FAIL)
-    is_told = worst is not None and is_slower and (worst.is_proven or not worst.is_statistical)
+    worst = _proven_change(changes)
     if found.cause is not None and found.cause.code is Why.FASTER:
         has_cause = _explains_gain(found, changes)
     else:
-        has_cause = worst is not None and is_told and _explains_time(found, worst)
-    has_counts = is_told and any(map(_has_more, changes))
-    if worst is not None and is_told and (found.is_vague or not has_cause):
+        has_cause = worst is not None and _explains_time(found, worst)
+    has_counts = worst is not None and any(map(_has_more, changes))
+    if worst is not None and (found.is_vague or not has_cause):
         has_counts = has_counts or _calls_more(found, worst, changes)
     return found.but(
         cause=found.cause if has_cause else None,
         counts_cause=found.counts_cause if has_counts else None,
     )
+
+
+def _proven_change(changes: Sequence[Change]) -> Change | None:
+    """The worst change where it is proven or needs no proof, else a time that surely is longer."""
+    worst = decisive(changes)
+    is_worse = worst is not None and worst.outcome in (Outcome.WARN, Outcome.FAIL)
+    if worst is not None and is_worse and (worst.is_proven or not worst.is_statistical):
+        return worst
+    times = [one for one in changes if one.metric in (STEP_TIME, THROUGHPUT) and one.outcome]
+    slower = [one for one in times if is_surely(one, worse=True)]
+    return max(slower, key=slower_by, default=None)
 
 
 def _calls_more(found: Explanation, worst: Change, changes: Sequence[Change]) -> bool:

@@ -42,7 +42,10 @@ def trends(
         for case in cases
         if case.has_a_time
         for trend in _of_case(
-            case, rules_of(policy, case.name), by_case.get(case.name, ()), looks_back
+            case,
+            rules_of(policy, case.name, in_pairs=case.has_both_sides),
+            by_case.get(case.name, ()),
+            looks_back,
         )
     )
     return tuple(islice(found, MOST_TRENDS))

@@ -15,10 +15,18 @@ from ci_score.model.reasons import Reason
 from ci_score.model.record import HistoryPoint, LaunchNumbers, Measured
 from ci_score.model.stages import Baseline, BaselineFound
 from ci_score.model.step_ops import BaseSide
-from ci_score.model.verdict import Acceptance, Change, Outcome
+from ci_score.model.verdict import Acceptance, Change, Outcome, Unjudged
 
 # What holds without a baseline (a budget, a parity), and what became of it.
 Demand = tuple[Outcome, Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a case must not be green, and in which word; without `reasons` a change tells it."""
+
+    kind: Unjudged
+    reasons: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,22 @@ class Trial:
     history: tuple[HistoryPoint, ...] = ()
     demands: tuple[Demand, ...] = ()
     accepted: Mapping[str, Acceptance] = field(default_factory=dict)
+
+    @property
+    def sides(self) -> tuple[Measured, ...]:
+        """Head, and its base where there is one."""
+        base = (self.baseline.case,) if isinstance(self.baseline, BaselineFound) else ()
+        return self.case, *base
+
+    @property
+    def measures_throughput(self) -> bool:
+        """Whether both sides have measured their throughput."""
+        return all(side.measures_throughput for side in self.sides)
+
+    @property
+    def claims_throughput(self) -> bool:
+        """Whether an input gives it on both sides: such a number counts only where it is worse."""
+        return all(side.throughput_given for side in self.sides)
 
     @property
     def is_in_pairs(self) -> bool:
@@ -110,6 +134,8 @@ class Finding:
     change: Change
     rule: GateRule
     pairs: Pairs | None = None
+    # The median launch of base and of head, of those pairs.
+    medians: tuple[float, float] | None = None
     beside: BesideHistory | None = None
     # After how many pairs the session planned to look.
     looks: tuple[int, ...] | None = None

@@ -1,7 +1,8 @@
 """The verdict of each case of a report: cases beside their baselines × history × policy.
 
 - A *trial* is a case with everything that its verdict rests on.
-- `eligibility` asks first whether it can be judged at all, and against what.
+- `eligibility` asks first whether it can be judged at all, and against what; and what is raised
+  against its being green.
 - A *finding* is a metric's change with its limits and the best `evidence` on it: pairs of launches,
   the branch's history, an exact count, or one number a side.
 - `error_budget` shares the chance of a false failure among all that pairs test in the report.
@@ -19,14 +20,14 @@ from ci_score.files.strict_json import overflow_is_bad_input
 from ci_score.judge.acceptance import accepted_for
 from ci_score.judge.budgets import with_demands
 from ci_score.judge.decision import weighed
-from ci_score.judge.eligibility import eligible
+from ci_score.judge.eligibility import eligible, objections
 from ci_score.judge.error_budget import shared_chances
 from ci_score.judge.evidence import findings_of
 from ci_score.judge.losses import loss_varies
 from ci_score.judge.parity import parity_demands, parity_with_a_case
 from ci_score.judge.policy import CaseRules, GateRule, Policy, passes, rules_of
 from ci_score.judge.summary import as_far_as_proven, verdict_of
-from ci_score.judge.trial import Finding, Trial
+from ci_score.judge.trial import Finding, Objection, Trial
 from ci_score.model.explanation import Contribution, Explanation
 from ci_score.model.reasons import Reason, Why, quoted
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Measured
@@ -43,11 +44,49 @@ def decide(
 ) -> list[Judged]:
     """Every case with its verdict.
 
-    Pure, so it is called again for acceptances and for another policy.
+    Pure, so it is called again for acceptances and for another policy. What failed on another kind
+    of machine stays until it is measured there again, or accepted.
     """
+    judged = _decided(cases, branch, policy, acceptances)
+    return [
+        done
+        if done.verdict and done.verdict.outcome is Outcome.FAIL
+        else (_red_elsewhere(case, branch, policy, acceptances) or done)
+        for case, done in zip(cases, judged, strict=True)
+    ]
+
+
+def _red_elsewhere(
+    case: Compared,
+    branch: tuple[HistoryPoint, ...],
+    policy: Policy,
+    acceptances: Sequence[Acceptance],
+) -> Judged | None:
+    """The case as an earlier attempt measured it on another machine, where that fails."""
+    for other in case.elsewhere:
+        (done,) = _decided([other], branch, policy, acceptances)
+        differs = case.measured.environment.mismatch(done.environment)
+        if differs and done.verdict and done.verdict.outcome is Outcome.FAIL:
+            reasons = (Why.RED_ELSEWHERE(why=differs), *done.verdict.reasons)
+            return done.but(verdict=done.verdict.but(reasons=reasons))
+    return None
+
+
+def _decided(
+    cases: Sequence[Compared],
+    branch: tuple[HistoryPoint, ...],
+    policy: Policy,
+    acceptances: Sequence[Acceptance],
+) -> list[Judged]:
     named = {case.measured.name: case.measured for case in cases}
     trials = [
-        _trial(case, branch, rules_of(policy, case.measured.name), named, acceptances)
+        _trial(
+            case,
+            branch,
+            rules_of(policy, case.measured.name, in_pairs=case.measured.has_both_sides),
+            named,
+            acceptances,
+        )
         for case in cases
     ]
     # What each case is judged against, or the verdict that it cannot be judged.
@@ -154,11 +193,8 @@ def _unjudged_case(
     A demand that needs no baseline, such as a budget, fails even so, unless the numbers are those
     of a disturbed machine.
     """
-    found = trial.baseline if isinstance(trial.baseline, BaselineFound) else None
-    is_measured = trial.case.has_a_time and why.unjudged is not Unjudged.INVALID_MEASUREMENT
-    verdict = with_demands(why, trial) if is_measured else why
-    changes = trial.changes if found else ()
-    return _judged(trial, verdict, policy, named, changes=changes)
+    changes = trial.changes if isinstance(trial.baseline, BaselineFound) else ()
+    return _judged(trial, _with_demands(why, trial), policy, named, changes=changes)
 
 
 def _judged_case(
@@ -182,10 +218,11 @@ def _judged_case(
     regressed = Unjudged.UNCLEAR in doubts or any(
         change.outcome in (Outcome.FAIL, Outcome.WARN) or change.accepted for change in changes
     )
-    verdict = verdict_of(trial, baseline, changes, _first_to_block(doubts, policy))
+    raised = [*objections(trial, baseline), *map(Objection, doubts)]
+    verdict = verdict_of(trial, baseline, changes, raised, policy)
     return _judged(
         trial,
-        with_demands(verdict, trial),
+        _with_demands(verdict, trial),
         policy,
         named,
         changes=changes,
@@ -194,10 +231,10 @@ def _judged_case(
     )
 
 
-def _first_to_block(doubts: Sequence[Unjudged], policy: Policy) -> Unjudged | None:
-    """Of several kinds of doubt one that the policy does not let pass, else the first."""
-    blocking = (doubt for doubt in doubts if not passes(policy, doubt))
-    return next(blocking, doubts[0] if doubts else None)
+def _with_demands(verdict: Verdict, trial: Trial) -> Verdict:
+    """With what is demanded without a baseline, unless the numbers are of a disturbed machine."""
+    is_disturbed = verdict.unjudged is Unjudged.INVALID_MEASUREMENT
+    return verdict if is_disturbed or not trial.case.has_a_time else with_demands(verdict, trial)
 
 
 def _judged(
@@ -262,3 +299,5 @@ def _remarks(trial: Trial) -> Iterator[Reason]:
         yield Why.ORDER_NOT_TOLD()
     if loss_varies(trial):
         yield Why.LOSS_VARIES()
+    if case.throughput_given:
+        yield Why.THROUGHPUT_GIVEN()

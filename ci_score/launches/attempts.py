@@ -28,6 +28,8 @@ from ci_score.model.record import (
 from ci_score.model.stages import Attempted
 
 SHOWN_CHANGES = 8
+# What makes two machines of one kind.
+KINDS = ("accelerator", "accelerator_count", "precision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Attempts:
 
     cases: tuple[Measured, ...]
     notices: tuple[Reason, ...] = ()
+    # Of each case what earlier attempts measured on another kind of machine.
+    elsewhere: tuple[tuple[Measured, ...], ...] = ()
 
 
 def pooled(
@@ -50,15 +54,18 @@ def pooled(
     `earlier` has those records, the newest first, or the reason why one does not count.
     """
     notices = _Notices()
-    together = [_with_files_before(one, notices) for one in cases]
+    elsewhere = [_Elsewhere(one.case) for one in cases]
+    together = [
+        _with_files_before(one, notices, apart) for one, apart in zip(cases, elsewhere, strict=True)
+    ]
     if run is None or run.attempt < 2:
-        return Attempts(tuple(together), tuple(notices.reasons()))
+        return _of_all(together, notices, elsewhere)
     records = _Lazily(
         one if isinstance(one, Reason) else _not_ours(one, run, commit, job) or one
         for one in earlier
     )
     for place, (case, own) in enumerate(zip(together, cases, strict=True)):
-        before = _newest_usable(case, records)
+        before = _newest_usable(case, records, elsewhere[place])
         if before is not None:
             now = _Now(own.attempt or run.attempt, run.attempt)
             together[place] = _joined(case, before, now, notices)
@@ -67,10 +74,17 @@ def pooled(
     if records.is_empty and not (cases and has_files):
         notices.add(Why.EARLIER_NOT_FOUND(attempt=run.attempt))
     notices.refused = tuple(records.refused)
-    return Attempts(tuple(together), tuple(notices.reasons()))
+    return _of_all(together, notices, elsewhere)
 
 
-def _with_files_before(one: Attempted, notices: _Notices) -> Measured:
+def _of_all(
+    together: Sequence[Measured], notices: _Notices, elsewhere: Sequence[_Elsewhere]
+) -> Attempts:
+    others = tuple(tuple(one.kinds) for one in elsewhere)
+    return Attempts(tuple(together), tuple(notices.reasons()), others)
+
+
+def _with_files_before(one: Attempted, notices: _Notices, elsewhere: _Elsewhere) -> Measured:
     """The case with the earlier attempts whose files are here, as far as they are comparable.
 
     A newest attempt that cannot be used stands alone, as beside a record.
@@ -82,6 +96,7 @@ def _with_files_before(one: Attempted, notices: _Notices) -> Measured:
             comparable.append(before)
         else:
             notices.add(Why.OTHERWISE_BEFORE(case=one.case.name, why=differs))
+            elsewhere.add(before.case, before.attempt)
     together: Measured | None = None
     for each in (*comparable, one):
         now = _Now(each.attempt, each.attempt)
@@ -106,6 +121,30 @@ def _not_ours(
     if of.attempt >= run.attempt:
         return Why.NO_EARLIER_ATTEMPT(there=of.attempt, here=run.attempt)
     return None
+
+
+@dataclass(slots=True)
+class _Elsewhere:
+    """What was measured of a case on kinds of machines that are not the newest attempt's.
+
+    It shows nothing of this one, and it does not go away by measuring somewhere else.
+    """
+
+    here: Measured
+    kinds: list[Measured] = field(default_factory=list)
+
+    def add(self, earlier: Measured, attempt: int) -> None:
+        """What one more attempt measured; attempts on one kind of machine count together."""
+        is_here = earlier.environment.mismatch(self.here.environment, KINDS) is None
+        if is_here or not _is_usable(earlier):
+            return
+        for place, kind in enumerate(self.kinds):
+            if _incomparable(earlier, kind) is None:
+                # The files come in their order, and records the newest first, which has the others.
+                now = _Now(attempt, attempt)
+                self.kinds[place] = _joined(earlier, kind, now, _Notices())
+                return
+        self.kinds.append(earlier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +200,22 @@ class _Lazily:
         return next(iter(self), None) is None
 
 
-def _newest_usable(case: Measured, records: Iterable[Record]) -> Measured | None:
-    """The case in the newest earlier attempt that was not disturbed."""
+def _newest_usable(
+    case: Measured, records: Iterable[Record], elsewhere: _Elsewhere
+) -> Measured | None:
+    """The case in the newest earlier attempt that was not disturbed, and ran on such a machine."""
     if not _is_usable(case):
         return None
-    candidates = (record.case(case.name) for record in records)
-    return next((earlier for earlier in candidates if earlier and _is_usable(earlier)), None)
+    newest: Measured | None = None
+    for record in records:
+        earlier = record.case(case.name)
+        if earlier is None or not _is_usable(earlier):
+            continue
+        if case.environment.mismatch(earlier.environment, KINDS) is None:
+            return earlier
+        newest = newest or earlier
+        elsewhere.add(earlier, record.run.attempt if record.run else 0)
+    return newest
 
 
 def _is_usable(case: Measured) -> bool:
@@ -184,8 +233,9 @@ def _unusable(case: Measured) -> Reason | None:
 
 def _incomparable(case: Measured, earlier: Measured) -> Reason | None:
     differs = case.environment.mismatch(earlier.environment)
-    if differs is None and tokens_differ(case.tokens_per_step, earlier.tokens_per_step):
-        differs = Why.OTHER_TOKENS(head=case.tokens_per_step, base=earlier.tokens_per_step)
+    tokens = (case.told_tokens, earlier.told_tokens)
+    if differs is None and tokens_differ(*tokens):
+        differs = Why.OTHER_TOKENS(head=tokens[0], base=tokens[1])
     if differs is None and case.has_both_sides and _has_head_alone(earlier):
         differs = earlier.alone.reason if earlier.alone else Why.WITHOUT_BASE()
     return differs
@@ -294,8 +344,10 @@ def _behind(taken: Sequence[LaunchNumbers], units: Sequence[_Unit]) -> Iterator[
 def _with_means(case: Measured, earlier: Measured, *, has_all: bool) -> Measured:
     """Each number as the mean of the attempts; of pairs, one number for all launches.
 
-    What launches measured stays as it is where the case `has_all` of the earlier ones.
+    Where the case `has_all` of the earlier ones, its numbers are theirs, too.
     """
+    if has_all:
+        return case.but(metrics={**earlier.metrics, **case.metrics})
     weight = len(_measurements(earlier))
 
     def mean(new: float, old: float) -> float:
@@ -313,21 +365,17 @@ def _with_means(case: Measured, earlier: Measured, *, has_all: bool) -> Measured
     if "valid_steps" in case.metrics and "valid_steps" in earlier.metrics:
         both = (case.metrics["valid_steps"], earlier.metrics["valid_steps"])
         metrics["valid_steps"] = as_one("valid_steps", both)
-    for name, value in _of_launches(case, has_all=has_all).items():
+    for name, value in _of_pairs(case).items():
         target = numbers if name in (STEP_TIME, THROUGHPUT) else metrics
         target[name] = value
     return case.but(scorecard=card.but(**numbers), metrics=metrics)
 
 
-def _of_launches(case: Measured, *, has_all: bool) -> dict[str, float]:
-    """What launches give: of all pairs, or as it is where the case has them all."""
-    names = {name for one in case.launches if one.side == "head" for name in one.values}
-    if case.has_both_sides:
-        return {name: as_one(name, case.numbers_of("head", name)) for name in names}
-    if not has_all:
-        return {}
-    times = {name: getattr(case.scorecard, name) for name in (STEP_TIME, THROUGHPUT)}
-    return {name: value for name, value in (case.metrics | times).items() if name in names}
+def _of_pairs(case: Measured) -> dict[str, float]:
+    """What the launches of all pairs give."""
+    own = [one for one in case.launches if one.side == "head" and case.has_both_sides]
+    names = {name for one in own for name in one.values}
+    return {name: as_one(name, case.numbers_of("head", name)) for name in names}
 
 
 def _with_numbers_of(earlier: Measured, case: Measured) -> Measured:

@@ -55,6 +55,13 @@ class MeasuredCode(Value):
     base: Sha | None = None
     head_edited: bool = False
 
+    def instead_of(self, head: str | None, base: str | None) -> Reason:
+        """That these were measured, where those are compared."""
+        here, there, of_head, of_base = (
+            commit and commit[:12] for commit in (self.head, self.base, head, base)
+        )
+        return Why.OTHER_COMMITS(head=here, base=there, of_head=of_head, of_base=of_base)
+
 
 class Environment(Value):
     """Where and how something was measured.

@@ -19,7 +19,8 @@ LAUNCHES, KERNELS = "kernel_launches_per_step", "device_kernels_per_step"
 HOST_OPS = "host_ops_per_step"
 COUNTS = frozenset({LAUNCHES, KERNELS, HOST_OPS})
 # One fact in several units: luck with one is luck with all.
-TIMES = frozenset({STEP_TIME, THROUGHPUT, "mfu", "hfu"})
+OF_TOKENS = frozenset({THROUGHPUT, "mfu", "hfu"})
+TIMES = frozenset({STEP_TIME}) | OF_TOKENS
 MINUS = "\u2212"
 
 
@@ -68,6 +69,11 @@ class Metric:
             return self.card_value(case.scorecard) or None
         return case.metrics.get(self.name)
 
+    def measured(self, case: Measured) -> float | None:
+        """The same where the case has measured it: a guess and an input's number are none."""
+        is_claim = self.name in OF_TOKENS and not case.measures_throughput
+        return None if is_claim else self.value(case)
+
     def delta(self, base: float, head: float) -> float | None:
         """Head's change against base; None where there is no ratio, as with a base of 0.
 
@@ -86,6 +92,11 @@ class Metric:
         """The value on the scale of the statistics: more is worse, ratios become differences."""
         scaled = math.log(value) if self.relative else value
         return -scaled if self.higher_is_better else scaled
+
+    def of_score(self, score: float) -> float:
+        """The value that has that score."""
+        scaled = -score if self.higher_is_better else score
+        return math.exp(min(scaled, 700.0)) if self.relative else scaled
 
     def limit_score(self, limit: float) -> float:
         """A limit on the delta as a difference of scores."""
@@ -318,9 +329,10 @@ def metric_of(change: Change) -> Metric:
 
 
 def time_change(case: Judged) -> Change | None:
-    """The change that a line about a case shows: its throughput's, else its step time's."""
-    known = {change.metric: change for change in case.changes if change.delta is not None}
-    return known.get(THROUGHPUT) or known.get(STEP_TIME)
+    """The change that a line about a case shows: of throughput and step time one that decides."""
+    times = [one for name in (THROUGHPUT, STEP_TIME) for one in case.changes
+             if one.metric == name and one.delta is not None]  # fmt: skip
+    return max(times, key=lambda one: one.outcome is not None, default=None)
 
 
 def slower_by(change: Change) -> float:
@@ -334,14 +346,20 @@ def slower_by_share(metric: str, delta: float) -> float:
     return delta if metric == STEP_TIME else 1 / max(1 + delta, 1e-9) - 1
 
 
+def is_surely(change: Change, *, worse: bool) -> bool:
+    """Whether the whole interval lies on one side of no change at all."""
+    metric = metric_of(change)
+    ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
+    least, most = reversed(ends) if metric.higher_is_better else ends
+    if worse:
+        return least is not None and least > 0
+    return least is not None and most is not None and most < 0
+
+
 def is_surely_faster(change: Change) -> bool:
     """Whether a time fell beyond the noise: by its interval, or one number by what would warn."""
-    metric = metric_of(change)
-    if change.delta is None or metric.worsening(change.delta) >= 0:
-        return False
     if change.is_statistical:
-        ends = [change.low, change.high]
-        return all(end is not None and metric.worsening(end) < 0 for end in ends)
+        return is_surely(change, worse=False)
     return change.warn_limit is not None and -slower_by(change) > change.warn_limit
 
 

@@ -73,6 +73,9 @@ class Why(StrEnum):
     NOT_NEEDED = "not_needed", "words"
     NOTHING_FOUND = "nothing_found", "where"
     NO_MEASUREMENTS = "no_measurements", "where"
+    OTHER_COMMITS = "other_commits", "head base of_head of_base"
+    OLDER_THAN_RUN = "older_than_run", "file"
+    LEFT_OUT = "left_out", "case why"
     EMPTY_MEASUREMENTS = "empty_measurements", "where"
 
     # What was measured cannot be judged.
@@ -139,8 +142,9 @@ class Why(StrEnum):
     OF_A_FASTER_STEP = "of_a_faster_step"
     PROVEN_BEYOND = "proven_beyond", "delta"
     PROVEN_WITHIN = "proven_within"
+    WARNING_NOT_PROVEN = "warning_not_proven"
     UNCLEAR_PAIRS = "unclear_pairs", "pairs void more"
-    UNCLEAR_SUM = "unclear_sum", "delta"
+    UNCLEAR_SUM = "unclear_sum", "delta slow launches share"
     UNCLEAR_HISTORY = "unclear_history", "runs enough launches"
     CONTRADICTS = "contradicts", "by_base"
     VOID_LAUNCHES = "void_launches", "head base"
@@ -159,12 +163,14 @@ class Why(StrEnum):
     # What limits a verdict.
     KNOWN_ON_ONE_SIDE = "known_on_one_side", "keys"
     LAUNCHES_WITHOUT_PARTNER = "launches_without_partner", "alone launches"
+    RED_ELSEWHERE = "red_elsewhere", "why"
     OFTEN_SLOW = "often_slow", "slow launches share"
 
     # What the policy makes worth a remark.
     OTHER_WARM_UP = "other_warm_up", "wanted declared"
     ORDER_NOT_TOLD = "order_not_told"
     LOSS_VARIES = "loss_varies"
+    THROUGHPUT_GIVEN = "throughput_given"
 
     # What holds without a baseline: budgets and parities.
     BUDGET_NOT_MEASURED = "budget_not_measured", "metric budget"
@@ -196,6 +202,7 @@ class Why(StrEnum):
     OWN_POLICY_UNUSABLE = "own_policy_unusable", "words"
     SAME_COMMIT = "same_commit", "commit here there"
     OTHER_INPUTS = "other_inputs", "names here there"
+    OWN_BASELINE = "own_baseline", "names here"
     SHADOW = "shadow", "code"
     RESOLVED = "resolved"
     BY_ITS_OWN_CODE = "by_its_own_code", "run of_fork"

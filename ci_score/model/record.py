@@ -18,8 +18,9 @@ from ci_score.model.explanation import (
     StepSpread,
     Timeline,
 )
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, tokens_differ
 from ci_score.model.profile import MOST_RANKS, HostGap, OpCalls, OpWork, RankWork
-from ci_score.model.reasons import Reason
+from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Parity, ParityProfile, Scorecard
 from ci_score.model.step_code import StepCode
 from ci_score.model.step_ops import REMEMBERED_OPS, BaseSide, OpKey, StepOps
@@ -137,7 +138,9 @@ class Measured(Value):
         tuple[ShortText, ...], Lax, Field(max_length=MOST_ATTEMPTS)
     ] = ()
     tokens_per_step: NotNegative | None = None
+    # What nobody measured: tokens that were guessed, and a throughput that came with an input.
     tokens_inferred: bool = False
+    throughput_given: bool = False
     phases: Annotated[dict[str, Milliseconds], _Few] = {}
     step_ops: StepOps = StepOps()
     categories: Annotated[dict[ShortText, OpWork], _Few] = {}
@@ -176,6 +179,16 @@ class Measured(Value):
         return self.unmeasured is None and (card.step_time_ms > 0 or card.throughput_tok_s > 0)
 
     @property
+    def told_tokens(self) -> float | None:
+        """The tokens of a step, where somebody tells them; a guess neither gates nor excuses."""
+        return None if self.tokens_inferred else self.tokens_per_step
+
+    @property
+    def measures_throughput(self) -> bool:
+        """Whether its throughput is a measurement: of told tokens, and given by no input."""
+        return not (self.tokens_inferred or self.throughput_given)
+
+    @property
     def has_both_sides(self) -> bool:
         """Whether launches of head and of base were measured side by side."""
         return len({launch.side for launch in self.launches}) > 1
@@ -190,6 +203,24 @@ class Measured(Value):
         return [
             one.values[metric] for one in self.launches if one.side == side and metric in one.values
         ]
+
+    @property
+    def uneven_tokens(self) -> Reason | None:
+        """That launches of one side trained on other amounts: then no step is like the others.
+
+        A launch keeps one device's throughput, and the tokens are those of the whole job's step.
+        """
+        devices = self.scorecard.accelerator_count or 1
+        for side in ("head", "base"):
+            own = [one.values for one in self.launches if one.side == side]
+            sizes = [
+                values[THROUGHPUT] * values[STEP_TIME] / 1000.0 * devices
+                for values in own
+                if THROUGHPUT in values and STEP_TIME in values
+            ]
+            if sizes and tokens_differ(max(sizes), min(sizes)):
+                return Why.UNEVEN_TOKENS(side=side, least=min(sizes), most=max(sizes))
+        return None
 
     def pairs(self) -> list[tuple[LaunchNumbers, LaunchNumbers]]:
         """Head and base of each pair, void ones too.
@@ -341,7 +372,8 @@ class Record(Value):
     page: PageAddress | None = None
     # Those that were not as they come; None of a run that does not say.
     inputs: Annotated[dict[ShortText, ShortText], Field(max_length=MOST_INPUTS)] | None = None
-    rules: Literal["reference", "training"] = "reference"
+    # Those that the policy names; without a name they follow from how each case was measured.
+    rules: Literal["reference", "training"] | None = None
     enforce: Literal["shadow"] | None = None
     policy: dict[str, JsonValue] | None = None
     cases: Annotated[tuple[Judged, ...], Lax, Field(max_length=MOST_CASES)]

@@ -20,7 +20,8 @@ class CaseInput:
 
     Where `has_profile` is false there are only measurements. Then the scorecard does not complain
     about what only a profile has. `attempt` is that of the run which left its files, 0 if it is not
-    told, and `before` has what earlier attempts measured, the oldest first.
+    told, and `before` has what earlier attempts measured, the oldest first. `left_out` says why
+    files of another run do not count.
     """
 
     name: str
@@ -37,6 +38,7 @@ class CaseInput:
     partner: ParityProfile | None = None
     attempt: int = 0
     before: tuple[CaseInput, ...] = ()
+    left_out: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +130,5 @@ class Compared:
     contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
     base: BaseSide | None = None
+    # The same case as earlier attempts measured it on other kinds of machines.
+    elsewhere: tuple[Compared, ...] = ()

@@ -32,7 +32,6 @@ class Unjudged(StrEnum):
     NO_RECORD = "no_record"
     EXPIRED = "expired"
     NEW_CASE = "new_case"
-    NEW_ENVIRONMENT_OF_NEW_CASE = "new_environment_of_new_case"
     ENVIRONMENT_CHANGED = "environment_changed"
     NOTHING_MEASURED = "nothing_measured"
     NOT_NEEDED = "not_needed"
@@ -64,7 +63,6 @@ HARMLESS = frozenset(
         Unjudged.FIRST_RUN,
         Unjudged.EXPIRED,
         Unjudged.NEW_CASE,
-        Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE,
         # A job that ran says so, and why.
         Unjudged.NOT_NEEDED,
         # A run beside the branch's history looks no slower than the limit, and the noise could

@@ -14,6 +14,7 @@ from ci_score.model.metrics import (
     TIMES,
     Metric,
     counts_agree,
+    is_surely,
     metric_named,
     metric_of,
     percent_digits,
@@ -124,13 +125,16 @@ def told_of(case: Judged) -> Headline:
     if case.verdict is None:
         return Headline(Sentence.of(""))
     if case.verdict.decided_by is not None:
-        return Headline(_decided(case.verdict))
+        return _with_its_time(Headline(_decided(case.verdict)), case, case.verdict)
     worst = decisive(case.changes)
     if case.verdict.outcome is Outcome.INCONCLUSIVE:
         return _unclear(case, worst) if worst else Headline(Sentence.of("Not judged"))
     if worst is None or worst.outcome is Outcome.PASS:
         return _passed(case)
     warns = worst.outcome is Outcome.WARN
+    if warns and worst.is_statistical and not is_surely(worst, worse=True):
+        seems = Sentence.of("Perhaps slower: ", time_interval(worst), within_limit(worst))
+        return Headline(seems, values_of(worst, case.changes))
     noise = COULD_BE_NOISE if warns else ""
     return Headline(
         Sentence.of(in_plain_words(worst), within_limit(worst) if warns else ""),
@@ -158,6 +162,20 @@ def _decided(verdict: Verdict) -> Sentence:
     return Sentence.of(NOT_JUDGED, sentence(verdict.decided_by))
 
 
+def _with_its_time(told: Headline, case: Judged, verdict: Verdict) -> Headline:
+    """Why it is not judged, and what was seen of its time all the same, where it was compared."""
+    time = time_change(case)
+    if (
+        time is None
+        or time.outcome is None
+        or verdict.unjudged in (None, Unjudged.NOTHING_MEASURED)
+    ):
+        return told
+    is_sure = any(is_surely(time, worse=worse) for worse in (True, False))
+    seen = in_plain_words(time) if is_sure or not time.is_statistical else "no change seen"
+    return replace(told, values=seen, basis=values_of(time, case.changes), cause=_cause(case, time))
+
+
 def _mismatches(reasons: Iterable[Reason]) -> Iterator[Reason]:
     for reason in reasons:
         inner = reason.data.get("why") if reason.code is Why.MISMATCH_IN else reason
@@ -179,18 +197,20 @@ def _unclear(case: Judged, worst: Change) -> Headline:
     why = change_sentence(worst, metric)
     if worst.delta is None:
         return Headline(Sentence.of(NOT_JUDGED, f"{metric.label.lower()} is ", why))
+    is_time = worst.metric in (STEP_TIME, THROUGHPUT)
+    seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
+    if any(one.code is Why.UNCLEAR_SUM for one in worst.reasons):
+        return Headline(Sentence.of(seems, why), values_of(worst, case.changes))
     verdict = case.verdict
     seems_worse = metric.worsening(worst.delta) > 0
     if verdict is None or verdict.unjudged is not Unjudged.UNCLEAR or not seems_worse:
         known = _between([in_plain_words(worst), *([why] if why else [])], ", ")
         return Headline(Sentence.of(NOT_JUDGED, *known), values_of(worst, case.changes))
-    is_time = worst.metric in (STEP_TIME, THROUGHPUT)
     if is_time and worst.fail_limit is not None and is_surely(worst, worse=True):
         # The direction is known; how far it goes is not.
         limit = f"{percent_digits(limit_in_time(worst))} % limit"
-        told = f"{in_plain_words(worst)}, not proven beyond the {limit}; "
-        return Headline(Sentence.of(told, why), values_of(worst, case.changes))
-    seems = "Perhaps slower: " if is_time else f"Perhaps worse: {metric.label.lower()} "
+        told = Sentence.of(f"{in_plain_words(worst)}, not proven beyond the {limit}; ", why)
+        return Headline(told, values_of(worst, case.changes), "", _cause(case, worst))
     change = time_interval(worst) if is_time else delta_interval(worst)
     return Headline(Sentence.of(seems, change, "; ", why), values_of(worst, case.changes))
 
@@ -232,7 +252,7 @@ def _passed_in_time(case: Judged, time: Change) -> Headline:
     if is_surely(time, worse=False):
         return Headline(Sentence.of(words), values, "", _cause(case, time))
     if is_surely(time, worse=True):
-        return Headline(Sentence.of(words, within_limit(time)), values)
+        return Headline(Sentence.of(words, within_limit(time)), values, "", _cause(case, time))
     return Headline(Sentence.of(f"No change seen{interval_in_time(time)}"), values)
 
 
@@ -246,16 +266,6 @@ def within_limit(change: Change) -> str:
         return f", within the {percent_digits(limit_in_time(change))} % limit"
     shown = metric_of(change).show_delta(change.fail_limit).removeprefix("+")
     return f", within the limit of {shown}"
-
-
-def is_surely(change: Change, *, worse: bool) -> bool:
-    """Whether the whole interval lies on one side of no change at all."""
-    metric = metric_of(change)
-    ends = [None if end is None else metric.worsening(end) for end in (change.low, change.high)]
-    least, most = reversed(ends) if metric.higher_is_better else ends
-    if worse:
-        return least is not None and least > 0
-    return least is not None and most is not None and most < 0
 
 
 def why(case: Judged) -> Sentence:

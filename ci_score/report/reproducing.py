@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from ci_score.files.visible import log_line
 from ci_score.model.environment import AskedOption
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of, slower_by
+from ci_score.model.reasons import Why
 from ci_score.model.record import Judged, Record, case_name
-from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict
+from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
 from ci_score.report.rows import twin_of
 
 LONGEST = 200
@@ -62,7 +63,6 @@ _WOULD_TELL = {
     Unjudged.NO_RECORD: "a run of the default branch that uploads its record",
     Unjudged.NEW_CASE: "the first run on the default branch leaves its baseline",
     Unjudged.EXPIRED: "a run of the default branch leaves a new baseline; schedule one a week",
-    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "a run of the default branch on this machine",
     Unjudged.ENVIRONMENT_CHANGED: "a run of the default branch on this machine, or head and base"
     " measured side by side (`ci-score ab`)",
     Unjudged.NOTHING_MEASURED: "a measurement: `ci-score ab` makes one, and `ci-score measure` of"
@@ -74,7 +74,8 @@ _WOULD_TELL = {
     Unjudged.CRASHED_RUN: "a run that does not crash: look at its log",
     Unjudged.INVALID_MEASUREMENT: "a run on a machine that it has for itself",
     Unjudged.MEASURED_ALONE: "a base that can run the command: head is measured in turns with it",
-    Unjudged.OTHER_WORK: "a run that does the same work",
+    Unjudged.OTHER_WORK: "a run that does the same work; where other work is intended, the policy"
+    " says so (`same_work`, `loss_tolerance`)",
     Unjudged.NOT_AS_DESIGNED: "a run that is measured as the policy demands (`ci-score ab` sees to"
     " pairs and their order)",
     Unjudged.NOT_ATTRIBUTABLE: "a run of the tested base, or head and base measured side by side"
@@ -103,14 +104,28 @@ _IN_A_JOB = {
 }
 
 
-def what_would_tell(verdict: Verdict | None, record: Record) -> str:
+def what_would_tell(verdict: Verdict | None, record: Record, case: Judged | None = None) -> str:
     """What would turn "not judged" into a verdict, in a job or on a machine of one's own."""
     if verdict is None or verdict.unjudged is None:
         return ""
+    if case is not None and verdict.unjudged is Unjudged.UNCLEAR:
+        worst = decisive(case.changes)
+        for reason in worst.reasons if worst else ():
+            if reason.code in _UNSETTLED and reason.data.get("more") is None:
+                return _UNSETTLED[reason.code]
     # Only a server gives a run an id.
     is_job = record.run is not None and record.run.id is not None
     of_place = _IN_A_JOB if is_job else {}
     return of_place.get(verdict.unjudged) or _WOULD_TELL.get(verdict.unjudged, "")
+
+
+# Where more pairs like these would not settle it.
+_UNSETTLED = {
+    Why.UNCLEAR_PAIRS: "longer launches (`ci-score ab --steps`), or a quieter machine (`ci-score"
+    " qualify` says how)",
+    Why.UNCLEAR_SUM: "the reason why single launches take longer (the page shows each of them), or"
+    " a quieter machine",
+}
 
 
 def acceptance_line(case: Judged) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci_score.files.visible import log_line
 from ci_score.model.explanation import (
@@ -80,7 +80,13 @@ def metric_rows(case: Judged, *, whole: bool = False) -> list[MetricRow]:
     # What went wrong comes first.
     decided.sort(key=lambda change: -_badness(change, changes))
     rest = [change for change in changes if change not in decided] if whole else []
-    return [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
+    shown = [row for row in map(_row_of(changes), (*decided, *rest)) if row is not None]
+    verdict = case.verdict
+    if verdict is None or not verdict.decided_by or verdict.outcome is not Outcome.INCONCLUSIVE:
+        return shown
+    # Something forbids green: a number within its limit is no pass beside it.
+    passed = words.ICONS[Outcome.PASS]
+    return [replace(row, verdict="") if row.verdict.startswith(passed) else row for row in shown]
 
 
 def is_compared(case: Judged) -> bool:
@@ -88,7 +94,7 @@ def is_compared(case: Judged) -> bool:
     verdict = case.verdict
     if verdict is None or verdict.outcome is not Outcome.INCONCLUSIVE:
         return True
-    return verdict.decided_by is None
+    return verdict.decided_by is None or any(one.outcome is not None for one in case.changes)
 
 
 def undecided_rows(case: Judged) -> list[MetricRow]:
@@ -475,7 +481,8 @@ def provenance(case: Judged, record: Record, *, linked: bool = False) -> list[st
     if case.tokens_per_step:
         parts.append(f"{case.tokens_per_step:,.0f} tokens a step")
     if case.changes:
-        parts.append(f"{record.rules} rules")
+        of_case = "training" if case.has_both_sides else "reference"
+        parts.append(f"{record.rules or of_case} rules")
     return parts
 
 

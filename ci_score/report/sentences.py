@@ -49,7 +49,6 @@ UNJUDGED: dict[Unjudged, str] = {
     Unjudged.NO_RECORD: "the branch's runs left no record",
     Unjudged.EXPIRED: "expired",
     Unjudged.NEW_CASE: "a new case",
-    Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "no baseline for this environment on a new case",
     Unjudged.ENVIRONMENT_CHANGED: "the environment of a known case changed",
     Unjudged.NOTHING_MEASURED: "nothing measured",
     Unjudged.NOT_NEEDED: "no measurement needed",
@@ -237,7 +236,7 @@ def _budget(word: str) -> Callable[..., str]:
 
 def _budget_not_measured(metric: str, budget: float) -> str:
     row = metric_named(metric)
-    return f"{row.label} has a budget of {row.show(budget)}, and no number"
+    return f"{row.label} has a budget of {row.show(budget)}, and was not measured"
 
 
 def _ratio(ratio: float) -> str:
@@ -300,6 +299,14 @@ def _other_inputs(names: Sequence[str], here: Sequence[str], there: Sequence[str
     return f"The inputs are not those of the baseline's run: {words}."
 
 
+def _own_baseline(names: Sequence[str], here: Sequence[str]) -> str:
+    words = ", ".join(f"`{name}` ({text})" for name, text in zip(names, here, strict=True))
+    return (
+        "The baseline is a file of the checkout, which the change itself may have written. Inputs"
+        f" that are not as they come: {words}."
+    )
+
+
 def _not_tried(parts: Sequence[str]) -> str:
     return f" (not tried: its {listed(parts)})" if parts else ""
 
@@ -313,6 +320,22 @@ def _unclear_pairs(pairs: int, void: int, more: int | None) -> str:
             f"{words}, and more would hardly tell: it is so near the limit, or the noise so large"
         )
     return f"{words}, about {more} would tell"
+
+
+def _commits(head: str | None, base: str | None) -> str:
+    """`1a2b3c against 4d5e6f`"""
+    return f"{head or 'an unknown commit'} against {base or 'an unknown one'}"
+
+
+def _far_slower(slow: int, launches: int, share: float) -> str:
+    """`2 of 12 launches of head take 3× as long as`, or `60 % longer than`."""
+    is_multiple, verb = share >= TWICE, "takes" if slow == 1 else "take"
+    longer = (
+        f"{multiple(1.0 + share)} as long as"
+        if is_multiple
+        else f"{percent_digits(share)} % longer than"
+    )
+    return f"{slow} of {launches} launches of head {verb} {longer}"
 
 
 def _unclear_history(runs: int, enough: int | None, launches: int) -> str:
@@ -376,6 +399,12 @@ SENTENCES: dict[Why, Row] = {
         "no measurements were found at {where}: name the folder that `ci-score ab` or `ci-score"
         " measure` wrote (its --out), or a file of such lines"
     ),
+    Why.OTHER_COMMITS: lambda head, base, of_head, of_base: (
+        f"its session measured {_commits(head, base)}, and {_commits(of_head, of_base)} is"
+        " compared: measure what the run is about (`ci-score base` tells its base)"
+    ),
+    Why.OLDER_THAN_RUN: "{file} is older than this run",
+    Why.LEFT_OUT: "Measurements of {case} were left out: {why}.",
     Why.EMPTY_MEASUREMENTS: (
         "{where} is there, but holds no launch: what measured ended before its first one"
     ),
@@ -485,6 +514,7 @@ SENTENCES: dict[Why, Row] = {
     Why.OF_A_FASTER_STEP: "the step is faster, so that this is no warning",
     Why.REFERENCE_LIMIT: "{severity}",
     Why.PROVEN_WITHIN: "slower, within the limit that fails",
+    Why.WARNING_NOT_PROVEN: "perhaps beyond the limit that warns, within the one that fails",
     Why.UNCLEAR_PAIRS: _unclear_pairs,
     Why.UNCLEAR_HISTORY: _unclear_history,
     Why.VOID_LAUNCHES: _void_launches,
@@ -518,9 +548,12 @@ SENTENCES: dict[Why, Row] = {
         "{alone} of {launches} launches have no partner on the other side, as if that had measured"
         " nothing"
     ),
+    Why.RED_ELSEWHERE: (
+        "an earlier attempt measured this, and the newest one ran elsewhere ({why}): it stays until"
+        " it is measured again on such a machine, or accepted"
+    ),
     Why.OFTEN_SLOW: lambda slow, launches, share: (
-        f"{slow} of {launches} launches of the head take {percent_digits(share)} % longer than its"
-        " others, and none of the base does"
+        f"{_far_slower(slow, launches, share)} its others, and none of the base does"
     ),
     # What the policy makes worth a remark.
     Why.OTHER_WARM_UP: lambda wanted, declared: (
@@ -534,6 +567,9 @@ SENTENCES: dict[Why, Row] = {
     Why.LOSS_VARIES: (
         "The loss differs between launches of one side: seeds are not fixed, so losses are not"
         " compared."
+    ),
+    Why.THROUGHPUT_GIVEN: (
+        "The throughput was given by an input, and not measured: the step's time decides."
     ),
     # What holds without a baseline.
     Why.BUDGET_NOT_MEASURED: _budget_not_measured,
@@ -597,6 +633,7 @@ SENTENCES: dict[Why, Row] = {
     ),
     Why.SAME_COMMIT: "Both records are of commit {commit}: {here} is compared with {there}.",
     Why.OTHER_INPUTS: _other_inputs,
+    Why.OWN_BASELINE: _own_baseline,
     Why.LINE_TAKES_LONGER: _line_takes_longer,
     Why.LINE_HOLDS_MORE: lambda case, name, more_bytes, share: (
         f"{quoted_name(name)}: of what is in use at the peak of a step, this line has allocated"
@@ -737,8 +774,9 @@ CHANGES: dict[Why, Callable[..., str]] = {
         f" {_than(by_level, metric)} than the level of the last {runs} runs: one of them is"
         f" beyond the limit; {_BESIDE}"
     ),
-    Why.UNCLEAR_SUM: lambda delta, metric: (
-        f"all steps together are {_in_words(delta, metric)}: some launches take far longer"
+    Why.UNCLEAR_SUM: lambda delta, slow, launches, share, metric: (
+        (f"{_far_slower(slow, launches, share)} its others; " if slow else "")
+        + f"all steps together are {_in_words(delta, metric)}"
     ),
     Why.CONTRADICTS: lambda by_base, metric: (
         f"{_than(by_base, metric)} than the tested base's own run, which earlier runs do not"

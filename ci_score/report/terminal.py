@@ -83,8 +83,10 @@ def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> st
     return "\n".join([screen.text(verdict_line(of), style), *map(screen.item, reasons)])
 
 
-def _would_tell(verdict: Verdict | None, record: Record, screen: Screen) -> str:
-    tell = reproducing.what_would_tell(verdict, record)
+def _would_tell(
+    verdict: Verdict | None, record: Record, screen: Screen, case: Judged | None = None
+) -> str:
+    tell = reproducing.what_would_tell(verdict, record, case)
     return screen.text(f"What would give a verdict: {tell}.") if tell else ""
 
 
@@ -228,7 +230,7 @@ def _judged(case: Judged, record: Record, screen: Screen, *, whole: bool) -> Ite
     yield screen.text(words.differing_in_short(case))
     if case.changes:
         yield _metrics(case, screen)
-    yield _would_tell(case.verdict, record, screen)
+    yield _would_tell(case.verdict, record, screen, case)
     yield _memory(case, screen)
     yield from _where(case, screen)
     if words.is_about_time(case) or whole:
@@ -261,7 +263,10 @@ def _style_of(verdict: str) -> str:
 def _measured(case: Judged, record: Record, screen: Screen) -> Iterator[str]:
     """How it was measured, and what is known of this side alone."""
     yield _provenance(case, record, screen)
-    yield screen.table(words.facts(case.scorecard), ("fixed", "text"))
+    # What the table above has of both sides is the median launch, and no mean of all of them.
+    told = [row.label for row in rows.metric_rows(case)] if case.verdict else []
+    facts = [row for row in words.facts(case.scorecard) if row[0] not in told]
+    yield screen.table(facts, ("fixed", "text"))
     for advice in words.to_try(case):
         yield screen.text(f"To try: {advice}")
     yield _titled("Hotspots", _hotspots(case, screen), screen)

@@ -317,7 +317,7 @@ def head_word(record: Record) -> str:
 
 
 # What a healthy project has, too: there is nothing yet to compare with.
-NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE, Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE})
+NEW = frozenset({Unjudged.FIRST_RUN, Unjudged.NEW_CASE})
 NEW_ICON = "🆕"
 
 

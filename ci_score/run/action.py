@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from ci_score.baselines import ArtifactBaselines, BaselineStore, FolderBaselines, read_record
@@ -23,6 +24,7 @@ from ci_score.run.fork_report import judged_anew
 from ci_score.run.job import Profiles, checked_out, job_of, profiles_in_workspace
 from ci_score.run.publishing import publish, publish_for_another
 from ci_score.run.rules import rules_in_job
+from ci_score.run.sessions import Expected
 from ci_score.run.settings import Settings
 from ci_score.run.story import Job, run
 
@@ -74,7 +76,9 @@ def _job_and_baselines(context: Run, line: commits.BaseLine) -> tuple[Job, Basel
     rules = rules_in_job(settings, line)
     until = context.world.clock() + LONGEST_READING_S
     on_head_notices = (Why.HEAD_CHECKED_OUT(),) if line.head_is_checked_out else ()
-    job = job_of(settings, lambda: _profiles(context), until=until)
+    job = job_of(
+        settings, lambda: _profiles(context), until=until, expected=_expected(context, line)
+    )
     job = replace(
         job,
         policy=rules.file,
@@ -92,6 +96,17 @@ def _job_and_baselines(context: Run, line: commits.BaseLine) -> tuple[Job, Basel
         notices=(*context.notices, *rules.notices, *on_head_notices),
     )
     return job, _baselines(context, line)
+
+
+def _expected(context: Run, line: commits.BaseLine) -> Expected:
+    """What the job knows of its measurements; the runner writes the event when the job begins."""
+    api, event = context.api, context.event
+    began = context.world.path("GITHUB_EVENT_PATH")
+    return Expected(
+        commits.ComparedCommits(line).why_other,
+        began.stat().st_mtime if began else 0.0,
+        cache(lambda: artifacts.began_at(api, event)),
+    )
 
 
 def _earlier_attempts(context: Run) -> Iterator[Record | Reason]:
@@ -135,11 +150,12 @@ def _profiles(context: Run) -> Profiles:
         return profiles_in_workspace(context.settings)
     files_of: CaseFiles = {}
     try:
-        for name, members in artifacts.profile_artifacts(
+        for name, attempt, members in artifacts.profile_artifacts(
             context.api, event.repository, event.run_id, pattern, event.run.attempt
         ):
             for case, files in files_of_artifact(members, _case_of(name, pattern)).items():
-                files_of.setdefault(case, []).extend(files)
+                of_case = files_of.setdefault(case, [])
+                of_case += (replace(file, attempt=file.attempt or attempt) for file in files)
     except BadInputError as error:
         return Profiles({}, unjudged(Unjudged.NOTHING_MEASURED, quoted(str(error))))
     except GitHubError as error:

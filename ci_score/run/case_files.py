@@ -47,7 +47,8 @@ class CaseFile:
     """A file of a case that is not read yet: in the workspace, or a member of an artifact.
 
     `named` says that the user named this very file, and not a folder or glob with it.
-    `attempt` is the attempt of the run that left it, where a folder's name tells that. An
+    `attempt` is the attempt of the run that left it, where a folder's name tells that, and
+    `left_out` says why it is of another run. An
     `environment` is the environment.json beside it, or the nearest one above it in that folder.
     `profiles` are those of each side that `ci-score ab` left beside its measurements.
     """
@@ -58,6 +59,7 @@ class CaseFile:
     problem: str = ""
     named: bool = False
     attempt: int = 0
+    left_out: Reason | None = None
     environment: CaseFile | None = None
     profiles: Mapping[str, tuple[CaseFile, ...]] = field(default_factory=dict)
     step_name: re.Pattern[str] | None = None

@@ -63,7 +63,11 @@ _INPUTS: tuple[Input, ...] = (
         "parity",
         "`case=glob`, one per line: the partner runtime's profile to compare a case with.",
     ),
-    Input("throughput", "Tokens per second of the whole job; default: from the profile."),
+    Input(
+        "throughput",
+        "Tokens per second of the whole job, for the scorecard; the gate does not pass by it."
+        " Default: from the profile.",
+    ),
     Input("tokens-per-step", "Tokens of one step over all devices; default: from the profile."),
     Input("hardware", "Accelerator or preset by name; default: from the profile."),
     Input(

@@ -21,6 +21,7 @@ from ci_score.run.case_files import (
 )
 from ci_score.run.reading import read_cases
 from ci_score.run.rules import rules_here
+from ci_score.run.sessions import Expected, of_this_run
 from ci_score.run.settings import Producer, Settings
 from ci_score.run.story import Job
 
@@ -41,11 +42,12 @@ def job_of(
     *,
     is_local: bool = False,
     until: float | None = None,
+    expected: Expected | None = None,
 ) -> Job:
     """The job. Unless the producer succeeded, nothing was measured, whatever files it left.
 
     On a machine of their own a person may name files wherever they are. What is not read at `until`
-    stays unread.
+    stays unread, and what is not of the run as `expected` is left out.
     """
     if settings.producer is not None and settings.producer.result != "success":
         said = said_by_failures(settings.measurements, settings.workspace)
@@ -56,8 +58,8 @@ def job_of(
     prepared = partial(to_be_read, step_name=settings.step_name, until=until)
     measured = find_measurements(asked, workspace, may_leave=is_local) if asked else None
     cases = read_cases(
-        prepared(profiled.files),
-        None if measured is None else prepared(measured),
+        of_this_run(prepared(profiled.files), expected),
+        None if measured is None else of_this_run(prepared(measured), expected),
         prepared(find_files(settings.parity, workspace, may_leave=is_local)),
         asked,
         by_default=by_default,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.launches import Launch, read_launches
 from ci_score.model.lists import some_of
-from ci_score.model.reasons import Note
+from ci_score.model.reasons import Note, Reason
 from ci_score.model.record import MOST_ATTEMPTS, MOST_CASES, MOST_LAUNCHES
 from ci_score.run.case_files import CaseFile, CaseFiles, CaseSource
 
@@ -24,8 +24,8 @@ MOST_BYTES = 128 * 1024 * 1024
 class MeasuredOf:
     """What was measured of a case, and what could not be read.
 
-    `looked_at` says where the inputs look for it, if there is no file. `before` is the same of
-    earlier attempts, the oldest first.
+    `looked_at` says where the inputs look for it, if there is no file. `left_out` says why files of
+    another run do not count. `before` is the same of earlier attempts, the oldest first.
     """
 
     launches: list[Launch] = field(default_factory=list)
@@ -34,6 +34,7 @@ class MeasuredOf:
     known: set[str] = field(default_factory=set)
     repeated: int = 0
     looked_at: str = ""
+    left_out: dict[str, Reason] = field(default_factory=dict)
     before: tuple[MeasuredOf, ...] = ()
 
     def add(self, launch: Launch) -> None:
@@ -72,7 +73,7 @@ def measured_in(files: CaseFiles, named: frozenset[str]) -> dict[str, MeasuredOf
         attempts = of_attempts.setdefault(case, {})
         _refuse_more_cases(len(of_attempts) - len(files))
         rows = attempts.setdefault(file.attempt, MeasuredOf())
-        if (case, file.name) not in taken:
+        if file.left_out is None and (case, file.name) not in taken:
             taken.add((case, file.name))
             rows.files.append(file)
         return rows
@@ -84,17 +85,24 @@ def measured_in(files: CaseFiles, named: frozenset[str]) -> dict[str, MeasuredOf
             try:
                 launches = budget.launches_in(file)
             except BadInputError as error:
-                of_source.problem = str(error)
+                if file.left_out is None:
+                    of_source.problem = str(error)
                 continue
             for launch in launches:
                 own = source_case if source_case in named else launch.case or source_case
-                rows_of(own, file).add(launch)
+                rows = rows_of(own, file)
+                if file.left_out is None:
+                    rows.add(launch)
+                else:
+                    rows.left_out[file.left_out.model_dump_json()] = file.left_out
     found = {
         name: _newest(of_attempts.get(name, {})) for name in dict.fromkeys((*files, *of_attempts))
     }
     # If the lines of a file name their cases, the source's own name has nothing: it is no case.
     found = {
-        name: rows for name, rows in found.items() if rows.launches or rows.problem or name in named
+        name: rows
+        for name, rows in found.items()
+        if rows.launches or rows.problem or rows.left_out or name in named
     }
     _refuse_more_cases(len(found))
     return found
@@ -138,7 +146,8 @@ def _newest(attempts: Mapping[int, MeasuredOf]) -> MeasuredOf:
     in_order = [attempts[number] for number in sorted(attempts)]
     found = [rows for rows in in_order if rows.launches or rows.problem]
     *before, newest = found[-MOST_ATTEMPTS:] or in_order[-1:] or [MeasuredOf()]
-    return replace(newest, before=tuple(before))
+    left_out = {key: why for rows in in_order for key, why in rows.left_out.items()}
+    return replace(newest, before=tuple(before), left_out=left_out)
 
 
 def found_of(

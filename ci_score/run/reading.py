@@ -21,7 +21,7 @@ from ci_score.model.environment import Environment
 from ci_score.model.lists import did_you_mean, some_of
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Note, Why, quoted
-from ci_score.model.record import LaunchNumbers
+from ci_score.model.record import MOST_ATTEMPTS, LaunchNumbers
 from ci_score.model.scorecard import ParityProfile
 from ci_score.model.stages import CaseInput
 from ci_score.reference import side_of
@@ -110,7 +110,10 @@ def _case(
     measured: MeasuredOf | None,
     partner_files: list[CaseFile] | None,
 ) -> CaseInput:
-    files = _of_newest_attempt(files)
+    own_files = [file for file in files if file.left_out is None]
+    left_out = {file.left_out.model_dump_json(): file.left_out for file in files if file.left_out}
+    left_out |= measured.left_out if measured else {}
+    files, *older = _by_attempt(own_files)
     sessions = [] if files or measured is None else _newest_profiled(measured.of_all)
     base_files = _session_files(sessions, "base")
     files = files or _session_files(sessions, "head")
@@ -129,17 +132,27 @@ def _case(
             )
     except BadInputError as error:
         read = CaseInput(name, problem=quoted(str(error)))
-    before = tuple(_case(name, [], rows, None) for rows in measured.before) if measured else ()
-    return replace(read, partner=partner, attempt=attempt, before=before)
+    if left_out and not (own_files if measured is None else measured.launches or measured.problem):
+        # Of another run is all that there is.
+        read = CaseInput(name, problem=next(iter(left_out.values())))
+    before = (
+        tuple(_case(name, of_each, None, None) for of_each in reversed(older))
+        if measured is None
+        else tuple(_case(name, [], rows, None) for rows in measured.before)
+    )
+    told = tuple(Why.LEFT_OUT(case=name, why=why) for why in left_out.values())
+    return replace(read, partner=partner, attempt=attempt, before=before, left_out=told)
 
 
-def _of_newest_attempt(files: list[CaseFile]) -> list[CaseFile]:
-    """The profiles of the newest attempt that has any: causes are of one machine and one time."""
+def _by_attempt(files: list[CaseFile]) -> list[list[CaseFile]]:
+    """The profiles of each attempt that has any, the newest first.
+
+    Causes are of one machine and one time, so the newest attempt's give them.
+    """
     attempts = sorted({file.attempt for file in files}, reverse=True)
     of_each = [[file for file in files if file.attempt == attempt] for attempt in attempts]
-    if len(of_each) < 2:
-        return files
-    return next((one for one in of_each if any(map(_may_be_a_profile, one))), of_each[0])
+    profiled = [one for one in of_each if any(map(_may_be_a_profile, one))]
+    return (profiled or of_each or [[]])[:MOST_ATTEMPTS]
 
 
 def _may_be_a_profile(file: CaseFile) -> bool:
@@ -349,6 +362,7 @@ def _same_machine(profile: Profile) -> Profile:
         accelerator_memory_gb=profile.accelerator_memory_gb,
         peak_bandwidth_gb_s=profile.peak_bandwidth_gb_s,
         tokens_per_step=profile.tokens_per_step,
+        tokens_inferred=profile.tokens_inferred,
     )
 
 

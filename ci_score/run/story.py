@@ -14,13 +14,13 @@ from ci_score.baselines import BaselineStore, join_histories
 from ci_score.compare import Workload, base_of_launches, compared, with_its_base
 from ci_score.errors import WrongUseError
 from ci_score.judge import decide, exit_code, refuse_idle_gates, settle, trends
-from ci_score.judge.policy import Policy, PolicyFile, passes, rules_of
+from ci_score.judge.policy import GateRule, Policy, PolicyFile, passes, rules_of
 from ci_score.launches import pooled
 from ci_score.model.code_diff import CodeDiff, Diffs, no_diffs
 from ci_score.model.conversation import Conversation, Nobody
 from ci_score.model.environment import MATCHING, Environment
 from ci_score.model.gate import Gate
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, slower_by, time_change
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_named, slower_by, time_change
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import (
     MOST_NAMED,
@@ -130,11 +130,13 @@ def run(
     """One run, from what was read to a published record; the gate turns that into an exit code."""
     measured, notices = _measured(job, earlier)
     cases = []
-    for case, session_base in measured:
-        beside = put_beside(case, session_base, baselines, job.in_force)
-        diff = beside.diff(case, job.commit, diffs)
-        cases.append(compared(case, beside.baseline, job.named_metrics, beside.recorded, diff))
-        notices += beside.doubts
+    for sides, elsewhere in measured:
+        both, doubts = _beside_its_base(job, *sides, baselines, diffs)
+        # Where a change is merged already, its newest attempt is what later runs begin from.
+        others = () if job.gate.reports_only else elsewhere
+        before = tuple(_beside_its_base(job, *each, baselines, diffs)[0] for each in others)
+        cases.append(replace(both, elsewhere=before))
+        notices += doubts
     job = replace(job, notices=(*job.notices, *notices, *_other_inputs(job, baselines)))
     record = judged_record(job, cases, baselines, conversation, now())
     if job.own_policy not in (None, job.in_force):
@@ -147,25 +149,52 @@ def run(
 # --- measured, and beside its base ----------------------------------------------------------------
 
 
+# A case, and the base side of its own session.
+_Sides = tuple[Measured, BaselineFound | None]
+
+
 def _measured(
     job: Job, earlier: Iterable[Record | Reason]
-) -> tuple[list[tuple[Measured, BaselineFound | None]], list[Reason]]:
-    """Each case, pooled with earlier attempts, and the base side of its own session."""
-    cases, here = [], []
+) -> tuple[list[tuple[_Sides, tuple[_Sides, ...]]], list[Reason]]:
+    """Each case, pooled with earlier attempts, and what those measured on other machines."""
+    here: list[Attempted] = []
+    # What a session's base was profiled with is known by the session.
+    bases: dict[tuple[str, str | None], BaselineFound | None] = {}
     for read in map(job.of_this_run, job.cases):
         workload = job.workload.with_model(rules_of(job.in_force, read.name).model)
-        case, base = with_its_base(read, workload)
-        before = tuple(
-            Attempted(with_its_base(each, workload)[0], each.attempt) for each in read.before
-        )
-        cases.append((case, base))
-        here.append(Attempted(case, read.attempt, before))
+        attempted = []
+        for each in (read, *read.before):
+            case, base = with_its_base(each, workload)
+            bases[case.name, case.measurement] = base
+            attempted.append(Attempted(case, each.attempt))
+        newest, *before = attempted
+        here.append(replace(newest, before=tuple(before)))
     attempts = pooled(here, job.run, job.commit, earlier, job.gate_job)
-    pooled_cases = [
-        (case, base_of_launches(case, base) if case.earlier_measurements or not base else base)
-        for case, (_, base) in zip(attempts.cases, cases, strict=True)
+
+    def sides_of(case: Measured) -> _Sides:
+        base = bases.get((case.name, case.measurement))
+        return case, base_of_launches(case, base) if case.earlier_measurements or not base else base
+
+    cases = [
+        (sides_of(case), tuple(map(sides_of, elsewhere)))
+        for case, elsewhere in zip(attempts.cases, attempts.elsewhere, strict=True)
     ]
-    return pooled_cases, list(attempts.notices)
+    left_out = [why for case in job.cases for why in case.left_out]
+    return cases, [*left_out, *attempts.notices]
+
+
+def _beside_its_base(
+    job: Job,
+    case: Measured,
+    session_base: BaselineFound | None,
+    baselines: BaselineStore,
+    diffs: Diffs,
+) -> tuple[Compared, tuple[Reason, ...]]:
+    """A case beside its baseline, and what is doubtful about that."""
+    beside = put_beside(case, session_base, baselines, job.in_force)
+    diff = beside.diff(case, job.commit, diffs)
+    both = compared(case, beside.baseline, job.named_metrics, beside.recorded, diff)
+    return both, beside.doubts
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,9 +446,16 @@ def _reasons_for(lost: Mapping[str, Unjudged]) -> Iterator[Reason]:
 
 
 def _other_inputs(job: Job, baselines: BaselineStore) -> list[Reason]:
-    """A notice if the workflow asks for something else than it did on the branch."""
+    """A notice if the workflow asks for something else than it did on the branch.
+
+    A baseline that the change itself may have written says nothing of the branch.
+    """
+    if job.inputs is None:
+        return []
+    if "baseline" in job.inputs:
+        return [Why.OWN_BASELINE(names=tuple(job.inputs), here=tuple(job.inputs.values()))]
     there = baselines.inputs()
-    if job.inputs is None or there is None:
+    if there is None:
         return []
     here = {name: job.inputs.get(name, row.default) for name, row in INPUTS.items()}
     before = {name: there.get(name, row.default) for name, row in INPUTS.items()}
@@ -472,10 +508,10 @@ def _point(job: Job, case: Judged, policy: Policy, created_at: str) -> HistoryPo
         run=job.run,
         created_at=created_at,
         step_time_ms=case.scorecard.step_time_ms,
-        throughput_tok_s=case.scorecard.throughput_tok_s,
+        throughput_tok_s=metric_named(THROUGHPUT).measured(case) or 0.0,
         metrics=_gated(case, policy),
         environment=case.environment.but(versions={}, differs=(), asked=(), alone=None, code=None),
-        tokens_per_step=case.tokens_per_step,
+        tokens_per_step=case.told_tokens,
         outcome=case.verdict.outcome if case.verdict else None,
         low=time.low if time else None,
         high=time.high if time else None,
@@ -492,7 +528,7 @@ def _facts(
     rows = {
         gate.metric.name: gate.metric
         for case in judged
-        for gate in rules_of(policy, case.name).gates
+        for gate in _gates_of(case, policy)
         if gate.metric.name in held
     }
     return {
@@ -506,6 +542,11 @@ def _facts(
     }
 
 
+def _gates_of(case: Measured, policy: Policy) -> tuple[GateRule, ...]:
+    return rules_of(policy, case.name, in_pairs=case.has_both_sides).gates
+
+
 def _gated(case: Measured, policy: Policy) -> dict[str, float]:
-    names = {gate.metric.name for gate in rules_of(policy, case.name).gates if gate.gate}
-    return {name: value for name, value in case.metrics.items() if name in names}
+    gated = (gate.metric for gate in _gates_of(case, policy) if gate.gate)
+    return {one.name: case.metrics[one.name] for one in gated
+            if one.name in case.metrics and one.measured(case) is not None}  # fmt: skip

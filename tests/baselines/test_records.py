@@ -237,10 +237,7 @@ def line_of(*records: Record) -> ArtifactBaselines:
     ("records", "reason"),
     [
         ([record(case("other")), record(case("a", environment=on("H100")))], "ENVIRONMENT_CHANGED"),
-        (
-            [record(case("a", environment=on("H100"))), record(case("other"))],
-            "NEW_ENVIRONMENT_OF_NEW_CASE",
-        ),
+        ([record(case("a", environment=on("H100"))), record(case("other"))], "ENVIRONMENT_CHANGED"),
         ([record(case("a", card=scorecard(0.0, 0.0)))], "ALL_UNUSABLE"),
         ([record(case("other"))], "NEW_CASE"),
         ([record()], "NEW_CASE"),

@@ -530,7 +530,7 @@ def test_show__has_a_block_for_whatever_the_file_names(matrix: None, capsys: Out
     assert re.search(r"Graph breaks +lower is better +any worsening +any worsening\n", other)
     assert "Budget: Peak memory at most 76.0 GB" in other
     assert "a report without any slowdown fails: 0.5 %, shared by 8 tests" in other
-    assert "`ci-score ab` looks after 8, 16, 24 pairs" in other
+    assert "`ci-score ab` looks after 8, 12, 24 pairs" in other
     assert "it exits 0" in shadow
     assert llama.startswith("llama-8b@*\n")
     assert "Required" in llama
@@ -608,7 +608,7 @@ def test_travel__the_branch_s_rules_judge_where_the_pull_request_has_none(scene:
 
 def test_travel__the_same_rules_in_other_words_are_no_change(scene: Scene) -> None:
     """A comment, an order of tables or a default that is written out says nothing new."""
-    mine = f'schema = 1\nrules = "reference"\n{STRICT}[measure]\nfalse_fail = 0.005\n'
+    mine = f"schema = 1\n{STRICT}[measure]\nfalse_fail = 0.005\n"
     done = judged_on_github(scene, STRICT, mine, slow=False)
     assert "policy was changed" not in done.summary
 
@@ -705,13 +705,13 @@ def test_metric__of_the_user_s_own_is_shown_as_the_policy_describes_it() -> None
 
 
 @pytest.mark.parametrize(
-    ("same_work", "outcome"), [('["tokens_per_step"]', "inconclusive"), ("[]", "fail")]
+    ("same_work", "outcome"), [('["tokens_per_step"]', "inconclusive"), ("[]", "pass")]
 )
 def test_environment__tokens_per_step_need_not_be_the_same(same_work: str, outcome: str) -> None:
     """Where the policy does not ask for it, a step of another size is compared per token."""
     policy = read(f"[environment]\nsame_work = {same_work}")
     base = case(card=scorecard(100.0, 1000.0), tokens_per_step=100.0)
-    head = case(card=scorecard(260.0, 700.0), tokens_per_step=200.0)
+    head = case(card=scorecard(200.0, 1000.0), tokens_per_step=200.0)
     verdict = judged_case(head, found(base), policy).verdict
     assert verdict is not None
     assert verdict.outcome == outcome

@@ -277,7 +277,6 @@ def test_judge__a_missing_baseline_is_inconclusive_with_its_reason(reason: Unjud
     begins = {
         Unjudged.FIRST_RUN: "First run: ",
         Unjudged.NEW_CASE: "New case: ",
-        Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE: "New case: ",
         Unjudged.NOT_NEEDED: "No measurement needed",
     }
     assert headline(done).startswith(begins.get(reason, "Not judged: "))
@@ -321,7 +320,6 @@ def test_exit__the_reasons_that_do_not_block() -> None:
         "first_run",
         "expired",
         "new_case",
-        "new_environment_of_new_case",
         "not_needed",
         "too_noisy",
     }

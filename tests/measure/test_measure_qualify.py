@@ -230,31 +230,35 @@ POLICY = "schema = 1\nrules = 'training'\n[measure]\nqualified = {demanded}\n"
 
 
 @pytest.mark.parametrize(
-    ("demanded", "says", "code", "words"),
+    ("demanded", "says", "unchanged", "words"),
     [
         ("true", {"gate_at": 0.05}, 3, "the branch's record does not say that this one is"),
         ("true", {"not_qualified": "it expired"}, 3, "a qualified machine (it expired)"),
         ("true", {}, 3, "a qualified machine (nothing says that this one is)"),
-        ("false", {"not_qualified": "it expired"}, 1, "❌ fails"),
+        ("false", {"not_qualified": "it expired"}, 0, ""),
     ],
 )
 def test_judge__wants_a_qualified_machine_where_the_policy_does(
-    here: Path, capsys: Out, demanded: str, says: dict[str, Any], code: int, words: str
+    here: Path, capsys: Out, demanded: str, says: dict[str, Any], unchanged: int, words: str
 ) -> None:
-    """What a session says of itself is not enough: the branch's record has to know it, too."""
+    """What a session says of itself is not enough: the branch's record has to know it, too.
+
+    Without that nothing is green; pairs prove a slowdown on any machine.
+    """
     perf = here / "perf"
     perf.mkdir()
-    rows = [
-        {"schema": 1, "side": side, "launch": pair, "step_ms": [ms + pair / 100]}
-        for pair in range(8)
-        for side, ms in (("base", 10.0), ("head", 14.0))
-    ]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (perf / "measurements.jsonl").write_text(text, encoding="utf-8")
     (perf / "environment.json").write_text(json.dumps({"schema": 1, **says}), encoding="utf-8")
     (here / "policy.toml").write_text(POLICY.format(demanded=demanded), encoding="utf-8")
-    assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == code
-    assert words in capsys.readouterr().out
+    for head_ms, code in ((10.0, unchanged), (14.0, 1)):
+        rows = [
+            {"schema": 1, "side": side, "launch": pair, "step_ms": [ms + pair / 100]}
+            for pair in range(8)
+            for side, ms in (("base", 10.0), ("head", head_ms))
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (perf / "measurements.jsonl").write_text(text, encoding="utf-8")
+        assert execute(["run", "--measurements", "perf", "--config", "policy.toml"]) == code
+        assert words in " ".join(capsys.readouterr().out.split())
 
 
 def test_judge__a_count_needs_no_qualified_machine(here: Path) -> None:

@@ -62,6 +62,7 @@ SPECIAL: Mapping[Why, Mapping[str, Datum | Reason]] = {
     Why.MEASURED_AGAIN: {"cases": ("a", "b")},
     Why.JUDGED_AGAIN: {"cases": ("a", "b")},
     Why.SAME_COMMIT: {"here": "head.json, run 2", "there": "base.json, run 1"},
+    Why.OWN_BASELINE: {"names": ("baseline",), "here": ("main.json",)},
     Why.OTHER_INPUTS: {"names": ("fail-on",), "here": ("never",), "there": ("",)},
     Why.PULL_OF_ANOTHER: {"number": 7, "head": "0123456789ab", "here": "ba9876543210"},
     Why.MORE_CALLS: {"base_calls": (0.0, 2.0), "head_calls": (3.0, 8.0)},

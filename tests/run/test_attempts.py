@@ -404,6 +404,39 @@ def test_machines__of_another_kind_are_not_mixed(rerun: Rerun) -> None:
     assert "NVIDIA H100" in done.summary
 
 
+@pytest.mark.parametrize("left", ["files and records", "files", "records"])
+def test_machines__of_another_kind_wash_no_red_away(rerun: Rerun, left: str) -> None:
+    """60 % slower on one accelerator, and as fast as before on two others: it stays red."""
+    keeps_record = left != "files"
+    for attempt, (ms, kind) in enumerate(
+        ((160.0, A100), (100.0, H100), (100.0, {"accelerator": "NVIDIA L4"}), (100.0, H100)), 1
+    ):
+        if left == "records":
+            rerun.left.clear()
+        rerun.measured(attempt, session(attempt, head_ms=ms), **kind)
+        done = rerun.judged(keeps_record=keeps_record)
+        assert done.code == 1
+        assert rerun.case.environment.accelerator == "NVIDIA A100"
+        assert "60 % slower" in done.summary
+        assert ("the newest one ran elsewhere" in done.summary) is (attempt > 1)
+    rerun.measured(5, session(5, pairs=30), **A100)
+    assert rerun.judged(keeps_record=keeps_record).code == 3
+
+
+def test_machines__of_another_kind_may_be_accepted(rerun: Rerun) -> None:
+    """Somebody with write access says that it is worth it: then the newest attempt counts."""
+    scene = rerun.scene
+    scene.repository.collaborators["maintainer"] = "write"
+    for attempt, (ms, kind) in enumerate(((160.0, A100), (100.0, H100)), 1):
+        rerun.measured(attempt, session(attempt, head_ms=ms), **kind)
+        assert rerun.judged().code == 1
+    (pull,) = scene.state.pull_requests
+    words = "ci-score accept training step_time_ms up to 70 % because it is worth it"
+    scene.state.comment(scene.repository, pull.number, words, author="maintainer")
+    rerun.again()
+    assert rerun.judged().code == 0
+
+
 def test_machines__of_one_kind_are_joined_and_told(rerun: Rerun) -> None:
     """Each pair shares its machine; that the machines differ stands in the report."""
     rerun.measured(1, session(1), **A100, versions={"driver": "550"}, gate_at=0.05)
@@ -511,6 +544,25 @@ def test_profiles__alone_are_joined_with_the_record_before(rerun: Rerun) -> None
         rerun.again()
 
 
+@pytest.mark.parametrize("of_artifacts", [False, True], ids=["files", "artifacts"])
+def test_profiles__of_an_attempt_that_left_no_record_count(
+    rerun: Rerun, *, of_artifacts: bool
+) -> None:
+    """Its gate was cancelled: twice as long then and as fast as before now is no pass."""
+    rerun.scene.leave_record(tip(rerun.scene), FAST)
+    for attempt, measured in ((1, profile(200.0, tokens_per_step=1000)), (2, FAST)):
+        data = measured.model_dump_json().encode()
+        if of_artifacts:
+            rerun.scene.state.uploaded(rerun.event.run, f"profile-training~{attempt}", {"p": data})
+        rerun.left[f"training~{attempt}/p.json"] = data
+        if attempt == 1:
+            rerun.again()
+    profiles, artifact = ("", "profile-*") if of_artifacts else ("perf", "")
+    done = rerun.judged(measurements="", profiles=profiles, profile_artifact=artifact)
+    assert (done.code, rerun.case.scorecard.step_time_ms) == (1, 150.0)
+    assert "Attempt 2 measured anew (training)" in done.summary
+
+
 # --- artifacts of attempts ------------------------------------------------------------------------
 
 
@@ -539,18 +591,22 @@ LATER, EARLIER = "2026-02-02T00:00:00Z", "2026-01-02T00:00:00Z"
 def test_artifact__the_newest_attempt_is_no_matter_of_ids(
     scene: Scene, first: str, second: str, pattern: str, oldest_first: bool
 ) -> None:
-    """Ids fall while times rise: the later upload counts, and it is downloaded alone."""
+    """Ids fall while times rise: both attempts count, and the later upload is the newest."""
     scene.state.artifacts_oldest_first = oldest_first
     event = events.pull_request(scene.github, pull_request(scene))
     scene.workspace.mkdir()
-    uploads(scene, event, (first, LATER, FAST), (second, EARLIER, SLOW))
+    fast, slow = (
+        one.but(per_layer=(layer(0, **{op: 5.0}),)) for one, op in ((FAST, "new"), (SLOW, "old"))
+    )
+    uploads(scene, event, (first, LATER, fast), (second, EARLIER, slow))
     for _ in range(9):
         event = events.rerun(scene.github, event)
     scene.act(event, profile_artifact=pattern)
     (case,) = record_in(scene).cases
-    assert case.scorecard.step_time_ms == 100.0
+    assert case.scorecard.step_time_ms == 115.0
+    assert list(case.ops) == ["new"]
     assert case.name == ("a" if pattern == "profile-*" else "training")
-    assert sum("/zip" in asked for asked in scene.asked()) == 1
+    assert sum("/zip" in asked for asked in scene.asked()) == 2
 
 
 def test_artifact__of_an_attempt_that_is_still_to_come(scene: Scene) -> None:

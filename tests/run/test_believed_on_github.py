@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ci_score.files.strict_json import dump
+from ci_score.model.environment import Environment
 from ci_score.model.profile import Profile
 from ci_score.model.reasons import Why
 from ci_score.model.record import HistoryPoint, Record, RunIdentity
@@ -180,14 +181,9 @@ def test_known__a_case_that_only_older_records_have(scene: Scene, runs_ago: int,
     assert ("the case llama was not measured" in done.summary) is (code == 3)
 
 
-@pytest.mark.parametrize(
-    ("runs_ago", "code", "why"),
-    [(1, 3, Unjudged.ENVIRONMENT_CHANGED), (10, 0, Unjudged.NEW_ENVIRONMENT_OF_NEW_CASE)],
-)
-def test_known__a_case_with_another_accelerator(
-    scene: Scene, runs_ago: int, code: int, why: Unjudged
-) -> None:
-    """It is not a new case because the last record lacks it."""
+@pytest.mark.parametrize("runs_ago", [1, 10])
+def test_known__a_case_with_another_accelerator(scene: Scene, runs_ago: int) -> None:
+    """It is not a new case because the last record lacks it, nor because the last ten do."""
     first = next(iter(scene.state.graph(scene.repository).values()))
     scene.leave_record(first, FAST.but(accelerator="NVIDIA L4"), case="llama")
     remembered(scene, runs_ago)
@@ -198,7 +194,33 @@ def test_known__a_case_with_another_accelerator(
     case = record_in(scene).case("llama")
     assert case is not None
     assert case.verdict is not None
-    assert (done.code, case.verdict.unjudged) == (code, why)
+    assert (done.code, case.verdict.unjudged) == (3, Unjudged.ENVIRONMENT_CHANGED)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "why"),
+    [("NVIDIA L4", Unjudged.ENVIRONMENT_CHANGED), (None, Unjudged.ALL_UNUSABLE)],
+)
+def test_known__a_case_that_only_the_history_remembers(
+    scene: Scene, accelerator: str | None, why: Unjudged
+) -> None:
+    """Its last record has expired: it is known all the same, and by no name a new one."""
+    point = HistoryPoint(
+        case="llama",
+        created_at="2026-01-04T00:00:00Z",
+        step_time_ms=100.0,
+        throughput_tok_s=0.0,
+        environment=Environment(accelerator=accelerator),
+    )
+    scene.leave_record(tip(scene), FAST, history=(point,))
+    pull = pull_request(scene)
+    scene.measure(FAST, "profiles/training/p.json")
+    scene.measure(SLOW.but(accelerator="Tesla T4"), "profiles/llama/p.json")
+    assert on_pull_request(scene, pull).code == 3
+    case = record_in(scene).case("llama")
+    assert case is not None
+    assert case.verdict is not None
+    assert case.verdict.unjudged is why
 
 
 # --- earlier attempts ---------------------------------------------------------------------------
@@ -365,3 +387,20 @@ def test_inputs__are_one_short_line_each(scene: Scene) -> None:
     (text,) = (record_in(scene).inputs or {}).values()
     assert len(text) == 200
     assert "\n" not in text
+
+
+def test_inputs__of_a_baseline_that_the_change_wrote_are_all_told(scene: Scene) -> None:
+    """Its record lists the very inputs that it is judged with, and hides none of them by that."""
+    asked = {"baseline": "main.json", "fail-on": "never"}
+    made = scene.state.run(scene.repository, event="push", head_branch="main", path=WORKFLOW,
+                           head_sha=tip(scene).sha)  # fmt: skip
+    theirs = record_for(tip(scene).sha, FAST, made, inputs=asked)
+    pull = pull_request(scene)
+    scene.measure(SLOW)
+    (scene.workspace / "main.json").write_text(dump(theirs), encoding="utf-8")
+    done = on_pull_request(scene, pull, baseline="main.json", fail_on="never")
+    assert done.code == 0
+    assert "which the change itself may have written" in done.summary
+    told = done.summary.replace("\\", "")
+    assert "`baseline` (main.json)" in told
+    assert "`fail-on` (never)" in told

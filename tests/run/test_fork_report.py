@@ -331,6 +331,7 @@ FULL = Judged(
     earlier_measurements=(f"{WORDS} earlier",),
     tokens_per_step=303.0,
     tokens_inferred=True,
+    throughput_given=True,
     phases={f"{NAME} phase": 304.0},
     step_ops=OPS,
     categories={"gemm": WORK},

@@ -171,7 +171,7 @@ def left_by(
     ("theirs", "own", "differs"),
     [
         (None, None, False),
-        (None, SAME, False),
+        (None, b"schema = 1\n", False),
         (None, OTHER, True),
         (THEIRS, None, False),
         (THEIRS, SAME, False),
@@ -236,7 +236,7 @@ OF_A_PROFILE: dict[str, Any] = {
 OF_A_SESSION = {
     "name", "environment", "unmeasured", "crashed", "scorecard", "metrics", "launches",
     "took_turns", "measurement", "earlier_measurements", "tokens_per_step", "tokens_inferred",
-    "advice", "parity", "partner",
+    "throughput_given", "advice", "parity", "partner",
 }  # fmt: skip
 
 

@@ -182,7 +182,14 @@ def wrong_limits(policy: Policy) -> Iterator[Mistake]:
 
 
 def _contradicting(policy: Policy, case: str) -> list[GateRule]:
-    return [gate for gate in resolved(policy, case).gates if gate.contradiction]
+    """Of pairs and of one run per side, whose rules differ where the policy names none."""
+    found = {
+        gate.metric.name: gate
+        for in_pairs in (True, False)
+        for gate in resolved(policy, case, in_pairs=in_pairs).gates
+        if gate.contradiction
+    }
+    return list(found.values())
 
 
 def _words(gate: GateRule) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from ci_score.judge.policy.tables import (
 )
 from ci_score.model.metrics import (
     METRICS,
+    OF_TOKENS,
     STEP_TIME,
     THROUGHPUT,
     Kind,
@@ -84,29 +85,31 @@ class CaseRules:
         """The rule of that metric, where it has one."""
         return next((rule for rule in self.gates if rule.metric.name == metric), None)
 
-    def of_time(self, *, compared: bool, inferred: bool) -> dict[str, GateRule]:
+    def of_time(self, *, measured: bool) -> dict[str, GateRule]:
         """The rules of throughput and step time, as they hold for what was measured.
 
-        Where throughput is gated and cannot be `compared`, as of a script that tells no tokens, or
-        where its tokens are only `inferred`, the step time stands in for it: they are one fact.
-        Only a limit of its own that fails goes before that.
+        Where throughput, or what follows from it, is gated and not `measured` on both sides, as of
+        a script that tells no tokens, the step time stands in for it: they are one fact. Only a
+        limit of its own that fails goes before that.
         """
         rules = {name: rule for name in (THROUGHPUT, STEP_TIME) if (rule := self.gate(name))}
-        throughput, step_time = rules.get(THROUGHPUT), rules.get(STEP_TIME)
-        if throughput is None or step_time is None:
+        told = [gate for gate in self.gates if gate.metric.name in OF_TOKENS and gate.gate]
+        step_time = rules.get(STEP_TIME)
+        if measured or not told or step_time is None:
             return rules
-        can_fail = step_time.gate and step_time.fail is not None
-        if throughput.gate and (inferred or not compared) and not can_fail:
-            warn = min(throughput.warn, step_time.warn) if step_time.gate else throughput.warn
-            rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=throughput.fail)
-        if inferred:
-            rules[THROUGHPUT] = replace(throughput, gate=False)
+        if not step_time.gate or step_time.fail is None:
+            warn = min(gate.warn for gate in (*told, step_time) if gate.gate)
+            fail = min((gate.fail for gate in told if gate.fail is not None), default=None)
+            rules[STEP_TIME] = replace(step_time, gate=True, warn=warn, fail=fail)
         return rules
 
 
-def rules_of(policy: Policy, case: str) -> CaseRules:
-    """The rules of a case; WrongUseError where the tables that meet in it contradict each other."""
-    rules = resolved(policy, case)
+def rules_of(policy: Policy, case: str, *, in_pairs: bool = False) -> CaseRules:
+    """The rules of a case; WrongUseError where the tables that meet in it contradict each other.
+
+    Where the policy names no rules, they follow from how it was measured: `in_pairs`, or not.
+    """
+    rules = resolved(policy, case, in_pairs=in_pairs)
     for gate in rules.gates:
         if gate.contradiction:
             found, expected = gate.contradiction
@@ -117,25 +120,27 @@ def rules_of(policy: Policy, case: str) -> CaseRules:
     return rules
 
 
-def resolved(policy: Policy, case: str) -> CaseRules:
+def resolved(policy: Policy, case: str, *, in_pairs: bool = False) -> CaseRules:
     """The rules of a case, even if they contradict each other."""
     overrides = [rule for rule in policy.case if rule.applies_to(case)]
     named: dict[str, MetricRule] = dict(policy.metrics)
     budgets = dict(policy.budgets)
     measure, environment, model = policy.measure, policy.environment, policy.model
-    for rule in overrides:
-        measure = _over(measure, rule.measure)
-        environment = _over(environment, rule.environment)
-        model = _over(model, rule.model)
-        budgets |= rule.budgets
-        for name, metric in rule.metrics.items():
+    for override in overrides:
+        measure = _over(measure, override.measure)
+        environment = _over(environment, override.environment)
+        model = _over(model, override.model)
+        budgets |= override.budgets
+        for name, metric in override.metrics.items():
             named[name] = _over(named.get(name, MetricRule()), metric)
+    of_pairs = in_pairs and measure.design in (None, "interleaved")
+    rules = policy.rules or ("training" if of_pairs else "reference")
     return CaseRules(
-        policy.rules,
+        rules,
         measure,
         environment,
         model,
-        tuple(_gates(policy.rules, named)),
+        tuple(_gates(rules, named)),
         budgets,
         tuple(policy.parities_of(case)),
     )

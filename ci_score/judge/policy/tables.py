@@ -75,7 +75,8 @@ class Measure(Table):
         Field(
             max_length=15,
             description="After how many pairs `ci-score ab` looks whether it is clear: rising"
-            " numbers. Without this key 6 and 12, or 8, 16 and 24 where the limit is at most 3 %.",
+            " numbers. Without this key 6, 9 and 12, or 8, 12 and 24 where the limit is at most"
+            " 3 %.",
         ),
     ] = None
     tests: Annotated[
@@ -90,20 +91,20 @@ class Measure(Table):
         int | None,
         Field(
             ge=0,
-            description="Steps at the start of a launch that do not count. A launch that leaves out"
-            " more is not judged.",
+            description="Steps at the start of a launch that do not count. Beside a launch that"
+            " leaves out more nothing passes.",
         ),
     ] = None
     timed_steps: Annotated[
         int | None,
-        Field(ge=1, description="A launch with fewer timed steps is not judged."),
+        Field(ge=1, description="Beside a launch with fewer timed steps nothing passes."),
     ] = None
     qualified: Annotated[
         bool,
         Field(
-            description="Whether noisy metrics, such as times, are judged only on a machine that"
-            " has passed `ci-score qualify`, as the branch's record says; counts, budgets and"
-            " parities are judged on any."
+            description="Whether noisy metrics, such as times, pass only on a machine that has"
+            " passed `ci-score qualify`, as the branch's record says; counts, budgets and parities"
+            " are judged on any."
         ),
     ] = False
 
@@ -131,8 +132,8 @@ class EnvironmentRules(Table):
         tuple[WorkKey, ...],
         Lax,
         Field(
-            description="What shows that both sides did the same work. Fewer valid steps, another"
-            " loss or another number of tokens is not judged."
+            description="What shows that both sides did the same work. With fewer valid steps,"
+            " another loss or another number of tokens nothing passes."
         ),
     ] = get_args(WorkKey)
     loss_tolerance: Annotated[
@@ -289,18 +290,19 @@ class ParityRule(Table):
 
 
 class Policy(Table):
-    """What is judged and how. Without a file: the reference's regressions, a critical one fails."""
+    """What is judged and how. Without a file `training` judges pairs, and `reference` the rest."""
 
     schema_: Annotated[
         int, Field(alias="schema", ge=1, le=1, description="The version of this format.")
     ] = 1
     rules: Annotated[
-        Rules,
+        Rules | None,
         Field(
             description="`training`: gates throughput per device and exact counts, and fails only"
-            " what is proven; `reference`: the reference model's fixed limits."
+            " what is proven; `reference`: the reference model's fixed limits. Without this key"
+            " `training` judges pairs, and `reference` one run per side."
         ),
-    ] = "reference"
+    ] = None
     enforce: Annotated[
         Literal["shadow"] | None,
         Field(

@@ -91,7 +91,7 @@ class Runner:
             return
         seen = session.seen()
         session.looks.append(Look(count, seen.answer))
-        if not seen.is_unclear:
+        if seen.is_settled:
             session.stop(Ending.CLEAR, f"after {count} pairs it is clear: {seen.answer.value}")
 
     # --- one pair -------------------------------------------------------------------------------

@@ -100,12 +100,16 @@ JUDGED = (Ending.CLEAR, Ending.ALL_PAIRS, Ending.TIME)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the pairs say: shares of time, and no end of the interval where there is none."""
+    """What the pairs say: shares of time, and no end of the interval where there is none.
+
+    `is_settled` where it is known by both limits: by the one that fails, and the one that warns.
+    """
 
     answer: Answer
     slower: float
     low: float
     high: float
+    is_settled: bool = False
 
     @property
     def is_unclear(self) -> bool:
@@ -170,7 +174,7 @@ class Session:
         """What the judge of `run` sees in the pairs so far."""
         judged = judge_pairs(*self._times(), **self._rules())
         answer = ANSWERS.get(judged.outcome, Answer.UNCLEAR)
-        return Seen(answer, judged.estimate, judged.low, judged.high)
+        return Seen(answer, judged.estimate, judged.low, judged.high, judged.settled)
 
     def pairs_to_settle(self) -> int | None:
         """How many pairs like these would probably decide it; None where no number would."""

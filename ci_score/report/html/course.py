@@ -75,7 +75,7 @@ def courses(
 
     Where no run is listed, only those are told that have a date below the drawing.
     """
-    first = THROUGHPUT if case.scorecard.throughput_tok_s > 0 else STEP_TIME
+    first = THROUGHPUT if metric_named(THROUGHPUT).measured(case) else STEP_TIME
     others = [
         change.metric
         for change in case.changes
@@ -128,7 +128,7 @@ def alike_points(
 def is_alike(case: Judged, point: HistoryPoint) -> bool:
     """Whether the point was measured as the case was: on such a machine, with as many tokens."""
     return point.environment.mismatch(case.environment) is None and not tokens_differ(
-        case.tokens_per_step, point.tokens_per_step
+        case.told_tokens, point.tokens_per_step
     )
 
 
