@@ -195,22 +195,6 @@ class StepOps(Value):
 
     # --- less of it ------------------------------------------------------------------------------
 
-    def without_layers(self) -> StepOps:
-        """The cells of each phase as sums over the layers."""
-        if not self.has_layers:
-            return self
-        cells = [
-            OpCells(
-                phase=phase,
-                rows=tuple(sorted(rows)),
-                ms=tuple(four_digits(rows[row].ms) for row in sorted(rows)),
-                counts=_counts([rows[row].count for row in sorted(rows)]),
-            )
-            for phase, rows in self.by_phase().items()
-            if phase is not None
-        ]
-        return self.but(cells=tuple(cells))
-
     def largest(self, most: int) -> StepOps:
         """The first rows; of the others their number and time."""
         if len(self.names) <= most:
@@ -223,15 +207,6 @@ class StepOps(Value):
             left_out=self.left_out + len(self.names) - most,
             left_out_ms=self.left_out_ms + sum(self.ms[most:]),
         )
-
-    def with_share(self, share: float) -> StepOps:
-        """The fewest rows that hold so much of the time of all ops."""
-        wanted, held = share * self.in_all_ms, 0.0
-        for place, ms in enumerate(self.ms):
-            held += ms
-            if held >= wanted:
-                return self.largest(place + 1)
-        return self
 
 
 _COLUMNS = ("names", "ms", "counts", "kinds", "types", "orders", "of_ops", "of_modules")
