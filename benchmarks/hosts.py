@@ -266,6 +266,38 @@ def operator_slower(us: float) -> Planted:
     return model, _call("aten::scaled_dot_product_attention")
 
 
+def undetached(us: float) -> Planted:
+    """What had no backward pass has one: the very same calls, of several operators."""
+    model = with_targets()
+    lost = sum(each.time_us for call in TARGETS for each in _nodes(call)) * LAYERS
+    model.before_layer = [_stretched(call, us / lost) for call in TARGETS]
+    right = has(names=("aten::linear", "aten::gelu"))
+    return model, Truth({"more_backward": right}, {"phase_grew": always})
+
+
+# A second pass through some operators; in the base its result is detached.
+TARGETS = (linear(400.0), simple("aten::gelu", 100.0))
+
+
+def with_targets() -> Model:
+    """Without a plant, but with those."""
+    model = usual()
+    model.before_layer = [_stretched(call, 0.0) for call in TARGETS]
+    return model
+
+
+def _nodes(call: Call) -> Sequence[Call]:
+    """What the nodes of a call run, and of those within it."""
+    return [*call.backward, *(one for each in call.inside for one in _nodes(each))]
+
+
+def _stretched(call: Call, factor: float) -> Call:
+    """The call with a backward pass that takes so many times as long; 0 is none at all."""
+    inside = tuple(_stretched(each, factor) for each in call.inside)
+    backward = tuple(each.times(factor) for each in call.backward) if factor else ()
+    return Call(call.name, call.own_us, inside, backward, call.type)
+
+
 def _call(name: str) -> Truth:
     return Truth({"one_call": has(name=name)}, {"phase_grew": always, "two_parts": always})
 
@@ -308,6 +340,7 @@ HOST_KINDS: dict[str, Callable[[float], Planted]] = {
     "host, a clone a layer": a_clone_a_layer,
     "host, items in a loop": items_in_a_loop,
     "host, operator slower": operator_slower,
+    "host, undetached": undetached,
     "host, loader slower": loader_slower,
     "host, slow Python": slow_python,
     "host, in a range": in_a_range,
@@ -317,6 +350,8 @@ HOST_KINDS: dict[str, Callable[[float], Planted]] = {
 
 def base_of(kind: str) -> Model:
     """What a plant is compared with."""
+    if kind == "host, undetached":
+        return with_targets()
     model = usual()
     if kind == "host, without autocast":
         model.product = linear(300.0, "bfloat16")

@@ -39,6 +39,7 @@ _OF_A_HOST: tuple[Rule, ...] = (
     host_causes.between,
     host_causes.other_type,
     host_causes.replaced,
+    host_causes.more_backward,
     host_causes.all_operators,
     host_causes.one_call,
     other_causes.phase_grew,
@@ -74,6 +75,8 @@ def with_causes(
     # Counts are the same however long the profiled step took.
     launched = host_causes.more_operators(scene) if is_host else cause_of_counts(scene)
     explanation = explanation.but(counts_cause=launched.reason if launched else None)
+    if _is_disturbed(explanation, head, base):
+        return explanation
     if explanation.delta_ms < 0:
         gained = _cause_of_time(_the_other_way_round(scene))
         if gained is None:
@@ -85,6 +88,12 @@ def with_causes(
         cause=found.reason if found else None,
         explained_ms=found.amount if found else 0.0,
     )
+
+
+def _is_disturbed(explanation: Explanation, head: Measured, base: Measured) -> bool:
+    """Whether the profiles show far more of a change than was measured without them."""
+    before, now = base.scorecard.step_time_ms, head.scorecard.step_time_ms
+    return before > 0 and now > 0 and explanation.is_far_from(now / before - 1)
 
 
 def _cause_of_time(scene: Scene) -> Cause | None:

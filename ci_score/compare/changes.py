@@ -76,6 +76,9 @@ def _code(
     if head.code is None or base.code is None:
         return None
     step = explanation.base_step_ms, explanation.head_step_ms
+    measured = base.scorecard.step_time_ms, head.scorecard.step_time_ms
+    if explanation.under_profiler and min(measured) > 0:
+        step = measured
     found = code_changes(head.code, base.code, diff, step)
     if found and tokens_differ(head.told_tokens, base.told_tokens):
         return found.but(time=None, memory=None, warned=())

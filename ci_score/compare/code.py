@@ -6,7 +6,7 @@ diff's own text does not bear out: a launch may tell anything of its stacks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from ci_score.compare.code_blame import (
@@ -15,8 +15,9 @@ from ci_score.compare.code_blame import (
     growth_of_time,
     guilty,
     warned,
+    with_noise,
 )
-from ci_score.compare.code_lines import DiffView
+from ci_score.compare.code_lines import DiffView, FileLines
 from ci_score.compare.code_matching import CodeSide, matched
 from ci_score.compare.code_paths import with_paths
 from ci_score.compare.code_rows import DefinitionRow, LineRow, definition_rows
@@ -26,11 +27,13 @@ from ci_score.model.code_changes import (
     MOST_CHANGED_LINES,
     Blame,
     CallerChange,
+    ChangedPlace,
     CodeChanges,
     DefinitionChange,
     LineChange,
 )
 from ci_score.model.code_diff import NO_DIFF, CodeDiff
+from ci_score.model.explanation import is_far
 from ci_score.model.step_code import StepCode
 
 # Below this share of a step, or of its peak, a definition has no row.
@@ -55,7 +58,11 @@ def code_changes(
     view = DiffView.of(diff)
     sides = CodeSide.of(head), CodeSide.of(base)
     view.hold(*(side.spans() for side in sides))
+    before, now = step or (base.total_ms, head.total_ms)
+    # What all launches without marks show goes before what the one with marks does.
+    is_disturbed = before > 0 and is_far(base.total_ms, head.total_ms, now / before - 1)
     rows = definition_rows(*sides, matched(*sides, view), view)
+    rows = with_noise(rows, is_more=now > before, is_disturbed=is_disturbed)
     time, memory = growth_of_time(head, base, rows, step), growth_of_memory(head, base, rows)
     blames = guilty(time), guilty(memory)
     largest = _Largest(head, base)
@@ -74,8 +81,8 @@ def code_changes(
         unmarked_ms=head.unmarked_ms,
         definitions=tuple(shown),
         left_out=sum(largest.is_shown(row.change) for row in _without(kept, rows)),
-        time=_blame(blames[0], kept, shown),
-        memory=_blame(blames[1], kept, shown),
+        time=_blame(blames[0], kept, shown, view),
+        memory=_blame(blames[1], kept, shown, view),
         warned=warned(time, memory),
     )
 
@@ -89,6 +96,8 @@ class _Largest:
 
     def _size(self, one: DefinitionChange | LineChange | CallerChange) -> float:
         ms = one.head.ms + one.head.python_ms - one.base.ms - one.base.python_ms
+        if isinstance(one, DefinitionChange) and one.is_noise:
+            ms = 0.0
         memory = one.head.peak_bytes - one.base.peak_bytes
         return max(abs(ms) / self._ms, abs(memory) / self._bytes)
 
@@ -141,15 +150,42 @@ def _shown(row: DefinitionRow, largest: _Largest, blamed: Sequence[Guilty]) -> D
 
 
 def _blame(
-    found: Guilty | None, kept: Sequence[DefinitionRow], shown: Sequence[DefinitionChange]
+    found: Guilty | None,
+    kept: Sequence[DefinitionRow],
+    shown: Sequence[DefinitionChange],
+    view: DiffView,
 ) -> Blame | None:
     if found is None:
         return None
     place = next(place for place, row in enumerate(kept) if row is found.row)
     one = shown[place]
+    is_told = not found.by or (found.caller and found.caller.touched)
     return Blame(
         definition=place,
         line=one.lines.index(found.line.change) if found.line else None,
         called_from=one.callers.index(found.caller) if found.caller else None,
         share=found.share,
+        by=found.by,
+        near=None if is_told else changed_near(found.row, view),
     )
+
+
+def changed_near(row: DefinitionRow, view: DiffView) -> ChangedPlace | None:
+    """Where the diff touches what is nearest to a function that it does not touch."""
+    places = [place for lines in view.by_head.values() for place in _places_in(lines, view)]
+    in_file = [place for place in places if place.file == row.change.file]
+    outer = row.outer
+    in_outer = [one for one in in_file if outer and outer.first <= one.line <= outer.last]
+    for within, listed in (("outer", in_outer), ("file", in_file), ("diff", places)):
+        if listed:
+            return listed[0].but(within=within, more=len(listed) - 1)
+    return None
+
+
+def _places_in(lines: FileLines, view: DiffView) -> Iterator[ChangedPlace]:
+    """The first line of each hunk in a file of head; of lines that are gone the one behind them."""
+    if lines.head is None or lines.head in view.contradicted:
+        return
+    for hunk in lines.hunks:
+        line = hunk.added[0] if hunk.added else max(hunk.head_first, 1)
+        yield ChangedPlace(within="diff", file=lines.head, line=line)

@@ -7,21 +7,28 @@ new may do the work of one that is gone, and all work may take longer than befor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Literal
 
 from ci_score.compare.code_rows import MORE_OFTEN, DefinitionRow, LineRow
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange, Warned
 from ci_score.model.explanation import LEAST_EXPLAINED, LEAST_SHARE_OF_STEP
+from ci_score.model.metrics import counts_agree
 from ci_score.model.step_code import MOST_WITHOUT_LINE, CodeWork, StepCode
-from ci_score.model.sums import plain_sum
+from ci_score.model.sums import plain_sum, weighted_median
 from ci_score.model.values import four_digits
 
 MOST_WARNED = 3
 # Other work says how much longer everything takes only where it is at least this share of it.
 LEAST_REST, LEAST_REST_OF_LINE = 0.1, 0.5
+# Two launches of one program differ by so much in what a function takes.
+LEAST_OF_SAME_WORK = 0.25
+# What is at least this share of a change is worth more than noise that looks like all of it.
+LEAST_BESIDE = 0.1
 Amount = Callable[[CodeWork], float]
 Ends = tuple[float, float]
+OtherWork = Literal["calls", "path", "work", "backward"]
 
 
 def work_ms(work: CodeWork) -> float:
@@ -41,11 +48,12 @@ def peak_bytes(work: CodeWork) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Guilty:
-    """The row that explains most of a change, its line, and the caller that calls it more often."""
+    """The row that explains most of a change, its line, and of one that was not touched why."""
 
     row: DefinitionRow
     share: float
     line: LineRow | None = None
+    by: OtherWork | None = None
     caller: CallerChange | None = None
 
 
@@ -108,16 +116,28 @@ class Growth:
         step = abs(self.step[1] - self.step[0]) if self.step else 0.0
         return max(abs(self.head - self.base), step)
 
+    def counts(self, one: DefinitionChange) -> bool:
+        """Whether a definition can be named, and its change is its own."""
+        is_noise = one.is_noise and self.of_line is not peak_bytes
+        return bool(one.name or one.file) and not is_noise
+
     def share_of(self, row: DefinitionRow) -> float:
         """Which share of the change a definition explains at least."""
         before, after = self._ends(row.change, self.of_definition)
         rest = self._all[0] - before, self._all[1] - after
-        fresh = _sum(
-            self._ends(one.change, self.of_definition) for one in row.lines if self._is_fresh(one)
-        )[1]
-        replaced = min(fresh, plain_sum(self._lost.values()) - self._lost[id(row)])
         alike = before * _ratio(rest, LEAST_REST * self._all[0])
-        return (after - before - alike - replaced) / self.whole
+        return self.grew(row.change) - (self._replaced(row) + alike) / self.whole
+
+    def does_more(self, row: DefinitionRow) -> bool:
+        """Whether a definition does other work than before, and more of it than is gone."""
+        more = self.grew(row.change) - self._replaced(row) / self.whole
+        return more >= LEAST_BESIDE and not does_same_work(row)
+
+    def _replaced(self, row: DefinitionRow) -> float:
+        """What its new statements may do of the work that others did."""
+        fresh = (one for one in row.lines if self._is_fresh(one))
+        new = _sum(self._ends(one.change, self.of_definition) for one in fresh)[1]
+        return min(new, plain_sum(self._lost.values()) - self._lost[id(row)])
 
     def share_of_line(self, row: DefinitionRow, line: LineRow) -> float:
         """Which share of the change the statement explains at least."""
@@ -144,14 +164,14 @@ class Growth:
         known = _sum(self._ends(one.change, self.of_line) for one in beside)[0]
         if known and known >= LEAST_REST_OF_LINE * self.of_line(line.change.base):
             return False
-        return any(one.touched and self.calls_more_often(one) for one in row.callers)
+        return any(one.touched and self.launches_more(one) for one in row.callers)
 
-    def share_of_caller(self, one: CallerChange) -> float:
-        """Which share of the change a definition's work for a caller is."""
+    def grew(self, one: DefinitionChange | CallerChange) -> float:
+        """By which share of the change the work of a definition changed, in all or for a caller."""
         before, after = self._ends(one, self.of_definition)
         return (after - before) / self.whole
 
-    def calls_more_often(self, one: CallerChange) -> bool:
+    def launches_more(self, one: CallerChange) -> bool:
         """Whether most of what it takes more for a caller is in more launches."""
         before, after = self._ends(one, self.of_definition)
         launches = self._ends(one, lambda work: work.launches)
@@ -159,6 +179,11 @@ class Growth:
             return launches[1] > 0
         by_count = (launches[1] / launches[0] - 1.0) * before
         return by_count >= LEAST_EXPLAINED * (after - before) > 0
+
+    def calls_more(self, one: CallerChange) -> bool:
+        """Whether a caller calls it more often, or less where that is what is explained."""
+        before, after = self._ends(one, lambda work: work.calls)
+        return after > before
 
     def _ends(self, one: DefinitionChange | LineChange | CallerChange, amount: Amount) -> Ends:
         ends = amount(one.base), amount(one.head)
@@ -222,19 +247,43 @@ def _names_lines(code: StepCode) -> bool:
 # --- who it is ------------------------------------------------------------------------------------
 
 
+def other_work(row: DefinitionRow) -> OtherWork | None:
+    """What a function does otherwise that nobody changed; None where it does the same, or more.
+
+    Without its calls nobody knows which of them it is.
+    """
+    change = row.change
+    base, head = change.base, change.head
+    is_counted = bool(head.calls) and (bool(base.calls) or change.status == "new")
+    if change.touched is not False or not is_counted:
+        return None
+    if not counts_agree(base.calls, head.calls):
+        return "calls"
+    if not counts_agree(base.forward_launches, head.forward_launches):
+        # Of one side alone are lines of another path; else a line does other work than before.
+        other = plain_sum(one.change.base.launches + one.change.head.launches
+                          for one in row.lines if one.in_head != one.in_base)  # fmt: skip
+        more = abs(head.launches - base.launches)
+        return "path" if other >= LEAST_EXPLAINED * more else "work"
+    same = counts_agree(base.backward_launches, head.backward_launches)
+    return None if same else "backward"
+
+
 def guilty(growth: Growth) -> Guilty | None:
     """The definition that explains at least half, those before all that the diff touches."""
     if not growth.is_notable:
         return None
-    named = [row for row in growth.rows if row.change.name or row.change.file]
+    named = [row for row in growth.rows if growth.counts(row.change)]
     found = [(growth.share_of(row), row) for row in named]
-    enough = [one for one in found if one[0] >= LEAST_EXPLAINED]
+    others = any(map(growth.does_more, named))
+    # What does the same work is not to blame where something else does more.
+    enough = [(share, row) for share, row in found
+              if share >= LEAST_EXPLAINED and not (others and does_same_work(row))]  # fmt: skip
     if not enough:
         return _guilty_caller(growth)
     share, row = min(enough, key=lambda one: (one[1].change.touched is not True, -one[0]))
-    line = _line_of(growth, row)
-    caller = None if row.change.touched else _caller_of(growth, row)
-    return Guilty(row, min(share, 1.0), line, caller)
+    line, by = _line_of(growth, row), other_work(row)
+    return Guilty(row, min(share, 1.0), line, by, _caller_of(growth, row, by))
 
 
 def _line_of(growth: Growth, row: DefinitionRow) -> LineRow | None:
@@ -249,17 +298,18 @@ def _line_of(growth: Growth, row: DefinitionRow) -> LineRow | None:
     return line if share >= LEAST_EXPLAINED else None
 
 
-def _caller_of(growth: Growth, row: DefinitionRow) -> CallerChange | None:
-    """The caller that calls it more often, if that is most of what it takes more."""
+def _caller_of(growth: Growth, row: DefinitionRow, by: OtherWork | None) -> CallerChange | None:
+    """The caller that most of it is for: it calls more often, or was touched."""
     least = LEAST_EXPLAINED * growth.share_of(row)
     rows = [
         one
         for one in row.callers
-        if growth.share_of_caller(one) >= least and growth.calls_more_often(one)
+        if growth.grew(one) >= least
+        and (growth.calls_more(one) if by == "calls" else by and one.touched)
     ]
     return min(
         rows,
-        key=lambda one: (one.touched is not True, -growth.share_of_caller(one), one.name),
+        key=lambda one: (one.touched is not True, -growth.grew(one), one.name),
         default=None,
     )
 
@@ -269,9 +319,9 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
     by_caller: dict[tuple[str, str | None, int | None], float] = {}
     for row in growth.rows:
         for one in row.callers:
-            if row.change.touched is not True and one.touched and growth.calls_more_often(one):
+            if row.change.touched is not True and one.touched and growth.launches_more(one):
                 key = (one.name, one.file, one.line)
-                by_caller[key] = by_caller.get(key, 0.0) + growth.share_of_caller(one)
+                by_caller[key] = by_caller.get(key, 0.0) + growth.grew(one)
     found: list[tuple[float, DefinitionRow]] = []
     for row in growth.rows:
         key = (row.change.name, row.change.file, row.change.first)
@@ -281,6 +331,54 @@ def _guilty_caller(growth: Growth) -> Guilty | None:
         return None
     share, row = max(found, key=lambda one: one[0])
     return Guilty(row, min(share, 1.0)) if share >= LEAST_EXPLAINED else None
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+def with_noise(
+    rows: Sequence[DefinitionRow], *, is_more: bool, is_disturbed: bool = False
+) -> list[DefinitionRow]:
+    """The functions, with a note at those that do the same work and differ as such functions do.
+
+    All of those may take longer, as on a busy machine, and some of them less, by chance. Where the
+    launch itself was disturbed, all that do the same work do.
+    """
+    same = {
+        place: (whole_ms(row.change.base), whole_ms(row.change.head))
+        for place, row in enumerate(rows)
+        if does_same_work(row)
+    }
+    found = list(rows)
+    for place, ends in same.items():
+        others = [same[other] for other in same if other != place]
+        is_noise = is_disturbed or not _stands_out(ends, others, is_more=is_more)
+        found[place] = replace(rows[place], change=rows[place].change.but(is_noise=is_noise))
+    return found
+
+
+def _stands_out(ends: Ends, others: Sequence[Ends], *, is_more: bool) -> bool:
+    known = [(after / before, before) for before, after in others if before > 0]
+    times, sign = weighted_median(known) or 1.0, 1 if is_more else -1
+    # A machine that was slower beside the faster step explains nothing.
+    times = max(times, 1.0) if is_more else min(times, 1.0)
+
+    def beyond(one: Ends) -> float:
+        return sign * (one[1] - times * one[0])
+
+    least = max([LEAST_OF_SAME_WORK * times * ends[0], *(-beyond(one) for one in others)])
+    return beyond(ends) > least
+
+
+def does_same_work(row: DefinitionRow) -> bool:
+    """Whether its text is the same, and it is called and launches as often as before."""
+    change = row.change
+    is_same = change.touched is False or all(line.is_same for line in row.lines)
+    if change.touched or not is_same or change.status != "changed":
+        return False
+    return counts_agree(change.base.calls, change.head.calls) and counts_agree(
+        change.base.launches, change.head.launches
+    )
 
 
 # --- where to warn --------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,11 +29,12 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class CodeSide:
-    """One side: its definitions, each once, their statements, and what each caller reaches."""
+    """One side: its definitions, each once, their statements, callers and numbers of calls."""
 
     definitions: Sequence[Definition]
     statements: Sequence[Statement]
     callers: dict[tuple[int, int], CodeWork]
+    calls: Mapping[int | None, float]
 
     @classmethod
     def of(cls, code: StepCode) -> CodeSide:
@@ -41,9 +42,11 @@ class CodeSide:
         places = {one: place for place, one in reversed(list(enumerate(code.definitions)))}
         rows = [places[one] for one in code.definitions]
         callers: dict[tuple[int, int], CodeWork] = {}
+        calls: dict[int | None, float] = defaultdict(float)
         of_statements: dict[Hashable, list[CodeLine]] = defaultdict(list)
         for line in code.lines:
             own = rows[line.definition]
+            calls[own] += line.work.calls
             of_statements[(own, *_place_of(line))].append(line)
             if line.caller is not None and rows[line.caller] != own:
                 key = (own, rows[line.caller])
@@ -51,7 +54,7 @@ class CodeSide:
         statements = [
             _statement(rows[lines[0].definition], lines) for lines in of_statements.values()
         ]
-        return cls(code.definitions, statements, callers)
+        return cls(code.definitions, statements, callers, calls)
 
     def spans(self) -> Iterator[tuple[str, Span]]:
         """Every statement whose lines are known, with its file."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.compare.code_lines import DiffView, FileLines
+from ci_score.compare.code_lines import DiffView, FileLines, Span
 from ci_score.compare.code_matching import CodeSide, Matches, Statement, bare_text
 from ci_score.model.code_changes import CallerChange, DefinitionChange, LineChange
 from ci_score.model.step_code import CodeWork, Definition
@@ -30,11 +30,15 @@ class LineRow:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRow:
-    """A definition on both sides; `change` has neither its lines nor its callers yet."""
+    """A definition on both sides; `change` has neither its lines nor its callers yet.
+
+    `outer` is the class of head, or the function, that it is in.
+    """
 
     change: DefinitionChange
     lines: Sequence[LineRow]
     callers: Sequence[CallerChange]
+    outer: Span | None = None
 
 
 def definition_rows(
@@ -67,11 +71,18 @@ class _Rows:
     def all(self) -> list[DefinitionRow]:
         callers = self._callers()
         return [
-            DefinitionRow(self._change(row, *pair), self._lines[row], callers[row])
+            DefinitionRow(
+                self._change(row, *pair), self._lines[row], callers[row], self._outer(pair[0])
+            )
             for row, pair in enumerate(self._pairs)
         ]
 
     # --- definitions ------------------------------------------------------------------------------
+
+    def _outer(self, place: int | None) -> Span | None:
+        one = self._head.definitions[place] if place is not None else None
+        first, last = (one.outer_first, one.outer_last) if one else (None, None)
+        return Span(first, last) if first and last else None
 
     def _change(self, row: int, place: int | None, was: int | None) -> DefinitionChange:
         now = self._head.definitions[place] if place is not None else None
@@ -87,8 +98,8 @@ class _Rows:
             was_file=before.file if now and before and before.file != now.file else None,
             status="changed" if now and before else "new" if now else "gone",
             touched=self._touched[row],
-            base=total(change.base for change in changes),
-            head=total(change.head for change in changes),
+            base=total((change.base for change in changes), self._base.calls.get(was)),
+            head=total((change.head for change in changes), self._head.calls.get(place)),
         )
 
     def _shown(self, place: int | None, was: int | None) -> Definition:
@@ -244,9 +255,9 @@ def _has_one(numbers: Sequence[int], first: int, last: int) -> bool:
     return place < len(numbers) and numbers[place] <= last
 
 
-def total(work: Iterable[CodeWork]) -> CodeWork:
-    """All of it together."""
+def total(work: Iterable[CodeWork], calls: float | None) -> CodeWork:
+    """All of it together; the calls are the function's own, wherever its lines were before."""
     found = NO_WORK
     for one in work:
         found = found.plus(one)
-    return found.rounded()
+    return found.but(calls=calls or 0.0).rounded()

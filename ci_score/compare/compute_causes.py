@@ -18,7 +18,7 @@ from ci_score.compare.scene import Cause, Scene
 from ci_score.model.explanation import COMPUTE, OpChange
 from ci_score.model.metrics import counts_agree
 from ci_score.model.reasons import Datum, Why
-from ci_score.model.sums import plain_sum
+from ci_score.model.sums import plain_sum, weighted_median
 
 # All slower alike: by how much at least, how alike, what share of compute, and how many ops.
 UNIFORM_FROM, UNIFORM_WITHIN, UNIFORM_SHARE, UNIFORM_OPS = 0.02, 0.3, 0.8, 4
@@ -48,7 +48,7 @@ def every_kernel(scene: Scene) -> Cause | None:
         for change in counted
         if change.base_count
     ]
-    times = _weighted_median([(ratio, change.base_ms) for ratio, change in ratios])
+    times = weighted_median([(ratio, change.base_ms) for ratio, change in ratios])
     if times < TIMES_FROM or len(ratios) < UNIFORM_OPS:
         return None
     alike = [change for ratio, change in ratios if abs(ratio / times - 1) <= TIMES_WITHIN]
@@ -77,7 +77,7 @@ def clocks(scene: Scene) -> Cause | None:
     ]
     if len(alike) < UNIFORM_OPS or len({change.kind for _, change in alike}) < 2:
         return None
-    slower = _weighted_median([(excess, change.base_ms) for excess, change in alike])
+    slower = weighted_median([(excess, change.base_ms) for excess, change in alike])
     by_op = [(change.base_ms, change.base_ms * (1 + excess)) for excess, change in alike]
     if slower < UNIFORM_FROM or not _alike(by_op, slower, _base_ms(scene.compute_ops)):
         return None
@@ -110,16 +110,6 @@ def _alike(pairs: Sequence[tuple[float, float]], slower: float, total: float = 0
         and abs(now / before - 1 - slower) <= max(UNIFORM_WITHIN * slower, UNIFORM_FROM / 2)
     )
     return near >= UNIFORM_SHARE * (total or plain_sum(before for before, _ in pairs))
-
-
-def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
-    half = plain_sum(weight for _, weight in values) / 2
-    reached = 0.0
-    for value, weight in sorted(values):
-        reached += weight
-        if reached >= half:
-            return value
-    return 0.0
 
 
 def _base_ms(ops: Iterable[OpChange]) -> float:
@@ -213,7 +203,7 @@ def kind_alike(scene: Scene) -> Cause | None:
         return None
     ops = [each for each in scene.compute_ops if each.kind == cause.reason.data["kind"]]
     pairs = [(each.base_ms, each.head_ms) for each in ops if each.base_ms > 0]
-    grew = _weighted_median([(now / before - 1, before) for before, now in pairs])
+    grew = weighted_median([(now / before - 1, before) for before, now in pairs])
     most = max(pairs, default=(0.0, 0.0))[0]
     is_one = most >= UNIFORM_SHARE * plain_sum(before for before, _ in pairs)
     return cause if grew >= UNIFORM_FROM and not is_one and _alike(pairs, grew) else None

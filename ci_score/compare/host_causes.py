@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ci_score.compare.places import place_of
+from ci_score.compare.places import HOLDS, place_of
 from ci_score.compare.scene import Cause, Scene
 from ci_score.model.explanation import (
+    BACKWARD,
     BETWEEN,
     BETWEEN_LOADING,
     COMMUNICATION,
@@ -18,6 +19,7 @@ from ci_score.model.explanation import (
 from ci_score.model.metrics import counts_agree
 from ci_score.model.profile import OpCalls
 from ci_score.model.reasons import Reason, Why
+from ci_score.model.record import Measured
 from ci_score.model.sums import plain_sum
 
 _BETWEEN_PARTS = (BETWEEN, BETWEEN_LOADING, COMMUNICATION)
@@ -32,6 +34,7 @@ ALIKE_FROM, ALIKE_WITHIN, ALIKE_SHARE = 0.02, 0.3, 0.8
 # them comes on top.
 LEAST_OF_MORE = 0.4
 _NO_CALLS = OpCalls(calls=0.0, operators=0.0, ms=0.0)
+_SUMMED = tuple(OpCalls.model_fields)
 _TYPE = re.compile(r" \(\w+\)$")
 
 
@@ -185,7 +188,7 @@ class _Replacement:
 
 
 def _replacement(scene: Scene) -> _Replacement | None:
-    base, head = scene.base.op_calls, scene.head.op_calls
+    base, head = _called(scene.base), _called(scene.head)
     gone = [name for name in base if _calls(head, name).calls < base[name].calls / 2]
     lost = max(gone, key=lambda name: (base[name].ms, name), default=None)
     if lost is None:
@@ -226,6 +229,18 @@ def _do_its_work(before: float, now: float, fewer: float) -> bool:
     return now - before >= fewer and now > MORE_OFTEN * before
 
 
+def _called(side: Measured) -> dict[str, OpCalls]:
+    """What the program calls: with numbers of another type it is the same call."""
+    found: dict[str, OpCalls] = {}
+    for label in sorted(side.op_calls):
+        name, one = bare(label), side.op_calls[label]
+        before = found.get(name, _NO_CALLS)
+        found[name] = OpCalls(
+            **{key: (getattr(before, key) or 0.0) + (getattr(one, key) or 0.0) for key in _SUMMED}
+        )
+    return found
+
+
 def _calls(side: Mapping[str, OpCalls], name: str) -> OpCalls:
     return side.get(name, _NO_CALLS)
 
@@ -236,7 +251,9 @@ def all_operators(scene: Scene) -> Cause | None:
         (was.ms, now.ms)
         for name, was in sorted(scene.base.op_calls.items())
         for now in [_calls(scene.head.op_calls, name)]
-        if was.ms > 0 and counts_agree(was.calls, now.calls)
+        if was.ms > 0
+        and counts_agree(was.calls, now.calls)
+        and counts_agree(was.operators, now.operators)
     ]
     total = plain_sum(call.ms for _, call in sorted(scene.base.op_calls.items()))
     before, now = (plain_sum(times) for times in zip(*pairs, strict=True)) if pairs else (0.0, 0.0)
@@ -250,9 +267,51 @@ def all_operators(scene: Scene) -> Cause | None:
     return Cause(Why.ALL_OPERATORS(share=slower), now - before)
 
 
+def more_backward(scene: Scene) -> Cause | None:
+    """As many calls as before, but more of them have a backward pass: a `detach()` was lost."""
+    names = _with_more_backward(scene)
+    sides = scene.base.op_calls, scene.head.op_calls
+    before, now = (plain_sum(side[name].backward_ms or 0.0 for name in names) for side in sides)
+    return Cause(_more_backward(scene, names, before, now), now - before) if names else None
+
+
+def _with_more_backward(scene: Scene) -> list[str]:
+    """The calls that more of have a backward pass, first those that run most more operators."""
+    base, head = scene.base.op_calls, scene.head.op_calls
+    names = [
+        name
+        for name in sorted(base.keys() & head.keys())
+        if counts_agree(base[name].calls, head[name].calls)
+        and _has_more(base[name].backward_calls, head[name].backward_calls)
+    ]
+    return sorted(names, key=lambda name: base[name].operators - head[name].operators)
+
+
+def _has_more(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return False
+    return now > before and not counts_agree(before, now)
+
+
+def _more_backward(
+    scene: Scene, names: Sequence[str], base_ms: float | None = None, head_ms: float | None = None
+) -> Reason:
+    base, head = (
+        tuple(side[name].backward_calls or 0.0 for name in names[:NAMED])
+        for side in (scene.base.op_calls, scene.head.op_calls)
+    )
+    return Why.MORE_BACKWARD(
+        names=tuple(names[:NAMED]),
+        base_calls=base,
+        head_calls=head,
+        base_ms=base_ms,
+        head_ms=head_ms,
+    )
+
+
 def one_call(scene: Scene) -> Cause | None:
     """What the program calls that takes most time more than before, with its backward pass."""
-    base, head = scene.base.op_calls, scene.head.op_calls
+    base, head = _called(scene.base), _called(scene.head)
     names = sorted(base.keys() | head.keys())
     most = max(names, key=lambda name: _calls(head, name).ms - _calls(base, name).ms, default=None)
     if most is None:
@@ -262,10 +321,20 @@ def one_call(scene: Scene) -> Cause | None:
     if found is not None and most in found.instead:
         return None
     was, now = _calls(base, most), _calls(head, most)
+    times, grew = (was.ms, now.ms), now.ms - was.ms
+    backward = was.backward_ms or 0.0, now.backward_ms or 0.0
+    is_backward = counts_agree(was.calls, now.calls) and backward[1] - backward[0] >= HOLDS * grew
+    if is_backward:
+        times = backward
     reason = Why.ONE_CALL(
-        name=most, base_calls=was.calls, head_calls=now.calls, base_ms=was.ms, head_ms=now.ms
+        name=most,
+        phase=BACKWARD if is_backward else None,
+        base_calls=was.calls,
+        head_calls=now.calls,
+        base_ms=times[0],
+        head_ms=times[1],
     )
-    return Cause(reason, now.ms - was.ms)
+    return Cause(reason, times[1] - times[0])
 
 
 # --- the number of operators --------------------------------------------------------------------
@@ -284,10 +353,13 @@ def more_operators(scene: Scene) -> Cause | None:
     found = _replacement(scene)
     if found is not None and found.operators >= LEAST_OF_MORE * more:
         return Cause(found.reason(), found.operators)
+    undetached = _with_more_backward(scene)
+    if _sum_of(grew, undetached) >= LEAST_OF_MORE * more:
+        return Cause(_more_backward(scene, undetached), _sum_of(grew, undetached))
     calls = {name: _calls(head, name).calls - _calls(base, name).calls for name in grew}
     named: list[str] = []
     for name in sorted(grew, key=lambda name: (-calls[name], -grew[name], name))[:NAMED]:
-        if grew[name] > 0:
+        if grew[name] > 0 and calls[name] > 0:
             named.append(name)
         if _sum_of(grew, named) >= LEAST_OF_MORE * more:
             reason = Why.MORE_CALLS(

@@ -60,7 +60,7 @@ def measured_case(case: CaseInput, workload: Workload) -> Measured:
         name=case.name,
         environment=_environment(case, card, workload),
         unmeasured=case.problem or case.crashed or _why_empty(case),
-        crashed=case.problem is None and bool(case.crashed or profile.unusable),
+        crashed=case.problem is None and bool(case.crashed or profile.remedy == "run"),
         scorecard=card,
         metrics=_metrics(profile, card, launches),
         launches=launches,
@@ -145,7 +145,7 @@ def _is_measured_alone(case: CaseInput) -> bool:
 
 def _why_empty(case: CaseInput) -> Reason | None:
     if case.profile.unusable is not None:
-        return quoted(case.profile.unusable)
+        return Why.UNUSABLE(words=case.profile.unusable, remedy=case.profile.remedy)
     if case.profile.measured_something:
         return None
     return Why.NO_TIME_IN_PROFILE() if case.has_profile else Why.NO_TIME()

@@ -18,7 +18,7 @@ from typing import Literal
 from ci_score.judge.policy import Policy, rules_of
 from ci_score.model.conversation import Comment, Conversation
 from ci_score.model.lists import closest
-from ci_score.model.metrics import Kind, Metric, metric_named
+from ci_score.model.metrics import OF_THE_SAME_TIME, Kind, Metric, metric_named
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import MOST_ACCEPTANCES, Judged
 from ci_score.model.verdict import Acceptance, Outcome, Unjudged, Verdict
@@ -230,11 +230,14 @@ def _misfit(sentence: Sentence, policy: Policy, asked: _Asked) -> Reason | None:
     if sentence.bound is None:
         return None if sentence.case in asked.lost else Why.CASE_NOT_MISSING()
     rules = rules_of(policy, sentence.case)
-    rule = rules.gate(sentence.metric)
+    # A step's time covers its throughput, too, and the other way round.
+    names = (sentence.metric, OF_THE_SAME_TIME.get(sentence.metric, ""))
+    rule = next((rule for name in names if (rule := rules.gate(name))), None)
     if rule is None and sentence.metric not in rules.budgets:
         known = [*(gate.metric.name for gate in rules.gates), *rules.budgets]
         return Why.NO_METRIC_HERE(close=closest(sentence.metric, known))
-    allowed = tuple(_units_of(rule.metric if rule else metric_named(sentence.metric)))
+    own = rule.metric if rule and rule.metric.name == sentence.metric else None
+    allowed = tuple(_units_of(own or metric_named(sentence.metric)))
     return None if sentence.bound.unit in allowed else Why.OTHER_UNIT(units=allowed)
 
 

@@ -23,12 +23,13 @@ from ci_score.judge.judgement import Judgement, beyond
 from ci_score.judge.trial import BesideHistory, Finding, Trial
 from ci_score.model.explanation import LEAST_SHARE_OF_STEP
 from ci_score.model.metrics import (
+    OF_THE_SAME_TIME,
     OF_TOKENS,
     STEP_TIME,
     THROUGHPUT,
+    are_one_time,
     metric_named,
     slower_by,
-    tell_same_time,
 )
 from ci_score.model.reasons import Reason, Why
 from ci_score.model.scorecard import Severity
@@ -332,13 +333,11 @@ def _acceptance(found: Weighed, trial: Trial, finding: Finding) -> Acceptance | 
 def _of_the_same_time(name: str, trial: Trial) -> Acceptance | None:
     """What was accepted of a step's time, for its throughput, or the other way round.
 
-    Where the work is the same both are one fact, and the bound is the same share of time.
+    Where the work is the same, or nothing but a throughput is known, both are one fact, and the
+    bound is the same share of time.
     """
-    other = {STEP_TIME: THROUGHPUT, THROUGHPUT: STEP_TIME}.get(name)
-    said = trial.accepted.get(other) if other else None
-    changes = {change.metric: change for change in trial.changes}
-    step, throughput = changes.get(STEP_TIME), changes.get(THROUGHPUT)
-    if said is None or step is None or throughput is None or not tell_same_time(step, throughput):
+    said = trial.accepted.get(OF_THE_SAME_TIME.get(name, ""))
+    if said is None or not are_one_time(trial.changes):
         return None
     if said.kind == "value":
         return said

@@ -44,7 +44,8 @@ class DefinitionChange(Value):
     """A definition on both sides: name, file and lines are the head's, or the base's if it is gone.
 
     `was_name` and `was_file` are the base's where they differ. `touched` says whether the diff
-    touches it, and None that no diff is known. A library's has no file.
+    touches it, and None that no diff is known. A library's has no file. `is_noise` says that it
+    does the same work, and that its time differs no more than that of others that do.
     """
 
     name: ShortText
@@ -55,6 +56,7 @@ class DefinitionChange(Value):
     was_file: SourcePath | None = None
     status: Literal["changed", "new", "gone"] = "changed"
     touched: bool | None = None
+    is_noise: bool = False
     base: CodeWork = CodeWork()
     head: CodeWork = CodeWork()
     lines: Annotated[tuple[LineChange, ...], Lax, Field(max_length=MOST_CHANGED_LINES)] = ()
@@ -71,18 +73,33 @@ class DefinitionChange(Value):
         return self.head.peak_bytes - self.base.peak_bytes
 
 
+class ChangedPlace(Value):
+    """The first line that the diff touches near a function, and how many other places there are.
+
+    They are in its class, or the function around it; else in its file, else anywhere.
+    """
+
+    within: Literal["outer", "file", "diff"]
+    file: SourcePath
+    line: LineNumber
+    more: Count = 0
+
+
 class Blame(Value):
     """The definition that explains most of a change, with its line where one is known.
 
-    `definition` is its row, `line` a row of its lines. `called_from` is a row of its callers where
-    it was not touched and that caller calls it more often. `share` is the part of the change that
-    it explains, from a half on.
+    `definition` is its row, `line` a row of its lines. `share` is the part of the change that it
+    explains, from a half on. `by` says what is other about one that was not touched: how often it
+    is called, or else which lines a call runs, or what they launch, forward or only backward.
+    `called_from` is then a row of its callers, and `near` the nearest place that was touched.
     """
 
     definition: Count
     line: Count | None = None
     called_from: Count | None = None
     share: float
+    by: Literal["calls", "path", "work", "backward"] | None = None
+    near: ChangedPlace | None = None
 
 
 class Warned(Value):

@@ -31,7 +31,15 @@ OUTSIDE_PHASES = "outside all phases"
 BACKWARD = "backward"
 # How much of a change a cause has to explain; and how much a step has to change at all.
 LEAST_EXPLAINED, LEAST_SHARE_OF_STEP = 0.5, 0.01
+# How many times the measured share of a step a profile may show, and how much beside it: a profiler
+# costs a side with more operators more.
+MOST_TIMES, MOST_BESIDE = 2.0, 0.05
 DEVICE_PARTS = frozenset({COMPUTE, COMMUNICATION, COPIES, IDLE, IDLE_OTHER, *IDLE_WORDS.values()})
+
+
+def is_far(base_ms: float, head_ms: float, share: float) -> bool:
+    """Whether a single launch of each side shows a far larger change than this share."""
+    return base_ms > 0 and abs(head_ms / base_ms - 1) > MOST_TIMES * abs(share) + MOST_BESIDE
 
 
 class Contribution(Value):
@@ -180,3 +188,10 @@ class Explanation(Value):
     def delta_ms(self) -> float:
         """How much longer a step takes in the profiles."""
         return self.head_step_ms - self.base_step_ms
+
+    def is_far_from(self, share: float) -> bool:
+        """Whether the step changed by far more in the profiles than by this share, as measured.
+
+        One launch a side is profiled: somebody disturbed it, and its times explain nothing.
+        """
+        return self.under_profiler and is_far(self.base_step_ms, self.head_step_ms, share)

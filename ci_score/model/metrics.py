@@ -367,11 +367,25 @@ def is_surely_faster(change: Change) -> bool:
 SAME_TIME = 0.01
 
 
+# A step's time and its throughput are one fact where a step does the same work.
+OF_THE_SAME_TIME = {STEP_TIME: THROUGHPUT, THROUGHPUT: STEP_TIME}
+
+
 def tell_same_time(step: Change, throughput: Change) -> bool:
     """Whether both are one fact: a step does the same work as before."""
     if step.delta is None or throughput.delta is None:
         return False
     return abs((1 + step.delta) * (1 + throughput.delta) - 1) <= SAME_TIME
+
+
+def are_one_time(changes: Iterable[Change]) -> bool:
+    """The same of a case's changes, also where nothing but its throughput was measured."""
+    known = {change.metric: change for change in changes}
+    step, throughput = known.get(STEP_TIME), known.get(THROUGHPUT)
+    if throughput is None or throughput.delta is None:
+        return False
+    is_measured = step is not None and bool(step.base or step.head)
+    return not is_measured or (step is not None and tell_same_time(step, throughput))
 
 
 SAME_TOKENS = 0.02

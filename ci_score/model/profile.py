@@ -92,11 +92,14 @@ class OpCalls(Value):
     """An operator of the host as the program calls it, with all that it leads to.
 
     `operators` counts it with those that it calls, and with those of its backward pass.
+    `backward_calls` counts the calls that have a backward pass, and `backward_ms` is its time.
     """
 
     calls: NotNegative
     operators: NotNegative
     ms: Milliseconds
+    backward_calls: NotNegative | None = None
+    backward_ms: Milliseconds | None = None
 
 
 class HostGap(Value):
@@ -107,6 +110,8 @@ class HostGap(Value):
     ms: Milliseconds
 
 
+# What would settle why a profile cannot be used, where its own words do not say it.
+Remedy = Literal["run", "own file", "as written", "fewer steps", "whole file", "device", "steps"]
 MOST_RANKS = 256
 TimedBy = Literal["a profiler", "the trainer's log", "the runtime itself"]
 
@@ -143,7 +148,7 @@ class Profile(Value):
     The first block is the reference's. All times are of one step and count attributed events only;
     `capture` has the sums over everything that was captured. None, an empty value or 0 means not
     measured. `sources` says where each derived number comes from, and `unusable` why a measurement
-    cannot be used.
+    cannot be used, with the `remedy`.
     """
 
     steps: Count = 0
@@ -218,6 +223,7 @@ class Profile(Value):
     # Of several logs: each is a run of its own, which is judged like a launch.
     runs: Annotated[tuple[RunTime, ...], Lax, Field(max_length=MOST_RUNS)] = ()
     unusable: str | None = None
+    remedy: Remedy | None = None
 
     @property
     def own_step_ms(self) -> float:

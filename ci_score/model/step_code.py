@@ -47,7 +47,8 @@ class CodeWork(Value):
 
     `forward_ms` and `backward_ms` are kernels, or without a device operators, that it launched;
     `python_ms` is time of the host before them in which no operator ran. `peak_bytes` is what it
-    had allocated of the memory that was in use at the peak.
+    had allocated of the memory that was in use at the peak. `calls` is how often the function was
+    called, and 0 where that was not counted, or where it ran all the time.
     """
 
     forward_ms: Milliseconds = 0.0
@@ -56,6 +57,7 @@ class CodeWork(Value):
     forward_launches: NotNegative = 0.0
     backward_launches: NotNegative = 0.0
     peak_bytes: Count = 0
+    calls: NotNegative = 0.0
 
     @property
     def ms(self) -> float:
@@ -87,14 +89,17 @@ class CodeWork(Value):
 class Definition(Value):
     """A function or a method; `<module>` is what runs when a file does, `` that nobody knows it.
 
-    `first` and `last` are its lines, decorators included. `file` is None of a library's: its name
-    begins with that of the library, as `transformers LlamaMLP.forward`.
+    `first` and `last` are its lines, decorators included; `outer_first` and `outer_last` are those
+    of the class or the function that it is in. `file` is None of a library's: its name begins with
+    that of the library, as `transformers LlamaMLP.forward`.
     """
 
     name: ShortText
     file: SourcePath | None = None
     first: LineNumber | None = None
     last: LineNumber | None = None
+    outer_first: LineNumber | None = None
+    outer_last: LineNumber | None = None
 
 
 class CodeLine(Value):
@@ -104,7 +109,7 @@ class CodeLine(Value):
     is the repository's own. `line` is where the call begins, `first` and `last` are the lines of
     its whole statement, and `text` is a digest of them, so that no diff of another state is taken
     for theirs. `through` is the outermost function of a library below the line. A line that runs
-    compiled code stands for all of it.
+    compiled code stands for all of it. The calls that a caller makes are in one line of them.
     """
 
     definition: Count

@@ -42,9 +42,9 @@ class Badge:
 
 
 def badge_of(record: Record, label: str = "") -> Badge:
-    """A single case's throughput and verdict; of several, how many are no pass."""
+    """The verdict, and a single case's throughput; of several, how many pass."""
     outcome = outcome_of(record)
-    parts = [_numbers(record), WORDS[outcome] if outcome else ""]
+    parts = [WORDS[outcome] if outcome else "", _numbers(record)]
     only = record.cases[0].name if len(record.cases) == 1 else "training"
     return Badge(
         plain(label or only, LONGEST_LABEL),

@@ -14,10 +14,12 @@ from ci_score.report.cause_words import Name, Place, Sentence, count_words, ms_w
 from ci_score.report.code_words import (
     CHANGED,
     NAMELESS,
+    calls_words,
     library_words,
     place,
     row_words,
     short_path,
+    tag_of,
 )
 from ci_score.report.links import linked, linked_place
 from ci_score.report.numbers import from_to, milliseconds
@@ -68,7 +70,7 @@ class LineRow:
     @property
     def launches(self) -> str:
         """`24 → 48`"""
-        return launches_words(self.base, self.head)
+        return counts_words(self.base.launches, self.head.launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +100,16 @@ class CodeRow(LineRow):
             ("Python between", self.base.python_ms, self.head.python_ms),
         )
         told = [(name, times_words(base, head)) for name, base, head in kinds if base or head]
-        return [*told, ("launches", self.launches)] if self.launches else told
+        calls = counts_words(self.base.calls, self.head.calls)
+        return told + [row for row in (("launches", self.launches), ("calls", calls)) if row[1]]
 
 
 def _ms(work: CodeWork) -> float:
     return work.ms + work.python_ms
 
 
-def launches_words(base: CodeWork, head: CodeWork) -> str:
+def counts_words(before: float, now: float) -> str:
     """`24 → 48`, `24` where both are the same; empty without any."""
-    before, now = base.launches, head.launches
     if not before and not now:
         return ""
     if before and now and counts_agree(before, now):
@@ -145,11 +147,12 @@ def _first(rows: list[_Numbered], most: int, blamed: int | None) -> list[_Number
 
 def _worth_a_row(change: CodeChanges) -> list[_Numbered]:
     """What changed enough, and what is blamed for it: that may be what it calls."""
-    largest = max((abs(row.delta_ms) for row in change.definitions), default=0.0)
+    changed = [one for one in enumerate(change.definitions) if not one[1].is_noise]
+    largest = max((abs(row.delta_ms) for _, row in changed), default=0.0)
     blamed = change.time.definition if change.time else None
     return [
         (number, row)
-        for number, row in enumerate(change.definitions)
+        for number, row in changed
         if number == blamed or (row.delta_ms and abs(row.delta_ms) >= LEAST_SHARE * largest)
     ]
 
@@ -178,9 +181,11 @@ def _code_row(
 
 def _tags(row: DefinitionChange) -> Iterator[str]:
     if row.status != "changed":
-        yield row.status
+        yield tag_of(row).removeprefix("which is ")
     elif row.touched:
         yield CHANGED
+    if calls := calls_words(row):
+        yield calls
     if row.status == "gone":
         return
     if row.was_file is not None and row.was_file != row.file:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ci_score.files.visible import plain
 from ci_score.model.code_changes import (
     Blame,
     CallerChange,
+    ChangedPlace,
     CodeChanges,
     DefinitionChange,
     LineChange,
 )
-from ci_score.report.cause_words import Name, Place, Sentence, times_words
+from ci_score.model.lists import plural
+from ci_score.model.metrics import counts_agree
+from ci_score.report.cause_words import Name, Place, Sentence, count_words, times_words
 from ci_score.report.numbers import delta_bytes_words, delta_milliseconds
 
 CHANGED, NOT_CHANGED = "changed here", "not changed"
@@ -73,7 +78,9 @@ def blamed_place(change: CodeChanges, blame: Blame) -> Sentence:
     caller = None if blame.called_from is None else row.callers[blame.called_from]
     if row.file is None:
         caller = caller or next((one for one in row.callers if one.file), None)
-        return Sentence.of(library_words(row.name), *_from(caller)) if row.name else Sentence.of("")
+        from_caller = _from(caller)
+        told = [library_words(row.name), *((",", *from_caller) if from_caller else ())]
+        return Sentence.of(*(told if row.name else ()))
     at = Sentence.of(place_of_line(change, row, line))
     where = Sentence.of(at, f", {CHANGED}") if row.touched and row.status != "gone" else at
     if line and line.is_compiled:
@@ -86,7 +93,7 @@ def blamed_place(change: CodeChanges, blame: Blame) -> Sentence:
     if row.name in NAMELESS:
         return Sentence.of(at, f" ({CHANGED})" if row.touched else "")
     called = Sentence.of(Name(row.name), " (", where, ")")
-    return Sentence.of(called, *_untouched(row, caller))
+    return Sentence.of(called, *_untouched(row, blame, caller))
 
 
 def row_words(
@@ -108,25 +115,72 @@ def _caller_name(name: str) -> str:
     return "the script" if name in NAMELESS else Name(name)
 
 
-def _untouched(row: DefinitionChange, caller: CallerChange | None) -> tuple[str, ...]:
-    """`, not changed, called more often from 'Block.forward' (block.py:12, changed here)`"""
+def _untouched(row: DefinitionChange, blame: Blame, caller: CallerChange | None) -> Iterator[str]:
+    """`, not changed, called 4 → 8 times a step from 'Block.forward' (block.py:12, changed here)`
+
+    Without a word of why, where nobody knows that.
+    """
     if row.status == "gone":
-        return (", which is gone",)
-    told = "" if row.touched in (None, True) else f", {NOT_CHANGED}"
-    if caller is None or row.touched:
-        return (told,)
-    return told, ", called more often", *_from(caller)[1:]
+        yield f", {tag_of(row)}"
+    if row.status == "gone" or row.touched is not False:
+        return
+    yield f", {NOT_CHANGED}"
+    if blame.by == "calls":
+        yield f", {'now ' * (row.status == 'new')}{calls_words(row)}"
+        yield from _from(caller)
+    elif blame.by is not None:
+        more = "more" if row.head.launches > row.base.launches else "less"
+        yield f", {_OTHER_WORK[blame.by].format(more)}"
+        yield from (", called", *_from(caller)) if caller else ()
+    yield from _near(blame.near, row)
+
+
+_OTHER_WORK = {
+    "path": "takes another path",
+    "work": "launches {} work in each call",
+    "backward": "runs {} of the backward pass",
+}
+
+
+def tag_of(row: DefinitionChange) -> str:
+    """What happened to a definition that one side alone runs, as far as that is known."""
+    if row.touched is not False:
+        return "new" if row.status == "new" else "which is gone"
+    return "not run before" if row.status == "new" else "no longer run"
+
+
+def calls_words(row: DefinitionChange) -> str:
+    """`called 4 → 8 times a step`; empty where that is the same, or nobody counted."""
+    base, head = row.base.calls, row.head.calls
+    if not head or (base and counts_agree(base, head)) or (not base and row.status != "new"):
+        return ""
+    times = "once" if head == 1 else f"{count_words(head)} times"
+    return f"called {f'{count_words(base)} → ' if base else ''}{times} a step"
+
+
+def _near(near: ChangedPlace | None, row: DefinitionChange) -> Iterator[str]:
+    """`; 'Attention' is changed at model.py:45`: what is changed near what was not."""
+    if near is None:
+        return
+    yield "; "
+    if near.within == "outer":
+        yield Name(row.name.partition(".")[0])
+    else:
+        yield "its file" if near.within == "file" else "the change"
+    yield " is changed at " if near.within != "diff" else " is at "
+    yield place(near.file, near.line)
+    if near.more:
+        yield f" and in {plural(near.more, 'more place')}"
 
 
 def _from(caller: CallerChange | None) -> tuple[str, ...]:
-    """`, from 'train' (train.py:40)`"""
+    """` from 'train' (train.py:40)`"""
     if caller is None or not caller.file:
         return ()
-    at = place(caller.file, caller.line)
+    at, changed = place(caller.file, caller.line), f", {CHANGED}" if caller.touched else ""
     if caller.name in NAMELESS:
-        return ",", " from ", at, f" ({CHANGED})" if caller.touched else ""
-    changed = f", {CHANGED}" if caller.touched else ""
-    return ",", " from ", Name(caller.name), " (", at, f"{changed})"
+        return " from ", at, f" ({CHANGED})" if caller.touched else ""
+    return " from ", Name(caller.name), " (", at, f"{changed})"
 
 
 def where_words(change: CodeChanges | None) -> Sentence:

@@ -34,6 +34,7 @@ from ci_score.report.sentences import MATCHED, accepted_words, change_sentence, 
 from ci_score.report.words import (
     NEW,
     SHORT_SHA,
+    VERDICTS,
     delta_interval,
     interval_in_time,
     is_new,
@@ -45,6 +46,8 @@ from ci_score.report.words import (
 )
 
 NOT_JUDGED, NOT_COMPARED = "Not judged: ", "Not compared: "
+FIRST_RUN, NEW_CASE, NEW_CASES = "First run: ", "New case: ", "New: "
+NO_BASELINE = "there is no baseline yet"
 ONE_RUN, COULD_BE_NOISE = "one run per side", ", could be noise"
 # Why a case did not pass, in the table of all that did not.
 LONGEST_WHY = 110
@@ -52,24 +55,39 @@ LONGEST_WHY = 110
 LEAST_SHOWN = 0.0005
 
 
-# What happened, and why where it is known.
-Parts = tuple[Sentence, Sentence]
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A verdict in short pieces: `48 % slower`, `77.9 → 115 ms/step`, `one run per side`, why."""
+    """A verdict in short pieces: `48 % slower`, `77.9 → 115 ms/step`, `one run per side`, why.
+
+    `word` is the verdict itself, with which a line begins that has no other sign of it.
+    """
 
     what: Sentence
     values: str = ""
     basis: str = ""
     cause: Sentence = field(default_factory=lambda: Sentence.of(""))
+    word: str = ""
 
     @property
     def facts(self) -> Sentence:
-        """All but the cause, in one line."""
+        """All but the verdict and the cause, in one line."""
         told = [piece for piece in (self.what, self.but_what) if piece]
         return Sentence.of(*_between(told, " · "))
+
+    @property
+    def said(self) -> Sentence:
+        """`48 % slower`, as it goes on behind the verdict."""
+        first, *rest = self.what.pieces or ("",)
+        return Sentence.of(first if isinstance(first, Name) else _in_a_sentence(first), *rest)
+
+    def named(self, verdict: Verdict) -> Headline:
+        """With the verdict's word, which some sentences begin with: `First run`, `Not compared`."""
+        first, *rest = self.what.pieces or ("",)
+        for begins in (NOT_JUDGED, NOT_COMPARED, FIRST_RUN, NEW_CASE, NEW_CASES):
+            if first.startswith(begins):
+                what = Sentence.of(first.removeprefix(begins), *rest)
+                return replace(self, word=begins.removesuffix(": "), what=what)
+        return replace(self, word=VERDICTS[verdict.outcome])
 
     @property
     def but_what(self) -> Sentence:
@@ -87,21 +105,11 @@ def _between(pieces: Sequence[str], mark: str) -> Iterator[str]:
 def headline(of: Record | Judged | Verdict) -> str:
     """The one sentence on a report, a case, or a verdict that a reason of its own decides."""
     if isinstance(of, Verdict):
-        return _decided(of)
-    parts = report_parts(of) if isinstance(of, Record) else headline_parts(of)
-    return ": ".join(filter(None, parts))
-
-
-def headline_parts(case: Judged) -> Parts:
-    """What happened to a case, and why."""
-    told = told_of(case)
-    return told.facts, told.cause
-
-
-def report_parts(record: Record) -> Parts:
-    """The worst verdict's, and of how many cases, where there are several."""
-    told = told_of_report(record)
-    return told.facts, told.cause
+        told = Headline(_decided(of)).named(of)
+    else:
+        told = told_of_report(of) if isinstance(of, Record) else told_of(of)
+    facts = " · ".join(filter(None, (told.said, told.but_what)))
+    return ": ".join(filter(None, (told.word, facts, told.cause)))
 
 
 def worst_first(record: Record) -> list[Judged]:
@@ -122,13 +130,18 @@ def worst_first(record: Record) -> list[Judged]:
 
 def told_of(case: Judged) -> Headline:
     """The headline of a case; without a verdict it is empty."""
+    told = _told_of(case)
+    return told.named(case.verdict) if case.verdict else told
+
+
+def _told_of(case: Judged) -> Headline:
     if case.verdict is None:
         return Headline(Sentence.of(""))
     if case.verdict.decided_by is not None:
         return _with_its_time(Headline(_decided(case.verdict)), case, case.verdict)
     worst = decisive(case.changes)
     if case.verdict.outcome is Outcome.INCONCLUSIVE:
-        return _unclear(case, worst) if worst else Headline(Sentence.of("Not judged"))
+        return _unclear(case, worst) if worst else Headline(Sentence.of(NOT_JUDGED))
     if worst is None or worst.outcome is Outcome.PASS:
         return _passed(case)
     warns = worst.outcome is Outcome.WARN
@@ -151,9 +164,9 @@ def _decided(verdict: Verdict) -> Sentence:
     if verdict.outcome is not Outcome.INCONCLUSIVE:
         return sentence(verdict.decided_by)
     if verdict.unjudged is Unjudged.FIRST_RUN:
-        return Sentence.of("First run: there is no baseline yet")
+        return Sentence.of(FIRST_RUN, NO_BASELINE)
     if verdict.unjudged in NEW:
-        return Sentence.of("New case: there is no baseline yet")
+        return Sentence.of(NEW_CASE, NO_BASELINE)
     if verdict.unjudged is Unjudged.NOT_NEEDED:
         return sentence(verdict.decided_by).capitalized
     differs = next(_mismatches(verdict.reasons), None)
@@ -358,19 +371,20 @@ def told_of_report(record: Record) -> Headline:
     worst = worst_first(record)[0] if record.cases else None
     own = record.unjudged
     if own is not None and (worst is None or record.outcome is own.outcome):
-        return Headline(_decided(own))
+        return Headline(_decided(own)).named(own)
     if worst is None or worst.verdict is None:
-        return Headline(Sentence.of("Nothing was measured"))
+        return Headline(Sentence.of("Nothing was measured"), word=VERDICTS[Outcome.INCONCLUSIVE])
     if is_new(record):
-        return Headline(_new(record))
+        return Headline(_new(record)).named(worst.verdict)
     told = told_of(worst)
     if len(record.cases) == 1:
         return told
     if worst.verdict.outcome is Outcome.PASS:
         return _all_passed(record, worst, told)
-    counted = counted_as(record, worst.verdict.outcome)
-    what = Sentence.of(counted, Name(worst.name), *_connected(worst, told.what))
-    return replace(told, what=what)
+    outcome = worst.verdict.outcome
+    connected = _connected(worst, told.what)
+    what = Sentence.of(counted_as(record, outcome), Name(worst.name), *connected)
+    return replace(told, what=what, word=VERDICTS[outcome])
 
 
 def _new(record: Record) -> Sentence:
@@ -379,20 +393,18 @@ def _new(record: Record) -> Sentence:
     first = all(case.verdict and case.verdict.unjudged is Unjudged.FIRST_RUN for case in new)
     total, several = len(record.cases), len(new) > 1
     if first and len(new) == total:
-        begins = "First run"
+        begins = FIRST_RUN
     elif total == 1:
-        begins = "New case"
+        begins = NEW_CASE
     else:
-        begins = f"{len(new)} of {total} cases {'are' if several else 'is'} new"
+        begins = f"{NEW_CASES}{len(new)} of {total} cases, "
     if _leaves_baselines(record):
-        return Sentence.of(
-            f"{begins}: {f'{len(new)} baselines' if several else 'baseline'} recorded"
-        )
+        return Sentence.of(f"{begins}{f'{len(new)} baselines' if several else 'baseline'} recorded")
     branch = (record.inputs or {}).get("baseline-branch")
     where = Name(branch) if branch else "the default branch"
     baselines = "the baselines" if several else "the baseline"
     records = "records" if first else "will record"
-    return Sentence.of(f"{begins}: the next run of ", where, f" {records} {baselines}")
+    return Sentence.of(f"{begins}the next run of ", where, f" {records} {baselines}")
 
 
 def _leaves_baselines(record: Record) -> bool:
@@ -404,8 +416,7 @@ def _leaves_baselines(record: Record) -> bool:
 def _connected(case: Judged, what: Sentence) -> tuple[str, ...]:
     """Behind a case's name: ` is 30 % slower`, ` takes 3.2× as long`, `: Peak memory +20 %`."""
     if case.verdict and case.verdict.outcome is Outcome.INCONCLUSIVE:
-        first, *rest = what.pieces
-        first = first.removeprefix(NOT_JUDGED).removeprefix(NOT_COMPARED)
+        first, *rest = what.pieces or ("",)
         return (", ", _in_a_sentence(first), *rest)
     worst = decisive(case.changes)
     is_time = worst is not None and worst.metric in (STEP_TIME, THROUGHPUT)
@@ -423,13 +434,13 @@ def _all_passed(record: Record, worst: Judged, told: Headline) -> Headline:
     """How many pass, the slowest where one is slower, and how many became faster."""
     total = len(record.cases)
     count = sum(1 for case in record.cases if case.verdict)
-    begins = f"All {total} cases pass" if count == total else f"{count} of {total} cases pass"
+    begins = f"All {total} cases" if count == total else f"{count} of {total} cases"
     faster = len(faster_cases(record))
     if faster:
         begins += f", {faster} {'is' if faster == 1 else 'are'} faster"
     change = time_change(worst)
     if change is None or slower_by(change) < LEAST_SHOWN or not is_slower_for_sure(change):
-        return Headline(Sentence.of(begins))
+        return Headline(Sentence.of(begins), word=told.word)
     what = Sentence.of(f"{begins}, slowest: ", Name(worst.name), *_connected(worst, told.what))
     return replace(told, what=what)
 

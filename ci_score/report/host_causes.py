@@ -66,13 +66,19 @@ def _other_type(
     head_ms: float,
     **place: Any,
 ) -> str:
-    computes = "computes" if len(names) == 1 else "compute"
-    in_type = f"{_work(names)} {computes} in {head_type} instead of {base_type}"
+    work = _work(names)
+    computes = "compute" if " and " in work else "computes"
+    in_type = f"{work} {computes} in {head_type} instead of {base_type}"
     return f"{in_type}{_place(**place)}: {_times(base_ms, head_ms)} a step"
 
 
 def _one_call(
-    name: str, base_calls: float, head_calls: float, base_ms: float, head_ms: float
+    name: str,
+    phase: str | None,
+    base_calls: float,
+    head_calls: float,
+    base_ms: float,
+    head_ms: float,
 ) -> str:
     called = _operator(name)
     if not base_calls or not head_calls:
@@ -81,10 +87,30 @@ def _one_call(
         return f"{called} is {is_new}, {calls} calls and {_ms(head_ms or base_ms)} a step"
     if counts_agree(base_calls, head_calls):
         calls = "call" if head_calls == 1 else "calls"
-        longer = _longer(base_ms, head_ms)
-        return f"mostly {called}: {longer}, same {_count(head_calls)} {calls} a step"
+        longer, where = _longer(base_ms, head_ms), _place(None, None, None, phase)
+        return f"mostly {called}{where}: {longer}, same {_count(head_calls)} {calls} a step"
     calls = f"{_count(base_calls)} → {_count(head_calls)}"
     return f"{called} is called {calls} times a step: {_times(base_ms, head_ms)}"
+
+
+def _backward(more_or_fewer: str, behind: str = "") -> Callable[..., str]:
+    def words(
+        names: Sequence[str],
+        base_calls: Sequence[float],
+        head_calls: Sequence[float],
+        base_ms: float | None,
+        head_ms: float | None,
+    ) -> str:
+        rows = zip(names, base_calls, head_calls, strict=True)
+        calls = [f"{_operator(name)} {_count(base)} → {_count(head)}" for name, base, head in rows]
+        words = (
+            f"the backward pass goes through {more_or_fewer} of the same calls ({listed(calls)})"
+        )
+        if base_ms is not None and head_ms is not None:
+            words = f"{words}: {_times(base_ms, head_ms)} a step"
+        return words + behind
+
+    return words
 
 
 def _between_operators(
@@ -141,6 +167,7 @@ HOST_CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.REPLACED: _replaced,
     Why.OTHER_TYPE: _other_type,
     Why.ONE_CALL: _one_call,
+    Why.MORE_BACKWARD: _backward("more", "; a lost detach or no_grad?"),
     Why.BETWEEN_OPERATORS: _between_operators,
     Why.HOST_IN_RANGE: _host_in_range,
     Why.MORE_CALLS: _more_calls,
@@ -149,5 +176,6 @@ HOST_CAUSES: dict[Why, str | Callable[..., str]] = {
 HOST_GAINS: dict[Why, Callable[..., str]] = {
     Why.ALL_OPERATORS: _all_operators_less,
     Why.REPLACED: _replaces,
+    Why.MORE_BACKWARD: _backward("fewer"),
     Why.BETWEEN_OPERATORS: _between_less,
 }

@@ -152,8 +152,8 @@ def _both(here: _Side, there: _Side, name: str, was: str) -> JoinedOp:
     places = {
         place: _in_place(there.at(place, before), here.at(place, now))
         for place in dict.fromkeys((*now, *before))
-        # A side without any place of this op does not tell where it runs.
-        if now and before
+        # A side without any place does not say where its ops run. An op without one ran outside.
+        if here.cells and there.cells
     }
     detail = here.ops.details.get(name) or there.ops.details.get(was)
     return JoinedOp(

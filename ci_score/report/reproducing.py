@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from ci_score.files.visible import log_line
 from ci_score.model.environment import AskedOption
-from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of, slower_by
-from ci_score.model.reasons import Why
+from ci_score.model.metrics import STEP_TIME, THROUGHPUT, are_one_time, metric_of, slower_by
+from ci_score.model.reasons import Datum, Reason, Why
 from ci_score.model.record import Judged, Record, case_name
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, decisive
 from ci_score.report.rows import twin_of
@@ -97,6 +97,17 @@ _WOULD_TELL = {
 }
 
 
+# Of a profile that cannot be used, by what is wrong with it.
+_USABLE: dict[Datum | Reason, str] = {
+    "run": _WOULD_TELL[Unjudged.CRASHED_RUN],
+    "own file": "the profile of each process in a file of its own, as its profiler wrote it",
+    "as written": "the file as the profiler wrote it, neither joined nor converted",
+    "fewer steps": "a profile of fewer steps at once",
+    "whole file": "a whole file: let the profiler end before the job does, and upload it then",
+    "device": "a profile of some steps that has the device's work",
+    "steps": "a profile of at least one whole step",
+}
+
 # Of a run in a job, where somebody else measured.
 _IN_A_JOB = {
     Unjudged.NOTHING_MEASURED: "a measurement (`ci-score ab` makes one): the log of the measuring"
@@ -108,6 +119,8 @@ def what_would_tell(verdict: Verdict | None, record: Record, case: Judged | None
     """What would turn "not judged" into a verdict, in a job or on a machine of one's own."""
     if verdict is None or verdict.unjudged is None:
         return ""
+    if verdict.decided_by is not None and verdict.decided_by.code is Why.UNUSABLE:
+        return _USABLE.get(verdict.decided_by.data.get("remedy"), "a profile that can be used")
     if case is not None and verdict.unjudged is Unjudged.UNCLEAR:
         worst = decisive(case.changes)
         for reason in worst.reasons if worst else ():
@@ -133,11 +146,11 @@ def acceptance_line(case: Judged) -> str:
     failed = [change for change in case.changes if change.outcome is Outcome.FAIL]
     bounds = {change.metric: _bound(change) for change in failed}
     for change in failed:
-        twin = twin_of(change, failed)
-        if change.metric == THROUGHPUT and twin is not None:
-            # One sentence covers both, and reaches as far as the worse of the two.
-            most = max(slower_by(change), slower_by(twin))
-            bounds[STEP_TIME] = _bound(twin.but(delta=most))
+        if change.metric == THROUGHPUT and are_one_time(case.changes):
+            # The verdict tells both as the step's time. One sentence covers both, and reaches as
+            # far as the worse of the two.
+            most = max(map(slower_by, (change, *filter(None, [twin_of(change, case.changes)]))))
+            bounds[STEP_TIME] = _bound(change.but(metric=STEP_TIME, delta=most))
             del bounds[THROUGHPUT]
     return "\n".join(
         f"ci-score accept {case.name} {metric} up to {bound} because <reason>"

@@ -505,8 +505,17 @@ def knows_ops_of_layers(case: Judged) -> bool:
 
 def calls_word(case: Judged) -> str:
     """What the counts of ops are: a host calls its operators, a device's work is launched."""
+    return "calls" if _is_of_host(case) else "launches"
+
+
+def work_word(case: Judged) -> str:
+    """What the counts of functions are, which are themselves called."""
+    return "operators" if _is_of_host(case) else "launches"
+
+
+def _is_of_host(case: Judged) -> bool:
     found = case.explanation or case.timeline
-    return "calls" if found is not None and found.basis == "host" else "launches"
+    return found is not None and found.basis == "host"
 
 
 # --- the whole report ---------------------------------------------------------------------------
@@ -540,9 +549,7 @@ def by_outcome(cases: Sequence[Judged]) -> Iterator[tuple[str, list[Judged]]]:
 
 
 def counted_as(record: Record, outcome: Outcome) -> str:
-    """`3 of 12 cases fail, worst: `, in front of the worst case's name and headline."""
+    """`3 of 12 cases, worst: `, between the verdict and the worst case's name and headline."""
     cases = [case for case in record.cases if case.verdict and case.verdict.outcome is outcome]
-    several = len(cases) > 1
     which = "first" if outcome is Outcome.INCONCLUSIVE else "worst"
-    counted = f"{len(cases)} of {len(record.cases)} cases {_COUNTED[outcome][several]}"
-    return f"{counted}, {which}: " if several else f"{counted}: "
+    return f"{len(cases)} of {len(record.cases)} cases{f', {which}' * (len(cases) > 1)}: "

@@ -381,6 +381,8 @@ SENTENCES: dict[Why, Row] = {
     Why.NO_STEPS: "its measurements hold no step",
     Why.NO_TIME: "no time was measured",
     Why.NO_TIME_IN_PROFILE: "the profile holds no time",
+    # What would settle it is told beside it.
+    Why.UNUSABLE: lambda words, remedy: words,  # noqa: ARG005
     Why.NO_NUMBER_TO_COMPARE: "no step time and no throughput was measured",
     Why.NO_SOUND_LAUNCH: _no_sound_launch,
     Why.EMPTY_BY_ITS_RUN: "the run that measured it says that nothing was",

@@ -46,11 +46,15 @@ _A_SCREEN = 24
 
 
 def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = False) -> str:
-    """Every verdict, worst first; `whole` shows every case in full, however many there are."""
+    """Every verdict, worst first; `whole` shows every case in full, however many there are.
+
+    What is to be noted of all of it comes second: the first line is the verdict.
+    """
     several = len(record.cases) > 1
     shown_cases = _several if several else _only
     cases = shown_cases(record, screen, whole=whole)
-    text = "\n\n".join(filter(None, (*_report(record, screen), *cases)))
+    first, *others = [*filter(None, (*_report(record, screen), *cases))] or [""]
+    text = "\n\n".join(filter(None, (first, _notices(record, screen), *others)))
     counted = rows.counted(record)
     if several and counted and text.count("\n") > _A_SCREEN:
         text += f"\n\n{screen.text(counted, 'heading')}"
@@ -58,13 +62,8 @@ def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = Fal
 
 
 def verdict_line(of: Judged | Verdict) -> str:
-    """`Fail: 20.1 % slower`; a dash without a verdict. What is not judged says so itself."""
-    verdict = of if isinstance(of, Verdict) else of.verdict
-    if verdict is None:
-        return "–"
-    text = shown(headline(of))
-    is_judged = verdict.outcome is not Outcome.INCONCLUSIVE
-    return f"{words.VERDICTS[verdict.outcome]}: {text}" if is_judged else text
+    """`Fail: 20.1 % slower`; a dash without a verdict."""
+    return shown(headline(of)) or "–"
 
 
 def _report(record: Record, screen: Screen) -> Iterator[str]:
@@ -73,8 +72,10 @@ def _report(record: Record, screen: Screen) -> Iterator[str]:
         verdict = record.unjudged
         yield _decided(verdict, rows.unjudged_reasons(record), screen)
         yield _would_tell(verdict, record, screen)
-    notices = rows.notices(record)
-    yield "\n".join(screen.text(f"Note: {notice}") for notice in notices)
+
+
+def _notices(record: Record, screen: Screen) -> str:
+    return "\n".join(screen.text(f"Note: {notice}") for notice in rows.notices(record))
 
 
 def _decided(of: Judged | Verdict, reasons: Sequence[str], screen: Screen) -> str:
@@ -376,7 +377,7 @@ def _code(case: Judged, record: Record, screen: Screen, *, whole: bool) -> str:
     for row in listed:
         lines.append(_code_line(row, places))
         lines += [_code_line(line, places, "  ") for line in row.lines if whole]
-    header = ("function", "base", "head", "change", rows.calls_word(case))
+    header = ("function", "base", "head", "change", rows.work_word(case))
     table = screen.table(lines, ("text", "number", "number", "number", "number"), header)
     notes = [more_code(case, len(listed)), *(code_notes(case) if whole else ())]
     told = "\n".join(screen.text(note) for note in notes if note)

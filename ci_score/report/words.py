@@ -16,6 +16,7 @@ from ci_score.model.metrics import (
     metric_of,
     significant,
     slower_by,
+    time_change,
 )
 from ci_score.model.reasons import Why
 from ci_score.model.record import BaselineUsed, Judged, Record
@@ -165,7 +166,8 @@ def _interval(
     if low is not None and high is not None and shown[0] == shown[1] and high - low >= LEAST_WIDE:
         beside = zip((low, high), (high, low), strict=True)
         shown = [metric.show_delta(end, (*limits, other)) for end, other in beside]
-    return interval_words(*shown)
+    # As a single number it is the change itself.
+    return "" if shown[0] == shown[1] else interval_words(*shown)
 
 
 def interval_words(low: str | None, high: str | None) -> str:
@@ -374,7 +376,13 @@ def where_it_went(case: Judged, explanation: Explanation) -> str:
     """Above the parts of a step: what they sum to, who timed them, and whether it may be noise."""
     profiled = " (under the profiler)" if explanation.under_profiler else ""
     slower = _is_or_seems_slower(case)
-    if explanation.under_profiler and explanation.delta_ms <= 0 and slower:
+    # What was judged; a throughput of guessed tokens is not.
+    judged = (change for change in _times(case) if change.outcome is not None)
+    time = next(judged, None) or time_change(case)
+    if time is not None and explanation.is_far_from(slower_by(time)):
+        measured = _share_of_time(time, slower_by(time))
+        profiled = f" (under the profiler; measured was {measured}, so trust only the counts)"
+    elif explanation.under_profiler and explanation.delta_ms <= 0 and slower:
         # A disturbed launch, or a profiler that costs one side far more.
         profiled = f" (under the profiler; the measured step {slower}, so trust only the counts)"
     delta = delta_milliseconds(explanation.delta_ms)

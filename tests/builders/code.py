@@ -27,11 +27,13 @@ class At:
     peak: int = 0
     through: str | None = None
     compiled: bool = False
+    calls: float = 0.0
+    backward: float = 0.0
 
 
 def step_code(files: Files, *lines: At, **fields: Any) -> StepCode:
     """What the lines of these files take of a step."""
-    definitions = [one for path, text in files.items() for one in _definitions(path, text)]
+    definitions = [one for path, text in files.items() for one in definitions_of(path, text)]
     rows = []
     for one in lines:
         path, number = _line_of(files, one.text)
@@ -55,8 +57,10 @@ def step_code(files: Files, *lines: At, **fields: Any) -> StepCode:
                 work=CodeWork(
                     forward_ms=one.ms,
                     forward_launches=one.launches,
+                    backward_launches=one.backward,
                     python_ms=one.python_ms,
                     peak_bytes=one.peak,
+                    calls=one.calls,
                 ),
             )
         )
@@ -91,22 +95,31 @@ def _line_of(files: Files, text: str) -> tuple[str, int]:
     return found[0]
 
 
-def _definitions(path: str, text: str) -> Iterator[Definition]:
+def definitions_of(path: str, text: str) -> Iterator[Definition]:
     """The outer ones before those within them."""
     tree = ast.parse(text)
     yield Definition(name="<module>", file=path, first=1, last=len(text.split("\n")))
 
-    def below(node: ast.AST, prefix: str) -> Iterator[Definition]:
+    def below(
+        node: ast.AST, prefix: str, outer: tuple[int, int | None] | None = None
+    ) -> Iterator[Definition]:
         for one in ast.iter_child_nodes(node):
             if isinstance(one, ast.FunctionDef | ast.ClassDef):
                 first = min([one.lineno, *(mark.lineno for mark in one.decorator_list)])
                 name = prefix + one.name
                 if isinstance(one, ast.FunctionDef):
-                    yield Definition(name=name, file=path, first=first, last=one.end_lineno)
+                    yield Definition(
+                        name=name,
+                        file=path,
+                        first=first,
+                        last=one.end_lineno,
+                        outer_first=outer[0] if outer else None,
+                        outer_last=outer[1] if outer else None,
+                    )
                 inner = ".<locals>." if isinstance(one, ast.FunctionDef) else "."
-                yield from below(one, name + inner)
+                yield from below(one, name + inner, outer or (first, one.end_lineno))
             else:
-                yield from below(one, prefix)
+                yield from below(one, prefix, outer)
 
     yield from below(tree, "")
 

@@ -8,6 +8,7 @@ from typing import Any
 from ci_score.model.code_changes import (
     Blame,
     CallerChange,
+    ChangedPlace,
     CodeChanges,
     DefinitionChange,
     LineChange,
@@ -117,10 +118,19 @@ def untouched() -> CodeChanges:
     """A method that the diff leaves alone, and that a changed one calls more often."""
     callee = definition(
         touched=False,
+        base=work(60.2, 24, calls=12),
+        head=work(137.0, 40, calls=20),
         lines=(line(),),
         callers=(caller(touched=True, base=work(60.2, 24), head=work(137.0, 40)),),
     )
-    return code(callee, time=Blame(definition=0, line=0, called_from=0, share=0.9))
+    return code(callee, time=Blame(definition=0, line=0, called_from=0, share=0.9, by="calls"))
+
+
+def of_other_work(by: str, near: ChangedPlace | None = None, **more: Any) -> CodeChanges:
+    """A method that the diff leaves alone, and a call of which does more than before."""
+    fields = {"base": work(60.2, 24, calls=12), "head": work(137.0, 40, calls=12), **more}
+    blame = Blame.model_validate({"definition": 0, "share": 0.9, "by": by, "near": near})
+    return code(definition(touched=False, **fields), time=blame)
 
 
 def of_library() -> CodeChanges:

@@ -70,7 +70,7 @@ def read_marks(folder: Path) -> Marked:
 
 def _mark(event: dict[str, Any]) -> int | None:
     name = event["name"]
-    return int(name[len(PREFIX) :]) if name.startswith(PREFIX) else None
+    return int(name[len(PREFIX) :].rstrip("+")) if name.startswith(PREFIX) else None
 
 
 def _sizes(value: Any) -> Iterable[int]:

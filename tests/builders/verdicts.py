@@ -8,7 +8,9 @@ from typing import Any
 from ci_score.compare import compared
 from ci_score.judge import decide
 from ci_score.judge.policy import Policy, PolicyFile, policy_of
+from ci_score.model.conversation import Comment, Comments
 from ci_score.model.metrics import metric_of
+from ci_score.model.reasons import Reason
 from ci_score.model.record import Judged, Measured
 from ci_score.model.stages import Baseline
 from ci_score.model.verdict import Change, Verdict
@@ -56,3 +58,24 @@ def change_lines(judged: Judged) -> list[str]:
         for change in judged.changes
         if change.outcome is not None and change.reasons
     ]
+
+
+class Saying:
+    """A conversation of one comment, by somebody who may."""
+
+    def __init__(self, body: str) -> None:
+        self.body = body
+
+    def listen(self) -> Comments:
+        """The comment."""
+        return Comments((Comment("octo", self.body),))
+
+    def why_not(self, login: str) -> Reason | None:
+        """Everybody may."""
+        del login
+        return None
+
+    def why_too_early(self, comment: Comment) -> Reason | None:
+        """All was seen."""
+        del comment
+        return None

@@ -95,7 +95,7 @@ def test_selftest__of_a_profile_with_the_reference_s_rules(here: Path, capsys: O
     measure(here)
     assert execute(["selftest"]) == 0
     said = capsys.readouterr().out
-    assert "unchanged  Pass: The same time" in said
+    assert "unchanged  Pass: the same time" in said
     assert "+20 %      Fail: 20 % slower" in said
     assert "blocked; this gate blocks from about +20 % on" in said
     assert "The gate works" in said
@@ -218,4 +218,4 @@ def test_selftest__of_parity_keeps_its_partner(here: Path, capsys: Out) -> None:
         measure(here, f"profiles/{name}/p.json")
     found = {one["name"]: one for one in selftest(capsys)["cases"]}
     assert found["a"]["blocked"]
-    assert "No parity with b" in found["a"]["planted"]["headline"]
+    assert "no parity with b" in found["a"]["planted"]["headline"]

@@ -128,18 +128,215 @@ def test_code_changes__of_an_untouched_function() -> None:
     assert found.warned == ()
 
 
-def test_code_changes__called_more_often() -> None:
-    """A function that was not touched is called more often by one that was."""
-    head = edited(("loss = model(x).sum()", "loss = model(helper(helper(x))).sum()"))
-    base = (*USUAL, At("torch.tanh", 20.0, launches=10, by="train"))
-    found = changes_of(head, At("torch.tanh", 60.0, launches=30, by="train"), base=base)
-    one = blamed(found)
-    assert (one.name, one.touched) == ("helper", False)
+UNTOUCHED = """\
+SLOW = False
+
+
+class Net:
+    def __init__(self):
+        self.fast = True
+
+    def forward(self, x):
+        x = self.part(x)
+        return x
+
+    def part(self, x):
+        x = self.usual(x) if self.fast else x
+        return self.other(x)
+
+
+def train(net, x):
+    loss = net(x)
+    return loss
+"""
+# What is edited, what `part` takes on either side -> the words of why, who calls it, and the place
+# that is touched. Without its calls nothing is said of a function.
+OTHER: dict[str, tuple[tuple[str, str], dict[str, float], dict[str, float], tuple[Any, ...]]] = {
+    "called more often": (
+        ("x = self.part(x)", "x = self.part(self.part(x))"),
+        {"calls": 4, "launches": 10},
+        {"calls": 8, "launches": 20},
+        ("calls", "Net.forward", None),
+    ),
+    "called more often by what was not changed": (
+        ("SLOW = False", "SLOW = True"),
+        {"calls": 4, "launches": 10},
+        {"calls": 8, "launches": 20},
+        ("calls", "Net.forward", ("file", "n.py", 1)),
+    ),
+    "another path, by its class": (
+        ("self.fast = True", "self.fast = False"),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 20},
+        ("path", None, ("outer", "n.py", 6)),
+    ),
+    "another path, by its module": (
+        ("SLOW = False", "SLOW = True"),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 20},
+        ("path", None, ("file", "n.py", 1)),
+    ),
+    "another path, by another file": (
+        ("", ""),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 20},
+        ("path", None, ("diff", "config.py", 1)),
+    ),
+    "another path, by its caller": (
+        ("x = self.part(x)", "x = self.part(x.T)"),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 20},
+        ("path", "Net.forward", None),
+    ),
+    "other work in the same lines": (
+        ("SLOW = False", "SLOW = True"),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 20},
+        ("work", None, ("file", "n.py", 1)),
+    ),
+    "more of a backward pass": (
+        ("SLOW = False", "SLOW = True"),
+        {"calls": 4, "launches": 10, "backward": 10},
+        {"calls": 4, "launches": 10, "backward": 20},
+        ("backward", None, ("file", "n.py", 1)),
+    ),
+    "other launches, of calls that nobody counted": (
+        ("self.fast = True", "self.fast = False"),
+        {"launches": 10},
+        {"launches": 20},
+        (None, None, None),
+    ),
+    "nothing else": (
+        ("self.fast = True", "self.fast = False"),
+        {"calls": 4, "launches": 10},
+        {"calls": 4, "launches": 10},
+        (None, None, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHER)
+@pytest.mark.parametrize("slower", [True, False], ids=["slower", "faster"])
+def test_code_changes__why_an_untouched_function_takes_another_time(
+    case: str, slower: bool
+) -> None:
+    """It is called as often or not, and takes another path or not; what is touched is near."""
+    (old, new), before, now, expected = OTHER[case]
+    files: list[dict[str, str]] = [
+        {"n.py": text, "config.py": f"FAST = {at}\n" if case.endswith("another file") else ""}
+        for at, text in enumerate((UNTOUCHED, UNTOUCHED.replace(old, new, 1) if old else UNTOUCHED))
+    ]
+    works: list[dict[str, Any]] = [{"ms": 20.0, **before}, {"ms": 60.0, **now}]
+    if not slower:
+        files.reverse()
+        works.reverse()
+    paths = [(), (At("self.usual(", 5.0, launches=now["launches"] - before["launches"]),)]
+    also = paths if "path" in case and slower else paths[::-1] if "path" in case else [(), ()]
+    sides = [
+        step_code(
+            each, At("self.other(", by="Net.forward", **work), At("loss = net(x)", 50.0), *more
+        )
+        for each, work, more in zip(files, works, also, strict=True)
+    ]
+    found = code_changes(sides[1], sides[0], diff_of(*files))
+    assert found
     assert found.time
-    assert found.time.called_from == 0
-    caller = one.callers[0]
-    assert (caller.name, caller.touched) == ("train", True)
+    one = blamed(found)
+    assert (one.name, one.touched) == ("Net.part", False)
+    caller = None if found.time.called_from is None else one.callers[found.time.called_from].name
+    near = found.time.near
+    place = (near.within, near.file, near.line) if near else None
+    assert (found.time.by, caller, place) == expected
     assert found.warned == ()
+
+
+def test_code_changes__of_a_function_that_nobody_called_before() -> None:
+    """It was there, so it is not new: its caller is named."""
+    head = edited(("loss = model(x).sum()", "loss = model(helper(x)).sum()"))
+    found = changes_of(head, At("torch.tanh", 60.0, by="train", calls=2))
+    one = blamed(found)
+    assert (one.name, one.status, one.touched) == ("helper", "new", False)
+    assert found.time
+    assert found.time.by == "calls"
+    assert one.callers[found.time.called_from or 0].name == "train"
+
+
+@pytest.mark.parametrize(
+    ("head_ms", "shown"),
+    [
+        # helper, Attention and train, which do the same work in both.
+        ((20.0, 50.0, 30.0), ["Mlp.forward", "helper"]),
+        ((20.0, 50.0, 17.0), ["Mlp.forward"]),
+        ((9.9, 50.0, 30.0), ["Mlp.forward"]),
+        ((16.0, 100.0, 60.0), ["Mlp.forward"]),
+        ((60.0, 100.0, 60.0), ["Mlp.forward", "helper"]),
+    ],
+    ids=["alone", "as much less elsewhere", "a little", "a busy machine", "alone on a busy one"],
+)
+def test_code_changes__of_the_same_work_may_be_noise(
+    head_ms: tuple[float, float, float], shown: list[str]
+) -> None:
+    """A function that differs no more than others do is not among those whose time changed."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    texts = ("torch.tanh", "torch.softmax", "loss.backward")
+    same = [
+        tuple(At(text, ms) for text, ms in zip(texts, times, strict=True))
+        for times in ((8.0, 50.0, 30.0), head_ms)
+    ]
+    found = code_changes(
+        step_code(head, At("self.up(", 150.0, launches=12), *same[1]),
+        step_code(BASE, At("self.up(", 50.0), *same[0]),
+        diff_of(BASE, head),
+    )
+    assert found
+    assert [one.name for one in found.definitions] == shown
+    assert found.left_out == 0
+
+
+@pytest.mark.parametrize(("step", "shown"), [((100.0, 140.0), 2), ((100.0, 101.0), 1)])
+def test_code_changes__of_the_same_work_in_a_disturbed_launch_is_noise(
+    step: tuple[float, float], shown: int
+) -> None:
+    """All launches without marks hardly differ: what took longer in the one with marks is noise."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    found = code_changes(
+        step_code(head, At("self.up(", 55.0, launches=12), At("torch.softmax", 85.0)),
+        step_code(BASE, At("self.up(", 50.0), At("torch.softmax", 50.0)),
+        diff_of(BASE, head),
+        step,
+    )
+    assert found
+    assert len(found.definitions) == shown
+    assert found.definitions[0].name == "Mlp.forward"
+
+
+def test_code_changes__of_the_same_work_is_not_to_blame_beside_more_work() -> None:
+    """However much longer it takes in one launch: a function that does more is the change."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    same = At("torch.softmax", 20.0), At("torch.softmax", 60.0)
+    for launches, name in ((12, None), (10, "Attention.forward")):
+        text = head if launches == 12 else BASE
+        up = At("self.up(", 30.0, launches=launches)
+        found = code_changes(
+            step_code(text, up, same[1]),
+            step_code(BASE, At("self.up(", 20.0), same[0]),
+            diff_of(BASE, text),
+        )
+        assert found
+        assert (blamed(found).name if found.time else None) == name
+
+
+def test_code_changes__of_the_same_work_has_its_memory() -> None:
+    """That its time is noise is marked; a record has it for what it allocated."""
+    head = edited(("self.up(x)", "self.up(x.double())"))
+    base = with_other(At("torch.softmax", 20.0, peak=10**6))
+    more = At("torch.softmax", 21.0, peak=9 * 10**6), At("self.up(", 50.0)
+    found = changes_of(head, *more, but=("self.up(x)",), base=base)
+    assert blamed(found).name == "Mlp.forward"
+    one = next(row for row in found.definitions if row.name == "Attention.forward")
+    assert (one.delta_bytes, one.is_noise) == (8 * 10**6, True)
+    assert found.memory
+    assert found.definitions[found.memory.definition] is one
 
 
 def test_code_changes__of_another_state_of_the_files() -> None:
@@ -380,7 +577,7 @@ def test_code_changes__of_a_function_that_took_over_rewritten_statements() -> No
             "    def both(self, x):\n        return self.qk(x).chunk(2)\n\n\nclass Mlp:",
         ),
     )
-    slow = At("self.qk(x)", 20.0), At("gelu(x", 13.0)
+    slow = At("self.qk(x)", 20.0), At("gelu(x", 33.0)
     found = changes_of(head, *slow, but=("self.q(x)", "self.k(x)"))
     assert blamed(found).name == "Mlp.forward"
     assert found.warned == ()
@@ -490,7 +687,8 @@ def test_code_changes__of_definitions_one_in_another() -> None:
     def touched(line: int) -> dict[str, bool | None]:
         new = [*text[: line - 1], "y = 0", *text[line:]]
         diff = diff_of({"model.py": "\n".join(text)}, {"model.py": "\n".join(new)})
-        rows = tuple(CodeLine(definition=row, work=CodeWork(forward_ms=9)) for row in range(4))
+        more = CodeWork(forward_ms=9, forward_launches=1)
+        rows = tuple(CodeLine(definition=row, work=more) for row in range(4))
         codes = (
             StepCode(definitions=definitions, lines=rows, total_ms=36),
             StepCode(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
+from dataclasses import replace
 
 import pytest
 
-from benchmarks.hosts import HOST_KINDS, Call, Model, base_of, host_trace, usual
+from benchmarks.hosts import HOST_KINDS, Call, Model, base_of, host_trace, linear, usual
 from ci_score.compare import Workload, compared, measured_case
 from ci_score.model.explanation import Explanation
 from ci_score.model.record import BaselineUsed, Measured
@@ -56,6 +58,20 @@ SAID: dict[str, tuple[str, str, str]] = {
         f"mostly '{ATTENTION}': 61 % longer (4.02 → 6.45 ms), same 4 calls a step (+2.43 ms)",
         "",
         f"mostly '{ATTENTION}': 38 % shorter (6.45 → 4.02 ms), same 4 calls a step (−2.43 ms)",
+    ),
+    "host, undetached": (
+        (
+            "the backward pass goes through more of the same calls ('linear' 12 → 16 and 'gelu'"
+            " 0 → 4): 6.41 → 9.16 ms a step; a lost detach or no_grad? (+2.75 ms)"
+        ),
+        (
+            "the backward pass goes through more of the same calls ('linear' 12 → 16 and 'gelu'"
+            " 0 → 4); a lost detach or no_grad?"
+        ),
+        (
+            "the backward pass goes through fewer of the same calls ('linear' 16 → 12 and 'gelu'"
+            " 4 → 0): 9.16 → 6.41 ms a step (−2.75 ms)"
+        ),
     ),
     "host, loader slower": (
         "the step waits for the data loader: 0.0800 → 2.51 ms (+2.43 ms)",
@@ -138,6 +154,29 @@ def test_cause__of_the_same_work_is_none() -> None:
     """Other names of modules and functions are in no operator."""
     found = explained(measured(usual(), 0.02), measured(usual()))
     assert (found.cause, found.counts_cause) == (None, None)
+
+
+def test_call__whose_backward_alone_is_longer_says_so() -> None:
+    """The same calls with the same nodes, in which each product takes twice as long."""
+    base, head = usual(), usual()
+    inner = linear(400.0).inside[1]
+    longer = replace(inner, backward=[each.times(2.0) for each in inner.backward])
+    head.narrow = [replace(linear(400.0), inside=[linear(400.0).inside[0], longer])]
+    found = explained(measured(head), measured(base))
+    assert cause_words(found) == (
+        "mostly 'linear' in the backward: 40 % longer (6.41 → 8.97 ms), same 12 calls a step"
+        " (+2.56 ms)"
+    )
+
+
+@pytest.mark.parametrize("how", ["undetached", "another type"])
+def test_cause__of_calls_that_were_there_before_is_no_new_number_of_them(how: str) -> None:
+    """Neither are they called more often, nor gone, nor is the machine slower."""
+    kind = {"undetached": "host, undetached", "another type": "host, float64"}[how]
+    base = measured(base_of(kind))
+    head = measured(HOST_KINDS[kind](9000.0)[0])
+    said = cause_words(explained(head, base)) + of_counts(explained(head, base))
+    assert not re.search(r"(\d+) → \1 times|is gone|look at the machine", said), said
 
 
 def test_replaced__needs_several_that_run_as_often() -> None:

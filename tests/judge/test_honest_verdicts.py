@@ -107,7 +107,7 @@ def test_gate__on_nothing_is_said(here: Path) -> None:
         )
     )
     record = judged(here, *rows("head", 150.0), *rows("base", 100.0), policy=none)
-    assert headline(record).startswith("Only reported, the policy sets no limit: ")
+    assert headline(record).startswith("Pass: only reported, the policy sets no limit: ")
     assert "slower" in headline(record)
 
 
@@ -133,7 +133,7 @@ def test_count__that_each_launch_has_fails_without_statistics(here: Path) -> Non
         *rows("base", 100.0, peak_memory_gb=10.0),
         code=1,
     )
-    assert headline(record).startswith("Peak memory +20 % · ")
+    assert headline(record).startswith("Fail: peak memory +20 % · ")
 
 
 def test_budget__is_the_most_of_all_launches(here: Path) -> None:

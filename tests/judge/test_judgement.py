@@ -127,7 +127,7 @@ def test_paired__beyond_the_limit_and_sure_fails() -> None:
     """The headline says by how much, the reason by how much at least."""
     result = judged(eight(12.0))
     assert said(result).outcome is Outcome.FAIL
-    assert headline(result) == "12 % slower · 100 → 112 ms/step"
+    assert headline(result) == "Fail: 12 % slower · 100 → 112 ms/step"
     assert change(result).reasons[0].code is Why.PROVEN_BEYOND
     assert "proven: at least 11.8 % slower" in change_lines(result)[0]
     assert (change(result).judged_by, change(result).samples) == (JudgedBy.PAIRED, 8)
@@ -140,7 +140,7 @@ def test_paired__an_improvement_that_is_sure_is_told() -> None:
     """Good news is news, too."""
     result = judged(eight(-10.0))
     assert said(result).outcome is Outcome.PASS
-    assert headline(result) == "10 % faster · 100 → 90.0 ms/step"
+    assert headline(result) == "Pass: 10 % faster · 100 → 90.0 ms/step"
 
 
 def test_paired__beyond_but_not_sure_is_not_clear_and_says_what_would_settle_it() -> None:
@@ -153,7 +153,7 @@ def test_paired__beyond_but_not_sure_is_not_clear_and_says_what_would_settle_it(
     assert change(result).reasons == (Why.UNCLEAR_PAIRS(pairs=4, void=0, more=10),)
     words = "4 pairs are too few, about 10 would tell"
     assert words in change_lines(result)[0]
-    assert headline(result) == f"Perhaps slower: +10 %; {words} · 100 → 110 ms/step"
+    assert headline(result) == f"Not judged: perhaps slower: +10 %; {words} · 100 → 110 ms/step"
 
 
 def test_paired__that_no_number_of_pairs_settles_says_so() -> None:
@@ -453,10 +453,10 @@ def test_one_number__the_reference_s_rules_fail_at_critical(
     assert (
         headline(result)
         == {
-            Outcome.PASS: "9 % slower in one run, could be noise · 100 → 109 ms/step",
-            Outcome.WARN: "15 % slower, within the 20 % limit · 100 → 115 ms/step"
+            Outcome.PASS: "Pass: 9 % slower in one run, could be noise · 100 → 109 ms/step",
+            Outcome.WARN: "Warning: 15 % slower, within the 20 % limit · 100 → 115 ms/step"
             " · one run per side, could be noise",
-            Outcome.FAIL: "30 % slower · 100 → 130 ms/step · one run per side",
+            Outcome.FAIL: "Fail: 30 % slower · 100 → 130 ms/step · one run per side",
         }[outcome]
     )
 
@@ -684,7 +684,9 @@ def test_gate__the_step_time_stands_in_for_a_throughput_that_nobody_tells() -> N
     head, base = (case(card=scorecard(ms, 0.0)) for ms in (104.0, 100.0))
     result = judged(head, base)
     assert said(result).outcome is Outcome.WARN
-    assert headline(result).startswith("4 % slower, within the 5 % limit · 100 → 104 ms/step")
+    assert headline(result).startswith(
+        "Warning: 4 % slower, within the 5 % limit · 100 → 104 ms/step"
+    )
     assert change(result, STEP_TIME).fail_limit == 0.05
 
 
@@ -709,7 +711,7 @@ def test_budget__needs_no_baseline_and_no_statistics() -> None:
     assert said(result).outcome is Outcome.FAIL
     broken = Why.OVER_BUDGET(metric="peak_memory_gb", value=79.0, budget=76.0)
     assert (said(result).decided_by, said(result).reasons) == (broken, (broken,))
-    assert headline(result) == "Peak memory 79.0 GB is over its budget of 76.0 GB"
+    assert headline(result) == "Fail: peak memory 79.0 GB is over its budget of 76.0 GB"
     slow = judged(head, policy={**TRAINING, "budgets": {THROUGHPUT: 2e6}})
     assert "is under its budget" in headline(slow)
     assert verdict(head, policy={**TRAINING, "budgets": {THROUGHPUT: 1e5}}).outcome is Outcome.PASS
@@ -721,7 +723,7 @@ def test_budget__on_what_is_not_measured_is_no_pass() -> None:
     found = said(result)
     assert (found.outcome, found.unjudged) == (Outcome.INCONCLUSIVE, Unjudged.NOTHING_MEASURED)
     assert (
-        headline(result) == "Not judged: Peak memory has a budget of 76.0 GB, and was not measured"
+        headline(result) == "Not judged: peak memory has a budget of 76.0 GB, and was not measured"
     )
 
 
@@ -730,7 +732,7 @@ def test_demand__beside_a_worse_verdict_is_one_more_reason() -> None:
     soft = {"partner": "gone", "op_ratio": 1.1, "gate": False}
     result = judged(eight(12.0), policy={**TRAINING, "parity": [soft]})
     assert said(result).outcome is Outcome.FAIL
-    assert headline(result).startswith("12 % slower")
+    assert headline(result).startswith("Fail: 12 % slower")
     assert said(result).reasons[-1] == Why.PARITY_CASE_MISSING(partner="gone")
     assert reasons(result)[-1] == "the parity with gone has no partner: that case was not measured"
 
@@ -768,7 +770,7 @@ def test_acceptance__passes_up_to_its_bound_and_is_shown() -> None:
         result = judged(head, acceptances=[accepted(0.2)])
         assert said(result).outcome is Outcome.PASS
         assert accepted_words(accepted(0.2)) == words
-        assert headline(result) == f"12 % slower, accepted · 100 → 112 ms/step: {words}"
+        assert headline(result) == f"Pass: 12 % slower, accepted · 100 → 112 ms/step: {words}"
         assert f"Throughput per device is accepted {words}" in reasons(result)
         assert outcome_words(change(result)) == "☑️ accepted"
 
@@ -1052,14 +1054,14 @@ def test_paired__a_slowdown_that_is_surely_within_the_limit_warns() -> None:
     assert said(result).outcome is Outcome.WARN
     assert said(result).slower
     assert change_lines(result)[0].endswith("): slower, within the limit that fails")
-    assert headline(result) == "4 % slower, within the 5.3 % limit · 100 → 104 ms/step"
+    assert headline(result) == "Warning: 4 % slower, within the 5.3 % limit · 100 → 104 ms/step"
 
 
 def test_paired__a_pass_says_its_upper_end() -> None:
     """What is not proven slower may still be a little slower, and no more than that."""
     result = judged(paired(0.5, -0.5, 1.0, -1.0, 0.2, -0.3))
     assert said(result).outcome is Outcome.PASS
-    assert headline(result) == "No change seen (−1 to +1 %) · 100 → 100 ms/step"
+    assert headline(result) == "Pass: no change seen (−1 to +1 %) · 100 → 100 ms/step"
     assert said(result).upper_end == pytest.approx(0.01, abs=1e-3)
 
 
@@ -1067,7 +1069,7 @@ def test_paired__a_small_slowdown_that_is_sure_is_not_denied() -> None:
     """A slowdown of 1.2 % within the limits is said, and passes."""
     result = judged(eight(1.2))
     assert said(result).outcome is Outcome.PASS
-    assert headline(result) == "1.2 % slower, within the 5.3 % limit · 100 → 101 ms/step"
+    assert headline(result) == "Pass: 1.2 % slower, within the 5.3 % limit · 100 → 101 ms/step"
 
 
 def test_paired__launches_that_stand_still_are_not_forgiven() -> None:

@@ -139,8 +139,8 @@ def test_marks__a_line_has_a_row_for_each_caller(tree: Path) -> None:
     )
     names = called(tree, "a.py", text)(lambda: table.name_at(sys._getframe(1)))
     first, second, both, last = names
-    assert first == second == both[0] == both[1] == "ci_score.line#1"
-    assert last == "ci_score.line#2"
+    assert first == second == both[0] == both[1] == "ci_score.line#1+"
+    assert last == "ci_score.line#2+"
     file = str(tree / "a.py")
     assert table.rows[0] == {
         "id": 1, "file": file, "line": 2, "function": "inner", "first": 1, "through": None,
@@ -149,13 +149,68 @@ def test_marks__a_line_has_a_row_for_each_caller(tree: Path) -> None:
     assert table.rows[1]["caller"]["line"] == 6
 
 
+CALLS = """\
+def inner(call):
+    return [call(), call(), [call() for _ in "ab"], (lambda: call())()]
+
+def steps(call):
+    yield call()
+    yield call()
+
+def outer(call):
+    return [call(), inner(call), inner(call), list(steps(call)), call(), list(map(inner, [call]))]
+"""
+
+
+def test_marks__the_first_mark_of_a_call_says_so(tree: Path) -> None:
+    """Each call of a function has one, however many lines it runs; a generator is called once."""
+    table = table_of(tree)
+
+    def call() -> str:
+        name: str = table.name_at(sys._getframe(1))
+        return name[-1]
+
+    inner = ["+", "1", ["1", "1"], "1"]
+    said = called(tree, "a.py", CALLS)(lambda: "+" if call() == "+" else "1")
+    assert said == ["+", inner, inner, ["+", "1"], "1", [inner]]
+
+
+def test_marks__what_runs_already_is_not_called(tree: Path) -> None:
+    """Marks begin in the midst of a step."""
+    table = table_of(tree)
+
+    def call() -> str:
+        MODULE["see_all"](sys._getframe(1))
+        return str(table.name_at(sys._getframe(1)))[-1]
+
+    assert "+" not in str(called(tree, "a.py", CALLS)(call))
+
+
+def test_marks__no_call_is_counted_while_somebody_traces(tree: Path) -> None:
+    """A debugger reads the flag that would say so."""
+    table, flags = table_of(tree), []
+
+    def call() -> str:
+        flags.append(sys._getframe(1).f_trace_lines)
+        return str(table.name_at(sys._getframe(1)))[-1]
+
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        said = called(tree, "a.py", CALLS)(call)
+    finally:
+        sys.settrace(before)
+    assert "+" not in str(said)
+    assert all(flags)
+
+
 def test_marks__a_table_is_bounded(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no room has no mark."""
     monkeypatch.setitem(MODULE["Table"].add.__globals__, "MOST_ROWS", 1)
     table = table_of(tree)
     text = "def outer(call):\n    yield call()\n    yield call()\n"
     names = list(called(tree, "a.py", text)(lambda: table.name_at(sys._getframe(1))))
-    assert names == ["ci_score.line#1", None]
+    assert names == ["ci_score.line#1+", None]
 
 
 def test_marks__within_the_engine_code_of_nobody_has_no_line(tree: Path) -> None:

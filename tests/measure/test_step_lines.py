@@ -95,8 +95,9 @@ def test_code__has_definitions_statements_and_callers(side: Path) -> None:
     )  # fmt: skip
     assert first.text == statement_digest(MODEL.split("\n")[2:5])
     assert first.work == large.but(forward_ms=4.0)
-    own = code.definitions[first.definition]
-    assert (own.first, own.last) == (2, 5)
+    own, train = code.definitions[first.definition], code.definitions[first.caller or 0]
+    assert (own.first, own.last, own.outer_first, own.outer_last) == (2, 5, 1, 8)
+    assert (train.outer_first, train.outer_last) == (None, None)
     assert (code.total_ms, code.without_line_ms, code.left_out) == (10.0, 1.0, 0)
     assert (code.marked_ms, code.unmarked_ms) == (12.0, 9.0)
     assert code.knows_lines
@@ -109,6 +110,18 @@ def test_code__joins_what_only_marks_tell_apart(side: Path) -> None:
     code = code_of(side, {1: one, 2: one, 3: one}, by_train, {**by_train, "id": 2}, by_none)
     assert [line.work.forward_ms for line in code.lines] == [2.0, 1.0]
     assert [line.caller is None for line in code.lines] == [False, True]
+
+
+def test_code__has_all_calls_of_a_caller_in_one_line(
+    side: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that began in a line that is left out."""
+    monkeypatch.setattr(step_lines, "MOST_LINES", 2)
+    marks = (row(1, *MIX, caller=CALLER), row(2, *MIX), row(3, 7, "Block.mix", 7, caller=CALLER))
+    work = {at: CodeWork(forward_ms=4.0 - at, calls=10.0**at) for at in (1, 2, 3)}
+    code = code_of(side, work, *marks)
+    assert [line.work.calls for line in code.lines] == [1010.0, 100.0]
+    assert code.left_out == 1
 
 
 def test_code__a_lambda_is_part_of_the_function_around_it(side: Path) -> None:

@@ -292,6 +292,35 @@ def test_marks__change_neither_operators_nor_results(
     assert len(losses - {None}) == 1
 
 
+def calls_of(code: StepCode) -> Counter[str]:
+    """How often each function is called in a step."""
+    found: Counter[str] = Counter()
+    for line in code.lines:
+        found[code.definitions[line.definition].name] += line.work.calls  # type: ignore[assignment]
+    return found
+
+
+@pytest.mark.once
+def test_calls__are_those_that_the_program_makes(
+    base: tuple[Path, StepCode], tmp_path: Path
+) -> None:
+    """Of two blocks; a plant of one line calls a function forty times, and nothing else changes."""
+    (plant,) = (one for one in PLANTS if one.definition == "rotated" and one.caller)
+    found = found_in(Head((plant,)), base, tmp_path / "head")
+    before, now = calls_of(found.base), calls_of(found.head)
+    assert {name: before[name] for name in ("Model.forward", "Block.forward", "rotated")} == {
+        "Model.forward": 1, "Block.forward": 2, "rotated": 4,
+    }  # fmt: skip
+    # Two norms a block, one around each of two products of it, and the model's own.
+    assert before["Norm.forward"] == 2 + 4 + 1
+    # What ran already when the marks began is called in no step.
+    assert before["train"] == 0
+    assert now["rotated"] == 4 + 2 * 39
+    assert {name: now[name] for name in before if name != "rotated"} == {
+        name: before[name] for name in before if name != "rotated"
+    }
+
+
 def test_lines__of_planted_slowdowns_are_found(
     base: tuple[Path, StepCode], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

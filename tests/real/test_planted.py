@@ -138,6 +138,22 @@ def test_count__of_operators_is_exact_and_has_its_reason(
     assert bool(cause) is bool(words)
 
 
+def test_backward__of_a_lost_detach_is_the_reason(tmp_path: Path) -> None:
+    """Not the operators of the forward pass, which are called as often as before."""
+    base, head = (
+        measured(profiled(side_with(plant, tmp_path / plant), tmp_path / f"of {plant}"))
+        for plant in ("detached", "undetached")
+    )
+    found = compared(head, BaselineFound(base, BaselineUsed(source="the same script"))).explanation
+    assert found
+    assert found.counts_cause
+    said = sentence(found.counts_cause)
+    # Four linear operators a layer, and the head's.
+    assert re.search(r"more of the same calls \('linear' 13 → 26\b", said), said
+    cause = sentence(found.cause) if found.cause else said
+    assert cause.startswith(said.partition(";")[0]), cause
+
+
 def is_busy(perf: Path) -> bool:
     """Whether launches of one program differ so much that one profiled launch says little."""
     lines = (perf / "measurements.jsonl").read_text(encoding="utf-8").splitlines()

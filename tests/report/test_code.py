@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_score.model.code_changes import Blame, CodeChanges, DefinitionChange
+from ci_score.model.code_changes import Blame, ChangedPlace, CodeChanges, DefinitionChange
 from ci_score.model.explanation import Explanation
 from ci_score.model.record import BaselineUsed, Judged, Record
 from ci_score.model.step_code import CodeWork
@@ -55,6 +55,11 @@ def heading(told: Record) -> str:
 
 # --- the sentence ---------------------------------------------------------------------------------
 
+
+def near(within: Any, line: int, more: int = 0, file: str = code_shown.MODEL) -> ChangedPlace:
+    return ChangedPlace(within=within, file=file, line=line, more=more)
+
+
 SENTENCES: dict[str, tuple[Callable[[], CodeChanges], str]] = {
     "touched": (
         code_shown.touched,
@@ -63,9 +68,61 @@ SENTENCES: dict[str, tuple[Callable[[], CodeChanges], str]] = {
     "untouched": (
         code_shown.untouched,
         (
-            "in 'Attention.forward' (src/model.py:88), not changed, called more often from"
+            "in 'Attention.forward' (src/model.py:88), not changed, called 12 → 20 times a step"
+            " from 'Block.forward' (src/block.py:12, changed here)"
+        ),
+    ),
+    "untouched, and not run before": (
+        lambda: code_shown.of_other_work("calls", status="new", base=CodeWork()),
+        "in 'Attention.forward' (src/model.py:80), not changed, now called 12 times a step",
+    ),
+    "another path by its class": (
+        lambda: code_shown.of_other_work("path", near("outer", 45)),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, takes another path; 'Attention'"
+            " is changed at src/model.py:45"
+        ),
+    ),
+    "another path by its file": (
+        lambda: code_shown.of_other_work("path", near("file", 3, 2)),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, takes another path; its file is"
+            " changed at src/model.py:3 and in 2 more places"
+        ),
+    ),
+    "another path by another file": (
+        lambda: code_shown.of_other_work("path", near("diff", 3, file="config.py")),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, takes another path; the change"
+            " is at config.py:3"
+        ),
+    ),
+    "another path by its caller": (
+        lambda: code_shown.of_other_work("path", callers=(caller(touched=True),)).but(
+            time=Blame(definition=0, share=0.9, by="path", called_from=0)
+        ),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, takes another path, called from"
             " 'Block.forward' (src/block.py:12, changed here)"
         ),
+    ),
+    "other work in each call": (
+        lambda: code_shown.of_other_work("work", near("diff", 70, file=TRAIN)),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, launches more work in each"
+            " call; the change is at train.py:70"
+        ),
+    ),
+    "more of the backward pass": (
+        lambda: code_shown.of_other_work("backward", near("diff", 302, file=TRAIN)),
+        (
+            "in 'Attention.forward' (src/model.py:80), not changed, runs more of the backward pass;"
+            " the change is at train.py:302"
+        ),
+    ),
+    "no longer run": (
+        lambda: code(definition(status="gone", head=CodeWork(), touched=False)),
+        "in 'Attention.forward' (src/model.py:80), no longer run",
     ),
     "of a library": (
         code_shown.of_library,
@@ -256,6 +313,14 @@ def test_rows__are_the_definitions_whose_time_changed() -> None:
     assert [row.is_blamed for row in rows] == [True, False, False, False, False]
 
 
+def test_rows__are_none_whose_time_is_noise() -> None:
+    """Such a definition is there for its memory alone; it is not counted either."""
+    noise = definition("Embedding.forward", touched=False, is_noise=True)
+    shown = known(code(definition(touched=True, head=work(70.0)), noise))
+    assert [row.name.pieces[0] for row in code_rows(shown, record(shown))] == ["Attention.forward"]
+    assert more_code(shown, 1) == ""
+
+
 def test_rows__have_what_is_blamed_for_what_it_calls() -> None:
     """Its own time may be the same as before."""
     same = definition("train", file=TRAIN, touched=True, head=work(60.2))
@@ -265,9 +330,17 @@ def test_rows__have_what_is_blamed_for_what_it_calls() -> None:
 
 
 def test_rows__say_what_happened_to_a_definition() -> None:
-    """Changed, moved, renamed, new or gone."""
+    """Changed, moved, renamed, new or gone, or called otherwise; its launches are no calls."""
     renamed = definition("Attention.attend", was_name="Attention.forward", touched=True)
-    shown = known(code(*code_shown.touched().definitions, renamed))
+    idle, busy = CodeWork(), work(60.2, calls=4)
+    others = (
+        definition("not run before", status="new", touched=False, base=idle, head=busy),
+        definition("no longer run", status="gone", touched=False, base=busy, head=idle),
+        definition("called", touched=False, base=busy, head=work(137.0, calls=8)),
+        definition("called as often", touched=False, base=busy, head=work(137.0, calls=4)),
+        definition("uncounted", touched=False, base=work(60.2), head=work(137.0, calls=4)),
+    )
+    shown = known(code(*code_shown.touched().definitions, renamed, *others))
     tags = [row.tags for row in code_rows(shown, record(shown))]
     assert tags == [
         ("changed here",),
@@ -276,6 +349,11 @@ def test_rows__say_what_happened_to_a_definition() -> None:
         ("gone",),
         (),
         ("changed here", "was Attention.forward"),
+        ("not run before", "called 4 times a step"),
+        ("no longer run",),
+        ("called 4 → 8 times a step",),
+        (),
+        (),
     ]
 
 
@@ -289,6 +367,10 @@ def test_rows__say_what_the_time_is_made_of() -> None:
     assert dict(moved.work)["Python between"] == "0 → 0.800 ms"
     assert dict(gone.work)["launches"] == "4 → 0"
     assert loader.work == [("Python between", "1.40 → 3.90 ms")]
+    called = known(code_shown.untouched())
+    assert code_rows(called, record(called))[0].work[-2:] == [
+        ("launches", "24 → 40"), ("calls", "12 → 20"),
+    ]  # fmt: skip
     assert (first.times, gone.times) == ("60.2 → 137 ms", "1.90 ms → –")
 
 

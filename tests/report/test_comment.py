@@ -340,4 +340,4 @@ def test_many__fit_any_limit(limit: int) -> None:
     """In bytes; the first line stays longest."""
     text = report_markdown(many(256, 0, 0, 64), limit=limit)
     assert len(text.encode()) <= limit
-    assert text.startswith("### ❌ 256 of 256 cases fail, worst: `255-model")
+    assert text.startswith("### ❌ Fail: 256 of 256 cases, worst: `255-model")

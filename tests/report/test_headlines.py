@@ -22,8 +22,12 @@ from ci_score.model.verdict import (
     Verdict,
     unjudged,
 )
+from ci_score.report.badges import badge_of
 from ci_score.report.headlines import headline
+from ci_score.report.html.page import report_html
 from ci_score.report.markdown import report_markdown
+from ci_score.report.terminal import report_text
+from ci_score.report.words import ICONS, VERDICTS
 from tests.builders import case, record
 from tests.builders.reports import HOSTILE
 
@@ -68,63 +72,73 @@ UNCLEAR: dict[str, Any] = {"outcome": Outcome.INCONCLUSIVE, "low": -0.04, "high"
 FOUR_PAIRS = (Why.UNCLEAR_PAIRS(pairs=4, void=0, more=15),)
 TOO_FEW = "4 pairs are too few, about 15 would tell"
 TOO_NOISY = "too noisy to see less than 6 %"
-ONLY_REPORTED = "Only reported, the policy sets no limit"
+ONLY_REPORTED = "only reported, the policy sets no limit"
 # fmt: off
 FORMS: dict[str, tuple[Judged, str]] = {
     "proven slower": (
         judged(failing(148.0, low=0.46, high=0.50)),
-        f"### ❌ 48 % slower · 100 → 148 ms/step · `{CASE}`",
+        f"### ❌ Fail: 48 % slower · 100 → 148 ms/step · `{CASE}`",
     ),
     "one run a side": (
         judged(failing(148.0, **ONE)),
-        f"### ❌ 48 % slower · 100 → 148 ms/step · `{CASE}` · one run per side",
+        f"### ❌ Fail: 48 % slower · 100 → 148 ms/step · `{CASE}` · one run per side",
     ),
     "within the limit": (
         judged(change(head=109.0, low=0.072, high=0.098)),
-        f"### ✅ 9 % slower, within the 10 % limit · 100 → 109 ms/step · `{CASE}`",
+        f"### ✅ Pass: 9 % slower, within the 10 % limit · 100 → 109 ms/step · `{CASE}`",
     ),
     "a warning": (
         judged(change(head=107.0, low=0.06, high=0.08, outcome=Outcome.WARN)),
-        f"### ⚠️ 7 % slower, within the 10 % limit · 100 → 107 ms/step · `{CASE}`",
+        f"### ⚠️ Warning: 7 % slower, within the 10 % limit · 100 → 107 ms/step · `{CASE}`",
     ),
     "a warning beyond the limit": (
         judged(change(head=119.0, outcome=Outcome.WARN, **ONE)),
-        f"### ⚠️ 19 % slower · 100 → 119 ms/step · `{CASE}` · one run per side, could be noise",
+        (
+            f"### ⚠️ Warning: 19 % slower · 100 → 119 ms/step · `{CASE}` · one run per side, could"
+            " be noise"
+        ),
     ),
     "surely faster": (
         judged(change(head=88.0, low=-0.13, high=-0.11)),
-        f"### ✅ 12 % faster · 100 → 88.0 ms/step · `{CASE}`",
+        f"### ✅ Pass: 12 % faster · 100 → 88.0 ms/step · `{CASE}`",
     ),
     "no change": (
         judged(change(head=100.3, low=-0.01, high=0.02)),
-        f"### ✅ No change seen (−1 to +2 %) · 100 → 100 ms/step · `{CASE}`",
+        f"### ✅ Pass: no change seen (−1 to +2 %) · 100 → 100 ms/step · `{CASE}`",
+    ),
+    "no change, with an interval that is less wide than its digits": (
+        judged(change(head=100.3, low=0.0029, high=0.0031)),
+        f"### ✅ Pass: 0.3 % slower, within the 10 % limit · 100 → 100 ms/step · `{CASE}`",
     ),
     "no change, with one end": (
         judged(change(head=100.3, high=0.021)),
-        f"### ✅ No change seen (at most +2.1 %) · 100 → 100 ms/step · `{CASE}`",
+        f"### ✅ Pass: no change seen (at most +2.1 %) · 100 → 100 ms/step · `{CASE}`",
     ),
     "one run, slower": (
         judged(change(head=106.0, **ONE)),
-        f"### ✅ 6 % slower in one run, could be noise · 100 → 106 ms/step · `{CASE}`",
+        f"### ✅ Pass: 6 % slower in one run, could be noise · 100 → 106 ms/step · `{CASE}`",
     ),
     "one run, the same": (
         judged(change(**ONE)),
-        f"### ✅ The same time in one run · 100 → 100 ms/step · `{CASE}`",
+        f"### ✅ Pass: the same time in one run · 100 → 100 ms/step · `{CASE}`",
     ),
     "many times as long": (
         judged(failing(320.0, low=2.1, high=2.3)),
-        f"### ❌ 3.2× as long · 100 → 320 ms/step · `{CASE}`",
+        f"### ❌ Fail: 3.2× as long · 100 → 320 ms/step · `{CASE}`",
     ),
     "perhaps": (
         judged(change(head=115.0, reasons=FOUR_PAIRS, **UNCLEAR), unjudged=Unjudged.UNCLEAR),
-        f"### ❔ Perhaps slower: +15 % (−4 to +38 %); {TOO_FEW} · 100 → 115 ms/step · `{CASE}`",
+        (
+            f"### ❔ Not judged: perhaps slower: +15 % (−4 to +38 %); {TOO_FEW} · 100 → 115 ms/step"
+            f" · `{CASE}`"
+        ),
     ),
     "slower, and not proven to be beyond its limit": (
         judged(change(head=115.0, reasons=FOUR_PAIRS, **{**UNCLEAR, "low": 0.02}),
                unjudged=Unjudged.UNCLEAR),
         (
-            f"### ❔ 15 % slower, not proven beyond the 10 % limit; {TOO_FEW} · 100 → 115 ms/step"
-            f" · `{CASE}`"
+            f"### ❔ Not judged: 15 % slower, not proven beyond the 10 % limit; {TOO_FEW} · 100 →"
+            f" 115 ms/step · `{CASE}`"
         ),
     ),
     "not judged, and no reason is told": (
@@ -138,35 +152,35 @@ FORMS: dict[str, tuple[Judged, str]] = {
     ),
     "just beyond its limit": (
         judged(failing(110.4, low=0.101, high=0.107)),
-        f"### ❌ 10.4 % slower · 100 → 110 ms/step · `{CASE}`",
+        f"### ❌ Fail: 10.4 % slower · 100 → 110 ms/step · `{CASE}`",
     ),
     "just within its limit": (
         judged(change(head=109.96, low=0.098, high=0.0999)),
-        f"### ✅ 9.96 % slower, within the 10 % limit · 100 → 110 ms/step · `{CASE}`",
+        f"### ✅ Pass: 9.96 % slower, within the 10 % limit · 100 → 110 ms/step · `{CASE}`",
     ),
     "a throughput is told as time": (
         judged(change(THROUGHPUT, 1000.0, 770.0, outcome=Outcome.FAIL),
                change(head=1000 / 7.7, gated=False, outcome=None)),
-        f"### ❌ 30 % slower · 100 → 130 ms/step · `{CASE}`",
+        f"### ❌ Fail: 30 % slower · 100 → 130 ms/step · `{CASE}`",
     ),
     "memory": (
         judged(change("peak_memory_gb", 40.0, 48.0, judged_by=JudgedBy.EXACT, outcome=Outcome.FAIL),
                change(head=100.1, low=-0.01, high=0.01)),
-        f"### ❌ Peak memory +20 % · 40.0 → 48.0 GB · `{CASE}`",
+        f"### ❌ Fail: peak memory +20 % · 40.0 → 48.0 GB · `{CASE}`",
     ),
     "a count from nothing": (
         judged(change("recompiles", 0.0, 2.0, relative=False, warn_limit=0.0, fail_limit=0.0,
                       outcome=Outcome.FAIL)),
-        f"### ❌ Recompiles +2 · 0 → 2 · `{CASE}`",
+        f"### ❌ Fail: recompiles +2 · 0 → 2 · `{CASE}`",
     ),
     "accepted": (
         judged(change(head=130.0, accepted=Acceptance(
             case=CASE, metric=STEP_TIME, bound=0.33, shown="33 %", reason="a fix", by="octocat"))),
-        f"### ✅ 30 % slower, accepted · 100 → 130 ms/step · `{CASE}`",
+        f"### ✅ Pass: 30 % slower, accepted · 100 → 130 ms/step · `{CASE}`",
     ),
     "no limit": (
         judged(change(head=130.0, gated=False, outcome=Outcome.PASS)),
-        f"### ✅ {ONLY_REPORTED}: 30 % slower · 100 → 130 ms/step · `{CASE}`",
+        f"### ✅ Pass: {ONLY_REPORTED}: 30 % slower · 100 → 130 ms/step · `{CASE}`",
     ),
 }
 # fmt: on
@@ -177,6 +191,25 @@ def test_heading__of_a_case(form: str) -> None:
     """What happened, how much, of which case and how sure, in one line."""
     one, expected = FORMS[form]
     assert heading(one) == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside another"])
+def test_headline__begins_with_the_verdict_wherever_it_stands(form: str, beside: int) -> None:
+    """A comment, a terminal, a check, a badge, a page: a sign alone, or a colour, is no word."""
+    one = FORMS[form][0]
+    told = record(one, *[judged(change(head=100.0, **ONE), name="other")] * beside)
+    word = VERDICTS[told.outcome]
+    assert headline(one).startswith(f"{VERDICTS[one.verdict.outcome]}: " if one.verdict else "!")
+    assert headline(told).startswith(f"{word}: ")
+    assert report_markdown(told).startswith(f"### {ICONS[told.outcome]} {word}: ")
+    assert report_markdown(told, "nightly").startswith(
+        f"### {ICONS[told.outcome]} {word} · nightly · "
+    )
+    # Of several cases a terminal counts the verdicts first.
+    assert beside or report_text(told).startswith(f"{word}: ")
+    assert badge_of(told).message.startswith(word.lower())
+    assert f"<title>{word}: " in report_html(told)
 
 
 def absent(why: Unjudged, *details: Reason, name: str = CASE) -> Judged:
@@ -213,7 +246,7 @@ def test_heading__of_a_new_case_beside_others_that_pass() -> None:
     """It is counted, and is no failure."""
     made = heading(absent(Unjudged.NEW_CASE, name="new"), judged(change(**ONE), name="old"))
     assert made == (
-        "### 🆕 1 of 2 cases is new: the next run of the default branch will record the baseline"
+        "### 🆕 New: 1 of 2 cases, the next run of the default branch will record the baseline"
     )
 
 
@@ -246,13 +279,13 @@ def test_heading__of_several_cases_names_the_worst() -> None:
     slow, slower = judged(failing(), name="llama"), judged(failing(320.0), name="gpt")
     memory = judged(failing(48.0, metric="peak_memory_gb", base=40.0, delta=0.2), name="vit")
     assert heading(passes, slow) == (
-        "### ❌ 1 of 2 cases fails: `llama` is 30 % slower · 100 → 130 ms/step"
+        "### ❌ Fail: 1 of 2 cases: `llama` is 30 % slower · 100 → 130 ms/step"
     )
     assert heading(passes, slow, slower) == (
-        "### ❌ 2 of 3 cases fail, worst: `gpt` takes 3.2× as long · 100 → 320 ms/step"
+        "### ❌ Fail: 2 of 3 cases, worst: `gpt` takes 3.2× as long · 100 → 320 ms/step"
     )
     assert heading(passes, memory) == (
-        "### ❌ 1 of 2 cases fails: `vit`: Peak memory +20 % · 40.0 → 48.0 GB"
+        "### ❌ Fail: 1 of 2 cases: `vit`: Peak memory +20 % · 40.0 → 48.0 GB"
     )
 
 
@@ -261,7 +294,7 @@ def test_heading__of_cases_that_pass_counts_the_improvements() -> None:
     same = [judged(change(low=-0.01, high=0.01), name=f"same-{number}") for number in range(62)]
     faster = [judged(change(head=80.0, low=-0.21, high=-0.19), name=name) for name in ("a", "b")]
     text = report_markdown(record(*same, *faster))
-    assert text.splitlines()[0] == "### ✅ All 64 cases pass, 2 are faster"
+    assert text.splitlines()[0] == "### ✅ Pass: all 64 cases, 2 are faster"
     assert "**2 of 64 cases are faster:** `a`, `b`" in text.split("<details>")[0]
 
 
@@ -365,7 +398,7 @@ def test_heading__contradicts_no_limit(share: float, limit: float) -> None:
     one = change(head=100 * (1 + share), delta=share, fail_limit=limit, warn_limit=None,
                  low=share * 0.9, high=share * 1.1, outcome=outcome)  # fmt: skip
     said = headline(judged(one))
-    found = re.match(r"([\d.]+) % slower", said)
+    found = re.search(r": ([\d.]+) % slower", said)
     if found is None:
         assert "as long" in said or "same time" in said
         return

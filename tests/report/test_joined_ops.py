@@ -89,6 +89,17 @@ def test_joined__places_that_one_side_does_not_tell_are_not_told() -> None:
     assert the("a", beside(here, table(a=1.0))).places == {}
 
 
+def test_joined__an_op_that_ran_outside_of_all_phases_ran_in_none() -> None:
+    """A side that tells where other ops run tells that of this one, too: all of its part is new."""
+    here = table(place_of("a", 9.0, phase="backward"), a=10.0, b=1.0)
+    there = table(place_of("b", 1.0, phase="forward"), a=1.0, b=1.0)
+    for head, base, sides in (
+        (here, there, Sides(0.0, 9.0, 0.0, 2.0)),
+        (there, here, Sides(9.0, 0.0, 2.0, 0.0)),
+    ):
+        assert the("a", beside(head, base)).places == {Place(phase="backward"): sides}
+
+
 def test_joined__a_layer_that_stands_twice_is_summed() -> None:
     """Some formats have a layer's number twice."""
     rows = (place_of("a", 2.0, layer=1), place_of("a", 1.0, layer=1))

@@ -33,7 +33,7 @@ def of_code(**fields: Any) -> Record:
 def test_memory__is_explained_by_the_function() -> None:
     """The headline has the peak, and the cause the function with its line and its bytes."""
     assert headline(of_code()) == (
-        "Peak memory +15 % · 18.9 → 21.7 GB: mostly 'Attention.forward'"
+        "Fail: peak memory +15 % · 18.9 → 21.7 GB: mostly 'Attention.forward'"
         " (src/model.py:88, changed here): +2.50 GB"
     )
 
@@ -58,7 +58,7 @@ def test_memory__is_said_as_it_was_where_nothing_explains_it(
 ) -> None:
     """One side alone, no operator with half of it, and a peak that shrank in the profile."""
     assert headline(of_peaks(base, head)) == headline(of_peaks())
-    assert headline(of_peaks()) == "Peak memory +15 % · 18.9 → 21.7 GB"
+    assert headline(of_peaks()) == "Fail: peak memory +15 % · 18.9 → 21.7 GB"
 
 
 def test_memory__its_rows_sum_to_the_change() -> None:

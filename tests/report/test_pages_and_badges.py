@@ -54,7 +54,7 @@ def test_report__writes_one_file(folder: Path, capsys: Out) -> None:
 def test_report__in_other_styles(folder: Path, capsys: Out) -> None:
     """The comment and the terminal's table of a record that is there already."""
     assert execute(["report", "ci-score.json", "--style", "markdown"]) == 0
-    assert capsys.readouterr().out.startswith("### ✅ as it is")
+    assert capsys.readouterr().out.startswith("### ✅ Pass: as it is")
     assert execute(["report", "ci-score.json", "--style", "terminal"]) == 0
     assert capsys.readouterr().out.startswith("Pass: as it is")
 
@@ -86,9 +86,9 @@ def test_badge__says_number_and_verdict(folder: Path, capsys: Out) -> None:
     """In words, for those who see it and for those who do not."""
     assert execute(["badge", "ci-score.json", "--label", "training"]) == 0
     picture = ET.fromstring(capsys.readouterr().out)  # noqa: S314 - it is ours
-    assert picture.get("aria-label") == "training: 26.5 k tok/s, pass"
+    assert picture.get("aria-label") == "training: pass, 26.5 k tok/s"
     texts = [element.text for element in picture.iter() if element.tag.endswith("text")]
-    assert texts == ["training", "26.5 k tok/s, pass"]
+    assert texts == ["training", "pass, 26.5 k tok/s"]
 
 
 def test_badge__endpoint_is_what_shields_reads(folder: Path, capsys: Out) -> None:
@@ -96,16 +96,16 @@ def test_badge__endpoint_is_what_shields_reads(folder: Path, capsys: Out) -> Non
     assert execute(["badge", "ci-score.json", "--endpoint"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["schemaVersion"], said["label"]) == (1, "case-0")
-    assert said["message"] == "26.5 k tok/s, pass"
+    assert said["message"] == "pass, 26.5 k tok/s"
 
 
 def test_badge__of_several_cases_counts(folder: Path, capsys: Out) -> None:
     """Or tells of one of them; a case that is not there is named."""
     save(judged(Outcome.PASS, Outcome.FAIL), folder)
     assert execute(["badge", "ci-score.json", "--endpoint"]) == 0
-    assert json.loads(capsys.readouterr().out)["message"] == "1 of 2 cases pass, fail"
+    assert json.loads(capsys.readouterr().out)["message"] == "fail, 1 of 2 cases pass"
     assert execute(["badge", "ci-score.json", "--case", "case-0", "--endpoint"]) == 0
-    assert json.loads(capsys.readouterr().out)["message"] == "26.5 k tok/s, pass"
+    assert json.loads(capsys.readouterr().out)["message"] == "pass, 26.5 k tok/s"
     assert execute(["badge", "ci-score.json", "--case", "case-9"]) == 2
     assert "the record's cases are case-0, case-1" in capsys.readouterr().err
 

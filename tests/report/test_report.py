@@ -16,11 +16,10 @@ from ci_score import compute_parity, parity_markdown, scorecard_markdown
 from ci_score.compare import Workload, measured_case
 from ci_score.judge.acceptance import sentences, settle
 from ci_score.judge.policy import policy_of
-from ci_score.model.conversation import Comment, Comments
 from ci_score.model.environment import AskedOption, Environment
 from ci_score.model.explanation import Explanation
 from ci_score.model.profile import Layer, OpOrigin
-from ci_score.model.reasons import Reason, Why
+from ci_score.model.reasons import Why
 from ci_score.model.record import BaselineUsed, Judged
 from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
@@ -37,7 +36,7 @@ from tests.builders.code_shown import of_memory, slower_code, touched, with_code
 from tests.builders.reports import HOSTILE, demo, hostile, matrix, ungraded
 from tests.builders.showcase import slow_pull_request
 from tests.builders.states import of_peaks
-from tests.builders.verdicts import judged_case
+from tests.builders.verdicts import Saying, judged_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -101,27 +100,6 @@ def test_report__is_short_before_the_folds() -> None:
 
 
 # --- what is there to copy ----------------------------------------------------------------------
-
-
-class Saying:
-    """A conversation of one comment, by somebody who may."""
-
-    def __init__(self, body: str) -> None:
-        self.body = body
-
-    def listen(self) -> Comments:
-        """The comment."""
-        return Comments((Comment("octo", self.body),))
-
-    def why_not(self, login: str) -> Reason | None:
-        """Everybody may."""
-        del login
-        return None
-
-    def why_too_early(self, comment: Comment) -> Reason | None:
-        """All was seen."""
-        del comment
-        return None
 
 
 def failing(metric: str, base: float, head: float, delta: float, **fields: Any) -> Change:
@@ -228,14 +206,14 @@ def test_report__of_several_cases_the_slowest_is_named_first() -> None:
     made = record(slower("a@l4", 125.0), slower("b", 101.0), slower("m09@l4", 150.0))
     assert [case.name for case in worst_first(made)] == ["m09@l4", "a@l4", "b"]
     said = headline(made)
-    assert said.startswith("2 of 3 cases fail, worst: 'm09@l4' is 50 % slower · 100 → 150 ms/step")
+    assert said.startswith("Fail: 2 of 3 cases, worst: 'm09@l4' is 50 % slower · 100 → 150 ms/step")
     assert "| Case | | Time | Why |" in report_markdown(made)
 
 
 def test_report__several_cases_that_pass_say_so() -> None:
     """The sentence of one case is not said of all."""
     made = record(slower("a", 100.0), slower("b", 104.0))
-    assert headline(made).startswith("All 2 cases pass, slowest: 'b' is 4 % slower")
+    assert headline(made).startswith("Pass: all 2 cases, slowest: 'b' is 4 % slower")
 
 
 def test_report__the_changes_of_cases_are_all_told_as_time() -> None:
@@ -282,7 +260,7 @@ def test_report__several_cases_of_which_some_are_not_judged() -> None:
     mismatch = Why.MISMATCH(key="accelerator", here="L4", there="T4")
     missing = BaselineMissing(Unjudged.ENVIRONMENT_CHANGED, mismatch)
     made = record(judged_case(case("x@l4", environment=on("L4")), missing), slower("b", 100.0))
-    assert headline(made) == ("1 of 2 cases is not judged: 'x@l4', ran on L4, baseline is T4")
+    assert headline(made) == ("Not judged: 1 of 2 cases: 'x@l4', ran on L4, baseline is T4")
 
 
 def test_report__says_what_a_word_means_where_it_is_used() -> None:
@@ -356,6 +334,20 @@ def test_report__warns_of_a_profile_that_contradicts_what_is_not_clear() -> None
     )
     faster = unclear.but(delta=-0.05, head=83.0)
     assert "trust" not in where_it_went(case(changes=[faster]), explanation)
+
+
+@pytest.mark.parametrize(("head_ms", "is_far"), [(290.0, False), (445.0, True)])
+def test_report__warns_of_a_profile_of_a_far_larger_change(head_ms: float, is_far: bool) -> None:
+    """Somebody disturbed the one launch that was profiled."""
+    slow = failing("step_time_ms", 262.0, 290.0, 0.107)
+    steps = {
+        "basis": "host",
+        "under_profiler": True,
+        "base_step_ms": 233.0,
+        "head_step_ms": head_ms,
+    }
+    words = where_it_went(case(changes=[slow]), Explanation.model_validate({**steps, "parts": []}))
+    assert ("measured was +11 %, so trust only the counts" in words) is is_far
 
 
 @pytest.mark.parametrize("style", ["terminal", "markdown", "html"])

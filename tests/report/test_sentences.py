@@ -66,6 +66,7 @@ SPECIAL: Mapping[Why, Mapping[str, Datum | Reason]] = {
     Why.OTHER_INPUTS: {"names": ("fail-on",), "here": ("never",), "there": ("",)},
     Why.PULL_OF_ANOTHER: {"number": 7, "head": "0123456789ab", "here": "ba9876543210"},
     Why.MORE_CALLS: {"base_calls": (0.0, 2.0), "head_calls": (3.0, 8.0)},
+    Why.MORE_BACKWARD: {"base_calls": (0.0, 2.0), "head_calls": (3.0, 8.0)},
     Why.LARGE_PART: {"part": "idle"},
 }
 

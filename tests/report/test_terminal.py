@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_score.model.metrics import STEP_TIME
-from ci_score.model.reasons import Why
+from ci_score.model.reasons import Why, quoted
 from ci_score.model.record import Judged, Record
 from ci_score.model.stages import BaselineMissing
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict
@@ -19,6 +19,7 @@ from ci_score.report.profile import profile_text
 from ci_score.report.screen import Screen
 from ci_score.report.tables import Kind
 from ci_score.report.terminal import SHOWN_CASES, report_text
+from ci_score.report.words import delta_interval, time_interval
 from tests.builders import case, found, on, profile, record, scorecard
 from tests.builders.reports import HOSTILE, demo, hostile, matrix
 from tests.builders.showcase import large, slow_pull_request
@@ -326,3 +327,21 @@ def test_terminal__a_long_why_ends_between_words() -> None:
 def test_bar__of_the_largest_numbers_is_whole() -> None:
     """A stranger's time may be as large as a number can be."""
     assert Screen().bar(1.7e308, 1.7e308).startswith("█" * 12)
+
+
+def test_report__begins_with_the_verdict_and_notes_come_second() -> None:
+    """Whatever there is to note of the whole report."""
+    for told in (demo(), matrix()):
+        alone = report_text(told).split("\n\n")
+        noted = told.but(notices=(quoted("The policy is new."),))
+        first, note, *rest = report_text(noted).split("\n\n")
+        assert (first, note, rest) == (alone[0], "Note: The policy is new.", alone[1:])
+
+
+def test_interval__of_two_ends_that_read_the_same_is_no_interval() -> None:
+    """`−14 % (−14 to −14 %)` says nothing that `−14 %` does not say."""
+    change = Change(
+        metric=STEP_TIME, base=302.0, head=260.0, delta=-0.139, low=-0.1391, high=-0.1389
+    )
+    assert time_interval(change) == delta_interval(change) == "−14 %"
+    assert time_interval(change.but(low=-0.15)) == "−14 % (−15 to −14 %)"

@@ -53,7 +53,7 @@ def test_poster__of_a_workflow_that_the_fork_brings_along(scene: Scene) -> None:
         scene.state.artifact(producer, "ci-score-pr", {"ci-score.json": left})
         assert scene.act(events.workflow_run(scene.github, producer)).code == 0
     (comment,) = scene.comments(pull)
-    assert "❌ 30 % slower" in comment
+    assert "❌ Fail: 30 % slower" in comment
 
 
 def test_rerun__with_more_artifacts_than_a_page_lists(scene: Scene) -> None:

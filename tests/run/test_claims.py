@@ -144,7 +144,7 @@ def test_tokens__that_are_inferred_neither_gate_nor_excuse(
     guessed(here, 16_384.0, 8_192.0)
     assert judged(here, *silent(ms), policy=policy)[0] == code
     (case,) = held(here).cases
-    assert headline(case).startswith("50 % slower" if code else "No change seen")
+    assert headline(case).startswith("Fail: 50 % slower" if code else "Pass: no change seen")
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_tokens__of_a_record_that_measured_none_excuse_nothing(
     head = [row for row in silent(150.0) if row["side"] == "head"]
     assert judged(here, *head)[0] in (1, 3)
     (case,) = held(here).cases
-    assert headline(case).startswith("49 % slower")
+    assert headline(case).startswith("Fail: 49 % slower")

@@ -17,6 +17,7 @@ from ci_score.files.strict_json import dump
 from ci_score.model.code_changes import (
     Blame,
     CallerChange,
+    ChangedPlace,
     CodeChanges,
     DefinitionChange,
     LineChange,
@@ -150,13 +151,16 @@ CODE_WORK = CodeWork(
     forward_launches=404.0,
     backward_launches=405.0,
     peak_bytes=406,
+    calls=442.0,
 )
+LINES = {"first": 407, "last": 408, "outer_first": 409, "outer_last": 410}
+CALLS = OpCalls(calls=324.0, operators=325.0, ms=326.0, backward_calls=327.0, backward_ms=328.0)
 CODE = StepCode(
     found_by="stacks",
     paths="trace",
     definitions=(
-        Definition(name=f"{NAME} function", file=f"src/{NAME} file.py", first=407, last=408),
-        Definition(name=f"{NAME} caller", file=f"src/{NAME}.py", first=409, last=410),
+        Definition(name=f"{NAME} function", file=f"src/{NAME} file.py", **LINES),
+        Definition(name=f"{NAME} caller", file=f"src/{NAME}.py", **LINES),
     ),
     lines=(
         CodeLine(
@@ -194,9 +198,11 @@ CALLER_CHANGE = CallerChange(
     file=f"{WORDS} caller's file",
     line=435,
     touched=True,
+    is_noise=True,
     base=CODE_WORK,
     head=CODE_WORK,
 )
+NEAR = ChangedPlace(within="outer", file=f"{WORDS} file", line=440, more=441)
 DEFINITION_CHANGE = DefinitionChange(
     name=f"{WORDS} function",
     file=f"{WORDS} file",
@@ -206,6 +212,7 @@ DEFINITION_CHANGE = DefinitionChange(
     was_file=f"{WORDS} old file",
     status="new",
     touched=True,
+    is_noise=True,
     base=CODE_WORK,
     head=CODE_WORK,
     lines=(LINE_CHANGE, LINE_CHANGE),
@@ -224,8 +231,8 @@ CODE_CHANGES = CodeChanges(
     unmarked_ms=429.0,
     definitions=(DEFINITION_CHANGE, DEFINITION_CHANGE),
     left_out=436,
-    time=Blame(definition=0, line=1, called_from=0, share=0.71),
-    memory=Blame(definition=1, line=0, called_from=1, share=0.72),
+    time=Blame(definition=0, line=1, called_from=0, share=0.71, by="path", near=NEAR),
+    memory=Blame(definition=1, line=0, called_from=1, share=0.72, by="calls", near=NEAR),
     warned=(
         Warned(
             file=f"{WORDS} file",
@@ -339,7 +346,7 @@ FULL = Judged(
     step_spread=StepSpread(count=24, median_ms=320.0, slowest_ms=321.0),
     compute_tenths_ms=(322.0,),
     idle_ranges={f"{NAME} range": 323.0},
-    op_calls={f"{NAME} call": OpCalls(calls=324.0, operators=325.0, ms=326.0)},
+    op_calls={f"{NAME} call": CALLS},
     host_gaps=(HostGap(after=f"{NAME} after", before=f"{NAME} before", ms=327.0),),
     layers_are=LayersAre(kind="modules", share=0.63),
     code=CODE,

@@ -120,7 +120,7 @@ def test_pull_request__is_compared_with_the_record_at_its_merge_base(gitea: Scen
     assert case.baseline is not None
     assert case.baseline.commits_away == 0
     (comment,) = gitea.comments(pull)
-    assert "❌ 30 % slower" in comment
+    assert "❌ Fail: 30 % slower" in comment
     # Version, own run, two policies, history, listing, run, zip, comments, reviews, own name,
     # write, a look.
     assert len(gitea.asked()) <= 14

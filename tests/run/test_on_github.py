@@ -52,8 +52,8 @@ def test_pull_request__passes_with_nine_requests(scene: Scene) -> None:
     assert done.outputs["baseline-sha"] == tip(scene).sha
     assert len(scene.asked()) == 9
     (comment,) = scene.comments(pull)
-    assert "✅ The same time" in comment
-    assert "✅ The same time" in done.summary
+    assert "✅ Pass: the same time" in comment
+    assert "✅ Pass: the same time" in done.summary
     assert done.outputs["comment-url"].startswith("http")
     assert (scene.workspace / done.outputs["record"]).is_file()
     assert (scene.workspace / done.outputs["report"]).is_file()
@@ -68,11 +68,11 @@ def test_pull_request__a_critical_regression_fails_after_the_comment(
     scene.measure(SLOW)
     done = on_pull_request(scene, pull)
     assert done.code == 1
-    assert "❌ 30 % slower" in scene.comments(pull)[0]
+    assert "❌ Fail: 30 % slower" in scene.comments(pull)[0]
     assert done.outputs["verdict"] == "fail"
     assert json.loads(done.outputs["regressions"])[0]["metric"] == "throughput_tok_s"
     assert (done.outputs["critical"], done.outputs["warnings"]) == ("2", "0")
-    assert "::error title=ci-score training::30 %25 slower" in capsys.readouterr().out
+    assert "::error title=ci-score training::Fail: 30 %25 slower" in capsys.readouterr().out
 
 
 def test_pull_request__updates_its_comment_with_eight_requests(scene: Scene) -> None:
@@ -88,7 +88,7 @@ def test_pull_request__updates_its_comment_with_eight_requests(scene: Scene) -> 
     assert on_pull_request(scene, pull).code == 0
     ours = [body for body in scene.comments(pull) if "ci-score" in body]
     assert len(ours) == 1
-    assert "✅ The same time" in ours[0]
+    assert "✅ Pass: the same time" in ours[0]
     assert len(scene.asked()) == 9  # one more page of comments
 
 
@@ -170,7 +170,7 @@ def test_pull_request__an_old_problem_is_resolved_not_left(scene: Scene) -> None
         scene.measure(measured)
         on_pull_request(scene, pull, comment="problems")
     (comment,) = scene.comments(pull)
-    assert "✅ The same time" in comment
+    assert "✅ Pass: the same time" in comment
 
 
 def test_pull_request__check_run_is_on_the_head(scene: Scene) -> None:
@@ -262,10 +262,10 @@ def test_producer__that_was_not_needed_passes_visibly(scene: Scene, capsys: Out)
     done = on_pull_request(scene, pull, producer="measure=skipped", not_needed=why)
     assert (done.code, done.outputs["verdict"]) == (0, "inconclusive")
     printed = capsys.readouterr().out
-    assert "::notice title=ci-score::Nothing had to be measured" in printed
+    assert "::notice title=ci-score::Not judged: nothing had to be measured" in printed
     assert "::error" not in printed
     (comment,) = scene.comments(pull)
-    assert "Nothing had to be measured: only documentation" in comment
+    assert "Not judged: nothing had to be measured: only documentation" in comment
     assert "<b>" not in re.sub(r"`[^`]*`|\\<", "", comment)
     for result, code in (("failure", 3), ("cancelled", 3), ("", 3), ("success", 1)):
         given = {"producer": f"measure={result}", "not_needed": why}
@@ -709,7 +709,7 @@ def test_baseline__missing_has_a_reason(scene: Scene, why: str) -> None:
     assert judged.verdict is not None
     assert judged.verdict.unjudged is not None
     assert (judged.verdict.unjudged.value, done.code) == reasons[why]
-    signs = {"first run": "🆕 First run", "new case": "🆕 1 of 2 cases is new"}
+    signs = {"first run": "🆕 First run", "new case": "🆕 New: 1 of 2 cases"}
     signs |= {"environment": "❔ Not compared: ran on", "expired": "❔ Not judged"}
     assert signs.get(why, "❔ Not judged") in done.summary
 
@@ -888,7 +888,7 @@ def test_workflow_run__posts_the_fork_s_numbers_with_our_verdict(scene: Scene) -
     done = scene.act(event)
     assert done.code == 0
     (comment,) = scene.comments(pull)
-    assert "❌ 30 % slower" in comment
+    assert "❌ Fail: 30 % slower" in comment
     assert re.search(r"Measured by the pull request's own code, in run \d+ of a fork\.", comment)
     lies = ("TRUST ME", "VERY", "MUCH", "NICE", "MERGE", "ALL IS WELL", "PAGE")
     assert not [word for word in lies if word in comment]
@@ -910,7 +910,7 @@ def test_workflow_run__is_compared_with_the_base_that_was_tested(scene: Scene) -
     for commit, speed in ((old, FAST), (scene.commits(1)[0], profile(50.0, tokens_per_step=1000))):
         scene.leave_record(commit, speed)
     scene.act(event)
-    assert "✅ The same time" in scene.comments(pull)[0]
+    assert "✅ Pass: the same time" in scene.comments(pull)[0]
 
 
 def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) -> None:
@@ -923,7 +923,7 @@ def test_workflow_run__believes_no_merge_that_the_fork_has_made(scene: Scene) ->
     forged = scene.state.commit(fork, "merged", parents=[lax.sha, pull.head_sha])
     leave(scene, stranger_s_record(scene, 130.0).but(commit=forged.sha))
     scene.act(event)
-    assert "❌ 30 % slower" in scene.comments(pull)[0]
+    assert "❌ Fail: 30 % slower" in scene.comments(pull)[0]
 
 
 def test_workflow_run__never_fails_on_a_stranger_s_numbers(scene: Scene) -> None:

@@ -30,7 +30,7 @@ def test_shown__times_are_those_that_the_sides_had(here: Path, policy: str | Non
     (step,) = [one for one in case.changes if one.metric == "step_time_ms"]
     assert step.base == pytest.approx(52.5, rel=0.01)
     assert step.head == pytest.approx(60.0, rel=0.01)
-    assert headline(case) == "14 % slower · 52.5 → 60.0 ms/step"
+    assert headline(case) == "Fail: 14 % slower · 52.5 → 60.0 ms/step"
     report = (here / "ci-score" / "report.md").read_text(encoding="utf-8").replace("\xa0", " ")
     assert "52.5 ms | 60.0 ms" in report
     page = (here / "ci-score" / "report.html").read_text(encoding="utf-8")
@@ -52,7 +52,8 @@ def test_headline__says_which_launches_stood_still(
     code, _ = judged(here, *with_slow(session(133.0, base_ms=133.0), slow))
     assert code == 3
     (case,) = held(here).cases
-    assert headline(case).startswith(f"Perhaps slower: {words}; all steps together are ")
+    start = f"Not judged: perhaps slower: {words}; all steps together are "
+    assert headline(case).startswith(start)
     assert headline(case).endswith("% slower · 133 → 133 ms/step")
     for name in ("report.md", "report.html"):
         text = (here / "ci-score" / name).read_text(encoding="utf-8")

@@ -416,7 +416,7 @@ def posted(scene: Scene, base_of_merge: str | None = None) -> str:
 
 def test_fork__is_judged_by_the_base_s_policy(scene: Scene) -> None:
     """The privileged job reads it where it was merged, and nothing of the fork's."""
-    assert "❌ 30 % slower" in posted(scene)
+    assert "❌ Fail: 30 % slower" in posted(scene)
 
 
 def test_fork__a_policy_of_the_team_counts(scene: Scene) -> None:
@@ -435,7 +435,7 @@ def test_fork__a_merge_of_the_stranger_s_own_making_is_not_its_base(scene: Scene
     """The first parent of what its record names must be on the base branch."""
     strange = scene.state.fork(scene.repository, "other/model")
     lax = scene.state.commit(strange, "main", files={POLICY: LENIENT})
-    assert "❌ 30 % slower" in posted(scene, lax.sha)
+    assert "❌ Fail: 30 % slower" in posted(scene, lax.sha)
 
 
 def test_fork__may_only_read_and_is_held_to_the_base_s_rules(scene: Scene) -> None:

@@ -763,7 +763,7 @@ def test_measurements__without_any_profile_of_the_base_are_not_explained(here: P
     assert execute(["run", "--measurements", "m.jsonl"]) == 1
     (found,) = left(here).cases
     assert found.explanation is None
-    assert headline(found).startswith("33 % slower · 90.3 → 120 ms/step")
+    assert headline(found).startswith("Fail: 33 % slower · 90.3 → 120 ms/step")
 
 
 def test_measurements__a_last_line_that_was_cut_is_dropped(here: Path) -> None:

@@ -61,11 +61,12 @@ def test_estimate__beyond_the_limit_that_warns_is_no_pass(here: Path) -> None:
     assert case.verdict is not None
     assert (case.verdict.outcome, case.verdict.slower) == (WARN, False)
     assert "perhaps beyond the limit that warns" in report
-    assert headline(case).startswith("4 % slower, within the 5.3 % limit")
+    assert headline(case).startswith("Warning: 4 % slower, within the 5.3 % limit")
 
 
 @pytest.mark.parametrize(
-    ("ms", "told"), [(102.0, "2 % slower"), (104.0, "4 % slower"), (110.0, "10 % slower")]
+    ("ms", "told"),
+    [(102.0, "Pass: 2 % slower"), (104.0, "Warning: 4 % slower"), (110.0, "Fail: 10 % slower")],
 )
 def test_cause__of_whatever_is_proven_is_shown(here: Path, ms: float, told: str) -> None:
     """A small slowdown passes, and says why it is there."""

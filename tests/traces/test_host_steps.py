@@ -48,6 +48,8 @@ def test_calls__of_the_backward_pass_belong_to_the_forward_pass() -> None:
     assert called[0] == "aten::linear"
     assert (called[1].calls, called[1].operators) == (1, 3)
     assert called[1].ms == pytest.approx(0.05)
+    assert called[1].backward_calls == 1
+    assert called[1].backward_ms == pytest.approx(0.02)
     assert profile.op_origins["aten::mm"].op == "aten::linear"
 
 
@@ -55,6 +57,7 @@ def test_calls__of_nodes_without_a_forward_pass_are_their_own() -> None:
     """A number that no operator of the step has says nothing."""
     profile = read([step(1, 0, 100), *engine(60, 20, 7), op("aten::mm", 62, 10)])
     assert profile.op_calls["aten::mm"].calls == 1
+    assert profile.op_calls["aten::mm"].backward_calls == 0
     assert profile.ops["AddmmBackward0"] == pytest.approx(0.01)
 
 

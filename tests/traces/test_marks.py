@@ -473,6 +473,20 @@ def test_marked__needs_steps_and_a_whole_trace() -> None:
         read_marked(source(b"{}"))
 
 
+def test_calls__are_the_marks_that_say_so_within_the_steps() -> None:
+    """As a mean of a step; without a plus a mark is of a call that was counted before."""
+    found = marked(
+        *(mark("1+", at, 4) for at in (10, 20, 110, 120, 250)),
+        *(mark("1", at, 2) for at in (15, 115)),
+        *(mark(2, at, 4) for at in (30, 130)),
+        *(op("aten::mul", at, 1) for at in (12, 22, 32, 112, 122, 132)),
+        step(1, 0, 100),
+        step(2, 100, 100),
+    )
+    assert (found.work[1].calls, found.work[2].calls) == (2, 0)
+    assert 1000 * found.work[1].forward_ms == pytest.approx(2)
+
+
 # --- what nobody's hook writes -----------------------------------------------------------------
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from ci_score.model.profile import Profile
+from ci_score.compare import Workload, measured_case
+from ci_score.model.profile import Profile, Remedy
+from ci_score.model.reasons import Why
+from ci_score.model.stages import CaseInput
+from ci_score.model.verdict import Unjudged, unjudged
+from ci_score.report.reproducing import what_would_tell
+from ci_score.report.terminal import report_text
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents
 from ci_score.traces.engine.launch_calls import MOST_CALLS, Call, LaunchCalls, blocks_of
-from ci_score.traces.engine.soundness import doubts_of_copies, doubts_of_events
+from ci_score.traces.engine.soundness import Doubts, doubts_of_copies, doubts_of_events
 from ci_score.traces.formats import kineto, read_profile
 from ci_score.traces.source import ProfileSource
+from tests.builders import case, found, record
 from tests.builders.traces.jax import DEVICE, event, name_of
 from tests.builders.traces.jax import source as jax_source
 from tests.builders.traces.kineto import (
@@ -31,6 +39,7 @@ from tests.builders.traces.kineto import (
     text,
     work,
 )
+from tests.builders.verdicts import judged_case
 
 SHARED = Path(os.environ.get("CI_SCORE_SHARED", Path(__file__).parents[3] / "shared"))
 FOLDERS = ("kineto", "nsight", "jax", "rocprof")
@@ -62,6 +71,64 @@ def calls_of(events: list[Json]) -> list[Json]:
 
 def has_note(profile: Profile, words: str) -> bool:
     return any(words in note for note in profile.notes)
+
+
+# What is broken -> what would settle it.
+BROKEN: dict[str, tuple[Callable[[], Profile], str]] = {
+    "lost kernels": (
+        lambda: read([each for each in training() if each not in kernels_of(training())[10:20]]),
+        "a profile of fewer steps at once",
+    ),
+    "records twice": (
+        lambda: read([*training(), *kernels_of(training())]),
+        "the file as the profiler wrote it, neither joined nor converted",
+    ),
+    "calls with the numbers of others": (
+        lambda: read([*training(), *calls_of(training())]),
+        "the profile of each process in a file of its own, as its profiler wrote it",
+    ),
+    "calls in another unit": (
+        lambda: read([{**each, "dur": 0.001} if each in calls_of(training()) else each
+                      for each in training()]),
+        "the file as the profiler wrote it, neither joined nor converted",
+    ),
+    "a device that was not seen": (
+        lambda: read([each for each in training() if each not in kernels_of(training())]),
+        "a profile of some steps that has the device's work",
+    ),
+    "a cut file": (
+        lambda: kineto.read(source(text(training())[:6000])),
+        "a whole file: let the profiler end before the job does, and upload it then",
+    ),
+    "nothing": (lambda: read([]), "a profile of some steps that has the device's work"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken__says_what_would_settle_it(name: str) -> None:
+    """The program did not crash, and its log says nothing of that."""
+    make, settles = BROKEN[name]
+    profile = make()
+    assert profile.unusable
+    one = measured_case(CaseInput("training", profile), Workload())
+    judged = judged_case(one, found(case()))
+    assert judged.verdict
+    assert judged.verdict.unjudged is Unjudged.NOTHING_MEASURED
+    said = " ".join(report_text(record(judged)).split())
+    assert said.startswith(f"Not judged: {profile.unusable}"[:60])
+    assert f"What would give a verdict: {settles}." in said
+    assert "crash" not in said
+
+
+def test_broken__each_remedy_has_its_words() -> None:
+    """And where no reader knows one, nothing else is promised."""
+    said = {}
+    for remedy in (*get_args(Remedy), None):
+        why = Why.UNUSABLE(words="why", remedy=remedy)
+        said[remedy] = what_would_tell(unjudged(Unjudged.NOTHING_MEASURED, why), record())
+    assert said.pop(None) == "a profile that can be used"
+    assert "a profile that can be used" not in said.values()
+    assert len(set(said.values())) == len(said)
 
 
 # --- calls --------------------------------------------------------------------------------------
@@ -253,7 +320,7 @@ def test_events__of_a_stream_run_one_after_the_other(
 def test_events__of_several_streams_may_overlap() -> None:
     """That is what streams are for."""
     rows = [(100 * n, 100 * n + 100, stream, stream) for n in range(50) for stream in (1, 2)]
-    assert doubts_of_events(lane(rows)) == (None, ())
+    assert doubts_of_events(lane(rows)) == Doubts()
 
 
 def test_events__of_few_none_is_too_many() -> None:

@@ -58,6 +58,7 @@ def test_stacks__work_is_of_the_innermost_function_of_the_program() -> None:
         "forward src/model.py:14": (14, 0),
         "<module> train.py:None": (6, 0),
     }
+    assert [line.work.calls for line in code.lines] == [1, 1] if code else False
     assert code is not None
     assert (code.found_by, code.paths, code.knows_lines) == ("stacks", "trace", False)
     assert all((one.line, one.work.python_ms) == (None, 0) for one in code.lines)

@@ -2,7 +2,8 @@
 
 The start-up hook beside this file loads it in the mode "marked" alone. A mark is a range of the
 profiler's named `ci_score.line#<id>`; the table `lines-<rank>-<pid>.json` says which line each id
-is. The line is that of the innermost frame whose file lies in the order's tree. It needs the
+is. The line is that of the innermost frame whose file lies in the order's tree. The first mark of a
+call of the function has a `+` behind its number, so that calls can be counted. It needs the
 standard library alone (Python 3.8). A fault of its own turns the marks off, and the script goes on
 as if they had never been there.
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "ci_score.line#"
+CALL = "+"
 MOST_ROWS = 10_000
 MOST_FUNCTIONS = 10_000
 LONGEST_NAME = 200
@@ -51,7 +53,9 @@ TREE, CELL, ENGINE, IN_TORCH, LIBRARY, OTHER = range(6)
 class Code:
     """What is known of a code object; it is kept, so that its id stays its own."""
 
-    __slots__ = ("base", "code", "file", "first", "is_mode", "kind", "library", "name")
+    __slots__ = (
+        "base", "code", "file", "first", "is_mode", "is_within", "kind", "library", "name"
+    )  # fmt: skip
 
     def __init__(self, code: Any, kind: int, file: str, library: str, name: str) -> None:
         self.code = code
@@ -60,6 +64,7 @@ class Code:
         self.library = library
         self.name = name[:LONGEST_NAME]
         self.is_mode = code.co_name == "__torch_function__"
+        self.is_within = name.rpartition(".")[2] in WITHIN
         self.first = code.co_firstlineno
         self.base: Any = (file, without_inner(name))
         if name in WITHIN and not hasattr(code, "co_qualname"):
@@ -73,6 +78,24 @@ def passes_on(frame: Any, function: Any, inner: Any) -> bool:
     """
     values = [value for value in frame.f_locals.values() if callable(value)]
     return any(value is function or getattr(value, "__code__", frame) is inner for value in values)
+
+
+def see(frame: Any) -> bool:
+    """Whether a frame is seen for the first time. The flag that says so is read by tracers alone.
+
+    The frame's address is no such flag: the next call may have the same one.
+    """
+    is_new = bool(frame.f_trace_lines) and sys.gettrace() is None
+    if is_new:
+        frame.f_trace_lines = False
+    return is_new
+
+
+def see_all(frame: Any) -> None:
+    """What runs already is no call that is still to come."""
+    while frame is not None:
+        see(frame)
+        frame = frame.f_back
 
 
 def without_inner(name: str) -> str:
@@ -193,7 +216,7 @@ class Table:
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self.names: dict[Any, Any] = {}  # the name of a mark, or None where there is no room
+        self.names: dict[Any, Any] = {}  # the names of marks, or None where there is no room
         self.rows: list[dict[str, Any]] = []
         self.notebooks: dict[str, str] = {}  # of cells
         self.lock = threading.Lock()  # a backward pass has threads of its own
@@ -214,7 +237,19 @@ class Table:
         if key not in self.names:
             with self.lock:
                 self.names[key] = self.add(known, line, through, caller, caller_line, compiled)
-        return self.names[key]
+        names = self.names[key]
+        return names and names[frame is not None and self.is_call(frame, known)]
+
+    def is_call(self, frame: Any, known: Code) -> bool:
+        """Whether the function of a frame has begun since the last mark; never of a lambda."""
+        while known.is_within:
+            frame, inner = frame.f_back, known
+            if frame is None:
+                return False
+            known = self.places.of(frame)
+            if known.file != inner.file or inner.base not in (None, known.base):
+                return False
+        return see(frame)
 
     def innermost(self, frame: Any, function: Any) -> Any:
         """The innermost frame of the tree with what is known of it, and of a library below it.
@@ -284,7 +319,8 @@ class Table:
         if caller is not None:
             row["caller"] = told(caller, caller_line)
         self.rows.append(row)
-        return f"{PREFIX}{row['id']}"
+        name = f"{PREFIX}{row['id']}"
+        return name, name + CALL
 
 
 def told(known: Code, line: Any) -> dict[str, Any]:
@@ -376,6 +412,7 @@ class Marks:
         """From here on this thread's torch calls have marks."""
         try:
             self.prepare()
+            see_all(sys._getframe(1))
             self.on = True
             self.thread = threading.get_ident()
             if not self.compiled:

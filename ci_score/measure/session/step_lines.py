@@ -5,7 +5,8 @@ All three may be a stranger's. What cannot be resolved counts as work without a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ci_score.files.visible import plain
@@ -115,7 +116,20 @@ def _lines_of(
             caller = None if key.caller is None else rows.of(key.caller)
             lines.append(_line(key, row, caller, one))
     lines.sort(key=lambda line: -(line.work.ms + line.work.python_ms))
-    return tuple(lines), tuple(rows.known), left
+    return tuple(_with_calls(lines, work, rows)), tuple(rows.known), left
+
+
+def _with_calls(
+    lines: Iterable[CodeLine], work: Mapping[_Key, CodeWork], rows: _Rows
+) -> Iterator[CodeLine]:
+    """The calls that a caller makes are in the largest line, so that none is left out."""
+    calls: dict[tuple[int | None, int | None], float] = defaultdict(float)
+    for key, one in work.items():
+        caller = None if key.caller is None else rows.known.get(key.caller)
+        calls[rows.known.get(key.definition), caller] += one.calls
+    for line in lines:
+        made = calls.pop((line.definition, line.caller), 0.0)
+        yield line.but(work=line.work.but(calls=four_digits(made)))
 
 
 def _line(key: _Key, row: int, caller: int | None, work: CodeWork) -> CodeLine:
@@ -168,7 +182,13 @@ class _Resolver:
         own = text.function_at(line, function, first) if text else None
         if text is None or own is None:
             return Definition(name=called, file=name), None, None
+        outer = own.outermost
         definition = Definition(
-            name=plain(own.name, LONGEST_NAME), file=name, first=own.span.first, last=own.span.last
+            name=plain(own.name, LONGEST_NAME),
+            file=name,
+            first=own.span.first,
+            last=own.span.last,
+            outer_first=outer.span.first if outer else None,
+            outer_last=outer.span.last if outer else None,
         )
         return definition, line, text.statement_at(line)

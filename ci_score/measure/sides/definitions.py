@@ -57,6 +57,14 @@ class Function:
     around: Function | None = None
     is_function: bool = False
 
+    @property
+    def outermost(self) -> Function | None:
+        """The class, or the function, of the file that it is in; None of what is in neither."""
+        outer = self.around
+        while outer is not None and outer.around and outer.around.around:
+            outer = outer.around
+        return outer if outer is not None and outer.around else None
+
     def goes_by(self, name: str, first: int | None) -> bool:
         """Whether it is the function with that name, which begins at that line."""
         # Before Python 3.11 a frame has only the last part of its function's name.

@@ -24,10 +24,9 @@ from ci_score.report import reproducing, rows, words
 from ci_score.report.badges import outcome_of
 from ci_score.report.cause_words import Name, Place, Sentence
 from ci_score.report.headlines import (
-    Parts,
     cause_words,
-    headline_parts,
-    report_parts,
+    told_of,
+    told_of_report,
     why,
     worst_first,
 )
@@ -151,10 +150,12 @@ def report_html(record: Record, title: str = "") -> str:
     )
 
 
-def _headline(record: Record, cases: Sequence[Judged]) -> Parts:
+def _headline(record: Record, cases: Sequence[Judged]) -> tuple[Sentence, Sentence]:
     """What happened and why, with links to the lines of the program."""
-    what, cause = report_parts(record)
-    return what, linked(cause, record, cases[0] if cases else None)
+    told = told_of_report(record)
+    return told.facts or Sentence.of(told.word), linked(
+        told.cause, record, cases[0] if cases else None
+    )
 
 
 def _bodies(record: Record, cases: Sequence[Judged]) -> list[str | None]:
@@ -253,11 +254,13 @@ def _anchor(case: Judged) -> str:
 
 def _entry(record: Record, case: Judged, body: str | None) -> Entry:
     headline = time_change(case)
-    what, cause = headline_parts(case)
+    told = told_of(case)
     return Entry(
         case=case,
         anchor=_anchor(case),
-        sentence=linked(Sentence.of(what, ": " if cause else "", cause), record, case),
+        sentence=linked(
+            Sentence.of(told.facts, ": " if told.cause else "", told.cause), record, case
+        ),
         why=linked(why(case), record, case),
         headline=figures.interval(headline) if headline else None,
         body=None if body is None else Markup(body),  # noqa: S704 - a template of ours made it

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ci_score.model.profile import Remedy
 from ci_score.traces.engine.device_events import UNKNOWN, DeviceEvents, Names
 from ci_score.traces.engine.host import Host
 from ci_score.traces.engine.host_ranges import HostRanges
@@ -82,6 +83,7 @@ class Capture:
     is_cut: bool = False
     # Why nothing of the file can be used, though what was read of it is shown.
     unusable: str | None = None
+    remedy: Remedy | None = None
     # Only a list of no devices says that there were none.
     had_no_device: bool = False
 
@@ -90,9 +92,12 @@ class Capture:
         """How many ticks a microsecond has."""
         return self.ticks_per_ms / 1000
 
-    def doubt(self, reason: str | None, notes: Sequence[str]) -> None:
+    def doubt(
+        self, reason: str | None, notes: Sequence[str] = (), remedy: Remedy | None = None
+    ) -> None:
         """Adds notes, and a reason not to judge the capture; of several the first counts."""
-        self.unusable = self.unusable or reason
+        if reason is not None and self.unusable is None:
+            self.unusable, self.remedy = reason, remedy
         self.notes += notes
 
     def marked_steps(self, process: int) -> Iterator[Steps]:

@@ -51,12 +51,16 @@ class Operators(Spans):
 
 @dataclass(slots=True)
 class Marks:
-    """Ranges around the calls of one line of the program each, by the line's number."""
+    """Ranges around the calls of one line of the program each, by the line's number.
+
+    `calls` is 1 where the function that the line is in has just been called.
+    """
 
     starts: array[int] = field(default_factory=_times)
     ends: array[int] = field(default_factory=_times)
     numbers: array[int] = field(default_factory=_numbers)
     threads: array[int] = field(default_factory=_numbers)
+    calls: array[int] = field(default_factory=lambda: array("b"))
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -25,7 +25,8 @@ class OperatorCalls:
 
     `own` has the time of a call without that of the calls within it, and `inside` the call around
     it. `caller` is the outermost operator around, of the backward pass that of the forward pass,
-    and `made_by` the forward operator that made one of autograd's nodes.
+    and `made_by` the forward operator that made one of autograd's nodes. `backward` holds the calls
+    of the backward pass whose forward operator is known.
     """
 
     host: Host
@@ -34,6 +35,7 @@ class OperatorCalls:
     inside: dict[int, int] = field(default_factory=dict)
     caller: dict[int, int] = field(default_factory=dict)
     made_by: dict[int, int] = field(default_factory=dict)
+    backward: set[int] = field(default_factory=set)
     _is_node: bytes = b""
     _labels: dict[tuple[int, int], str] = field(default_factory=dict)
 
@@ -115,6 +117,7 @@ def _join_passes(found: OperatorCalls) -> None:
         forward = maker.get(sequences[node], NONE)
         if forward != NONE:
             found.caller[call] = found.caller[forward]
+            found.backward.add(call)
             if found.is_node(call):
                 found.made_by[call] = forward
 

@@ -223,13 +223,23 @@ def _calls_by_caller(work: _Work, per_step: float) -> Mapping[str, Fields]:
     rows: dict[str, list[int]] = {}
     for call in found.calls:
         caller = found.caller[call]
-        row = rows.setdefault(found.label(caller), [0, 0, 0])
+        row = rows.setdefault(found.label(caller), [0, 0, 0, 0])
         row[0] += call == caller
         row[1] += not found.is_node(call)
         row[2] += found.own[call]
+        row[3] += found.own[call] if call in found.backward else 0
+    passes = Counter(
+        found.label(caller) for caller in {found.caller[each] for each in found.backward}
+    )
     return {
-        name: {"calls": calls / steps, "operators": count / steps, "ms": ticks * per_step}
-        for name, (calls, count, ticks) in rows.items()
+        name: {
+            "calls": calls / steps,
+            "operators": count / steps,
+            "ms": ticks * per_step,
+            "backward_calls": passes[name] / steps,
+            "backward_ms": backward * per_step,
+        }
+        for name, (calls, count, ticks, backward) in rows.items()
     }
 
 

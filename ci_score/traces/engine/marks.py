@@ -26,18 +26,18 @@ from ci_score.traces.engine.steps import Steps
 from ci_score.traces.engine.timeline import Interval, Windows, subtract, union
 
 MARK = "ci_score.line#"
-# Decimal, from 1, as the table of the launch counts its lines.
-_NUMBER = re.compile(r"[1-9][0-9]{0,6}")
+# Decimal, from 1, as the table of the launch counts its lines; the first mark of a call has a plus.
+_NUMBER = re.compile(r"([1-9][0-9]{0,6})(\+?)")
 # The lines that take most; what a million others do has no line.
 MOST_MARKED = 20_000
 # Where between the shortest and the longest pause before a mark that of a mark alone is.
 _USUAL_PAUSE, _USUAL_INSIDE = 0.1, 0.5
 
 
-def line_number(name: str) -> int | None:
-    """The line of a mark's name; None of one that the hook did not write."""
-    number = name.removeprefix(MARK)
-    return int(number) if _NUMBER.fullmatch(number) else None
+def mark_of(name: str) -> tuple[int, bool] | None:
+    """The line of a mark's name, and whether a call begins; None of what the hook did not write."""
+    found = _NUMBER.fullmatch(name.removeprefix(MARK))
+    return (int(found[1]), bool(found[2])) if found else None
 
 
 def marked_step(capture: Capture) -> MarkedStep:
@@ -52,6 +52,7 @@ def marked_step(capture: Capture) -> MarkedStep:
     tally = _Tally()
     _add_work(tally, capture, host, found, lines, windows)
     _add_python(tally, host, found)
+    _add_calls(tally, host, windows)
     peak = peak_of(host.memory, steps.windows)
     return _as_step(tally, capture, steps, _peaks(peak, found, lines))
 
@@ -239,6 +240,7 @@ class _Tally:
     ticks: dict[Place, float] = field(default_factory=lambda: defaultdict(float))
     launches: Counter[Place] = field(default_factory=Counter)
     python: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[int] = field(default_factory=Counter)
 
 
 def _add_work(
@@ -298,6 +300,12 @@ def _add_python(tally: _Tally, host: Host, found: Nested) -> None:
         for mark, ticks in zip(places, column, strict=True):
             if ticks > usual:
                 tally.python[host.marks.numbers[mark]] += ticks - usual
+
+
+def _add_calls(tally: _Tally, host: Host, windows: Sequence[Interval]) -> None:
+    marks, places = host.marks, Windows(windows).places(host.marks.starts)
+    for number, is_call, place in zip(marks.numbers, marks.calls, places, strict=True):
+        tally.calls[number] += is_call and place >= 0
 
 
 def _usual(column: Sequence[int], share: float) -> int:
@@ -375,6 +383,7 @@ def _work_of(tally: _Tally, number: int, peaks: _Peaks, per_ms: int, steps: int)
         forward_launches=tally.launches[forward] / steps,
         backward_launches=tally.launches[backward] / steps,
         peak_bytes=peaks.by_line.get(number, 0),
+        calls=tally.calls[number] / steps,
     )
 
 

@@ -14,7 +14,7 @@ from ci_score.traces.engine.host import KERNEL
 from ci_score.traces.engine.host_only import host_fields
 from ci_score.traces.engine.memory import peak_ops
 from ci_score.traces.engine.slowest import other_devices, slowest
-from ci_score.traces.engine.soundness import doubts_of_calls, doubts_of_copies
+from ci_score.traces.engine.soundness import Doubts, doubts_of_calls, doubts_of_copies
 from ci_score.traces.engine.stacks import code_of_stacks
 from ci_score.traces.engine.steps import Steps, called_functions
 from ci_score.traces.engine.tokens import add_tokens
@@ -33,12 +33,14 @@ def profile_of(capture: Capture) -> Profile:
     steps: Steps | None = None
     if reason is None and capture.is_cut:
         steps, note = whole_steps(capture, capture.first_marked(0), 0)
-        reason = None if steps else note
+        reason = None if steps else Doubts(note, remedy="whole file")
         capture.notes += [note] if steps and note else []
     if reason is not None:
         # Of work that is not read nothing else is known to be wrong.
-        capture.unusable = None if capture.unread else capture.unusable
-        return _with_facts(capture, {}, lanes, None, reason)
+        if capture.unread:
+            capture.unusable = capture.remedy = None
+        capture.doubt(*reason)
+        return _with_facts(capture, {}, lanes, None)
     if not lanes:
         return _of_host(capture, steps)
     capture.doubt(*doubts_of_calls(capture))
@@ -55,8 +57,7 @@ def profile_of(capture: Capture) -> Profile:
     capture.notes += [*spread, *chosen.notes, *other_devices(capture, lanes)]
     fields = chosen.fields
     fields["peak_ops"] = peak_ops(capture, lane.process, steps)
-    reason = None if fields["avg_step_ms"] > 0 else "its steps took no time"
-    return _with_facts(capture, fields, lanes, lane, reason)
+    return _with_facts(capture, fields, lanes, lane)
 
 
 def _busiest(capture: Capture, lanes: list[Lane]) -> list[Lane]:
@@ -94,20 +95,20 @@ def _of_host(capture: Capture, steps: Steps | None, lanes: Sequence[Lane] = ()) 
     fields, windows = host_fields(capture, process, steps, capture.notes)
     fields["peak_ops"] = peak_ops(capture, process, steps)
     add_tokens(capture, process, windows, fields, capture.notes)
-    reason = None if fields["avg_step_ms"] > 0 else "its steps took no time"
-    return _with_facts(capture, fields, lanes, None, reason)
+    return _with_facts(capture, fields, lanes, None)
 
 
 def _with_facts(
-    capture: Capture, fields: Fields, lanes: Sequence[Lane], lane: Lane | None, reason: str | None
+    capture: Capture, fields: Fields, lanes: Sequence[Lane], lane: Lane | None
 ) -> Profile:
     """The profile with what else the file tells."""
-    reason = capture.unusable or reason
+    if not fields.get("avg_step_ms"):
+        capture.doubt("its steps took no time", (), "steps")
     facts = capture.facts(lanes, lane)
     known = dict(fields)
     sources = {**known.pop("sources", {}), **facts.sources}
     sums = {**known.pop("capture", {})}
-    if reason is None and known.get("code") is None:
+    if capture.unusable is None and known.get("code") is None:
         known["code"] = code_of_stacks(capture, lane.process if lane is not None else 0)
     if capture.events is not None:
         sums = {"events": float(capture.events), **sums}
@@ -118,33 +119,36 @@ def _with_facts(
         sources=sources,
         notes=(*capture.notes, *facts.notes),
         capture=sums,
-        unusable=reason,
+        unusable=capture.unusable,
+        remedy=capture.remedy,
     )
 
 
-def _why_nothing(capture: Capture, lanes: Sequence[Lane]) -> str | None:
+def _why_nothing(capture: Capture, lanes: Sequence[Lane]) -> Doubts | None:
     """Why there is nothing to measure; None where there is something."""
     if capture.events == 0:
-        return "no events"
+        return Doubts("no events", remedy="device")
     if lanes:
         return None
     if capture.unread:
-        return f"the device's work is of kinds that are not read ({_unread(capture)})"
+        return Doubts(f"the device's work is of kinds that are not read ({_unread(capture)})")
     if capture.needs_device is not None:
-        return capture.needs_device
+        return Doubts(capture.needs_device, remedy="device")
     launched = sum(
         host.launches.kinds.tobytes().count(bytes([KERNEL])) for host in capture.hosts.values()
     )
     if capture.is_cut and (launched or not capture.had_no_device):
-        return "the trace is cut short before the device's work: no whole step was measured"
+        words = "the trace is cut short before the device's work: no whole step was measured"
+        return Doubts(words, remedy="whole file")
     if launched:
-        return (
+        return Doubts(
             f"no kernels, though {plural(launched, 'call')} launched some: the device's profiler"
-            " (CUPTI, roctracer) failed"
+            " (CUPTI, roctracer) failed",
+            remedy="device",
         )
     has_ranges = bool(capture.ranges.threads(0))
     if not has_ranges and not any(len(host.operators) for host in capture.hosts.values()):
-        return "neither kernels nor operators were recorded"
+        return Doubts("neither kernels nor operators were recorded", remedy="device")
     return None
 
 

@@ -13,6 +13,7 @@ from itertools import accumulate, chain, compress, count, islice
 from typing import NamedTuple
 
 from ci_score.model.lists import plural
+from ci_score.model.profile import Remedy
 from ci_score.traces.engine.attribution import Attribution
 from ci_score.traces.engine.capture import Capture
 from ci_score.traces.engine.device_events import DeviceEvents
@@ -37,10 +38,11 @@ _ONE_OF = 61
 
 
 class Doubts(NamedTuple):
-    """Why a capture is not judged, or None; and what is to be noted of it."""
+    """Why a capture is not judged, or None; what is to be noted of it, and what would settle it."""
 
     reason: str | None = None
     notes: tuple[str, ...] = ()
+    remedy: Remedy | None = None
 
 
 # --- the calls ----------------------------------------------------------------------------------
@@ -55,13 +57,14 @@ def doubts_of_calls(capture: Capture) -> Doubts:
             return Doubts(
                 f"its calls that launch kernels take {median:.3g} us (median), and others take"
                 f" {SHORTEST_CALL:g} to {LONGEST_CALL:g} us: the times are in another unit, or each"
-                " call waits for its kernel (CUDA_LAUNCH_BLOCKING)"
+                " call waits for its kernel (CUDA_LAUNCH_BLOCKING)",
+                remedy="as written",
             )
     if calls.repeated > MOST_REPEATED * calls.calls:
         return Doubts(
             f"{calls.repeated} of {calls.calls} calls of the runtime have the correlation id of"
-            " another one: the file holds records twice, or those of several processes; give each"
-            " rank's own file"
+            " another one: the file holds records twice, or those of several processes",
+            remedy="own file",
         )
     return Doubts() if capture.is_cut else _doubts_of_lost(calls)
 
@@ -78,8 +81,8 @@ def _doubts_of_lost(calls: LaunchCalls) -> Doubts:
         return Doubts(notes=(*notes, f"{lost}: graphs were captured, which run later"))
     if calls.without_work <= MOST_WITHOUT_WORK * calls.kernels:
         return Doubts(notes=(*notes, f"{lost}: it is not counted"))
-    reason = f"{lost}: the profiler lost it, and the device's times are too short; profile"
-    return Doubts(f"{reason} fewer steps at once", tuple(notes))
+    reason = f"{lost}: the profiler lost it, and the device's times are too short"
+    return Doubts(reason, tuple(notes), "fewer steps")
 
 
 # --- the device's events ------------------------------------------------------------------------
@@ -94,7 +97,8 @@ def doubts_of_events(events: DeviceEvents, *, nests: bool = False) -> Doubts:
     if doubled > MOST_DOUBLED * len(events):
         return Doubts(
             f"{doubled} of {len(events)} device events are there twice (the same name, stream,"
-            " start and duration): the file holds records more than once"
+            " start and duration): the file holds records more than once",
+            remedy="as written",
         )
     if copied > MOST_COPIED * len(events):
         return _copies(copied, len(events))
@@ -106,7 +110,8 @@ def doubts_of_events(events: DeviceEvents, *, nests: bool = False) -> Doubts:
         return Doubts(
             f"{100 * share:.0f} % of the events of a stream overlap another one of it by more than"
             " half, and a stream runs one after the other: the file holds the events of several"
-            " captures or processes, or wrong times"
+            " captures or processes, or wrong times",
+            remedy="own file",
         )
     if slightly >= MOST_DOUBLED:
         notes.append(
@@ -132,7 +137,8 @@ def doubts_of_copies(lanes: Sequence[DeviceEvents]) -> Doubts:
 def _copies(copied: int, compared: int) -> Doubts:
     return Doubts(
         f"{100 * copied / compared:.0f} % of the device events are there again on another stream or"
-        " device (the same name, start and duration): the file holds records more than once"
+        " device (the same name, start and duration): the file holds records more than once",
+        remedy="as written",
     )
 
 
@@ -227,5 +233,6 @@ def doubts_of_steps(whole: Attribution, step_ticks: float) -> Doubts:
         return Doubts()
     return Doubts(
         f"the device is busy for {busy / total if total > 0 else 0:.2f} times as long as its steps"
-        " take: the work of several processes or steps is mixed"
+        " take: the work of several processes or steps is mixed",
+        remedy="own file",
     )

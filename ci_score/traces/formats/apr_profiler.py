@@ -71,7 +71,7 @@ def profile_of(excerpt: Excerpt) -> Profile:
     value, place = unwrapped(excerpt.value, excerpt.place)
     written = validate(_AprProfile, value, place)
     if written.steps_profiled == 0:
-        return Profile(tool=written.tool, notes=excerpt.notes, unusable=no_steps("steps_profiled"))
+        return Profile(tool=written.tool, notes=excerpt.notes, **no_steps("steps_profiled"))
     with overflow_is_bad_input(place):
         profile = _per_step(written, excerpt.notes)
         run_ms = _run_ms(excerpt.before)

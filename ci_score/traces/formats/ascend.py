@@ -81,7 +81,9 @@ def read(source: ProfileSource) -> Profile:
     with overflow_is_bad_input(source.name):
         capture = _capture(rows)
         # Events do not come in the order of time, so a cut may have taken a part of any step.
-        capture.unusable = CUT_SHORT if text.is_cut else _of_several_processes(rows)
+        if text.is_cut:
+            capture.doubt(CUT_SHORT, (), "whole file")
+        capture.doubt(_of_several_processes(rows), (), "own file")
         return profile_of(capture)
 
 

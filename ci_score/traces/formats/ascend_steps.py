@@ -64,7 +64,7 @@ def read(source: ProfileSource) -> Profile:
     text, is_whole = _text(source)
     rows = list(_rows(text, source.name))
     if not rows:
-        return Profile(tool=TOOL, unusable="the table has no step")
+        return Profile(tool=TOOL, unusable="the table has no step", remedy="steps")
     by_device: dict[str, list[_Step]] = defaultdict(list)
     for row in rows:
         by_device[row.device].append(row)

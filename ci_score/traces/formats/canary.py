@@ -184,6 +184,7 @@ def _with_run(
         sources["peak_memory_gb"] = "metrics.peak_vram_mb (MiB)"
     if reasons:
         update["unusable"] = "the run crashed or did not train: " + "; ".join(reasons)
+        update["remedy"] = "run"
     elif measured.tokens_per_sec > 0:
         update["throughput_tok_s"] = measured.tokens_per_sec
         sources["throughput_tok_s"] = "metrics.tokens_per_sec, as the run reports it"

@@ -207,8 +207,10 @@ class JaxPlanes:
             facts=lambda lanes, _: self._facts(lanes),
             notes=self.notes,
             events=self.events,
-            unusable=CUT_SHORT if self.is_cut else self._of_several_captures(),
         )
+        if self.is_cut:
+            capture.doubt(CUT_SHORT, (), "whole file")
+        capture.doubt(self._of_several_captures(), (), "own file")
         for thread, name, window, step in self.annotated:
             capture.ranges.add(0, thread, name, *window, step)
         for name, device in sorted(self.devices.items()):

@@ -133,7 +133,7 @@ def _capture(trace: Trace, step_name: re.Pattern[str] | None) -> Capture:
         capture.ranges.add(0, each.thread, each.name, each.start, each.end, each.step)
     capture.lanes = _lanes(trace, capture.names)
     capture.launch_calls = _launch_calls(trace, capture)
-    capture.unusable = _of_several_processes(trace)
+    capture.doubt(_of_several_processes(trace), (), "own file")
     capture.facts = lambda lanes, _: _facts(trace, lanes)
     world = _world(trace.metadata) or 1
     degree = 1 if world == 1 else _data_parallel_degree(trace, world)

@@ -30,7 +30,7 @@ from ci_score.traces.engine.host import (
     Spans,
     Wait,
 )
-from ci_score.traces.engine.marks import MARK, line_number
+from ci_score.traces.engine.marks import MARK, mark_of
 from ci_score.traces.engine.stacks import is_candidate
 from ci_score.traces.formats.kineto_text import LATEST_US, NONE, Args, Event
 
@@ -203,12 +203,14 @@ def _without_marks(trace: Trace, group: list[Event]) -> list[Event]:
     """Takes the marks out of a group, as if the program had run without them."""
     marks = [event for event in group if event.name.startswith(MARK)]
     trace.events -= len(marks)
-    numbers = {name: line_number(name) for name in {event.name for event in marks}}
-    known = _columns(trace, [event for event in marks if numbers[event.name] is not None])
+    told = {name: mark_of(name) for name in {event.name for event in marks}}
+    known = _columns(trace, [event for event in marks if told[event.name] is not None])
+    numbers = [told[name] or (0, False) for name in known.names]
     columns = trace.host.marks
     columns.starts.fromlist(_whole(known.starts, trace.base))
     columns.ends.fromlist(_ends(known.starts, known.durations, trace.base))
-    columns.numbers.fromlist([numbers[name] or 0 for name in known.names])
+    columns.numbers.fromlist([number for number, _ in numbers])
+    columns.calls.fromlist([int(is_call) for _, is_call in numbers])
     columns.threads.extend(_numbered(known.threads, trace.threads))
     return [event for event in group if not event.name.startswith(MARK)]
 
@@ -221,6 +223,7 @@ def _add_frames(trace: Trace, group: list[Event]) -> None:
     frames.ends.fromlist(_ends(known.starts, known.durations, trace.base))
     frames.numbers.fromlist([trace.names[name] + 1 for name in known.names])
     frames.threads.extend(_numbered(known.threads, trace.threads))
+    frames.calls.extend([1] * len(known.names))
 
 
 def _add_processes(processes: set[int | str | None], group: list[Event]) -> None:

@@ -48,7 +48,8 @@ def read(source: ProfileSource) -> Profile:
     with overflow_is_bad_input(source.name):
         capture = _capture(processes, source.step_name, text.notes)
         # Kernels come first, then the calls and ranges that tell their steps.
-        capture.unusable = CUT_SHORT if text.is_cut else capture.unusable
+        if text.is_cut:
+            capture.unusable, capture.remedy = CUT_SHORT, "whole file"
         return profile_of(capture)
 
 
@@ -173,7 +174,7 @@ class _Lanes:
     def in_order(self) -> list[Lane]:
         """A lane for each device of each process; of more than a machine has, none."""
         if len(self._lanes) > MOST_DEVICES:
-            self.capture.unusable = f"it has the work of {len(self._lanes)} devices"
+            self.capture.doubt(f"it has the work of {len(self._lanes)} devices", (), "own file")
             return []
         return [
             Lane(f"agent {agent} of process {process}", process, events, agent)

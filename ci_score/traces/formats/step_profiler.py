@@ -107,7 +107,7 @@ def profile_of(excerpt: Excerpt) -> Profile:
         legacy = validate(_LegacyPhases, value, place)
         phases = {name: phase for name, phase in legacy if phase is not None}
     if written.steps == 0:
-        return Profile(tool=written.tool, notes=excerpt.notes, unusable=no_steps("steps"))
+        return Profile(tool=written.tool, notes=excerpt.notes, **no_steps("steps"))
     with overflow_is_bad_input(place):
         return _per_step(written, phases, excerpt.notes)
 
@@ -119,9 +119,10 @@ def unwrapped(value: Any, place: str) -> tuple[Any, str]:
     return value, place
 
 
-def no_steps(field: str) -> str:
-    """Why a profile of no step is unusable."""
-    return f"{field} is 0 or missing: no step was measured, and sums over a run need their steps"
+def no_steps(field: str) -> dict[str, Any]:
+    """Why a profile of no step is unusable, and what would settle that."""
+    why = f"{field} is 0 or missing: no step was measured, and sums over a run need their steps"
+    return {"unusable": why, "remedy": "steps"}
 
 
 def phases_per_step(

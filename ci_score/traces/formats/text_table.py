@@ -86,7 +86,7 @@ def find_table(data: bytes, name: str) -> Profile | None:
     notes = (f"The log holds {total} tables: this is the last, from {place}.",) if total > 1 else ()
     steps = int(last[1])
     if steps == 0:
-        return Profile(tool=TOOL, notes=notes, unusable=no_steps("the number of steps"))
+        return Profile(tool=TOOL, notes=notes, **no_steps("the number of steps"))
     with overflow_is_bad_input(place):
         return _profile(text.splitlines(), steps, float(last[2]), place, notes)
 

@@ -16,7 +16,10 @@ from torch.utils.data import DataLoader, Dataset
 
 WIDTH, HEADS, LAYERS, VOCABULARY, TOKENS, BATCH = 64, 4, 3, 512, 192, 4
 STEPS = 200
-PLANTS = ("nothing", "attention", "float64", "clone", "item", "loader", "python", "renamed")
+PLANTS = (
+    "nothing", "attention", "float64", "clone", "item", "loader", "python", "renamed", "detached",
+    "undetached",
+)  # fmt: skip
 
 
 class Attention(nn.Module):
@@ -127,6 +130,10 @@ def main(plant):
         optimizer.zero_grad()
         losses = F.cross_entropy(model(ids).flatten(0, 1), wanted.flatten(), reduction="none")
         loss = losses.mean()
+        if plant in ("detached", "undetached"):
+            target = model(ids)
+            target = target.detach() if plant == "detached" else target
+            loss = loss + F.mse_loss(target, torch.zeros_like(target))
         if plant == "item":
             worst = max(one.item() for one in losses)
             assert math.isfinite(worst)
