@@ -495,7 +495,8 @@ def test_rank__that_computes_for_longer_is_named() -> None:
     """In synchronous training all others wait for it, so that each is compared with itself."""
     base = ranked(60.0, 61.0, 59.0, 60.0, step_ms=100.0)
     assert sentence(ranked(60.0, 61.2, 75.0, 60.1, step_ms=116.0), base) == (
-        "rank 2 of 4, for which the others wait, computes for longer: 59.0 → 75.0 ms a step (+16.0 ms)"
+        "rank 2 of 4, for which the others wait, computes for longer: 59.0 → 75.0 ms a step"
+        " (+16.0 ms)"
     )
     assert "rank" not in sentence(ranked(75.0, 76.0, 75.0, 75.0, step_ms=116.0), base)
 
