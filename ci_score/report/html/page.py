@@ -278,7 +278,7 @@ def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: 
         more_metrics=more_metrics,
         courses=(),
         icicle=None,
-        ops=known.ops.table(form.rows, form.op_places, is_live=form.is_live)
+        ops=known.ops.table(form.rows, form.op_places, is_live=form.lists)
         if form.rows and known.ops
         else None,
         device=None,
@@ -298,7 +298,7 @@ def _drawn(
     bare: CaseView, record: Record, known: _Known, history: Sequence[HistoryPoint]
 ) -> CaseView:
     case, form, word = known.case, bare.form, head_word(record)
-    drawn = icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live)
+    drawn = icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.lists)
     layers = layer_table(case, known.ops.joined, form.rows)
     return replace(
         bare,
@@ -343,7 +343,7 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
 
 
 def _course(course: Course, form: Form) -> CourseView:
-    hovers = course.runs if form.hovers and len(course.runs) <= MOST_HOVERS else ()
+    hovers = course.runs if form.lists and len(course.runs) <= MOST_HOVERS else ()
     return CourseView(course, hovers, course.runs[::-1] if form.lists else ())
 
 

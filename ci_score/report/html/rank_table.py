@@ -13,12 +13,12 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged
 from ci_score.report.html.shades import NOT_TOLD, Cell, ShadedTable, shaded_rows
 from ci_score.report.joined_ops import Sides
-from ci_score.report.numbers import delta_milliseconds, from_to, milliseconds
+from ci_score.report.numbers import milliseconds
+from ci_score.report.sentences import sentence
 
 OWN, STEP = "outside communication", "step"
 # A rank is said to compute longest where it does so by this share of the step.
 STANDS_OUT = 0.03
-SAME_WORK = 0.01
 
 
 def _copies(work: RankWork) -> float | None:
@@ -50,18 +50,20 @@ def rank_table(case: Judged, most: int = MOST_RANKS) -> ShadedTable | None:
     # Without compute, what is left beside the communication is the nearest to it.
     shown = [name for name in told if name != OWN or COMPUTE not in told]
     parts = {name: _part(_PARTS[name], works, base if has_base else None) for name in shown}
-    slow = culprit(case.explanation)
+    cause = _cause_of_one_rank(case.explanation)
     step_ms = median(work.step_ms for work in works.values())
     rows = shaded_rows(
         {str(rank): [part[rank] for part in parts.values()] for rank in works},
         most,
         whole_ms=step_ms,
         shows_base=has_base,
-        marked=str(slow),
+        marked=_rank_of(cause),
     )
     memory = {str(rank): Cell("", _memory(work)) for rank, work in works.items()}
     return ShadedTable(
-        sentence=_sentence(works, parts, slow, has_base=has_base),
+        sentence=f"{sentence(cause).capitalized}."
+        if cause
+        else _sentence(works, parts, has_base=has_base),
         caption=_caption(has_base),
         notes=tuple(_notes(told, len(works) - len(rows), len(base.keys() - works))),
         heads=("Rank", *(name.capitalize() for name in shown), "Peak memory"),
@@ -69,14 +71,16 @@ def rank_table(case: Judged, most: int = MOST_RANKS) -> ShadedTable | None:
     )
 
 
-def culprit(explanation: Explanation | None) -> int | None:
-    """The rank that the cause of the change names."""
+def _cause_of_one_rank(explanation: Explanation | None) -> Reason | None:
     cause = explanation.cause if explanation else None
+    return cause if cause is not None and _rank_of(cause) else None
+
+
+def _rank_of(cause: Reason | None) -> str | None:
     if cause is not None and cause.code is Why.FASTER:
         inner = cause.data["cause"]
         cause = inner if isinstance(inner, Reason) else None
-    rank = cause.data["rank"] if cause is not None and cause.code is Why.ONE_RANK else None
-    return rank if isinstance(rank, int) else None
+    return str(cause.data["rank"]) if cause is not None and cause.code is Why.ONE_RANK else None
 
 
 def _part(
@@ -125,17 +129,14 @@ def _memory(work: RankWork) -> str:
 def _sentence(
     works: Mapping[int, RankWork],
     parts: Mapping[str, Mapping[int, Sides]],
-    slow: int | None,
     *,
     has_base: bool,
 ) -> str:
-    """The rank that the others wait for; else the one that computes longest, or that none does."""
+    """The rank that computes longest, or that none does."""
     counted, compute = plural(len(works), "rank"), parts.get(COMPUTE)
     if compute is None:
         steps = _range(work.step_ms for work in works.values())
         return f"{counted}: their steps take {steps}, and compute is not told."
-    if slow is not None and slow in compute and compute[slow].delta_ms is not None:
-        return _culprit_words(compute, slow)
     now = {rank: sides.head_ms for rank, sides in compute.items() if sides.head_ms is not None}
     if len(now) < 2:
         return f"{counted}; compute is told of {len(now)}."
@@ -148,23 +149,6 @@ def _sentence(
     return (
         f"Rank {longest} of {len(now)} computes longest: {milliseconds(longest_ms)}, the others at"
         f" most {milliseconds(next_ms)}{as_before}."
-    )
-
-
-def _culprit_words(compute: Mapping[int, Sides], slow: int) -> str:
-    """It is compared with itself, and the others with what they took before."""
-    own = compute[slow]
-    delta, base_ms = own.delta_ms or 0.0, own.base_ms or 0.0
-    changes = [one.delta_ms for rank, one in compute.items() if rank != slow]
-    usual = median([change for change in changes if change is not None] or [0.0])
-    how, waits = ("longer", ", and wait for it") if delta > 0 else ("less", "")
-    beside = "as long as before"
-    if abs(usual) >= SAME_WORK * base_ms:
-        beside = f"by {delta_milliseconds(usual)} in the middle"
-    times = from_to(milliseconds(base_ms), milliseconds(own.head_ms or 0.0))
-    return (
-        f"Rank {slow} of {len(compute)} computes for {how}: {times} ({delta_milliseconds(delta)})."
-        f" The others compute {beside}{waits}."
     )
 
 
