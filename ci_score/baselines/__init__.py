@@ -9,7 +9,8 @@ from ci_score.baselines.artifacts import ArtifactBaselines
 from ci_score.baselines.branch import Left, whole_branch
 from ci_score.baselines.folder import FolderBaselines
 from ci_score.baselines.histories import join_histories
-from ci_score.baselines.records import fitted, read_record, record_schema
+from ci_score.baselines.record_size import fitted
+from ci_score.baselines.records import read_record, record_schema
 from ci_score.baselines.walk import BaselineStore
 
 __all__ = [

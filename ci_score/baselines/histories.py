@@ -12,8 +12,7 @@ def join_histories(
 
     Case, commit and run identify a point, so those of two pushes that ran at once both stay. The
     last attempt of a run also holds what the earlier ones measured, so only its point stays. Of two
-    copies the one with more metrics and ops stays: a record that was cut has lost those of old
-    points.
+    copies the one with more metrics and ops stays: a record that was cut has lost the ops.
     """
     points = {
         (point.case, point.commit, point.run and point.run.number): point

@@ -5,11 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from ci_score.baselines.record_size import fitting
-from ci_score.baselines.record_text import with_its_texts
 from ci_score.errors import BadInputError
-from ci_score.files.disk import RECORD_LIMIT
-from ci_score.files.strict_json import dump, parse, validate
+from ci_score.files.strict_json import parse, validate
 from ci_score.model.environment import Environment
 from ci_score.model.record import DEFAULT_CASE, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import Scorecard
@@ -65,7 +62,7 @@ def is_bare_scorecard(record: Record) -> bool:
 
 def _record(value: dict[str, Any], source: str) -> Record:
     _check_version(value["schema_version"], source)
-    record = validate(Record, with_its_texts(value, source), source)
+    record = validate(Record, value, source)
     _check_history(record.history, source)
     return record
 
@@ -108,19 +105,3 @@ def _check_history(history: tuple[HistoryPoint, ...], source: str) -> None:
                 expected="each run once",
             )
         seen.add(key)
-
-
-# --- size ---------------------------------------------------------------------------------------
-
-
-def fitted(record: Record) -> tuple[Record, str]:
-    """What is kept of the record, and its text: all of it while that fits, then cut, on one line.
-
-    Whoever shows the record shows what is kept: a page that is made of the file is then the same.
-    """
-    # Indented text is longer than this, and takes many times as long to write.
-    is_small = len(record.model_dump_json()) <= RECORD_LIMIT
-    text = dump(record) if is_small else ""
-    if is_small and len(text) <= RECORD_LIMIT:
-        return record, text
-    return fitting(record, RECORD_LIMIT)

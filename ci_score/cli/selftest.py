@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 
 import click
 
 from ci_score.baselines import FolderBaselines
 from ci_score.cli.console import show_report
 from ci_score.cli.options import POSITIVE
+from ci_score.cli.run import input_options, settings_here
 from ci_score.errors import EXIT_OK, EXIT_UNJUDGED, CiScoreError
 from ci_score.files.strict_json import dump, overflow_is_bad_input
 from ci_score.files.visible import log_line
@@ -20,24 +18,10 @@ from ci_score.judge import exit_code, slowed, unchanged
 from ci_score.model.gate import FailOn, Gate
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, metric_of
 from ci_score.model.record import Judged, Record
-from ci_score.model.stages import CaseInput
 from ci_score.model.verdict import JudgedBy
 from ci_score.report import change_sentence, headline, verdict_line
-from ci_score.run import INPUTS, Job, Settings, job_of_files, run
+from ci_score.run import Job, Settings, job_of_files, run
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-INPUTS_HERE = (
-    "profiles",
-    "measurements",
-    "parity",
-    "throughput",
-    "tokens-per-step",
-    "hardware",
-    "config",
-    "fail-on",
-    "on-inconclusive",
-)
 LARGEST_SLOWDOWN = 2.0
 CLOSE_ENOUGH = 0.001
 # Added to the slowdown, so that it exceeds a limit of the same size however the ratio is rounded.
@@ -45,20 +29,11 @@ JUST_BEYOND = 1e-9
 WHEN = "2000-01-01T00:00:00Z"
 
 
-def _inputs(command: F) -> F:
-    for name in reversed(INPUTS_HERE):
-        row = INPUTS[name]
-        command = click.option(
-            f"--{name}",
-            default=row.default,
-            metavar="TEXT",
-            help=row.help.replace("`", "") + (f"  [default: {row.default}]" if row.default else ""),
-        )(command)
-    return command
-
-
 @click.command("selftest")
-@_inputs
+@input_options(
+    *("profiles", "measurements", "parity", "throughput", "tokens-per-step", "hardware"),
+    *("config", "fail-on", "on-inconclusive"),
+)
 @click.option(
     "--baseline",
     metavar="PATH",
@@ -89,16 +64,14 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
       ci-score selftest --measurements perf/measurements.jsonl --slowdown 5
       ci-score selftest --profiles "llama@l4=out/*.json" --config .github/ci-score.toml --json
     """
-    inputs = {name.replace("_", "-"): value or "" for name, value in values.items()}
-    workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
-    settings = Settings.of(inputs, workspace)
+    settings = settings_here(values)
     job = job_of_files(settings)
     if not job.cases:
         why = headline(job.unjudged) if job.unjudged else "no case was found"
         raise CiScoreError(f"there is nothing to plant a slowdown in: {why}")
     with overflow_is_bad_input("selftest"):
-        result = _Gate.of(job, settings).tested(slowdown / 100)
-    show_report(dump(result.as_json()) if as_json else result.text())
+        result = _Test.of(job, settings).result(slowdown / 100)
+    show_report(dump(asdict(result)) if as_json else _text(result))
     return EXIT_OK if result.works else EXIT_UNJUDGED
 
 
@@ -106,7 +79,27 @@ def command(slowdown: float, as_json: bool, **values: str | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gate:
+class _Planted:
+    """A case unchanged and slower, with the verdicts on both."""
+
+    name: str
+    unchanged: Mapping[str, str]
+    planted: Mapping[str, str]
+    blocked: bool
+    blocks_from: float | None
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    works: bool
+    slowdown: float
+    passes_unchanged: bool
+    cases: tuple[_Planted, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
     """The user's gate, with their own files as the branch's baseline."""
 
     job: Job
@@ -114,7 +107,7 @@ class _Gate:
     settings: Settings
 
     @classmethod
-    def of(cls, job: Job, settings: Settings) -> _Gate:
+    def of(cls, job: Job, settings: Settings) -> _Test:
         """The gate that judges these files, with these same files as the baseline."""
         job = replace(job, cases=tuple(unchanged(case) for case in job.cases), tracked=False)
         alone = replace(job, cases=tuple(replace(case, base=None) for case in job.cases))
@@ -124,50 +117,49 @@ class _Gate:
             before = before.but(history=past)
         return cls(job, FolderBaselines.of_records([("these files", before)], _NO_CASES), settings)
 
-    def tested(self, slowdown: float) -> _Result:
+    def result(self, slowdown: float) -> _Result:
         """The verdicts on the unchanged files, and on each case with the slowdown."""
         record = _judged(self.job, self.store)
-        cases = [
-            self._planted(number, slowdown, untouched)
-            for number, untouched in enumerate(record.cases)
-        ]
-        return _Result(slowdown, self.code(record) == EXIT_OK, cases)
+        cases = tuple(
+            self._planted(number, slowdown, case) for number, case in enumerate(record.cases)
+        )
+        passes = exit_code(record, self._gate) == EXIT_OK
+        return _Result(passes and all(one.blocked for one in cases), slowdown, passes, cases)
 
-    def code(self, record: Record) -> int:
-        """The exit code of a pull request's run."""
-        return exit_code(record, Gate(self.settings.fail_on, self.settings.on_inconclusive))
+    @property
+    def _gate(self) -> Gate:
+        return Gate(self.settings.fail_on, self.settings.on_inconclusive)
 
     def _planted(self, number: int, slowdown: float, untouched: Judged) -> _Planted:
         record = self._slower(number, slowdown)
         case = record.cases[number]
-        blocked = self._blocks(record, number)
+        blocked = self._blocks(case)
         return _Planted(
-            untouched,
-            case,
-            blocked,
-            self._blocks_from(number),
-            [] if blocked else [*_advice(record, case, slowdown, self.settings)],
+            name=case.name,
+            unchanged=_verdict_of(untouched),
+            planted=_verdict_of(case),
+            blocked=blocked,
+            blocks_from=self._blocks_from(number),
+            advice=() if blocked else tuple(_advice(record, case, slowdown, self.settings)),
         )
 
     def _slower(self, number: int, slowdown: float) -> Record:
-        cases: list[CaseInput] = [*self.job.cases]
+        cases = [*self.job.cases]
         cases[number] = slowed(cases[number], slowdown + JUST_BEYOND)
         return _judged(replace(self.job, cases=tuple(cases)), self.store)
 
-    def _blocks(self, record: Record, number: int) -> bool:
-        """Whether the run is blocked, and because of that case: it fails, or is not clear."""
-        verdict = record.cases[number].verdict
-        gate = Gate(self.settings.fail_on, self.settings.on_inconclusive)
-        return verdict is not None and gate.code_of(verdict) != EXIT_OK
+    def _blocks(self, case: Judged) -> bool:
+        """Whether the run is blocked because of that case: it fails, or is not clear."""
+        return case.verdict is not None and self._gate.code_of(case.verdict) != EXIT_OK
 
     def _blocks_from(self, number: int) -> float | None:
         """The smallest slowdown that the gate blocks; None if it blocks not even the largest."""
         passes, fails = 0.0, LARGEST_SLOWDOWN
-        if not self._blocks(self._slower(number, fails), number):
+        if not self._blocks(self._slower(number, fails).cases[number]):
             return None
         while fails - passes > CLOSE_ENOUGH:
             middle = (passes + fails) / 2
-            if self._blocks(self._slower(number, middle), number):
+            if self._blocks(self._slower(number, middle).cases[number]):
                 fails = middle
             else:
                 passes = middle
@@ -181,87 +173,46 @@ def _judged(job: Job, store: FolderBaselines) -> Record:
     return run(job, baselines=store, publish=lambda _: None, now=lambda: WHEN)
 
 
+def _verdict_of(case: Judged) -> dict[str, str]:
+    verdict = case.verdict
+    return {
+        "outcome": verdict.outcome.value if verdict else "none",
+        "headline": headline(case),
+        "shown": verdict_line(case),
+    }
+
+
 # --- the output -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Planted:
-    """A case unchanged and slower, with the verdicts on both."""
-
-    untouched: Judged
-    slower: Judged
-    blocked: bool
-    blocks_from: float | None
-    advice: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    slowdown: float
-    passes_unchanged: bool
-    cases: Sequence[_Planted]
-
-    @property
-    def works(self) -> bool:
-        """Whether the unchanged files pass and every slower case is blocked."""
-        return self.passes_unchanged and all(case.blocked for case in self.cases)
-
-    def as_json(self) -> dict[str, Any]:
-        """For scripts."""
-        return {
-            "works": self.works,
-            "slowdown": self.slowdown,
-            "passes_unchanged": self.passes_unchanged,
-            "cases": [
-                {
-                    "name": case.slower.name,
-                    "unchanged": _verdict_of(case.untouched),
-                    "planted": _verdict_of(case.slower),
-                    "blocked": case.blocked,
-                    "blocks_from": case.blocks_from,
-                    "advice": case.advice,
-                }
-                for case in self.cases
-            ],
-        }
-
-    def text(self) -> str:
-        """For people."""
-        return "\n\n".join([*(self._block(case) for case in self.cases), self._end()]) + "\n"
-
-    def _block(self, case: _Planted) -> str:
-        rows = [
-            case.slower.name,
-            f"  unchanged  {verdict_line(case.untouched)}",
-            f"  {_percent(self.slowdown):<9}  {verdict_line(case.slower)}",
-            f"  {'blocked' if case.blocked else 'NOT blocked'}{_from(case.blocks_from)}",
+def _text(result: _Result) -> str:
+    lines = []
+    planted = _percent(result.slowdown)
+    for case in result.cases:
+        blocked = "blocked" if case.blocked else "NOT blocked"
+        limit = "does not block any slowdown"
+        if case.blocks_from is not None:
+            limit = f"blocks from about {_percent(case.blocks_from)} on"
+        lines += [
+            case.name,
+            f"  unchanged  {case.unchanged['shown']}",
+            f"  {planted:<9}  {case.planted['shown']}",
+            f"  {blocked}; this gate {limit}",
             *(f"  - {log_line(words)}" for words in case.advice),
+            "",
         ]
-        return "\n".join(rows)
-
-    def _end(self) -> str:
-        planted = f"a slowdown of {_percent(self.slowdown)}"
-        if self.works:
-            return f"The gate works: it blocks {planted}, and lets the unchanged files pass."
-        wrong = [f"it would let {planted} pass"] if not all(c.blocked for c in self.cases) else []
-        if not self.passes_unchanged:
-            wrong.append("it would block the unchanged files")
-        return f"The gate does NOT work: {', and '.join(wrong)}."
+    if result.works:
+        end = f"works: it blocks a slowdown of {planted}, and lets the unchanged files pass."
+    else:
+        lets_pass = not all(case.blocked for case in result.cases)
+        wrong = [f"it would let a slowdown of {planted} pass"] if lets_pass else []
+        wrong += [] if result.passes_unchanged else ["it would block the unchanged files"]
+        end = f"does NOT work: {', and '.join(wrong)}."
+    return "\n".join([*lines, f"The gate {end}"]) + "\n"
 
 
 def _percent(share: float) -> str:
     return f"+{share * 100:.3g} %"
-
-
-def _from(slowdown: float | None) -> str:
-    if slowdown is None:
-        return "; this gate does not block any slowdown"
-    return f"; this gate blocks from about {_percent(slowdown)} on"
-
-
-def _verdict_of(case: Judged) -> dict[str, str] | None:
-    verdict = case.verdict
-    return {"outcome": verdict.outcome.value, "headline": headline(case)} if verdict else None
 
 
 def _advice(record: Record, case: Judged, slowdown: float, settings: Settings) -> Iterator[str]:

@@ -25,8 +25,8 @@ from ci_score.files.archives import too_large, unpacked
 STANDARD_INPUT = "-"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PROFILE_LIMIT = 512 * 1024 * 1024
-# A record that a run leaves, or takes from an artifact. A user's own files may be larger.
-RECORD_LIMIT = 5 * 1024 * 1024
+# A record that a run leaves, or takes from an artifact, unpacked. A user's own may be larger.
+RECORD_LIMIT = 32 * 1024 * 1024
 LOCAL_RECORD_LIMIT = 64 * 1024 * 1024
 
 

@@ -417,6 +417,10 @@ class Record(Value):
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
 
+    def made(self, point: HistoryPoint) -> bool:
+        """Whether the point is of this run: on the branch itself, the history ends with it."""
+        return point.run == self.run and point.commit == self.commit
+
     @property
     def was_cancelled(self) -> bool:
         """Whether its measurement was cancelled, so that it tells nothing."""

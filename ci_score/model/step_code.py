@@ -12,7 +12,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from ci_score.model.sums import plain_sum
 from ci_score.model.values import (
     Count,
     Lax,
@@ -52,7 +51,6 @@ class CodeWork(Value):
     called, and 0 where that was not counted, or where it ran all the time.
     """
 
-    # A small record has these numbers in this order without their names: a new one comes last.
     forward_ms: Milliseconds = 0.0
     backward_ms: Milliseconds = 0.0
     python_ms: Milliseconds = 0.0
@@ -158,26 +156,6 @@ class StepCode(Value):
         if any(row is not None and row >= size for row in rows):
             raise ValueError("rows of lines below the number of definitions")
         return self
-
-    def largest(self, most: int) -> StepCode:
-        """The step with so many of its lines, which are the largest ones; the rest is counted."""
-        lines, small = self.lines[:most], self.lines[most:]
-        if not small:
-            return self
-        named = [row for one in lines for row in (one.definition, one.caller) if row is not None]
-        rows = sorted(set(named))
-        return self.but(
-            definitions=tuple(self.definitions[row] for row in rows),
-            lines=tuple(
-                one.but(
-                    definition=rows.index(one.definition),
-                    caller=None if one.caller is None else rows.index(one.caller),
-                )
-                for one in lines
-            ),
-            left_out=self.left_out + len(small),
-            left_out_ms=self.left_out_ms + plain_sum(one.work.ms for one in small),
-        )
 
     @property
     def share_without_line(self) -> float:

@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, StringConstraints, field_serializer, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from ci_score.model.explanation import OpDetail
 from ci_score.model.profile import OpOrigin, OpPlace, OpWork, RankWork
@@ -46,7 +46,7 @@ class OpCells(Value):
     """What ops take of a step in one place; `rows` are their rows in the table of ops.
 
     The columns have an entry for each row. `counts` is empty where launches were not counted. In a
-    file `rows` is left out where it is every row from the first on.
+    file `rows` may be left out where it is every row from the first on.
     """
 
     phase: Annotated[str, Field(max_length=LONGEST_PHASE)] | None = None
@@ -55,14 +55,6 @@ class OpCells(Value):
     rows: Annotated[tuple[Count, ...], Lax, _PER_OP] = ()
     ms: Annotated[tuple[Milliseconds, ...], Lax, _PER_OP] = ()
     counts: Annotated[tuple[NotNegative, ...], Lax, _PER_OP] = ()
-
-    @field_serializer("counts")
-    def _whole_counts(self, counts: tuple[float | None, ...]) -> list[float | None]:
-        return _as_whole(counts)
-
-    @field_serializer("rows")
-    def _told_rows(self, rows: tuple[int, ...]) -> tuple[int, ...]:
-        return () if rows == tuple(range(len(rows))) else rows
 
     @model_validator(mode="before")
     @classmethod
@@ -104,10 +96,6 @@ class StepOps(Value):
     cells: Annotated[tuple[OpCells, ...], Lax, Field(max_length=MOST_PLACES, fail_fast=True)] = ()
     left_out: Count = 0
     left_out_ms: Milliseconds = 0.0
-
-    @field_serializer("counts")
-    def _whole_counts(self, counts: tuple[float | None, ...]) -> list[float | None]:
-        return _as_whole(counts)
 
     @model_validator(mode="after")
     def _columns_fit(self) -> Self:
@@ -195,22 +183,6 @@ class StepOps(Value):
 
     # --- less of it ------------------------------------------------------------------------------
 
-    def without_layers(self) -> StepOps:
-        """The cells of each phase as sums over the layers."""
-        if not self.has_layers:
-            return self
-        cells = [
-            OpCells(
-                phase=phase,
-                rows=tuple(sorted(rows)),
-                ms=tuple(four_digits(rows[row].ms) for row in sorted(rows)),
-                counts=_counts([rows[row].count for row in sorted(rows)]),
-            )
-            for phase, rows in self.by_phase().items()
-            if phase is not None
-        ]
-        return self.but(cells=tuple(cells))
-
     def largest(self, most: int) -> StepOps:
         """The first rows; of the others their number and time."""
         if len(self.names) <= most:
@@ -223,15 +195,6 @@ class StepOps(Value):
             left_out=self.left_out + len(self.names) - most,
             left_out_ms=self.left_out_ms + sum(self.ms[most:]),
         )
-
-    def with_share(self, share: float) -> StepOps:
-        """The fewest rows that hold so much of the time of all ops."""
-        wanted, held = share * self.in_all_ms, 0.0
-        for place, ms in enumerate(self.ms):
-            held += ms
-            if held >= wanted:
-                return self.largest(place + 1)
-        return self
 
 
 _COLUMNS = ("names", "ms", "counts", "kinds", "types", "orders", "of_ops", "of_modules")
@@ -346,11 +309,6 @@ def _bounded(text: str | None) -> str | None:
 
 def _at(column: Sequence[T], row: int) -> T | None:
     return column[row] if column else None
-
-
-def _as_whole(counts: Iterable[float | None]) -> list[float | None]:
-    """Counts as a record has them: `24` is shorter than `24.0`, and means the same."""
-    return [int(one) if one is not None and one.is_integer() else one for one in counts]
 
 
 # --- by digests of their names --------------------------------------------------------------------

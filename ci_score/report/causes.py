@@ -39,16 +39,7 @@ _IDLE = {
     IDLE_WORDS["synchronisation"]: (
         "the host waits for the device before it launches more (a synchronisation): {} idle"
     ),
-    IDLE_WORDS["launching"]: "the host launches work too slowly: the device waits {}",
-}
-_LESS_IDLE = {
-    IDLE_WORDS["data"]: "the device waits less for the data loader: {}",
-    IDLE_WORDS["compilation"]: "less is compiled within the steps: {}",
-    IDLE_WORDS["allocation"]: "the device waits less for memory to be allocated: {}",
-    IDLE_WORDS["synchronisation"]: (
-        "the host waits less for the device before it launches more: {} idle"
-    ),
-    IDLE_WORDS["launching"]: "the host launches work faster: the device waits {}",
+    IDLE_WORDS["launching"]: "the device waits for the host to launch work: {}",
 }
 # A part of the step -> what it is, and what to do about it.
 _ADVICE = {
@@ -190,13 +181,10 @@ def _fused(attention: str | None, before: float, now: float, **more: Any) -> str
 
 
 def _every_kernel(times: float, base_count: float, head_count: float) -> str:
-    often = "twice as often" if round(times, 1) == 2 else f"{multiple(times)} as often"
-    return f"every kernel runs {often}: {_count(base_count)} → {_count(head_count)} launches a step"
-
-
-def _every_kernel_less(times: float, base_count: float, head_count: float) -> str:
-    often = "half as often" if round(times, 1) == 2 else f"{multiple(times)} less often"
-    return f"every kernel runs {often}: {_count(base_count)} → {_count(head_count)} launches a step"
+    how = ("twice as", "as") if head_count > base_count else ("half as", "less")
+    often = how[0] if round(times, 1) == 2 else f"{multiple(times)} {how[1]}"
+    launches = f"{_count(base_count)} → {_count(head_count)} launches a step"
+    return f"every kernel runs {often} often: {launches}"
 
 
 def _layers(
@@ -228,33 +216,31 @@ def _all_kernels_less(share: float) -> str:
 # --- the other parts of a step --------------------------------------------------------------------
 
 
-def _communication(with_as_many_launches: str) -> Callable[..., str]:
-    def words(
-        base_ms: float | None,
-        head_ms: float | None,
-        exposed_base_ms: float,
-        exposed_head_ms: float,
-        base_count: float | None,
-        head_count: float | None,
-    ) -> str:
-        exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
-        if base_ms is None or head_ms is None:
-            return f"communication: {exposed}"
-        takes = f"communication takes {_times(base_ms, head_ms)}"
-        if not head_count or not base_count or head_count == base_count:
-            return f"{takes}{with_as_many_launches}; {exposed}"
+def _communication(
+    base_ms: float | None,
+    head_ms: float | None,
+    exposed_base_ms: float,
+    exposed_head_ms: float,
+    base_count: float | None,
+    head_count: float | None,
+) -> str:
+    exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
+    if base_ms is None or head_ms is None:
+        return f"communication: {exposed}"
+    takes = f"communication takes {_times(base_ms, head_ms)}"
+    if head_count and base_count and head_count != base_count:
         return f"{takes}, launches {_count(base_count)} → {_count(head_count)}; {exposed}"
+    if exposed_head_ms > exposed_base_ms:
+        takes += (
+            " with the same number of launches: slower links, or a rank that the others wait for"
+        )
+    return f"{takes}; {exposed}"
 
-    return words
 
-
-def _overlaps(more_or_less: str) -> Callable[..., str]:
-    def words(in_all_ms: float, exposed_base_ms: float, exposed_head_ms: float) -> str:
-        exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
-        overlaps = f"communication overlaps {more_or_less} with compute"
-        return f"{overlaps}: {exposed}, of {_ms(in_all_ms)} in all"
-
-    return words
+def _overlaps(in_all_ms: float, exposed_base_ms: float, exposed_head_ms: float) -> str:
+    exposed = f"{_times(exposed_base_ms, exposed_head_ms)} are not hidden behind compute"
+    how = "less" if exposed_head_ms > exposed_base_ms else "more"
+    return f"communication overlaps {how} with compute: {exposed}, of {_ms(in_all_ms)} in all"
 
 
 def _copies(part_base_ms: float, part_head_ms: float, name: str | None, **op: object) -> str:
@@ -270,27 +256,16 @@ def _idle(
     recompiles_head: float | None,
     same_work: bool,
 ) -> str:
-    words = _IDLE.get(part, "the device is idle for longer: {}").format(_times(base_ms, head_ms))
+    words = _IDLE.get(part, "the device is idle: {}").format(_times(base_ms, head_ms))
     if recompiles_base is not None and recompiles_head is not None:
         return f"{words}; recompiles {_count(recompiles_base)} → {_count(recompiles_head)}"
     return f"{words}, while its work takes as long as before" if same_work else words
-
-
-def _less_idle(part: str, base_ms: float, head_ms: float, **_: object) -> str:
-    return _LESS_IDLE.get(part, "the device is idle for less time: {}").format(
-        _times(base_ms, head_ms)
-    )
 
 
 def _host_range(name: str, base_ms: float, head_ms: float) -> str:
     return (
         f"the device waits while the host is in {_quoted(name)}: {_times(base_ms, head_ms)} a step"
     )
-
-
-def _host_range_less(name: str, base_ms: float, head_ms: float) -> str:
-    waits = f"the device waits less while the host is in {_quoted(name)}"
-    return f"{waits}: {_times(base_ms, head_ms)} a step"
 
 
 def _slow_step(steps: int, slowest_ms: float, usual_ms: float) -> str:
@@ -308,15 +283,9 @@ def _no_slow_step(steps: int, slowest_ms: float, usual_ms: float) -> str:
 
 
 def _rank(rank: int, base_ms: float, head_ms: float, ranks: int) -> str:
-    which = f"rank {rank} of {ranks}"
-    return f"{which} computes for longer, {_times(base_ms, head_ms)} a step, and the others wait"
-
-
-def _faster_rank(rank: int, base_ms: float, head_ms: float, ranks: int) -> str:
-    which = f"rank {rank} of {ranks}"
-    return (
-        f"{which}, for which the others wait, computes for less: {_times(base_ms, head_ms)} a step"
-    )
+    how = "for longer" if head_ms > base_ms else "for less"
+    computes = f"computes {how}: {_times(base_ms, head_ms)} a step"
+    return f"rank {rank} of {ranks}, for which the others wait, {computes}"
 
 
 def _phase(part: str, **place: Any) -> str:
@@ -336,10 +305,8 @@ CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.EVERY_KERNEL: _every_kernel,
     Why.LAYERS_GREW: _layers,
     Why.COMPUTE_GREW: lambda **place: f"compute grew{_place(**place)}",
-    Why.COMMUNICATION_GREW: _communication(
-        " with the same number of launches: slower links, or a rank that the others wait for"
-    ),
-    Why.OVERLAPS_LESS: _overlaps("less"),
+    Why.COMMUNICATION_GREW: _communication,
+    Why.OVERLAPS_LESS: _overlaps,
     Why.COPIES_GREW: _copies,
     Why.IDLE_GREW: _idle,
     Why.HOST_RANGE: _host_range,
@@ -354,15 +321,9 @@ CAUSES: dict[Why, str | Callable[..., str]] = {
 # What a step gained by; the other causes read the same both ways.
 GAINS: dict[Why, str | Callable[..., str]] = {
     Why.ALL_KERNELS: _all_kernels_less,
-    Why.EVERY_KERNEL: _every_kernel_less,
     Why.LOST_FUSION: _fused,
     Why.COMPUTE_GREW: lambda **place: f"compute takes less time{_place(**place)}",
-    Why.COMMUNICATION_GREW: _communication(""),
-    Why.OVERLAPS_LESS: _overlaps("more"),
-    Why.IDLE_GREW: _less_idle,
-    Why.HOST_RANGE: _host_range_less,
     Why.ONE_SLOW_STEP: _no_slow_step,
-    Why.ONE_RANK: _faster_rank,
 }
 
 

@@ -26,7 +26,6 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Judged, Record, Trend
 from ci_score.model.verdict import Change, JudgedBy, Outcome, Unjudged, Verdict, decisive
 from ci_score.report.cause_words import Name, Sentence
-from ci_score.report.chart import is_of_run
 from ci_score.report.code_words import mostly_time, where_words
 from ci_score.report.memory_words import memory_cause
 from ci_score.report.numbers import delta_milliseconds, from_to, slower_words
@@ -410,7 +409,7 @@ def _new(record: Record) -> Sentence:
 
 def _leaves_baselines(record: Record) -> bool:
     """Whether later runs compare with this one: the branch's history has a point of it."""
-    own = any(is_of_run(point, record) for point in record.history)
+    own = any(record.made(point) for point in record.history)
     return own and record.pull is None and record.run is not None
 
 

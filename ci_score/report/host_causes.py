@@ -10,6 +10,7 @@ from ci_score.model.explanation import BACKWARD, BETWEEN_LOADING, COMMUNICATION
 from ci_score.model.lists import listed
 from ci_score.model.metrics import counts_agree
 from ci_score.model.reasons import Why
+from ci_score.model.sums import plain_sum
 from ci_score.report.cause_words import count_words as _count
 from ci_score.report.cause_words import longer_words as _longer
 from ci_score.report.cause_words import ms_words as _ms
@@ -93,24 +94,21 @@ def _one_call(
     return f"{called} is called {calls} times a step: {_times(base_ms, head_ms)}"
 
 
-def _backward(more_or_fewer: str, behind: str = "") -> Callable[..., str]:
-    def words(
-        names: Sequence[str],
-        base_calls: Sequence[float],
-        head_calls: Sequence[float],
-        base_ms: float | None,
-        head_ms: float | None,
-    ) -> str:
-        rows = zip(names, base_calls, head_calls, strict=True)
-        calls = [f"{_operator(name)} {_count(base)} → {_count(head)}" for name, base, head in rows]
-        words = (
-            f"the backward pass goes through {more_or_fewer} of the same calls ({listed(calls)})"
-        )
-        if base_ms is not None and head_ms is not None:
-            words = f"{words}: {_times(base_ms, head_ms)} a step"
-        return words + behind
-
-    return words
+def _backward(
+    names: Sequence[str],
+    base_calls: Sequence[float],
+    head_calls: Sequence[float],
+    base_ms: float | None,
+    head_ms: float | None,
+) -> str:
+    rows = zip(names, base_calls, head_calls, strict=True)
+    calls = [f"{_operator(name)} {_count(base)} → {_count(head)}" for name, base, head in rows]
+    is_more = plain_sum(head_calls) > plain_sum(base_calls)
+    how = "more" if is_more else "fewer"
+    words = f"the backward pass goes through {how} of the same calls ({listed(calls)})"
+    if base_ms is not None and head_ms is not None:
+        words = f"{words}: {_times(base_ms, head_ms)} a step"
+    return f"{words}; a lost detach or no_grad?" if is_more else words
 
 
 def _between_operators(
@@ -118,17 +116,8 @@ def _between_operators(
 ) -> str:
     if part in _WAITS:
         return f"the step waits for {_WAITS[part]}: {_times(base_ms, head_ms)}"
-    where = _around(last_op, next_op)
-    return f"the host spends {_spent(base_ms, head_ms)} a step in no operator{where}: slow Python?"
-
-
-def _between_less(
-    part: str, last_op: str | None, next_op: str | None, base_ms: float, head_ms: float
-) -> str:
-    if part in _WAITS:
-        return f"the step waits less for {_WAITS[part]}: {_times(base_ms, head_ms)}"
-    where = _around(last_op, next_op)
-    return f"the host spends less time in no operator{where}: {_times(base_ms, head_ms)}"
+    where, why = _around(last_op, next_op), ": slow Python?" if head_ms > base_ms else ""
+    return f"the host spends {_spent(base_ms, head_ms)} a step in no operator{where}{why}"
 
 
 def _around(last_op: str | None, next_op: str | None) -> str:
@@ -167,7 +156,7 @@ HOST_CAUSES: dict[Why, str | Callable[..., str]] = {
     Why.REPLACED: _replaced,
     Why.OTHER_TYPE: _other_type,
     Why.ONE_CALL: _one_call,
-    Why.MORE_BACKWARD: _backward("more", "; a lost detach or no_grad?"),
+    Why.MORE_BACKWARD: _backward,
     Why.BETWEEN_OPERATORS: _between_operators,
     Why.HOST_IN_RANGE: _host_in_range,
     Why.MORE_CALLS: _more_calls,
@@ -176,6 +165,4 @@ HOST_CAUSES: dict[Why, str | Callable[..., str]] = {
 HOST_GAINS: dict[Why, Callable[..., str]] = {
     Why.ALL_OPERATORS: _all_operators_less,
     Why.REPLACED: _replaces,
-    Why.MORE_BACKWARD: _backward("fewer"),
-    Why.BETWEEN_OPERATORS: _between_less,
 }

@@ -13,17 +13,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ci_score.model.profile import OpOrigin
-from ci_score.report.mangled_names import parts_of_mangled
 from ci_score.report.name_parts import LONGEST_READ, Part, Reader
 from ci_score.report.name_words import LONGEST_NAME, is_balanced, shortened_text, shortened_word
 
 # A short name behind a module and an operator.
 LONGEST_LABEL = 3 * LONGEST_NAME + 2 * len(" · ")
-# What walks the parts: a mangled name refers to its parts again and again.
+# What walks the parts.
 _MOST_PARTS, _DEEPEST, _MOST_TRIED = 160, 8, 24
 # All long names of a record: one that many cases have is read once.
 _MOST_REMEMBERED = 65_536
 _MANGLED = re.compile(r"_{1,2}Z(?=[A-Z\d])")
+# What follows in a mangled name: a substitution, a lambda or an enumeration's value (skipped),
+# a number, a builtin type, or the length of a name.
+_MANGLED_PIECE = re.compile(
+    r"S[\dA-Z]*_|T\d*_|E\d*[_E]|L[a-z]n?(?P<number>\d+)E|I(?P<type>[bdfhijlmst])|(?P<length>\d{1,4})"
+)
+_BUILTINS = {"b": "bool", "d": "double", "f": "float", "h": "uchar", "i": "int", "j": "uint"}
+_BUILTINS |= {"l": "long", "m": "ulong", "s": "short", "t": "ushort"}
 _SUFFIX = re.compile(r"( ?\[clone [^\]]*\]|\.kd|\(\.kd\))+$")
 # How readers end a name that they had to cut.
 _CUT = re.compile(r"(…[0-9a-f]{4})[0-9a-f]{4}$")
@@ -123,8 +129,8 @@ def op_label(name: str, origin: OpOrigin | None = None) -> str:
 
 
 def _parts(text: str) -> tuple[Part | None, bool]:
-    if _MANGLED.match(text):
-        return parts_of_mangled(text)
+    if mangled := _MANGLED.match(text):
+        return _of_mangled(text, mangled.end()), True
     if "<" not in text and "(" not in text:
         word = text.strip()
         return (Part(word), True) if _WORD.fullmatch(word) else (None, False)
@@ -132,6 +138,23 @@ def _parts(text: str) -> tuple[Part | None, bool]:
         return None, False
     reader = Reader(text)
     return reader.function(), reader.is_cut
+
+
+def _of_mangled(text: str, at: int) -> Part | None:
+    """The function with its names, numbers and types in a row; a name before a name is a scope."""
+    scopes, parts = list[str](), list[Part]()
+    while piece := _MANGLED_PIECE.search(text, at):
+        at = piece.end()
+        word = piece["number"] or _BUILTINS.get(piece["type"] or "", "")
+        if piece["length"]:
+            at += int(piece["length"])
+            word = text[piece.end() : at]
+        is_scope = piece["length"] and text[at : at + 1].isdigit()
+        if word and is_scope and not parts:
+            scopes.append(word)
+        elif word and not is_scope:
+            parts.append(Part(word))
+    return Part(parts[0].name, parts[1:], scopes=tuple(scopes)) if parts else None
 
 
 # --- what is shown of each part -----------------------------------------------------------------

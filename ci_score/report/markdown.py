@@ -17,11 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from ci_score.model.lists import plural
 from ci_score.model.metrics import significant, time_change
 from ci_score.model.record import DEFAULT_CASE, Judged, Record
-from ci_score.model.scorecard import Parity
 from ci_score.model.verdict import Outcome
-from ci_score.reference import ACHIEVED_UP_TO
 from ci_score.report import code_rows, escape, links, memory_words, reproducing, rows, words
-from ci_score.report.chart import trend_chart
 from ci_score.report.headlines import (
     Headline,
     faster_cases,
@@ -49,7 +46,7 @@ LEFT_OUT = (
 FOR_THE_END = 300
 # What stands in the fold "Everything else", the most important first.
 FOLDED = (
-    "not_judged", "card", "code", "ops", "hotspots", "layers", "ranks", "parity", "trend",
+    "not_judged", "card", "code", "ops", "hotspots", "layers", "ranks", "parity",
     "environment", "notes",
 )  # fmt: skip
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -65,12 +62,6 @@ def report_markdown(record: Record, title: str = "", *, limit: int | None = None
     if limit is None or len(text.encode()) <= limit:
         return text
     return text.encode()[:limit].decode(errors="ignore")
-
-
-def parity_report(parity: Parity) -> str:
-    """A parity for people; it is not called achieved if nothing was compared."""
-    text = _template("parity.md.j2").render(parity=parity)
-    return _BLANK_LINES.sub("\n\n", text)
 
 
 def _tidy(text: str) -> str:
@@ -340,9 +331,7 @@ def _template(name: str) -> Template:
         memory_title=memory_words.memory_title,
         time_change=time_change,
         common_places=common_places,
-        trend_chart=trend_chart,
         SHOWN_LAYERS=SHOWN_LAYERS,
-        ACHIEVED_UP_TO=ACHIEVED_UP_TO,
     )
     environment.filters.update(_FILTERS)
     return environment.get_template(name)

@@ -60,6 +60,8 @@ class Reader:
     def function(self) -> Part | None:
         """The function that a whole name names, without its return type."""
         words, _ = self._words("", 0)
+        # A number behind a name, as in `relu<float> #1`, is no name.
+        words = [word for word in words if not word.path[0].name.isdigit()]
         called = [word for word in words if word.is_called]
         return _part_of((called or words[-1:])[0]) if words else None
 

@@ -23,8 +23,8 @@ class Changed(Protocol):
     """A line of a table of times."""
 
     @property
-    def delta_ms(self) -> float:
-        """How much longer it takes now."""
+    def delta_ms(self) -> float | None:
+        """How much longer it takes now, if that is known."""
         ...
 
 
@@ -40,7 +40,7 @@ def delta_milliseconds(value: float) -> str:
 
 def common_places(changed: Iterable[Changed]) -> int | None:
     """How many decimals the changes of a table have: three digits of the largest change."""
-    largest = max((abs(one.delta_ms) for one in changed), default=0.0)
+    largest = max((abs(one.delta_ms or 0.0) for one in changed), default=0.0)
     return max(0, min(2 - math.floor(math.log10(largest)), 5)) if 0.001 <= largest < 1e9 else None
 
 

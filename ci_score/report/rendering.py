@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from ci_score.errors import WrongUseError
 from ci_score.model.bisected import Bisected
 from ci_score.model.record import Record
@@ -55,10 +57,9 @@ def _parity(parity: Parity, style: str, screen: Screen) -> str:
         from ci_score.reference import parity_markdown
 
         return parity_markdown(parity)
-    if style == "markdown":
-        from ci_score.report.markdown import parity_report
-
-        return parity_report(parity)
     from ci_score.report.terminal import parity_text
 
-    return parity_text(parity, screen)
+    # Indented, nothing that a stranger named is markdown.
+    return (
+        indent(parity_text(parity), " " * 4) if style == "markdown" else parity_text(parity, screen)
+    )

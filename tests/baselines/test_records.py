@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_score.baselines import ArtifactBaselines, FolderBaselines
+from ci_score.baselines import ArtifactBaselines, FolderBaselines, record_size
 from ci_score.baselines.histories import join_histories
-from ci_score.baselines.record_size import JUDGED_POINTS, fitting
-from ci_score.baselines.records import SCHEMA_VERSION, fitted, read_record
+from ci_score.baselines.record_size import (
+    JUDGED_POINTS,
+    KEPT_LAUNCHES,
+    PACKED_LIMIT,
+    PROVING_POINTS,
+    fitted,
+)
+from ci_score.baselines.records import SCHEMA_VERSION, read_record
 from ci_score.compare.code import code_changes
 from ci_score.errors import BadInputError
-from ci_score.files.disk import RECORD_LIMIT
 from ci_score.files.strict_json import dump
 from ci_score.model.environment import Environment
 from ci_score.model.explanation import Explanation, OpChange, OpDetail
@@ -278,47 +284,48 @@ def large(cases: int) -> Record:
     )
 
 
-def test_fitted__64_cases_of_200_points() -> None:
-    """It fits, and what is judged stays: of each case the newest points with all metrics."""
-    whole = large(64)
-    assert len(whole.model_dump_json()) > RECORD_LIMIT  # and `dump` indents it
-    small, text = fitted(whole)
-    assert len(text) <= RECORD_LIMIT
-    assert read_record(text.encode(), "r.json") == small
-    for name in (each.name for each in whole.cases):
-        kept = [each for each in small.history if each.case == name]
-        assert len(kept) >= JUDGED_POINTS
-        assert kept == [each for each in whole.history if each.case == name][-len(kept) :]
+def packed(text: str) -> int:
+    return len(zlib.compress(text.encode()))
 
 
-def test_fitted__4_cases_of_200_points_stay_whole() -> None:
-    """What fits is not touched."""
-    whole = large(4)
-    assert fitted(whole) == (whole, dump(whole))
+def test_fitted__what_fits_is_not_touched() -> None:
+    """A small record is indented; a large one stands on one line, and reads back the same."""
+    small, whole = large(4), large(64)
+    assert fitted(small) == (small, dump(small))
+    kept, text = fitted(whole)
+    assert kept is whole
+    assert text.count("\n") == 1
+    assert packed(text) <= PACKED_LIMIT < len(text)
+    assert read_record(text.encode(), "r.json") == whole
 
 
-def test_fitted__the_oldest_points_lose_their_metrics_first() -> None:
-    """The trend of the time needs none; a judgement looks at the newest."""
-    small, _ = fitted(large(48))
-    points = [each for each in small.history if each.case == small.cases[0].name]
-    assert [bool(each.metrics) for each in points] == [
-        number >= len(points) - JUDGED_POINTS for number in range(len(points))
-    ]
+def test_fitted__the_oldest_points_go_last() -> None:
+    """A judgement looks at the newest; those of another case do not push them out."""
+    whole = large(8)
+    for limit, most in ((9_000, JUDGED_POINTS), (6_000, PROVING_POINTS), (1, 0)):
+        small, text = fitted(whole, limit)
+        assert read_record(text.encode(), "r.json") == small
+        for name in (each.name for each in whole.cases):
+            every, kept = (
+                [each for each in one.history if each.case == name] for one in (whole, small)
+            )
+            assert kept == (every[-most:] if most else [])
 
 
-def test_fitted__thousands_of_launches() -> None:
-    """Both sides of the first pairs stay, which are evidence; the rest is cut."""
+def test_fitted__is_no_larger_than_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However well it packs: whoever reads it unpacks no more."""
+    monkeypatch.setattr(record_size, "RECORD_LIMIT", 100_000)
     launches = tuple(
         LaunchNumbers(side=side, launch=number, values={f"metric_{n}": 1.0 for n in range(16)})
         for side in ("head", "base")
-        for number in range(1000)
+        for number in range(100)
     )
-    whole = record(*(case(f"case-{number}", launches=launches) for number in range(12)))
-    _, text = fitted(whole)
-    assert len(text) <= RECORD_LIMIT
-    small = read_record(text.encode(), "r.json")
+    whole = record(*(case(f"case-{number}", launches=launches) for number in range(4)))
+    small, text = fitted(whole)
+    assert len(text) <= 100_000
+    assert read_record(text.encode(), "r.json") == small
     sides = [(one.side, one.launch) for one in small.cases[0].launches]
-    assert sides == [(side, number) for side in ("head", "base") for number in range(64)]
+    assert sides == [(side, number) for side in ("head", "base") for number in range(KEPT_LAUNCHES)]
 
 
 # --- both sides of every op ---------------------------------------------------------------------
@@ -367,12 +374,12 @@ def with_both_sides(name: str, names: Sequence[str], layers: int, outcome: Outco
     )
 
 
-def test_fitted__a_cell_of_an_op_takes_at_most_30_bytes() -> None:
+def test_fitted__a_cell_of_an_op_packs_to_at_most_6_bytes() -> None:
     """Phase × layer × op, both sides, with names and all."""
     names = [f"ampere_bf16_s16816gemm_bf16_128x{n}_ldg8_f2f_stages_64x3_nn" for n in range(OPS)]
     left = record(with_both_sides("llama-7b@h100", names, LAYERS, Outcome.FAIL))
     _, text = fitted(left)
-    assert len(text) / (OPS * LAYERS * len(PHASES)) <= 30
+    assert packed(text) / (OPS * LAYERS * len(PHASES)) <= 6
     assert read_record(text.encode(), "r.json") == left
 
 
@@ -399,55 +406,33 @@ def matrix_of(cases: int, runs: int) -> Record:
     return record(*judged).but(history=tuple(points))
 
 
-def without_ops(points: Sequence[HistoryPoint]) -> tuple[HistoryPoint, ...]:
-    return tuple(each.but(ops={}) for each in points)
-
-
 def test_fitted__64_cases_of_174_ops_and_60_points_stay_whole() -> None:
-    """Every name once: nothing has to go, and an op of a point has 20 bytes at most."""
+    """With 16 ops of each point, a fifth of what there is room for."""
     left = matrix_of(64, 60)
     assert {len(each.ops) for each in left.history} == {16}
-    _, text = fitted(left)
-    assert len(text) <= RECORD_LIMIT
+    small, text = fitted(left)
+    assert small is left
+    assert packed(text) <= PACKED_LIMIT / 5
     assert read_record(text.encode(), "r.json") == left
-    _, bare = fitting(left.but(history=without_ops(left.history)), RECORD_LIMIT)
-    assert (len(text) - len(bare)) / (64 * 60 * 16) <= 20
 
 
-def test_fitted__ops_of_points_go_before_anything_of_a_case() -> None:
-    """First of those that no page draws, then of all; the cases and the points stay."""
-    left = matrix_of(16, 100)
-    small, old = fitting(left, RECORD_LIMIT)
-    assert small.cases == left.cases
-    for name in (each.name for each in left.cases):
-        mine = [each for each in small.history if each.case == name]
-        assert [bool(each.ops) for each in mine] == [False] * 40 + [True] * 60
-    least, _ = fitting(left, len(old) - 1)
-    assert least == left.but(history=without_ops(left.history))
-
-
-def test_fitted__cases_that_pass_shrink_first() -> None:
-    """What judges stays whatever goes; a failing case keeps its explanation and 16 ops."""
-    left = matrix_of(64, 60)
-    for limit in (1_900_000, 1_200_000, 900_000):
-        small, text = fitting(left, limit)
-        assert len(text) <= limit
+def test_fitted__what_is_only_shown_goes_first() -> None:
+    """The ops of points, cases that do not fail, and the rest but for 16 ops and why it failed."""
+    left = matrix_of(16, 20)
+    without_ops = tuple(each.but(ops={}) for each in left.history)
+    seen = []
+    for limit in (126_000, 50_000, 5_000):
+        small, text = fitted(left, limit)
+        assert packed(text) <= limit
         assert read_record(text.encode(), "r.json") == small
-        assert small.history == without_ops(left.history)
-        for kept, whole in zip(small.cases, left.cases, strict=True):
-            assert kept.launches == whole.launches
-            if kept.verdict and kept.verdict.outcome is Outcome.FAIL:
-                assert kept.explanation == whole.explanation
-                assert len(kept.step_ops.names) >= 16
-                assert kept.base
-                assert len(kept.base.step_ops.names) >= 16
-        kinds = {
-            outcome: [
-                len(each.ops) for each in small.cases if each.verdict == Verdict(outcome=outcome)
-            ]
-            for outcome in (Outcome.FAIL, Outcome.PASS)
-        }
-        assert max(kinds[Outcome.PASS]) <= min(kinds[Outcome.FAIL])
+        assert small.history == without_ops
+        assert [each.verdict for each in small.cases] == [each.verdict for each in left.cases]
+        failing, *others = small.cases
+        assert failing.explanation == left.cases[0].explanation
+        assert failing.base
+        assert len(failing.ops) == len(failing.base.step_ops.names)
+        seen.append((len(failing.ops), {len(each.ops) for each in others}))
+    assert seen == [(174, {174}), (174, {0}), (16, {0})]
 
 
 def with_code(name: str, outcome: Outcome, lines: int = 60) -> Judged:
@@ -499,78 +484,28 @@ def with_code(name: str, outcome: Outcome, lines: int = 60) -> Judged:
 
 
 def test_fitted__64_cases_of_60_lines_stay_whole() -> None:
-    """What the code takes of a case, and how that changed, has 25 kB at most."""
-    cases = [with_code(f"model-{number}", Outcome.FAIL) for number in range(64)]
-    left = record(*cases)
-    small, text = fitting(left, RECORD_LIMIT)
-    assert small == left
+    """What the code takes of a case, and how that changed, packs to 10 kB at most."""
+    left = record(*(with_code(f"model-{number}", Outcome.FAIL) for number in range(64)))
+    small, text = fitted(left)
+    assert small is left
     assert read_record(text.encode(), "r.json") == left
-    bare = record(*(one.but(code=None, explanation=None) for one in cases))
-    assert (len(text) - len(fitting(bare, RECORD_LIMIT)[1])) / 64 <= 25_000
+    assert packed(text) / 64 <= 10_000
 
 
-def test_fitted__lines_of_a_case_that_passes_go_first() -> None:
-    """A failing case keeps where its code changed as long as it keeps its explanation."""
-    outcomes = [Outcome.PASS] * 6 + [Outcome.FAIL] * 2
-    cases = [with_code(f"model-{number}", one) for number, one in enumerate(outcomes)]
-    left = record(*cases)
-    whole = len(fitting(left, RECORD_LIMIT)[1])
-    for share in (0.9, 0.6, 0.35, 0.25):
-        small, text = fitting(left, int(share * whole))
-        assert read_record(text.encode(), "r.json") == small
-        for before, after in zip(left.cases[6:], small.cases[6:], strict=True):
-            assert after.explanation == before.explanation
-        first = small.cases[0]
-        assert first.explanation
-        assert first.explanation.code is None
-    assert [one.code is None for one in small.cases] == [True] * 6 + [False] * 2
-
-
-def test_largest__what_is_cut_of_the_code_is_counted() -> None:
-    """The lines that stay name the same functions and callers, and no time is lost."""
-    whole = with_code("one", Outcome.PASS).code
-    assert whole
-    small = whole.largest(7)
-    names = [
-        [(code.definitions[one.definition], code.definitions[one.caller or 0]) for one in lines]
-        for code, lines in ((whole, whole.lines[:7]), (small, small.lines))
-    ]
-    assert names[0] == names[1]
-    assert small.left_out == 53
-    kept = sum(one.work.ms for one in small.lines)
-    assert kept + small.left_out_ms == pytest.approx(whole.total_ms)
-    assert {one.file for one in small.definitions} < {one.file for one in whole.definitions}
-    assert whole.largest(60) is whole
-
-
-def test_read__numbers_of_a_line_that_are_no_numbers_are_refused() -> None:
-    """A stranger's list has the parts of a work, and nothing else."""
-    value = json.loads(fitting(record(with_code("one", Outcome.FAIL)), RECORD_LIMIT)[1])
-    value["cases"][0]["code"]["lines"][0]["work"] = [1.0, "2", 3.0, 4.0, 5.0, 6, 7, 8]
-    with pytest.raises(BadInputError, match=r"code\.lines\[0\]\.work\.backward_ms"):
-        read_record(json.dumps(value).encode(), "r.json")
-
-
-def test_fitted__what_is_cut_is_counted() -> None:
+def test_largest__what_is_cut_is_counted() -> None:
     """The time of all ops stays the same."""
-    names = real_names()
-    whole = table(names, 4, 1.0)
-    small = whole.with_share(0.95)
-    assert small.left_out == len(names) - len(small.names)
+    whole = table(real_names(), 4, 1.0)
+    small = whole.largest(16)
+    assert small.names == whole.names[:16]
+    assert small.left_out == len(whole.names) - 16
     assert small.in_all_ms == pytest.approx(whole.in_all_ms)
-    assert sum(small.ms) >= 0.95 * whole.in_all_ms > sum(small.ms[:-1])
-    flat = whole.without_layers()
-    assert not flat.has_layers
-    for name, detail in whole.details.items():
-        for phase, work in detail.phases.items():
-            assert flat.details[name].phases[phase].ms == pytest.approx(work.ms, rel=1e-3)
-            assert flat.details[name].phases[phase].count == work.count
+    assert small.cells_in_all == 16 * 4 * len(PHASES)
 
 
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ({"names": [7]}, "texts: found no text 7"),
+        ({"names": [7]}, r"names\[0\]: found 7"),
         ({"names": ["a", "a"], "ms": [1.0, 2.0]}, "each op once"),
         ({"names": ["a"], "ms": []}, "as many entries as there are names"),
         ({"names": ["a"], "ms": [1.0], "cells": [{"rows": [1], "ms": [1.0]}]}, "rows of cells"),
@@ -580,18 +515,9 @@ def test_fitted__what_is_cut_is_counted() -> None:
 )
 def test_read__a_table_that_does_not_fit_is_refused(column: dict[str, Any], words: str) -> None:
     """A stranger's columns of other lengths would show one op's time beside another's name."""
-    value = {**json.loads(written(record())), "texts": ["a"]}
+    value = json.loads(written(record()))
     value["cases"][0]["step_ops"] = column
     with pytest.raises(BadInputError, match=words):
-        read_record(json.dumps(value).encode(), "r.json")
-
-
-def test_read__texts_are_texts_alone() -> None:
-    """A list in their place would stand for many names at each of many places."""
-    value = json.loads(dump(record(case())))
-    value["cases"][0]["step_ops"] = {"names": 0, "ms": [1.0]}
-    value["texts"] = [["gemm"]]
-    with pytest.raises(BadInputError, match="no text 0"):
         read_record(json.dumps(value).encode(), "r.json")
 
 

@@ -116,29 +116,3 @@ def overflowing(page: Any) -> list[str]:
         }).map(element => element.outerHTML.slice(0, 120))"""
     )
     return found
-
-
-def draw_mermaid(page: Any, *, dark: bool = False) -> list[str]:
-    """Draws the charts of a comment as GitHub does, and returns what went wrong."""
-    page.evaluate(OPEN_ALL)
-    page.add_script_tag(content=lab("mermaid", "dist/mermaid.min.js"))
-    failures: list[str] = page.evaluate(
-        """async theme => {
-          mermaid.initialize({ startOnLoad: false, securityLevel: "strict", theme });
-          const failures = [];
-          for (const [place, block] of document.querySelectorAll("pre[lang=mermaid]").entries()) {
-            try {
-              const { svg } = await mermaid.render(`chart-${place}`, block.textContent);
-              const chart = document.createElement("div");
-              chart.className = "chart";
-              chart.innerHTML = svg;
-              block.replaceWith(chart);
-            } catch (error) {
-              failures.push(String(error));
-            }
-          }
-          return failures;
-        }""",
-        "dark" if dark else "default",
-    )
-    return failures

@@ -38,7 +38,7 @@ def missing() -> str:
     if shutil.which("chromium") is None:
         return "no chromium on this machine; .ci/browser installs it"
     if not LAB.is_dir():
-        return "no lab with axe-core and mermaid; .ci/browser fills it"
+        return "no lab with axe-core; .ci/browser fills it"
     return ""
 
 

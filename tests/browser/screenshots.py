@@ -33,7 +33,7 @@ TALLEST = 2200
 # No picture to look at is taller: one cannot be looked at any more.
 LONGEST = 6000
 DESK, PHONE = 1200, 390
-DRAWINGS = ("icicle", "ops", "map", "launches")
+DRAWINGS = ("icicle", "ops", "shaded", "launches")
 COMMENT, TERMINAL = 920, 80
 # What is far below the window is not drawn before somebody scrolls there.
 DRAW_ALL = """() => document.querySelectorAll("*").forEach(element => {

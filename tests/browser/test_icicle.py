@@ -329,17 +329,6 @@ def test_layer__is_drawn_alone(browser: Browser) -> None:
         assert address(page) == "#case-training&layer=outside"
 
 
-def test_layer__can_be_chosen_by_another_drawing(browser: Browser) -> None:
-    """An event names the case and the layer."""
-    with browser.page(page_of("slower")) as (page, _):
-        page.evaluate(
-            """() => document.dispatchEvent(
-              new CustomEvent("ci-score:layer", { detail: { case: "case-training", layer: 0 } }))"""
-        )
-        assert titles(page)[0] == ["all ops of layer 0"]
-        assert page.get_by_label("Layer", exact=True).input_value() == "0"
-
-
 def test_address__brings_back_what_was_seen(browser: Browser) -> None:
     """Zoom, layer and search; what others keep there stays, and what is not there is ignored."""
     with browser.page(

@@ -76,7 +76,7 @@ SAID: dict[str, tuple[str, str, str]] = {
     "host, loader slower": (
         "the step waits for the data loader: 0.0800 → 2.51 ms (+2.43 ms)",
         "",
-        "the step waits less for the data loader: 2.51 → 0.0800 ms (−2.43 ms)",
+        "the step waits for the data loader: 2.51 → 0.0800 ms (−2.43 ms)",
     ),
     "host, slow Python": (
         (
@@ -85,8 +85,8 @@ SAID: dict[str, tuple[str, str, str]] = {
         ),
         "",
         (
-            "the host spends less time in no operator between 'embedding' and 'layer_norm':"
-            " 2.43 → 0 ms (−2.43 ms)"
+            "the host spends 2.43 → 0 ms a step in no operator between 'embedding' and"
+            " 'layer_norm' (−2.43 ms)"
         ),
     ),
     "host, in a range": (

@@ -13,7 +13,6 @@ from ci_score.model.metrics import STEP_TIME, THROUGHPUT
 from ci_score.model.reasons import Why
 from ci_score.model.record import (
     BaselineUsed,
-    HistoryPoint,
     Judged,
     Record,
     RunIdentity,
@@ -24,7 +23,6 @@ from ci_score.report.markdown import report_markdown
 from ci_score.report.terminal import report_text
 from tests.builders import case, record
 from tests.builders.reports import HOSTILE
-from tests.builders.showcase import history
 
 REPOSITORY = "https://github.com/octo/train"
 PAGE = f"{REPOSITORY}/actions/runs/70/artifacts/5"
@@ -264,14 +262,6 @@ def test_decision__has_this_pr_over_its_column_in_a_pull_request() -> None:
     one = judged("llama", change())
     assert "| | Base | This PR | Δ | | Limit |" in report_markdown(record(one, pull=7))
     assert "| | Base | This run | Δ | | Limit |" in report_markdown(record(one))
-
-
-@pytest.mark.parametrize(("runs", "is_drawn"), [(2, False), (3, False), (4, True)])
-def test_trend__of_fewer_than_five_runs_is_no_chart(runs: int, *, is_drawn: bool) -> None:
-    """With this run there have to be five points."""
-    points: tuple[HistoryPoint, ...] = history("llama", 300.0, runs)
-    text = report_markdown(record(judged("llama", change()), history=points))
-    assert ("```mermaid" in text) is is_drawn
 
 
 # --- many cases ----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from ci_score.model.stages import BaselineFound, BaselineMissing, CaseInput
 from ci_score.model.verdict import Change, Outcome, Unjudged, Verdict, unjudged
 from ci_score.report import render, reproducing
 from ci_score.report.headlines import headline, worst_first
-from ci_score.report.markdown import parity_report, report_markdown
+from ci_score.report.markdown import report_markdown
 from ci_score.report.numbers import delta_at
 from ci_score.report.screen import Screen
 from ci_score.report.terminal import parity_text, report_text
@@ -62,10 +62,8 @@ TEXTS: dict[str, Callable[[], str]] = {
     "hostile.md": lambda: report_markdown(hostile()),
     "hostile.txt": lambda: report_text(hostile()),
     "ungraded.md": lambda: report_markdown(ungraded()),
-    "parity.md": lambda: parity_report(PARITY),
     "parity.txt": lambda: parity_text(PARITY),
     "parity.reference.md": lambda: parity_markdown(PARITY),
-    "parity-vacuous.md": lambda: parity_report(VACUOUS),
     "parity-vacuous.txt": lambda: parity_text(VACUOUS),
 }
 

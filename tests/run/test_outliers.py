@@ -52,9 +52,8 @@ def test_headline__says_which_launches_stood_still(
     code, _ = judged(here, *with_slow(session(133.0, base_ms=133.0), slow))
     assert code == 3
     (case,) = held(here).cases
-    assert headline(case).startswith(
-        f"Not judged: perhaps slower: {words}; all steps together are "
-    )
+    start = f"Not judged: perhaps slower: {words}; all steps together are "
+    assert headline(case).startswith(start)
     assert headline(case).endswith("% slower · 133 → 133 ms/step")
     for name in ("report.md", "report.html"):
         text = (here / "ci-score" / name).read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ci_score.baselines import fitted, read_record
+from ci_score.baselines import read_record, record_size
 from ci_score.cli import execute
 from ci_score.errors import BadInputError, WrongUseError
 from ci_score.files.strict_json import dump
@@ -953,20 +953,13 @@ def test_report__leaves_the_least_important_out_first() -> None:
     assert "Left out for length" in texts[-1]
 
 
-def test_record__fits_its_limit(here: Path) -> None:
-    """At most 5 MB, whatever was measured; the verdicts and numbers stay."""
-    whole = large(64, 300)
-    assert len(dump(whole)) > 5 * 2**20
-    small, text = fitted(whole)
-    assert len(text) <= 5 * 2**20
-    assert read_record(text.encode(), "r.json") == small
-    assert [found.scorecard.step_time_ms for found in small.cases] == [100.0] * 64
-
-
-def test_report__of_a_record_that_was_cut_is_the_one_of_its_file(here: Path) -> None:
+def test_report__of_a_record_that_was_cut_is_the_one_of_its_file(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Report and page show what the record has kept, so `post` makes the same ones again."""
+    monkeypatch.setattr(record_size, "RECORD_LIMIT", 100_000)
     settings = Settings.of({}, here)
-    whole = large(40, 600)
+    whole = large(8, 100)
     kept = write_files(whole, settings)
     assert write_page(kept, settings) is None
     left_there = read_record((here / "ci-score" / "ci-score.json").read_bytes(), "r.json")

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci_score.files.strict_json import bad_fields
+from ci_score.errors import BadInputError
+from ci_score.files.strict_json import bad_fields, json_path
 from ci_score.judge.policy.resolving import GateRule, resolved
 from ci_score.judge.policy.tables import (
     CaseRule,
@@ -41,7 +42,19 @@ _TABLES: Mapping[str, type[Table]] = {
 Mistake = tuple[Place, str, str]
 
 
-def wrong_form(table: Mapping[str, Any]) -> Iterator[Mistake]:
+def mistakes_in(table: Mapping[str, Any], source: str) -> list[BadInputError]:
+    """All that is wrong with the form of a policy's table; of one in order, all that it means."""
+    found = list(_wrong_form(table))
+    if not found:
+        policy = Policy.model_validate(table)
+        found = [*_wrong_meaning(policy), *_wrong_limits(policy)]
+    return [
+        BadInputError(source, field=json_path(place), found=what, expected=wanted)
+        for place, what, wanted in found
+    ]
+
+
+def _wrong_form(table: Mapping[str, Any]) -> Iterator[Mistake]:
     """Keys that do not exist, and values that cannot stand there."""
     try:
         Policy.model_validate(table)
@@ -55,7 +68,7 @@ def wrong_form(table: Mapping[str, Any]) -> Iterator[Mistake]:
                 yield detail["loc"], mistake.found, mistake.expected
 
 
-def wrong_meaning(policy: Policy) -> Iterator[Mistake]:
+def _wrong_meaning(policy: Policy) -> Iterator[Mistake]:
     """What cannot be meant, in the order of the tables."""
     yield from _reasons(policy)
     yield from _looks(policy)
@@ -73,10 +86,10 @@ def _one_of(known: Iterable[str], wrong: str) -> str:
 
 def _unknown_key(place: Place) -> Mistake:
     *where, key = place
-    return place, "a key that does not exist", _one_of(keys_at(where), str(key))
+    return place, "a key that does not exist", _one_of(_keys_at(where), str(key))
 
 
-def keys_at(place: Iterable[int | str]) -> list[str]:
+def _keys_at(place: Iterable[int | str]) -> list[str]:
     """The keys that a table at that place of the file may have."""
     table: type[Table] = Policy
     steps = iter(place)
@@ -162,7 +175,7 @@ def _described_differently(
             yield (*place, key), repr(here), f"{there!r}, as [metrics] says"
 
 
-def wrong_limits(policy: Policy) -> Iterator[Mistake]:
+def _wrong_limits(policy: Policy) -> Iterator[Mistake]:
     """Limits that contradict each other, with defaults and the cases' overrides applied."""
     general = policy.but(case=())
     said = set()

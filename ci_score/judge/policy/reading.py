@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ci_score.errors import BadInputError, ManyMistakesError
-from ci_score.judge.policy.mistakes import mistakes_in
+from ci_score.judge.policy.checking import mistakes_in
 from ci_score.judge.policy.tables import Policy
 from ci_score.model.verdict import HARMLESS, Unjudged
 

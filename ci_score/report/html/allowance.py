@@ -20,23 +20,28 @@ MOST_MISFITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How much of a case is shown: ops as rows, all ops as data, drawings, long lists, tips."""
+    """How much of a case is shown: rows of a table, their places, boxes of the drawing of its ops.
 
-    op_rows: int = 0
-    op_places: int = 0
+    One with `lists` has long tables, tips, and scripts with all ops as data.
+    """
+
+    rows: int = 0
+    op_places: int = 2
     boxes: int = 0
-    is_live: bool = False
-    draws: bool = False
     lists: bool = False
-    hovers: bool = False
+
+    @property
+    def draws(self) -> bool:
+        """Whether there is room for drawings."""
+        return self != LEAST
 
 
 LEAST = Form()
-DRAWN = Form(op_rows=20, op_places=2, boxes=60, draws=True)
+DRAWN = Form(rows=20, boxes=60)
 # At most of a case that passes, of one that needs attention, and of one that is alone.
-LISTED = Form(op_rows=60, op_places=2, boxes=64, is_live=True, draws=True, lists=True)
-WHOLE = Form(op_rows=200, op_places=2, boxes=64, is_live=True, draws=True, lists=True, hovers=True)
-ALONE = Form(op_rows=500, op_places=6, boxes=400, is_live=True, draws=True, lists=True, hovers=True)
+LISTED = Form(rows=60, boxes=64, lists=True)
+WHOLE = Form(rows=200, boxes=64, lists=True)
+ALONE = Form(rows=500, op_places=6, boxes=400, lists=True)
 
 Render = Callable[[int, Form], str]
 

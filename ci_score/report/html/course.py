@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ci_score.model.metrics import STEP_TIME, THROUGHPUT, Metric, metric_named, tokens_differ
 from ci_score.model.record import HistoryPoint, Judged, Record, Trend
 from ci_score.model.verdict import Outcome
-from ci_score.report.chart import is_of_run
 from ci_score.report.headlines import describe_trend
 from ci_score.report.html.figures import Tick
 from ci_score.report.html.scale import Scale, around, dots, percent
@@ -138,7 +137,7 @@ def earlier_points(
 ) -> list[HistoryPoint]:
     """The branch's runs before this one that were measured as the case was."""
     alike = [point for point in history if is_alike(case, point)]
-    return alike[:-1] if alike and is_of_run(alike[-1], record) else alike
+    return alike[:-1] if alike and record.made(alike[-1]) else alike
 
 
 def _drawn(
@@ -151,7 +150,7 @@ def _drawn(
     lists_runs: bool,
 ) -> Course | None:
     # On the branch itself this run is the last point of its history already.
-    is_new = record is not None and not is_of_run(alike[-1][0], record)
+    is_new = record is not None and not record.made(alike[-1][0])
     values = [value for _, value in alike]
     shown = [*values, current] if is_new and current else values
     # In a report two runs are no trend; the branch's page has all that there is.

@@ -6,13 +6,13 @@ paths in a stretched square of UNITS. Every figure brings the sentence that says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ci_score.model.explanation import OUTSIDE_PHASES, Explanation
 from ci_score.model.metrics import metric_of
 from ci_score.model.record import Judged
-from ci_score.model.scorecard import Parity, Scorecard
+from ci_score.model.scorecard import Scorecard
 from ci_score.model.sums import plain_sum
 from ci_score.model.verdict import Change
 from ci_score.report.badges import main_number
@@ -331,20 +331,6 @@ def layer_bars(card: Scorecard, word: str = "layer") -> Layers | None:
 # --- times in tables -----------------------------------------------------------------------------
 
 
-def share_bars(times: Iterable[float]) -> list[str]:
-    """The width of each time, relative to the largest."""
-    known = list(times)
-    scale = Scale(0.0, max(known, default=0.0))
-    return [percent(scale.share(time)) if scale.high > 0 else "0%" for time in known]
-
-
 def throughput_or_time(card: Scorecard) -> str:
     """The main number of a case, for a line."""
     return main_number(card) or "–"
-
-
-def parity_bars(parity: Parity) -> list[tuple[str, str]]:
-    """Ours and theirs of each gap, beside the largest of all."""
-    sides = [(gap.apr_ms, gap.baseline_ms) for gap in parity.top_gaps]
-    widths = share_bars(time for pair in sides for time in pair)
-    return list(zip(widths[::2], widths[1::2], strict=True))

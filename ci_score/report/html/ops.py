@@ -21,7 +21,6 @@ from ci_score.model.metrics import three_digits
 from ci_score.model.record import HistoryPoint, Judged
 from ci_score.model.step_ops import Place, keys_of_ops, six_digits
 from ci_score.model.values import four_digits
-from ci_score.report.chart import LEAST_POINTS
 from ci_score.report.joined_ops import JoinedOp, JoinedOps, Sides, Status, joined_ops
 from ci_score.report.names_of_case import names_of_ops
 from ci_score.report.numbers import delta_milliseconds, milliseconds
@@ -40,7 +39,7 @@ _TAGS = {
     Status.NOT_KEPT_IN_HEAD: Status.NOT_KEPT_IN_HEAD.value,
 }
 # The course of an op: at most so many runs, and the side of its stretched drawing.
-MOST_RUNS, COURSE_UNITS = 60, 100
+LEAST_RUNS, MOST_RUNS, COURSE_UNITS = 5, 60, 100
 NOT_KEPT, NOT_KNOWN, NOT_COUNTED = "not kept", "not known", "not counted"
 # What would end a script element, or a line of a script.
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<\u2028\u2029"}
@@ -363,7 +362,7 @@ def _histories(
         runs: dict[int, float] = {}
         for name in (op.was, op.name):
             runs |= by_key.get(keys.get(name or "", ""), {})
-        if len(runs) >= LEAST_POINTS:
+        if len(runs) >= LEAST_RUNS:
             found[op.name] = [runs[place] for place in sorted(runs)[-MOST_RUNS:]]
     return found
 

@@ -34,13 +34,13 @@ from ci_score.report.html import figures
 from ci_score.report.html.allowance import Form, fitted
 from ci_score.report.html.code import CodeView, MemoryView, code_view, memory_view
 from ci_score.report.html.course import MOST_HOVERS, Course, Run, courses, earlier_points
-from ci_score.report.html.heat import Map
 from ci_score.report.html.icicle import Icicle, Tree, icicle, tree_of
 from ci_score.report.html.launches import Launches, launches_plot
-from ci_score.report.html.layer_heat import layer_map
+from ci_score.report.html.layer_table import layer_table
 from ci_score.report.html.ops import CaseOps, OpTable
-from ci_score.report.html.rank_heat import rank_map
+from ci_score.report.html.rank_table import rank_table
 from ci_score.report.html.scale import UNITS
+from ci_score.report.html.shades import ShadedTable
 from ci_score.report.kernel_names import LONGEST_LABEL, op_label
 from ci_score.report.links import (
     base_commit,
@@ -56,8 +56,8 @@ from ci_score.report.numbers import delta_at, delta_milliseconds, milliseconds
 from ci_score.report.sentences import sentence
 from ci_score.report.words import SHORT_SHA, head_word
 
-STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "heat.css", "code.css")
-SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js", "heat.js")
+STYLES = ("style.css", "shades.css", "ops.css", "icicle.css", "launches.css", "code.css")
+SCRIPTS = ("script.js", "page_data.js", "numbers.js", "ops.js", "icicle.js")
 LONGEST_TEXT = 1000
 LONGEST_POLICY = 20_000
 # A name is read in the time of so many cells.
@@ -101,8 +101,8 @@ class CaseView:
     phases: figures.Stack | None
     layer_bars: figures.Layers | None
     layers: Sequence[LayerSummary]
-    layer_map: Map | None
-    rank_map: Map | None
+    layer_table: ShadedTable | None
+    rank_table: ShadedTable | None
     launches: Launches | None
     code: CodeView | None
     memory: MemoryView | None
@@ -278,15 +278,15 @@ def _view(record: Record, known: _Known, history: Sequence[HistoryPoint], form: 
         more_metrics=more_metrics,
         courses=(),
         icicle=None,
-        ops=known.ops.table(form.op_rows, form.op_places, is_live=form.is_live)
-        if form.op_rows and known.ops
+        ops=known.ops.table(form.rows, form.op_places, is_live=form.lists)
+        if form.rows and known.ops
         else None,
         device=None,
         phases=None,
         layer_bars=None,
         layers=case.scorecard.per_layer_summary if form.lists else (),
-        layer_map=None,
-        rank_map=None,
+        layer_table=None,
+        rank_table=None,
         launches=None,
         code=None,
         memory=None,
@@ -298,8 +298,8 @@ def _drawn(
     bare: CaseView, record: Record, known: _Known, history: Sequence[HistoryPoint]
 ) -> CaseView:
     case, form, word = known.case, bare.form, head_word(record)
-    drawn = icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.is_live)
-    layers = layer_map(case, known.ops.joined, word)
+    drawn = icicle(case, known.ops.joined, known.tree, most=form.boxes, is_live=form.lists)
+    layers = layer_table(case, known.ops.joined, form.rows)
     return replace(
         bare,
         courses=[
@@ -312,8 +312,8 @@ def _drawn(
         layer_bars=None
         if layers
         else figures.layer_bars(case.scorecard, rows.layer_word(case.layers_are)),
-        layer_map=layers,
-        rank_map=rank_map(case, word),
+        layer_table=layers,
+        rank_table=rank_table(case, form.rows),
         launches=launches_plot(case, history, word),
         code=code_view(case, record, is_whole=form.lists),
         memory=memory_view(case, record),
@@ -343,7 +343,7 @@ def _line(row: rows.MetricRow, change: Change) -> MetricLine:
 
 
 def _course(course: Course, form: Form) -> CourseView:
-    hovers = course.runs if form.hovers and len(course.runs) <= MOST_HOVERS else ()
+    hovers = course.runs if form.lists and len(course.runs) <= MOST_HOVERS else ()
     return CourseView(course, hovers, course.runs[::-1] if form.lists else ())
 
 

@@ -504,9 +504,5 @@
     if (said.some(([name]) => OWN.has(name))) icicles.get(anchor)?.read(said);
   };
   addEventListener("hashchange", arrive);
-  // A heat strip, say, asks for the drawing of a layer.
-  document.addEventListener("ci-score:layer", ({ detail }) => {
-    icicles.get(detail.case)?.set({ layer: String(detail.layer ?? OUTSIDE), zoom: [] });
-  });
   arrive();
 }

@@ -8,12 +8,6 @@ const number = text => {
   const scale = unit ? { k: 1e3, M: 1e6, G: 1e9 }[unit[1]] : 1;
   return parseFloat(digits.replace(/,/g, "")) * scale * (sign && sign !== "+" ? -1 : 1);
 };
-const compare = (a, b) => {
-  const x = number(a), y = number(b);
-  if (x !== null && y !== null) return x - y;
-  if ((x === null) !== (y === null)) return x === null ? 1 : -1;
-  return a.localeCompare(b, "en", { numeric: true });
-};
 const sort = (table, place, header) => {
   const falls = header.getAttribute("aria-sort") !== "descending";
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
@@ -21,9 +15,12 @@ const sort = (table, place, header) => {
   const text = row => row.cells[place].textContent.trim();
   const isNumber = header.classList.contains("n");
   const rows = [...table.tBodies[0].rows].map(row => [text(row), row]);
+  const way = falls ? -1 : 1;
   rows.sort(([a], [b]) => {
-    const order = isNumber ? compare(a, b) : a.localeCompare(b, "en", { numeric: true });
-    return isNumber === falls ? -order : order;
+    const x = isNumber ? number(a) : null, y = isNumber ? number(b) : null;
+    // What has no number comes last, whichever way.
+    if (x !== null || y !== null) return (x === null) - (y === null) || way * (x - y);
+    return (isNumber ? way : -way) * a.localeCompare(b, "en", { numeric: true });
   });
   table.tBodies[0].append(...rows.map(([, row]) => row));
 };

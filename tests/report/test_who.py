@@ -1,4 +1,4 @@
-"""Who is different: the maps of layers and ranks, and the launches on one axis."""
+"""Who is different: the tables of layers and ranks, and the launches on one axis."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from ci_score.model.profile import RankWork
 from ci_score.model.record import HistoryPoint, Judged, LaunchNumbers, Record
 from ci_score.model.verdict import JudgedBy
 from ci_score.report import rows
-from ci_score.report.html.heat import Columns, Lane, Map, ranges
 from ci_score.report.html.launches import Launches, launches_plot
-from ci_score.report.html.layer_heat import MOST_COLUMNS, MOST_PHASES, layer_map
+from ci_score.report.html.layer_table import MOST_PHASES, layer_table, ranges
 from ci_score.report.html.page import report_html
-from ci_score.report.html.rank_heat import rank_map
-from ci_score.report.html.shades import mark, shade
+from ci_score.report.html.rank_table import rank_table
+from ci_score.report.html.shades import ShadedTable, mark, shade
 from ci_score.traces.merge import merged
 from tests.builders import case, profile, record
 from tests.builders.showcase import slow_pull_request
 from tests.builders.who import launched, layered, ranked, times, works
 
 
-def layer_map_of(judged: Judged) -> Map:
-    found = layer_map(judged)
+def layers_of(judged: Judged, most: int = 500) -> ShadedTable:
+    found = layer_table(judged, most=most)
     assert found is not None
     return found
 
 
-def rank_map_of(judged: Judged) -> Map:
-    found = rank_map(judged)
+def ranks_of(judged: Judged, most: int = 256) -> ShadedTable:
+    found = rank_table(judged, most)
     assert found is not None
     return found
 
@@ -45,14 +44,15 @@ def plot_of(judged: Judged, *history: HistoryPoint) -> Launches:
     return found
 
 
-def lane(drawn: Map, name: str) -> Lane:
-    (found,) = [lane for lane in drawn.lanes if lane.name == name]
-    return found
+def column(table: ShadedTable, head: str) -> dict[str, tuple[str, str, str]]:
+    """Change, times and shade of each row."""
+    place = table.heads.index(head) - 1
+    cells = {row.name: row.cells[place] for row in table.rows}
+    return {name: (cell.change, cell.times, cell.shade) for name, cell in cells.items()}
 
 
-def shades(one: Lane, side: str = "") -> set[str]:
-    (found,) = [strip for strip in one.strips if strip.side == side]
-    return {fill.shade for fill in found.fills}
+def shades(table: ShadedTable, head: str) -> set[str]:
+    return {shade for _, _, shade in column(table, head).values()}
 
 
 # --- shades ---------------------------------------------------------------------------------------
@@ -84,13 +84,18 @@ def test_shade__leaves_noise_grey() -> None:
 # --- layers ---------------------------------------------------------------------------------------
 
 
-def test_layers__those_that_grew_are_named_with_their_phase() -> None:
+def test_layers__those_that_grew_are_named_and_shaded() -> None:
     """Neighbours are a range, and what they grew by is the sum in that phase."""
-    drawn = layer_map_of(layered(128, {12: 0.8, 13: 0.8, 14: 0.75, 15: 0.77, 90: 0.1}))
-    assert drawn.sentence == "Layers 12–15 grew most: +3.12 ms in the backward."
-    assert shades(lane(drawn, "forward")) == {"same"}
-    assert shades(lane(drawn, "backward")) == {"same", "up4", "up2"}
-    assert lane(drawn, "backward").note == "+3.22 ms"
+    table = layers_of(layered(128, {12: 0.8, 13: 0.8, 14: 0.75, 15: 0.77, 90: 0.1}))
+    assert table.sentence == "Layers 12–15 grew most: +3.12 ms in the backward."
+    assert table.heads == ("Layer", "forward", "backward", "optimizer")
+    assert len(table.rows) == 129
+    assert shades(table, "forward") == {"same"}
+    backward = column(table, "backward")
+    assert backward["12"] == ("▲ +0.800", "1.00 → 1.80", "up4")
+    assert backward["90"] == ("▲ +0.100", "1.00 → 1.10", "up2")
+    assert backward["91"] == ("0.000", "1.00 → 1.00", "same")
+    assert (table.sums[1].change, table.sums[1].times) == ("+3.22", "128 → 131")
 
 
 @pytest.mark.parametrize(
@@ -105,117 +110,69 @@ def test_layers__those_that_grew_are_named_with_their_phase() -> None:
         ),
         (dict.fromkeys(range(0, 24, 2), 0.1), 0.0, "12 of 24 layers grew most: +1.20 ms in the"),
         ({}, 5.0, "What is outside the layers grew most: +5.00 ms in the optimizer."),
-        ({3: 0.4}, 5.0, "grew most: +5.00 ms in the optimizer. Layer 3 grew most: +0.40 ms in"),
+        ({3: 0.4}, 5.0, "grew most: +5.00 ms in the optimizer. Layer 3 grew most: +0.400 ms in"),
         ({}, 0.0, "No layer changed by more than 2 %."),
         ({3: 0.01}, 0.0, "No layer changed by more than 2 %."),
     ],
 )
-def test_layers__the_sentence_says_what_the_map_shows(
+def test_layers__the_sentence_says_what_the_table_shows(
     grown: dict[int, float], optimizer_ms: float, words: str
 ) -> None:
     """Single layers, all of them, what is outside of them, or that nothing changed."""
-    assert words in layer_map_of(layered(24, grown, optimizer_ms=optimizer_ms)).sentence
+    assert words in layers_of(layered(24, grown, optimizer_ms=optimizer_ms)).sentence
 
 
-def test_layers__what_is_outside_of_them_is_a_lane_or_a_column() -> None:
-    """A phase without any layer is one wide cell; beside layers it is the last column."""
-    drawn = layer_map_of(layered(24, {3: 0.4}, optimizer_ms=5.0))
-    (cell,) = lane(drawn, "optimizer, outside the layers").hovers
-    assert cell.width == "100%"
-    assert cell.title == "optimizer, outside the layers: 8.00 ms → 13.0 ms (+5.00 ms)"
-    assert "outside" not in [tick.label for tick in drawn.ticks]
-    beside = layer_map_of(layered(24, {3: 0.4}, phases=("forward", "optimizer")))
-    assert lane(beside, "optimizer").hovers[-1].title.startswith("outside the layers, optimizer: ")
-    assert beside.ticks[-1].label == "outside"
+def test_layers__what_is_outside_of_them_is_the_first_row() -> None:
+    """A phase may have it alone, or beside its layers; what a phase lacks is a dash."""
+    optimizer = column(layers_of(layered(24, {3: 0.4}, optimizer_ms=5.0)), "optimizer")
+    assert list(optimizer) == ["outside", *map(str, range(24))]
+    assert optimizer["outside"] == ("▲ +5.00", "8.00 → 13.0", "up4")
+    assert optimizer["3"] == ("", "–", "same")
+    beside = layers_of(layered(24, {3: 0.4}, phases=("forward", "optimizer")))
+    assert column(beside, "optimizer")["3"] == ("▲ +0.400", "1.00 → 1.40", "up4")
 
 
-def test_layers__without_their_ops_forward_and_backward_are_drawn() -> None:
+def test_layers__without_their_ops_forward_and_backward_are_shown() -> None:
     """The sums of both sides are enough; a layer that one side lacks has no change."""
-    drawn = layer_map_of(layered(24, {3: 0.4, 7: 0.4}, has_places=False))
-    assert [lane.name for lane in drawn.lanes[:2]] == ["forward", "backward"]
-    assert drawn.sentence == "Layers 3 and 7 grew most: +0.800 ms in the backward."
-    assert len(lane(drawn, "forward").hovers) == 24
-
-
-def test_layers__only_those_whose_ops_are_known_can_be_chosen() -> None:
-    """Of sums there is nothing to draw, nor of a column that stands for several layers."""
-    known = layer_map_of(layered(24, {3: 0.4}))
-    assert [hover.layer for hover in lane(known, "forward").hovers] == [*map(str, range(24))]
-    assert lane(known, "optimizer, outside the layers").hovers[0].layer == ""
-    for drawn in (layer_map_of(layered(24, has_places=False)), layer_map_of(layered(300))):
-        assert {hover.layer for hover in lane(drawn, "forward").hovers} == {None}
+    table = layers_of(layered(24, {3: 0.4, 7: 0.4}, has_places=False))
+    assert table.heads[:3] == ("Layer", "forward", "backward")
+    assert table.sentence == "Layers 3 and 7 grew most: +0.800 ms in the backward."
+    assert len(column(table, "forward").keys() - {"outside"}) == 24
 
 
 def test_layers__that_are_repeats_of_kernels_are_called_so() -> None:
     """They may be something else than layers."""
-    drawn = layer_map_of(layered(24, {3: 0.4}, layers_are=LayersAre(kind="repeats")))
-    assert drawn.sentence.startswith("Repeat 3 grew most")
-    assert "layer" not in drawn.sentence + drawn.key + drawn.table.caption
+    table = layers_of(layered(24, {3: 0.4}, layers_are=LayersAre(kind="repeats")))
+    assert table.sentence.startswith("Repeat 3 grew most")
+    assert "layer" not in table.sentence + table.caption + table.heads[0]
 
 
 def test_layers__ops_that_one_side_has_not_kept_are_left_out_and_said() -> None:
     """Their time on the other side is not known, so they have no change."""
     told = layered(24, {3: 0.4}, optimizer_ms=5.0)
     assert told.base is not None
-    assert layer_map_of(told).notes == ()
+    assert layers_of(told).notes == []
     fewer = told.base.but(step_ops=told.base.step_ops.largest(1))
-    drawn = layer_map_of(told.but(base=fewer))
-    assert drawn.notes == ("Without 13.0 ms of ops that only one side has kept.",)
-    assert drawn.sentence == "Layer 3 grew most: +0.400 ms in the backward."
+    table = layers_of(told.but(base=fewer))
+    assert table.notes == ["Without 13.0 ms of ops that only one side has kept."]
+    assert table.sentence == "Layer 3 grew most: +0.400 ms in the backward."
 
 
 def test_layers__need_both_sides() -> None:
-    """One side alone has no change; a case without layers has no map."""
-    assert layer_map(layered(4).but(base=None)) is None
-    assert layer_map(ranked(works([59.0], 100.0), works([59.0], 100.0))) is None
+    """One side alone has no change; a case without layers has no table."""
+    assert layer_table(layered(4).but(base=None)) is None
+    assert layer_table(ranked(works([59.0], 100.0), works([59.0], 100.0))) is None
 
 
-def test_layers__the_table_has_every_number_of_the_map() -> None:
-    """A row for each cell, with the same words."""
-    drawn = layer_map_of(layered(24, {3: 0.4}))
-    assert len(drawn.table.rows) == sum(len(lane.hovers) for lane in drawn.lanes)
-    assert ("3", "backward", "1.00 ms", "1.40 ms", "+0.400 ms") in [
-        row.cells for row in drawn.table.rows
-    ]
-
-
-def test_layers__very_many_share_columns_and_phases_share_lanes() -> None:
-    """The drawing stays bounded, and nothing of the time is lost."""
+def test_layers__of_many_those_that_changed_most_stay() -> None:
+    """What has no room is counted; sums and sentence are of all."""
     names = [f"phase {number}" for number in range(20)]
-    drawn = layer_map_of(layered(300, {7: 0.4}, phases=names))
-    assert len(drawn.lanes) == MOST_PHASES
-    assert all(len(lane.hovers) <= MOST_COLUMNS + 1 for lane in drawn.lanes)
-    assert any("other phases" in lane.name for lane in drawn.lanes)
-    assert any("layers 6–7, phase 19" in hover.title for one in drawn.lanes for hover in one.hovers)
-
-
-def test_columns__a_map_of_128_has_paths_and_no_cell_a_colour() -> None:
-    """Neighbours of one shade are one piece of a path, so that a map is small."""
-    one = lane(layer_map_of(layered(128, {12: 0.8, 13: 0.8})), "backward")
-    (strip,) = one.strips
-    assert [fill.path.count("M") for fill in strip.fills] == [2, 1]
-    (hatch,) = strip.hatches
-    assert (hatch.shade, len(hatch.spans)) == ("up4", 1)
-    assert strip.signs == ()
-
-
-def test_columns__wide_ones_bear_a_sign_and_their_number() -> None:
-    """Of few layers there is room for both."""
-    (strip,) = lane(layer_map_of(layered(4, {1: 0.4})), "backward").strips
-    assert [sign.text for sign in strip.signs] == ["▲ +0.400"]
-    assert strip.hatches == ()
-
-
-@pytest.mark.parametrize("marked", [None, 0, 7, 37, 63])
-def test_ticks__leave_room_for_the_marked_one(marked: int | None) -> None:
-    """A marked column always has its label, and no other stands in it."""
-    ticks = list(Columns(64).ticks([str(number) for number in range(64)], marked))
-    assert [tick.label for tick in ticks if tick.is_marked] == (
-        [] if marked is None else [str(marked)]
-    )
-    if marked is not None:
-        near = [int(tick.label) for tick in ticks if not tick.is_marked]
-        assert all(abs(number - marked) >= 8 for number in near)
+    table = layers_of(layered(300, {7: 0.4}, phases=names), most=100)
+    assert len(table.rows) == 100
+    assert column(table, "phase 19")["7"] == ("▲ +0.400", "1.00 → 1.40", "up4")
+    assert len(table.heads) == 1 + MOST_PHASES
+    assert table.notes == ["201 more layers changed less.", "13 more phases took less."]
+    assert table.sums[table.heads.index("phase 19") - 1].change == "+0.400"
 
 
 @given(st.sets(st.integers(0, 30), min_size=1))
@@ -235,18 +192,26 @@ def slow_rank(count: int = 64, rank: int = 37) -> Judged:
 
 @pytest.mark.parametrize("count", [4, 64, 256])
 def test_rank__the_others_wait_for_is_named_and_marked(count: int) -> None:
-    """In the sentence, below the map, and in its row of the table."""
-    drawn = rank_map_of(slow_rank(count, 3))
+    """In the sentence, in its row, and by the colour of its compute alone."""
+    table = ranks_of(slow_rank(count, 3))
     assert re.fullmatch(
-        rf"Rank 3 of {count} computes for longer: 5\d\.\d ms → 75\.0 ms \(\+1\d\.\d ms\)\."
-        r" The others compute as long as before, and wait for it\.",
-        drawn.sentence,
+        rf"Rank 3 of {count}, for which the others wait, computes for longer: 5\d\.\d → 75\.0 ms"
+        r" a step\.",
+        table.sentence,
     )
-    assert [tick.label for tick in drawn.ticks if tick.is_marked] == ["rank 3"]
-    assert [row.cells[0] for row in drawn.table.rows if row.is_marked] == ["3"]
-    assert drawn.marked is not None
+    assert [row.name for row in table.rows if row.is_marked] == ["3"]
     # The others differ by less than 1 % of the step.
-    assert shades(lane(drawn, "compute"), "Δ") == {"same", "up4"}
+    assert shades(table, "Compute") == {"same", "up4"}
+    assert column(table, "Compute")["3"][2] == "up4"
+    assert table.heads[-1] == "Peak memory"
+    assert column(table, "Peak memory")["3"] == ("", "60 GB", "same")
+
+
+def test_rank__that_is_marked_has_its_row_in_any_table() -> None:
+    """Of others those stay that changed most."""
+    table = ranks_of(slow_rank(64, 37), most=1)
+    assert [row.name for row in table.rows] == ["37"]
+    assert table.notes == ("63 more ranks differ less.",)
 
 
 def test_rank__is_named_when_the_base_comes_from_a_record() -> None:
@@ -256,12 +221,11 @@ def test_rank__is_named_when_the_base_comes_from_a_record() -> None:
     )
     again = ranked(works(times(64, 59.0, {37: 75.0}), 116.0), base.ranks)
     page = report_html(Record.model_validate_json(record(again).model_dump_json()))
-    assert "Rank 37 of 64 computes for longer" in page
-    assert "Rank 37 of 64 computes for longer" in page
+    assert "Rank 37 of 64, for which the others wait, computes for longer" in page
 
 
 def test_rank__of_merged_files_is_named() -> None:
-    """Files of four ranks are one case, which keeps each rank's parts for this map."""
+    """Files of four ranks are one case, which keeps each rank's parts for this table."""
 
     def of_rank(number: int, compute: float, step_ms: float) -> Any:
         exposed = step_ms - compute - 5.0
@@ -279,18 +243,18 @@ def test_rank__of_merged_files_is_named() -> None:
         )
         for compute, step_ms in (([59.0, 75.0, 59.0, 59.0], 116.0), ([59.0] * 4, 100.0))
     ]
-    drawn = rank_map_of(ranked(sides[0].ranks, sides[1].ranks))
-    assert drawn.sentence.startswith(
-        "Rank 1 of 4 computes for longer: 59.0 ms → 75.0 ms (+16.0 ms)"
+    table = ranks_of(ranked(sides[0].ranks, sides[1].ranks))
+    assert table.sentence == (
+        "Rank 1 of 4, for which the others wait, computes for longer: 59.0 → 75.0 ms a step."
     )
 
 
 def test_rank__that_was_slow_before_is_no_culprit() -> None:
     """It is compared with itself: the step grew by something else."""
     before = times(8, 59.0, {3: 75.0})
-    drawn = rank_map_of(ranked(works(before, 130.0), works(before, 116.0)))
-    assert drawn.marked is None
-    assert drawn.sentence == (
+    table = ranks_of(ranked(works(before, 130.0), works(before, 116.0)))
+    assert not any(row.is_marked for row in table.rows)
+    assert table.sentence == (
         "Rank 3 of 8 computes longest: 75.0 ms, the others at most"
         f" {max(ms for ms in before if ms < 70):.1f} ms; in the base it took 75.0 ms."
     )
@@ -298,11 +262,8 @@ def test_rank__that_was_slow_before_is_no_culprit() -> None:
 
 def test_rank__that_became_faster_is_named_as_such() -> None:
     """Read the other way round: the others waited for it in the base."""
-    drawn = rank_map_of(
-        ranked(works(times(8, 59.0), 100.0), works(times(8, 59.0, {3: 75.0}), 116.0))
-    )
-    assert "Rank 3 of 8 computes for less: 75.0 ms → " in drawn.sentence
-    assert "wait" not in drawn.sentence
+    table = ranks_of(ranked(works(times(8, 59.0), 100.0), works(times(8, 59.0, {3: 75.0}), 116.0)))
+    assert "Rank 3 of 8, for which the others wait, computes for less: 75.0 → " in table.sentence
 
 
 def test_rank__idle_time_names_none() -> None:
@@ -311,44 +272,39 @@ def test_rank__idle_time_names_none() -> None:
     head = tuple(
         work.but(step_ms=130.0, busy_ms=96.0 if work.rank != 3 else 60.0) for work in alike
     )
-    drawn = rank_map_of(ranked(head, alike))
-    assert drawn.marked is None
-    assert drawn.sentence.startswith("No rank stands out: compute takes 58.")
+    table = ranks_of(ranked(head, alike))
+    assert not any(row.is_marked for row in table.rows)
+    assert table.sentence.startswith("No rank stands out: compute takes 58.")
+    assert column(table, "Idle")["3"][0] == "▲ +66.0"
 
 
-def test_ranks__what_is_alike_has_no_lane_and_is_said() -> None:
-    """The map has what differs; compute and the step are always there."""
-    drawn = rank_map_of(slow_rank())
-    assert [lane.name for lane in drawn.lanes] == ["compute", "exposed communication", "step"]
-    assert "Alike on all ranks: exposed copies (1.00 ms), idle (4.00 ms)." in drawn.notes
-
-
-def test_ranks__a_missing_number_says_why_it_is_missing() -> None:
-    """A dash is only for what the format does not tell."""
-    base = works([59.0, 59.0], 100.0, busy_ms=None)
+def test_ranks__a_missing_number_is_a_dash() -> None:
+    """The format does not tell it, or the base has no such rank; then there is no change."""
+    base = works([59.0, 59.0, 59.0, 59.0], 100.0, busy_ms=None)[:2]
     head = (*works([59.0, 60.0, 59.0], 101.0)[:2], RankWork(rank=2, step_ms=140.0, compute_ms=90.0))
-    drawn = rank_map_of(ranked(head, base))
-    rows = {row.cells[0]: row.cells for row in drawn.table.rows}
-    heads = drawn.table.heads
-    assert rows["0"][heads.index("Idle, base")] == "–"
-    assert rows["2"][heads.index("Compute, base")] == "not in the base"
-    (hover,) = [cell for cell in lane(drawn, "compute").hovers if "rank 2" in cell.title]
-    assert hover.title == "rank 2, compute: 90.0 ms, not in the base"
-    idle = {cell.title for cell in lane(drawn, "idle").hovers}
-    assert "rank 0, idle: not told by the base's format → 4.00 ms" in idle
-    assert "unknown" in shades(lane(drawn, "idle"), "base")
+    table = ranks_of(ranked(head, base))
+    assert column(table, "Compute")["2"] == ("", "– → 90.0", "same")
+    assert column(table, "Idle")["0"] == ("", "– → 4.00", "same")
+    assert column(table, "Idle")["2"] == ("", "–", "same")
+    gone = ranks_of(ranked(head[:1], base))
+    assert gone.notes == ("The base has 1 more rank.",)
 
 
-def test_ranks__without_a_base_are_drawn_alone() -> None:
-    """There is no change, and a part that the format does not tell is said once."""
-    alone = case(ranks=(RankWork(rank=0, step_ms=14.5), RankWork(rank=1, step_ms=19.9)))
-    drawn = rank_map_of(alone)
-    assert [strip.side for strip in drawn.lanes[0].strips] == ["this run"]
-    assert drawn.sentence == "2 ranks: their steps take 14.5 to 19.9 ms, and compute is not told."
-    assert drawn.notes == (
+def test_ranks__without_a_base_are_compared_with_the_one_in_the_middle() -> None:
+    """A part that the format does not tell has no column, and is said once."""
+    alone = case(ranks=[RankWork(rank=n, step_ms=ms) for n, ms in enumerate((14.5, 14.6, 19.9))])
+    table = ranks_of(alone)
+    assert column(table, "Step") == {
+        "0": ("−0.10", "14.5", "same"),
+        "1": ("0.00", "14.6", "same"),
+        "2": ("▲ +5.30", "19.9", "up4"),
+    }
+    assert "the one in the middle" in table.caption
+    assert table.sentence == "3 ranks: their steps take 14.5 to 19.9 ms, and compute is not told."
+    assert table.notes == (
         "Not told by this format: compute, exposed communication, exposed copies, idle.",
     )
-    assert rank_map(case()) is None
+    assert rank_table(case()) is None
 
 
 # --- launches -------------------------------------------------------------------------------------
@@ -484,30 +440,30 @@ def test_launches__of_another_metric_have_no_number() -> None:
 # --- the page -------------------------------------------------------------------------------------
 
 
-def test_page__a_map_of_many_layers_and_phases_is_small() -> None:
-    """128 layers and as many phases as are drawn take a fraction of what a page may have."""
-    many = layered(128, {3: 0.4}, phases=[f"phase {number}" for number in range(12)])
-    page = report_html(record(many))
-    drawn = page[page.index('<figure class="map"') :].partition("</figure>")[0]
-    assert drawn.count("<title>layer") >= 128 * (MOST_PHASES - 2)
-    assert len(drawn) < 250_000
+def tables_of(page: str) -> list[str]:
+    return re.findall(r'<figure class="shaded">.*?</figure>', page, re.DOTALL)
 
 
-def test_page__has_the_maps_with_their_tables() -> None:
-    """Each drawing brings its sentence, a title for each cell, and the same as a table."""
+def test_page__has_the_tables_with_their_sentences() -> None:
+    """Every cell has its numbers as text, and the class of its shade."""
     layers, ranks = (report_html(record(one)) for one in (layered(24, {3: 0.4}), slow_rank()))
-    assert "Layer 3 grew most: +0.40" in layers.replace("\u00a0", " ")
-    assert "<title>layer 3, backward: 1.00 ms → 1.40 ms (+0.40" in layers
-    assert "<title>rank 37, compute: 5" in ranks
-    for page in (layers, ranks):
-        drawn = page[page.index('<figure class="map"') :].partition("</figure>")[0]
-        assert "<summary>The same as a table</summary>" in drawn
+    (table,) = tables_of(layers)
+    assert "Layer 3 grew most: +0.400" in table.replace("\u00a0", " ")
+    assert '<td class="up4">▲ +0.400<br> <small>1.00 → 1.40</small>' in table
+    (table,) = tables_of(ranks)
+    assert '<tr class="named"><th>37<td class="up4">▲ +1' in table
 
 
-def test_page__of_very_many_cases_has_maps_without_their_lists() -> None:
-    """What passes keeps its drawings; titles and tables are the first to go."""
-    passing = [layered(8).but(name=f"case-{number}") for number in range(20)]
-    page = report_html(record(*passing))
-    assert page.count('<figure class="map"') == 20
-    drawn = re.findall(r'<figure class="map".*?</figure>', page, re.DOTALL)
-    assert not any("<table" in one or "<title>" in one for one in drawn)
+def test_page__a_table_of_many_layers_and_phases_is_small() -> None:
+    """128 layers in as many phases as are shown take a fraction of what a page may have."""
+    many = layered(128, {3: 0.4}, phases=[f"phase {number}" for number in range(12)])
+    (table,) = tables_of(report_html(record(many)))
+    assert table.count("<tr>") == 2 + 129
+    assert len(table) < 100_000
+
+
+def test_page__of_many_cases_has_short_tables() -> None:
+    """What passes keeps the rows that changed most."""
+    passing = [layered(64).but(name=f"case-{number}") for number in range(20)]
+    tables = tables_of(report_html(record(*passing)))
+    assert [table.count("<tr>") for table in tables] == [2 + 20] * 20
