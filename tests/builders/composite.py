@@ -84,6 +84,7 @@ class Job:
             [self.shell, "-e", "-c", self.instead.get(step.get("id", ""), step["run"])],
             cwd=self.workspace,
             env={
+                "CI_SCORE_WAIT": "0",  # others are this suite
                 **self.environment,
                 "GITHUB_ACTION_PATH": str(action),
                 "GITHUB_OUTPUT": str(written),
