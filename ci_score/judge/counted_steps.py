@@ -55,7 +55,7 @@ def _of_the_optimizer(
     here: Sequence[CountedStep], there: Sequence[CountedStep]
 ) -> Iterator[Reason]:
     head, base = here[0], there[0]
-    if head.name != base.name and not (head.alone and base.alone):
+    if not head.is_change_of(base):
         yield Why.OTHER_OPTIMIZER(head=head.name, base=base.name)
     skipped = [fmean(one.skipped for one in side) for side in (here, there)]
     if skipped[0] - skipped[1] > MOST_SKIPPED:

@@ -36,6 +36,15 @@ class CountedStep(Value):
     short: Share = 0.0
     left_out_ms: Milliseconds = 0.0
 
+    def is_change_of(self, base: CountedStep) -> bool:
+        """Whether it is the base's optimizer, or a change that somebody makes of it.
+
+        Where each side has one alone, a wider model has another size, and a pull request may take
+        another class. One of another class and size is another thing.
+        """
+        same = self.optimizer == base.optimizer, self.parameters == base.parameters
+        return all(same) or (any(same) and self.alone and base.alone)
+
     @property
     def name(self) -> str:
         """The optimizer by its class and size: `AdamW (8,320 parameters)`."""

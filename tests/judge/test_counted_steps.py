@@ -52,6 +52,7 @@ def counted(**fields: Any) -> dict[str, Any]:
         (SGD_BESIDE, {}, Why.OTHER_OPTIMIZER,
          "a step ends with SGD (900 parameters) here and with AdamW (100 parameters) there"),
         ({}, SGD_BESIDE, Why.OTHER_OPTIMIZER, "no optimizer is in both"),
+        ({**SGD_BESIDE, "alone": True}, {}, Why.OTHER_OPTIMIZER, "no optimizer is in both"),
         ({"backward_passes": 2.0}, {}, Why.OTHER_PASSES, "backward passes a step: 2 here, 1 there"),
         ({"backward_passes": 0.5}, {}, Why.OTHER_PASSES, "backward passes a step: 0.5 here"),
         ({"skipped": 1.0}, {"skipped": 0.1}, Why.SKIPPED_STEPS, "skipped 100 % of the steps here"),
@@ -75,7 +76,8 @@ def test_steps__that_are_counted_otherwise_are_no_faster(
     [
         ({}, {}),
         # Each has one optimizer alone: it, or the model, is the change.
-        ({"optimizer": "Muon", "parameters": 120}, {}),
+        ({"optimizer": "Muon"}, {}),
+        ({"parameters": 120}, {}),
         ({"backward_passes": 1.04}, {}),
         ({"skipped": 0.1}, {"skipped": 0.1}),
         ({"skipped": 0.0}, {"skipped": 1.0}),

@@ -44,8 +44,10 @@ def side(*optimizers: str, passes: float = 1.0) -> Settled:
     ("base", "head", "orders", "is_one"),
     [
         (side("AdamW 100"), side("AdamW 100"), (0, 0), True),
-        # Each has one alone: the model or the optimizer is the change.
-        (side("AdamW 100"), side("Muon 120"), (0, 0), True),
+        # Each has one alone: the model or the optimizer is the change, and hardly both.
+        (side("AdamW 100"), side("Muon 100"), (0, 0), True),
+        (side("AdamW 100"), side("AdamW 120"), (0, 0), True),
+        (side("AdamW 100"), side("SGD 5000"), (0, 0), False),
         # What head adds does not become the step, however large it is and wherever it steps.
         (side("AdamW 100"), side("SGD 900 x2", "AdamW 100"), (0, 1), True),
         (side("AdamW 100"), side("AdamW 900", "SGD 100", "AdamW 100"), (0, 2), True),

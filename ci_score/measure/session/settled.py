@@ -119,7 +119,9 @@ def owners_of(base: Settled, head: Settled) -> dict[Side, dict[str, Any] | None]
 
 def have_one_owner(base: Settled, head: Settled) -> bool:
     """Whether the steps of both sides end with the same optimizer, or each with its only one."""
-    return _are_alone(base, head) or _kind(base.owner) == _kind(head.owner)
+    one, other = _kind(base.owner), _kind(head.owner)
+    some = any(one[key] == other[key] for key in one)
+    return one == other or (_are_alone(base, head) and some)
 
 
 def _are_alone(base: Settled, head: Settled) -> bool:
