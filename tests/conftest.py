@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ for variable in list(os.environ):
 
 # Tests run side by side: a session that saw that would wait for quiet, or measure again.
 os.environ["CI_SCORE_WAIT"] = "0"
+# What `nohup make test` ignores, the commands under test would ignore, too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 load.COUNTERS = Path("/no/counters")
 
 # Only benchmarks measure time: a slow machine must not fail a test.
