@@ -91,7 +91,7 @@ def passes(image: str, scene: Scene) -> None:
     done = act(image, scene, pull)
     assert done.code == 0, done.printed
     assert len(scene.asked()) == 9, scene.asked()
-    assert "✅ The same time" in scene.comments(pull)[0]
+    assert "✅ Pass: the same time" in scene.comments(pull)[0]
     record = scene.workspace / done.output("record")
     assert record.stat().st_uid == record.parent.stat().st_uid == OWNER
 
@@ -103,7 +103,7 @@ def fails_after_the_comment(image: str, scene: Scene) -> None:
     scene.measure(SLOW)
     done = act(image, scene, pull)
     assert done.code == 1, done.printed
-    assert "❌ 30 % slower" in scene.comments(pull)[0]
+    assert "❌ Fail: 30 % slower" in scene.comments(pull)[0]
     assert done.output("verdict") == "fail"
     assert "::error title=ci-score training::" in done.printed
 
