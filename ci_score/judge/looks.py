@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 MOST_PAIRS = 64
 # What planned looks spend together; the rest is for pairs that are added after the plan.
@@ -25,8 +26,10 @@ def share_of_look(
     """
     planned = tuple(looks) if looks else (pairs,)
     if pairs > planned[-1]:
-        steps, between = divmod(pairs - planned[-1], ADDED_AT_ONCE)
-        return 0.0 if between else OF_MORE_PAIRS * false_fail / tests * 2.0**-steps
+        more = pairs - planned[-1]
+        if more % ADDED_AT_ONCE and not _are_whole_sessions(pairs, planned):
+            return 0.0
+        return OF_MORE_PAIRS * false_fail / tests * 2.0 ** -ceil(more / ADDED_AT_ONCE)
     able, share = _able_to_prove(planned, OF_THE_PLAN * false_fail / tests)
     return 0.0 if pairs in planned and pairs not in able else share
 
@@ -46,6 +49,18 @@ def planned_looks(
     plans = (asked, *((*asked, last) for last in range(asked[-1] + 1, MOST_PAIRS + 1)))
     chance = OF_THE_PLAN * false_fail / tests
     return next((plan for plan in plans if _able_to_prove(plan, chance)[0]), asked)
+
+
+def _are_whole_sessions(pairs: int, planned: Sequence[int]) -> bool:
+    """Whether sessions that each ended at a look have so many pairs together.
+
+    A job that runs again adds a session, which may end between two steps. It has more pairs than a
+    step, so that no step's part is spent twice.
+    """
+    ends = {0}
+    for number in range(1, pairs + 1):
+        ends.update(number for look in planned if number - look in ends)
+    return pairs in ends
 
 
 def _able_to_prove(planned: Sequence[int], chance: float) -> tuple[Sequence[int], float]:

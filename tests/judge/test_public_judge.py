@@ -109,11 +109,24 @@ def test_the_chance_is_that_of_all_ways_to_toss_the_signs(pairs: int) -> None:
         (14, (6, 12), 0.0),
         (16, (6, 12), 0.0005),
         (20, (6, 12), 0.00025),
+        (15, (6, 9, 12), 0.0005),
+        (17, (6, 9, 12), 0.0),
+        (18, (6, 9, 12), 0.00025),
     ],
 )
 def test_looks_share_the_chance(pairs: int, looks: tuple[int, ...] | None, share: float) -> None:
     """A look that can prove nothing leaves its part to the others; pairs added later get less."""
     assert share_of_look(pairs, looks) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("looks", [(6, 9, 12), (8, 12, 24), (6, 12), (8,), (10,), (9, 15), (7, 11)])
+def test_a_job_that_runs_again_takes_no_proof_away(looks: tuple[int, ...]) -> None:
+    """Two sessions may end at any look, and all of their pairs say the same."""
+    for first, second in product(looks, looks):
+        pairs = first + second
+        head, base = ([ms + 0.01 * number for number in range(pairs)] for ms in (126.0, 100.0))
+        found = judge_pairs(head, base, limit=0.05, looks=looks)
+        assert found.outcome == "fail", (first, second)
 
 
 def test_twelve_pairs_serve_sixteen_tests() -> None:
