@@ -73,6 +73,7 @@ class Runner:
             f"--volume {artifacts}:/artifacts --volume {self.wheels}:/wheels:ro --stop-timeout 1",
             *("--secret", f"GITHUB_TOKEN={token}", "--env", f"STEP_MS={step_ms}"),
             *("--env", "PIP_NO_INDEX=1", "--env", "PIP_FIND_LINKS=/wheels"),
+            *("--env", "CI_SCORE_WAIT=0"),
         ]
         for label in ("self-hosted", "gpu", "ubuntu-latest"):
             command += ["--platform", f"{label}={JOB_IMAGE}"]
