@@ -417,6 +417,10 @@ class Record(Value):
         """The case of that name."""
         return next((case for case in self.cases if case.name == name), None)
 
+    def rules_of(self, case: Measured) -> str:
+        """The rules that judge a case: the policy's, or else those for how it was measured."""
+        return self.rules or ("training" if case.has_both_sides else "reference")
+
     def made(self, point: HistoryPoint) -> bool:
         """Whether the point is of this run: on the branch itself, the history ends with it."""
         return point.run == self.run and point.commit == self.commit

@@ -481,8 +481,7 @@ def provenance(case: Judged, record: Record, *, linked: bool = False) -> list[st
     if case.tokens_per_step:
         parts.append(f"{case.tokens_per_step:,.0f} tokens a step")
     if case.changes:
-        of_case = "training" if case.has_both_sides else "reference"
-        parts.append(f"{record.rules or of_case} rules")
+        parts.append(f"{record.rules_of(case)} rules")
     return parts
 
 

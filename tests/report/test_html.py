@@ -179,6 +179,21 @@ def test_page__says_what_a_reader_looks_for() -> None:
         assert words in shown
 
 
+def test_page__names_the_rules_that_judge() -> None:
+    """Also where the policy names none: pairs and single runs then have rules of their own."""
+    pairs, single = slow_pull_request(), demo()
+    for rules, cases in (
+        ("training", pairs.cases),
+        ("reference", single.cases),
+        ("reference and training", (*pairs.cases, single.cases[0].but(name="other"))),
+    ):
+        text = report_html(pairs.but(rules=None, cases=cases, policy=None))
+        shown = " ".join("".join(Elements(text).text).split())
+        assert f"Judged by the {rules} rules; no policy file changes them." in shown
+        assert "None" not in shown
+    assert "Judged by" not in report_html(pairs.but(rules=None, cases=()))
+
+
 @pytest.mark.parametrize("size", [(64, 128, 200), (256, 8, 8), (256, 128, 50), (1, 3000, 200)])
 def test_page__stays_below_its_size(size: tuple[int, int, int]) -> None:
     """Under 5 MB whatever a record holds; every case is in the overview and has its tables."""

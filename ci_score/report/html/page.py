@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ci_score.files.visible import LONGEST_NAME, plain
+from ci_score.model.lists import listed
 from ci_score.model.metrics import STEP_TIME, metric_named, three_digits, time_change
 from ci_score.model.record import BaselineUsed, HistoryPoint, Judged, Record
 from ci_score.model.scorecard import LayerSummary
@@ -146,6 +147,7 @@ def report_html(record: Record, title: str = "") -> str:
         report_headline=_headline(record, cases),
         entries=[_entry(record, case, body) for case, body in zip(cases, bodies, strict=True)],
         baseline=_only_baseline(cases),
+        rules=listed(sorted({record.rules_of(case) for case in cases if case.changes})),
         policy=_policy(record),
     )
 
