@@ -20,6 +20,11 @@ def passes_differ(one: float, other: float) -> bool:
     return abs(one - other) > SAME_PASSES * min(one, other)
 
 
+def optimizer_in_words(name: str, parameters: int) -> str:
+    """An optimizer by its class and size: `AdamW (8,320 parameters)`."""
+    return f"{name} ({parameters:,} parameters)"
+
+
 class CountedStep(Value):
     """Each step of `optimizer` ends one; it is `alone` where no other optimizer stepped.
 
@@ -47,5 +52,5 @@ class CountedStep(Value):
 
     @property
     def name(self) -> str:
-        """The optimizer by its class and size: `AdamW (8,320 parameters)`."""
-        return f"{self.optimizer} ({self.parameters:,} parameters)"
+        """The optimizer, in words."""
+        return optimizer_in_words(self.optimizer, self.parameters)

@@ -14,7 +14,6 @@ from ci_score.measure.session.settled import (
     MOST_STEPS,
     STEPS,
     Settled,
-    have_one_owner,
     owners_of,
     window_of,
 )
@@ -76,8 +75,10 @@ def test_owner__is_an_optimizer_that_both_sides_have(
     rows = base.optimizers[orders[0]], head.optimizers[orders[1]]
     named = [{key: row[key] for key in ("class", "parameters", "order")} for row in rows]
     assert [found["base"], found["head"]] == named
-    counted = [replace(one, owner=owner) for one, owner in zip((base, head), named, strict=True)]
-    assert have_one_owner(*counted) is is_one
+    steps = [replace(one, owner=owner).step for one, owner in zip((base, head), named, strict=True)]
+    assert steps[0]
+    assert steps[1]
+    assert steps[1].is_change_of(steps[0]) is is_one
 
 
 # --- how many are timed ---------------------------------------------------------------------------

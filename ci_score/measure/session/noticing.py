@@ -9,7 +9,6 @@ from itertools import pairwise
 from ci_score.launches import Launch, by_side
 from ci_score.measure.launch.launching import Done
 from ci_score.measure.session.session import THROTTLED, Plan, Session
-from ci_score.measure.session.settled import have_one_owner, owner_in_words
 from ci_score.measure.sides.leftovers import files_in_words
 from ci_score.model.counted_step import passes_differ
 from ci_score.model.lists import plural
@@ -40,10 +39,11 @@ def _other_work(session: Session) -> Iterator[str]:
     plan = session.plan
     told = base.tokens_per_step, head.tokens_per_step
     there, here = base.first_loss, head.first_loss
-    if base.owner != head.owner and base.owner and head.owner:
-        words = f"a step of base ends with {owner_in_words(base.owner)}, one of head with"
-        words = f"{words} {owner_in_words(head.owner)}"
-        yield words if have_one_owner(base, head) else _meant(plan, "optimizer_steps", words)
+    steps = base.step, head.step
+    if steps[0] and steps[1] and steps[0].name != steps[1].name:
+        words = f"a step of base ends with {steps[0].name}, one of head with {steps[1].name}"
+        is_change = steps[1].is_change_of(steps[0])
+        yield words if is_change else _meant(plan, "optimizer_steps", words)
     if all(told) and told[0] != told[1]:
         words = f"a step has {told[0]:.6g} tokens in base and {told[1]:.6g} in head"
         yield _meant(plan, "tokens_per_step", words)

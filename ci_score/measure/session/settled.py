@@ -12,6 +12,7 @@ from typing import Any
 
 from ci_score.files.visible import plain
 from ci_score.measure.launch.warm_up import Slow
+from ci_score.model.counted_step import CountedStep, optimizer_in_words
 from ci_score.model.values import Side
 
 # A launch takes at least this share of the untimed one, whose first steps are the longest.
@@ -61,6 +62,18 @@ class Settled:
         more = (steps - self.steps) * self.step_ms / 1000.0
         return max(self.seconds + more, LEAST_SHARE * self.seconds)
 
+    @property
+    def step(self) -> CountedStep | None:
+        """What the hook counted as a step, as a launch's line has it."""
+        if self.owner is None:
+            return None
+        return CountedStep(
+            optimizer=plain(self.owner["class"]),
+            parameters=self.owner["parameters"],
+            alone=len(self.optimizers) < 2,
+            backward_passes=self.backward_passes,
+        )
+
     def passes_of(self, optimizer: Mapping[str, Any]) -> float:
         """How many backward passes there were for each step of one of its optimizers."""
         own = int(self.optimizers[0]["steps"])
@@ -107,7 +120,8 @@ def owners_of(base: Settled, head: Settled) -> dict[Side, dict[str, Any] | None]
     change adds can become the step. Where each side has one alone, that one it is. Sides that have
     none in common count their own steps, and these are not the same.
     """
-    for one in () if _are_alone(base, head) else base.optimizers:
+    are_alone = len(base.optimizers) == len(head.optimizers) == 1
+    for one in () if are_alone else base.optimizers:
         alike = [other for other in head.optimizers if _kind(other) == _kind(one)]
         if alike:
             wanted = base.passes_of(one)
@@ -115,17 +129,6 @@ def owners_of(base: Settled, head: Settled) -> dict[Side, dict[str, Any] | None]
             apart = [abs(head.passes_of(other) - wanted) > AS_OFTEN * wanted for other in alike]
             return {"base": _named(one), "head": _named(alike[apart.index(min(apart))])}
     return {"base": base.owner, "head": head.owner}
-
-
-def have_one_owner(base: Settled, head: Settled) -> bool:
-    """Whether the steps of both sides end with the same optimizer, or each with its only one."""
-    one, other = _kind(base.owner), _kind(head.owner)
-    some = any(one[key] == other[key] for key in one)
-    return one == other or (_are_alone(base, head) and some)
-
-
-def _are_alone(base: Settled, head: Settled) -> bool:
-    return len(base.optimizers) == len(head.optimizers) == 1
 
 
 def _kind(optimizer: Owner | None) -> dict[str, Any]:
@@ -142,4 +145,4 @@ def owner_in_words(optimizer: Owner | None) -> str:
     """Its class and size: `AdamW (8,320 parameters)`."""
     if optimizer is None:
         return "its own optimizer"
-    return f"{plain(optimizer['class'])} ({optimizer['parameters']:,} parameters)"
+    return optimizer_in_words(plain(optimizer["class"]), optimizer["parameters"])
