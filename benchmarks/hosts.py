@@ -292,7 +292,7 @@ def _nodes(call: Call) -> Sequence[Call]:
 
 
 def _stretched(call: Call, factor: float) -> Call:
-    """The call with a backward pass that takes so many times as long; 0 is none at all."""
+    """The call with its backward pass `factor` times as long; a factor of 0 removes the pass."""
     inside = tuple(_stretched(each, factor) for each in call.inside)
     backward = tuple(each.times(factor) for each in call.backward) if factor else ()
     return Call(call.name, call.own_us, inside, backward, call.type)

@@ -98,8 +98,8 @@ OPTIONS = (
         "--steps",
         type=click.IntRange(1, MOST_STEPS),
         metavar="N",
-        help="Steps of a launch that are timed.  [default: those of the policy, in ab; else from"
-        " 20 to 1,000, for as long as a launch takes to get there]",
+        help="How many steps of each launch are timed.  [default: in ab those of the policy; else"
+        " as long as the launch takes to reach the first of them, 20 to 1,000 steps]",
     ),
     click.option(
         "--settle-steps",
@@ -405,7 +405,7 @@ def words_of(session: Session) -> str:
     if session.void:
         lines.append(f"void launches: {len(session.void)}")
     if session.disturbed:
-        lines.append(f"pairs that others disturbed: {len(session.disturbed)}")
+        lines.append(f"pairs disturbed by other processes: {len(session.disturbed)}")
     if session.was_extended:
         lines.append(
             f"pairs were added after the plan of {session.plan.looks[-1]}: they spend what it has"

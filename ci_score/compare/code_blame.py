@@ -167,7 +167,7 @@ class Growth:
         return any(one.touched and self.launches_more(one) for one in row.callers)
 
     def grew(self, one: DefinitionChange | CallerChange) -> float:
-        """By which share of the change the work of a definition changed, in all or for a caller."""
+        """The share of the whole change that is this definition's, in all or for one caller."""
         before, after = self._ends(one, self.of_definition)
         return (after - before) / self.whole
 

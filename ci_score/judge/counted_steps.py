@@ -1,4 +1,4 @@
-"""Is a step the same on both sides, by what the start-up hook knows of those that it counts?"""
+"""Whether both sides do the same work in a step, by what the start-up hook counted."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ci_score.model.reasons import Reason, Why
 from ci_score.model.record import Measured
 from ci_score.model.stages import BaselineFound
 
-# A share of skipped or of short steps that is more than chance.
+# A larger difference in the share of skipped or short steps is no chance.
 MOST_SKIPPED, MOST_SHORT = 0.05, 0.1
 
 
 def counted_otherwise(trial: Trial, base: Measured) -> Iterator[Reason]:
-    """Why the time of a step is not that of the same work on both sides."""
+    """The reasons why a step is not the same work on both sides."""
     here, there = _both(trial, base)
     asked = trial.rules.environment.same_work
     if not (here and there):
@@ -29,7 +29,7 @@ def counted_otherwise(trial: Trial, base: Measured) -> Iterator[Reason]:
 
 
 def slow_steps_left_out(trial: Trial, base: Measured) -> Iterator[Reason]:
-    """Where slow steps that nobody timed could put the change beyond the limit."""
+    """A reason, if slow steps outside the timed window could push the change beyond the limit."""
     here, there = _both(trial, base)
     rule = trial.rules.of_time(measured=False).get(STEP_TIME)
     times = trial.case.scorecard.step_time_ms, base.scorecard.step_time_ms
@@ -41,7 +41,7 @@ def slow_steps_left_out(trial: Trial, base: Measured) -> Iterator[Reason]:
 
 
 def _both(trial: Trial, base: Measured) -> tuple[list[CountedStep], list[CountedStep]]:
-    """Of head, and of the base of the same session or of the record."""
+    """The counted steps of head, and those of its base: the same session's, or the record's."""
     is_session = isinstance(trial.baseline, BaselineFound) and trial.baseline.used.of_session
     there = _steps(trial.case, "base") if is_session else _steps(base, "head")
     return _steps(trial.case, "head"), there
@@ -60,14 +60,14 @@ def _of_the_optimizer(
     skipped = [fmean(one.skipped for one in side) for side in (here, there)]
     if skipped[0] - skipped[1] > MOST_SKIPPED:
         yield Why.SKIPPED_STEPS(head=skipped[0], base=skipped[1])
-    # Others may stretch the mean of a launch or two, so that its usual steps are short.
+    # Other processes may stretch the mean of a launch or two, which makes its usual steps short.
     short = [median(one.short for one in side) for side in (here, there)]
     if short[0] - short[1] > MOST_SHORT:
         yield Why.SHORT_STEPS(head=short[0], base=short[1])
 
 
 def _of_the_passes(here: Sequence[CountedStep], there: Sequence[CountedStep]) -> Iterator[Reason]:
-    """Where the base's own launches differ in theirs, as with LBFGS, they tell nothing."""
+    """Not where base's own launches differ from each other, as they do with LBFGS."""
     passes = [one.backward_passes for one in there]
     head, base = fmean(one.backward_passes for one in here), fmean(passes)
     if not passes_differ(max(passes), min(passes)) and passes_differ(head, base):

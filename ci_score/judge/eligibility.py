@@ -106,9 +106,9 @@ def _disturbances(case: Measured, rules: CaseRules, why: Why) -> Iterator[Reason
 
 
 def _often_shared(trial: Trial) -> Iterator[Reason]:
-    """A launch that others disturbed is left out, unless that happens often or leaves none.
+    """A disturbed launch is left out, unless too many are, or none would be left.
 
-    A selection of launches could say anything. Others disturb both sides of a session alike.
+    Whoever selects launches can make them say anything. Other processes hit both sides alike.
     """
     if not trial.drops_shared:
         return

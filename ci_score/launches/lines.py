@@ -203,9 +203,9 @@ class SideLaunches:
 
     @property
     def sound(self) -> tuple[Launch, ...]:
-        """The launches whose numbers can be shown; if others disturbed most, all with times.
+        """The launches whose numbers are shown: the undisturbed, or all if most were disturbed.
 
-        Else a number could be that of the fast launches alone, the slow ones called disturbed.
+        Otherwise a side could call its slow launches disturbed and show the fast ones alone.
         """
         timed = tuple(one for one in self.launches if not one.void)
         calm = tuple(one for one in timed if one.is_sound)
@@ -229,7 +229,7 @@ class SideLaunches:
 
 
 def _change_within(steps: Sequence[float]) -> float:
-    """By which share the usual step of the second half takes longer than that of the first."""
+    """How much longer the median step of the second half is than that of the first, as a share."""
     half = len(steps) // 2
     earlier = statistics.median(steps[:half])
     return statistics.median(steps[half:]) / earlier - 1.0 if earlier else 0.0

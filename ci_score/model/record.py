@@ -48,9 +48,9 @@ MOST_LAUNCHES = 2_000
 MOST_TRENDS = 1_000
 MOST_BETWEEN = 20
 MOST_ACCEPTANCES = 64
-# Others may disturb one launch of so many; with more of them the machine is not the job's own.
+# Other processes may disturb one launch in eight; beyond that the machine is not the job's own.
 OF_WHICH_ONE_SHARED = 8
-# Chance disturbs the launches of one side alone so often in one session of so many.
+# How unlikely a surplus of disturbed head launches must be to count as no chance.
 LOPSIDED = 0.02
 MOST_INPUTS = 64
 # Of the history of each case.
@@ -77,9 +77,9 @@ def of_attempt(name: str) -> tuple[str, int]:
 
 
 def is_lopsided(head: int, base: int) -> bool:
-    """Whether head's launches alone were disturbed so much more often that it is no chance.
+    """Whether head's launches were disturbed more often than base's, beyond chance.
 
-    A head could drop its slow launches by disturbing them; what others do meets both sides alike.
+    A head could drop its slow launches by disturbing them; other processes hit both sides alike.
     """
     both = head + base
     as_often: int = sum(comb(both, count) for count in range(head, both + 1))

@@ -461,8 +461,8 @@ SENTENCES: dict[Why, Row] = {
         " training?"
     ),
     Why.SLOW_STEPS_LEFT_OUT: lambda more_ms: (
-        "slow steps recur that the timed ones do not hold in proportion: by the untimed launch they"
-        f" would add {plain_number(more_ms, 3)} ms to a step here beyond those there; time more"
+        "slow steps recur, and the timed ones do not hold them in proportion: by the untimed launch"
+        f" they would add {plain_number(more_ms, 3)} ms more to a step here than there; time more"
         " steps (--steps)"
     ),
     Why.WORK_NOT_TOLD: lambda signs: (

@@ -48,7 +48,7 @@ _A_SCREEN = 24
 def report_text(record: Record, screen: Screen = UNLIMITED, *, whole: bool = False) -> str:
     """Every verdict, worst first; `whole` shows every case in full, however many there are.
 
-    What is to be noted of all of it comes second: the first line is the verdict.
+    The first line is the verdict; notes on the whole run come second.
     """
     several = len(record.cases) > 1
     shown_cases = _several if several else _only

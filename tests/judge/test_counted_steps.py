@@ -120,4 +120,4 @@ def test_steps__that_nobody_timed_could_be_the_slowdown(
     assert verdict.outcome == outcome
     if outcome == "inconclusive":
         assert verdict.unjudged is Unjudged.NOT_AS_DESIGNED
-        assert "they would add 9 ms to a step here beyond those there" in headline(record.cases[0])
+        assert "they would add 9 ms more to a step here than there" in headline(record.cases[0])

@@ -860,7 +860,7 @@ def compared(*more: str) -> int:
 
 BESIDE = "extra = AdamW([torch.tensor(1.0, requires_grad=True, size={size})])"
 BOTH_HAVE = (
-    "the steps of head are those of AdamW (100 parameters), which both sides have, and not of AdamW"
+    "the steps of head are counted by AdamW (100 parameters), which both sides have, not by AdamW"
     " (1,000 parameters)"
 )
 PASSES = (
@@ -976,10 +976,10 @@ def test_window__holds_slow_steps_in_proportion(steps: list[str], here: Path, ca
     said = capsys.readouterr()
     if steps:
         assert code == 3
-        words = "slow steps of the head recur that 10 timed steps do not hold in proportion"
+        words = "slow steps of the head recur, and 10 timed steps do not hold them in proportion"
         assert words in said.err
         assert "ruled out (95 %)" not in said.err
-        assert "slow steps recur that the timed ones do not hold in proportion" in said.out
+        assert "slow steps recur, and the timed ones do not hold them in proportion" in said.out
     else:
         assert code == 1
         assert all(len(one.timed_ms) >= 48 for one in measured())
@@ -1006,7 +1006,7 @@ ran.write_text("x" * (number + 1))
     write_script(here / "head", 3.0, steps=4000, before=before, inside=slow)
     assert compared("--steps", "20") == (3 if recurs else 0)
     said = capsys.readouterr().err
-    words = "slow steps of the head recur that 20 timed steps do not hold in proportion"
+    words = "slow steps of the head recur, and 20 timed steps do not hold them in proportion"
     assert (words in said) is recurs
     assert ("is ruled out (95 %)" in said) is not recurs
 

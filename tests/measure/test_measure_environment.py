@@ -487,13 +487,14 @@ def test_ab__waits_before_its_first_launch(
     assert ab("--wait", "0.001") == 0
 
 
-def test_ab__ends_where_others_disturb_more_than_it_is_to_measure(
+def test_ab__ends_where_others_disturb_more_pairs_than_it_needs(
     tools: Tools, sides: Path, capsys: Out, neighbour: int
 ) -> None:
-    """Whoever chooses among so many pairs could find anything."""
+    """A choice among that many pairs could prove anything."""
     tools.nvidia(processes=[("GPU-0", neighbour)])
     assert ab() == 3
-    assert "others disturbed 9 pairs, more than it is to measure; begin" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "other processes disturbed 9 pairs, more than the 8 it needs; begin" in said
     assert execute(["run", "--measurements", "perf"]) == 3
 
 

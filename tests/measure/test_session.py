@@ -142,7 +142,7 @@ def pair(head: bool, base: bool) -> Pair:
         ([pair(head=False, base=True)] * 9, ""),
         ([pair(head=True, base=True)] * 12, ""),
         ([pair(head=True, base=False), pair(head=False, base=True)] * 6, ""),
-        ([pair(head=True, base=True)] * 13, "others disturbed 13 pairs, more than it is to"),
+        ([pair(head=True, base=True)] * 13, "other processes disturbed 13 pairs, more than the 12"),
     ],
 )
 def test_session__measures_again_what_others_disturbed(disturbed: list[Pair], words: str) -> None:

@@ -79,7 +79,7 @@ def test_real__a_larger_optimizer_that_head_adds_is_no_step(
     write("head", "0.03", EXTRA, inside)
     code, said = compared(capsys, "--steps", "20")
     assert code == 1
-    assert "the steps of head are those of AdamW (272 parameters), which both sides have" in said
+    assert "the steps of head are counted by AdamW (272 parameters), which both sides have" in said
     assert "backward passes a step: 1 in base and 2 in head" in said
     assert "it is clear: slower than the limit" in said
 

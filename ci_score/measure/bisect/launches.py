@@ -63,9 +63,9 @@ class Launches:
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     def settle(self, sha: str, like: Settled | None = None) -> Settled:
-        """What a commit's untimed launch tells; an error where it does not run.
+        """What a commit's untimed launch tells; an error if it does not run.
 
-        Its steps are those of the optimizer that counts in the launch that it is to be `like`.
+        Its steps are counted by the same optimizer as in `like`.
         """
         found = self._settled(sha, None)
         owner = owners_of(like, found)["head"] if like else found.owner

@@ -50,7 +50,7 @@ class Owner(_Value):
 
 
 class Optimizer(Owner):
-    """One that has stepped, so often."""
+    """An optimizer and how many `steps` it made."""
 
     steps: _Count
 
@@ -68,7 +68,7 @@ class RankRecord(_Value):
     step_ms: Annotated[tuple[_Milliseconds, ...], _LIST]
     timed_by: Literal["device events", "wall clock"]
     owner: Owner
-    # The owner first, then the largest. The passes and skipped steps are those after the warm-up.
+    # The owner first, then by size. Backward passes and skipped steps count from the warm-up on.
     optimizers: Annotated[tuple[Optimizer, ...], _LIST, Field(max_length=64)] = ()
     backward_passes: _Count = 0
     skipped_steps: _Count = 0

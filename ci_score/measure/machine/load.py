@@ -102,10 +102,10 @@ def load_by_others(before: Load | None, after: Load | None, *, knows_own: bool =
 
 
 def load_now(before: Load | None, after: Load | None, *, leaves_none: bool) -> str:
-    """What others do while no launch runs, in words; empty where one may begin.
+    """What other processes do while no launch runs, in words; empty if a launch may begin.
 
-    Where a launch beside them `leaves_none` of the CPUs free, they may use a quarter of them. What
-    a launch needs that has not run yet is not known: one CPU shall be free for it.
+    If a launch `leaves_none` of the CPUs free, the others may use at most a quarter of them. Before
+    the first launch nobody knows what it needs: one CPU must be free for it.
     """
     spent = _known(before, after)
     if spent is None:

@@ -21,12 +21,12 @@ LAUNCHES_IN_A_ROW = 4
 
 
 def known_before(session: Session) -> Iterator[str]:
-    """What the untimed launches tell already: other work, and slow steps that nobody would time."""
+    """What the untimed launches already show: other work, and slow steps outside the window."""
     for side, one in session.settled.items():
         if not session.holds(side):
             yield (
-                f"slow steps{session.of_side(side)} recur that {session.timed_steps} timed steps do"
-                " not hold in proportion, so nothing is ruled out; time more with --steps"
+                f"slow steps{session.of_side(side)} recur, and {session.timed_steps} timed steps do"
+                " not hold them in proportion, so nothing can be ruled out; time more with --steps"
                 f" {one.slow.needed}"
             )
     if set(session.settled) == {"base", "head"}:
@@ -34,7 +34,7 @@ def known_before(session: Session) -> Iterator[str]:
 
 
 def _other_work(session: Session) -> Iterator[str]:
-    """How the sides differ in what they do, with the key of the policy that says it is meant."""
+    """How the sides differ in their work, and the policy key that allows it."""
     base, head = session.settled["base"], session.settled["head"]
     plan = session.plan
     told = base.tokens_per_step, head.tokens_per_step
@@ -59,17 +59,17 @@ def _other_work(session: Session) -> Iterator[str]:
 
 
 def _meant(plan: Plan, key: str, words: str, more: str = "") -> str:
-    """A sign of other work, and what to do if it is no mistake."""
+    """A sign of other work, and what to do if it is intended."""
     if key not in plan.same_work:
         return words
     return (
-        f"{words}: that may be other work, which cannot pass. If it is meant, take {key} out of"
+        f"{words}: that may be other work, which cannot pass. If it is intended, remove {key} from"
         f" `same_work`{more} in the base's policy"
     )
 
 
 def drifts(session: Session) -> Iterator[str]:
-    """Which side's steps were not settled when they were timed."""
+    """The sides whose steps were still drifting while they were timed."""
     for own in by_side(one for pair in session.pairs for one in pair).values():
         if own.drift:
             yield f"{own.drift}; --warmup-steps leaves them out"

@@ -1,4 +1,4 @@
-"""Waiting for others to leave the machine alone: bounded, and said."""
+"""Waits until other processes leave the machine alone: for a limited time, and says so."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LATER = "the same command goes on when the machine is quiet"
 
 
 class Others(Protocol):
-    """Looks for a moment what others do on the machine, while no launch runs."""
+    """Samples what other processes do on the machine while no launch runs."""
 
     def __call__(self, *, was_disturbed: bool) -> str:
-        """In words; empty where a launch may begin."""
+        """The load in words; empty if a launch may begin."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Waits before the first launch of a session, and after those that others have disturbed."""
+    """Waits before the first launch of a session, and after each disturbed one."""
 
     others: Others
     most_seconds: float
@@ -32,7 +32,7 @@ class Quiet:
     listener: Listener
 
     def comes(self, *, was_disturbed: bool = False) -> str:
-        """Waits for it; where it does not come in time, what others still do."""
+        """Waits; returns what still loads the machine if that does not end in time."""
         if not self.most_seconds:
             return ""
         begin, most = time.monotonic(), duration_in_words(self.most_seconds)

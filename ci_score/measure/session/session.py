@@ -323,7 +323,8 @@ class Session:
                 f" disturbed by themselves, and {of_base} of base's"
             )
         if len(self.disturbed) > self.goal:
-            return f"others disturbed {len(self.disturbed)} pairs, more than it is to measure"
+            count = len(self.disturbed)
+            return f"other processes disturbed {count} pairs, more than the {self.goal} it needs"
         return ""
 
     @property

@@ -1,6 +1,6 @@
-"""What the sides' untimed launches told: the optimizer that counts, the warm-up, the timed steps.
+"""What the untimed launches show: the optimizer that counts steps, the warm-up, the timed window.
 
-Kept with the session, so that one that was interrupted goes on by the same facts.
+Stored with the session, so that an interrupted one resumes from the same facts.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from ci_score.measure.launch.warm_up import Slow
 from ci_score.model.counted_step import CountedStep, optimizer_in_words
 from ci_score.model.values import Side
 
-# A launch takes at least this share of the untimed one, whose first steps are the longest.
+# The untimed launch has the slowest start. A later one takes at least this share of its time.
 LEAST_SHARE = 0.1
-# How many steps of a launch are timed. Launches repeat to about a percent at best, and the mean of
-# a thousand steps, each as noisy as it is long, is known to three.
+# Bounds of the timed window. Launches repeat to 1 % at best, so more than a thousand steps, even
+# very noisy ones, would not tell more.
 STEPS, MOST_STEPS = 20, 1000
-# Slow steps may make a window so many times as long as the untimed launch, where that is longer.
+# To hold recurring slow steps a window may grow to this many untimed launches.
 MOST_LAUNCHES_LONG = 2
-# An optimizer steps as often as another one if their backward passes a step differ by this share.
+# Two optimizers step equally often if their backward passes per step differ by less than this.
 AS_OFTEN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Of one side.
+    """One side's untimed launch.
 
-    `by_hook` says that the start-up hook counts its steps; else the script tells its own. The
-    launch took `seconds` for `steps`, of which those after its `warmup` took `step_ms` on average,
-    the `slow` ones among them. The `owner` is the optimizer whose step ended a step. It comes first
-    among the `optimizers` that stepped, each with the number of its steps; `backward_passes` is how
-    many there were for a step. The launch left `files` in its side's folder.
+    With `by_hook` the start-up hook counted the steps; otherwise the script reported its own. The
+    launch took `seconds` for `steps`; those after the `warmup` took `step_ms` on average, including
+    the `slow` ones. The `owner` is the optimizer that ends a step, the first of all `optimizers`
+    that stepped; each has its number of steps. A step has `backward_passes` on average. The launch
+    left `files` behind in its side's folder.
     """
 
     by_hook: bool
@@ -56,7 +56,7 @@ class Settled:
     files: tuple[str, ...] = ()
 
     def seconds_for(self, steps: int) -> float:
-        """How long a launch of so many steps will take; one of its own length takes as long."""
+        """An estimate for a launch of this many steps."""
         if not self.by_hook:
             return self.seconds
         more = (steps - self.steps) * self.step_ms / 1000.0
@@ -64,7 +64,7 @@ class Settled:
 
     @property
     def step(self) -> CountedStep | None:
-        """What the hook counted as a step, as a launch's line has it."""
+        """What the hook counted as a step, in the form that a measured launch has."""
         if self.owner is None:
             return None
         return CountedStep(
@@ -75,24 +75,24 @@ class Settled:
         )
 
     def passes_of(self, optimizer: Mapping[str, Any]) -> float:
-        """How many backward passes there were for each step of one of its optimizers."""
+        """Backward passes for each step of one of its optimizers."""
         own = int(self.optimizers[0]["steps"])
         return self.backward_passes * own / max(int(optimizer["steps"]), 1)
 
 
 def warmup_of(sides: Mapping[Any, Settled]) -> int:
-    """The warm-up of every later launch: the larger of both sides, and one step at least.
+    """The warm-up of every later launch: the longer of both sides, and at least one step.
 
-    The first step has no beginning that anybody could have noticed.
+    Nobody can tell when the first step began.
     """
     return max([1, *(one.warmup for one in sides.values())])
 
 
 def window_of(sides: Collection[Settled], warmup: int, seconds: float = inf) -> int:
-    """How many steps of each launch are timed: for as long as a launch takes to get there.
+    """How many steps to time in each launch: timing takes as long as reaching the first timed step.
 
-    So it costs at most twice as much. Slow steps that recur are held in proportion. All of the
-    launches together, one of each side, shall take no longer than so many seconds.
+    So a launch costs at most twice what it must. The window holds recurring slow steps in
+    proportion. A pair of launches takes at most `seconds`.
     """
     start = sum(one.seconds_for(warmup) for one in sides)
     each = sum(one.step_ms for one in sides) / 1000.0
@@ -114,30 +114,30 @@ Owner = Mapping[str, Any]
 
 
 def owners_of(base: Settled, head: Settled) -> dict[Side, dict[str, Any] | None]:
-    """Whose steps shall count on each side: those of one optimizer that both of them have.
+    """Which optimizer's steps count on each side: one that both sides have.
 
-    Base's own owner comes first, then the largest of its others, so that no optimizer which a
-    change adds can become the step. Where each side has one alone, that one it is. Sides that have
-    none in common count their own steps, and these are not the same.
+    Base's own owner is tried first, then base's others by size, so an optimizer that the change
+    adds never becomes the step. If each side has a single optimizer, it counts. Sides with none in
+    common keep their own owners, and are then judged as different work.
     """
     are_alone = len(base.optimizers) == len(head.optimizers) == 1
     for one in () if are_alone else base.optimizers:
         alike = [other for other in head.optimizers if _kind(other) == _kind(one)]
         if alike:
             wanted = base.passes_of(one)
-            # By chance a launch ends between the steps of two that step as often.
+            # A launch can end between the steps of two optimizers that step equally often.
             apart = [abs(head.passes_of(other) - wanted) > AS_OFTEN * wanted for other in alike]
             return {"base": _named(one), "head": _named(alike[apart.index(min(apart))])}
     return {"base": base.owner, "head": head.owner}
 
 
 def _kind(optimizer: Owner | None) -> dict[str, Any]:
-    """By what the other side's optimizer is the same one."""
+    """What identifies the same optimizer on the other side."""
     return {key: (optimizer or {}).get(key) for key in ("class", "parameters")}
 
 
 def _named(optimizer: Owner) -> dict[str, Any]:
-    """By what a launch of the same side knows it again."""
+    """What identifies it in later launches of the same side."""
     return {**_kind(optimizer), "order": optimizer["order"]}
 
 

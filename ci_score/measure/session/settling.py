@@ -28,7 +28,7 @@ from ci_score.model.lists import duration_in_words, plural
 from ci_score.model.values import Side
 
 MOST_FILES = 50
-# Of the time that is left a session plans for so much: launches differ, and profiles follow.
+# The share of the time left that launches may fill: their lengths vary, and profiles follow.
 PLANNED_SHARE = 0.9
 SHELLS = ("bash", "sh")
 
@@ -69,25 +69,25 @@ class Settler:
                 self.audience.says(words)
 
     def _count_by_one_optimizer(self) -> None:
-        """Where a side's own owner is not what counts, it runs once more under the one that does.
+        """Runs a side again if another optimizer than its own counts the steps.
 
-        All that its launch has told is of other steps.
+        Everything that its first launch told is about other steps.
         """
         session = self.session
         for side, owner in owners_of(session.settled["base"], session.settled["head"]).items():
             own = session.settled[side].owner
             if session.ending is None and owner != own:
                 self.audience.says(
-                    f"the steps of {side} are those of {owner_in_words(owner)}, which both sides"
-                    f" have, and not of {owner_in_words(own)}"
+                    f"the steps of {side} are counted by {owner_in_words(owner)}, which both sides"
+                    f" have, not by {owner_in_words(own)}"
                 )
                 self._settle(side, owner)
                 save(session, self.out)
 
     def _confirm_slow_steps(self) -> None:
-        """Lets sides run once more whose slow steps ask for more timed ones than there would be.
+        """Runs a side again if its slow steps ask for a longer window than it would get.
 
-        Those of the work come again, in the same place or nearby; a burst of others does not.
+        Slow steps of the work come again, at the same place or nearby; a burst of load does not.
         """
         session = self.session
         plain = [replace(one, slow=Slow()) for one in session.settled.values()]
@@ -100,7 +100,7 @@ class Settler:
                 session.settled[side] = replace(first, slow=slow)
 
     def _window(self, sides: Collection[Settled]) -> int:
-        """How many steps are timed where nobody says it, so that all pairs fit into the time."""
+        """How many steps to time where nobody says it, so that all pairs fit into the time."""
         session = self.session
         if session.plan.steps or not session.by_hook:
             return 0
@@ -172,7 +172,7 @@ def settled_by(done: Done, files: tuple[str, ...]) -> Settled:
         return Settled(by_hook=False, seconds=done.seconds, tokens_per_step=tokens, files=files)
     first = told.first
     warmup, is_settled = warm_up_of(first.step_ms)
-    # Where they have not settled, the last half is nearest to what comes.
+    # If they did not settle, the last half is the best guess for later launches.
     begin = warmup - 1 if is_settled else len(first.step_ms) // 2
     step_ms = told.slowest.step_ms
     return Settled(
