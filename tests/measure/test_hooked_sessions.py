@@ -865,7 +865,7 @@ BOTH_HAVE = (
 )
 PASSES = (
     "backward passes a step: 1 in base and 2 in head: that may be other work, which cannot pass. If"
-    " it is meant, take backward_passes out of `same_work` in the base's policy"
+    " it is intended, remove backward_passes from `same_work` in the base's policy"
 )
 SLOWER = "it is clear: slower than the limit"
 # What head does otherwise: what it builds before its loop, what it does in it, what is said of it.
@@ -927,7 +927,7 @@ def test_owner__of_sides_that_have_none_in_common_is_named(here: Path, capsys: O
         "a step of base ends with AdamW (120 parameters), one of head with AdamW (140 parameters)"
     )
     assert f"{both}: that may be other work" in said.err
-    assert "take optimizer_steps out of `same_work`" in said.err
+    assert "remove optimizer_steps from `same_work`" in said.err
     assert (
         "a step ends with AdamW (140 parameters) here and with AdamW (120 parameters)" in said.out
     )
@@ -959,7 +959,7 @@ def test_work__that_differs_is_said_before_the_first_pair(here: Path, capsys: Ou
     assert (
         "the first loss is 2 in base and 83 in head: that may be other work, which cannot" in said
     )
-    assert "take final_loss out of `same_work`, or raise `loss_tolerance` in the base's" in said
+    assert "remove final_loss from `same_work`, or raise `loss_tolerance` in the base's" in said
     assert "it is clear" in pairs
 
 

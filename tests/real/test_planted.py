@@ -107,7 +107,8 @@ def session(plant: str, here: Path) -> int:
     base, head = side_with("nothing", here / "base"), side_with(plant, here / "head")
     (here / "policy.toml").write_text(POLICY, encoding="utf-8")
     sides = ["--base", str(base), "--head", str(head), "--config", str(here / "policy.toml")]
-    return execute(["ab", *sides, "--out", str(here / "perf"), "--", PYTHON, "train.py"])
+    few = ["--steps", "20", "--out", str(here / "perf")]
+    return execute(["ab", *sides, *few, "--", PYTHON, "train.py"])
 
 
 def measured(trace: Path) -> Measured:
