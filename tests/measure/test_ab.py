@@ -977,13 +977,13 @@ def test_interrupted__nohup_goes_on() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("command", ["ab", "measure", "qualify"])
+@pytest.mark.parametrize("command", ["ab", "measure"])
 def test_out__is_for_one_session_at_a_time(here: Path, capsys: Out, command: str) -> None:
     """The second one is refused, and the first one does not notice."""
     process = start(here, stderr=subprocess.DEVNULL)
     lines = here / "perf" / "session.json"
     until(lambda: lines.exists() and (here / "pid").exists())
-    others = {"ab": [], "measure": ["--dir", "head"], "qualify": ["--dir", "head"]}[command]
+    others = [] if command == "ab" else ["--dir", "head"]
     more = arguments()[1:] if command == "ab" else ["--", sys.executable, "bench.py"]
     assert execute([command, "--out", "perf", *others, *more]) == 2
     assert "another ci-score measures in perf now; wait for its end" in capsys.readouterr().err

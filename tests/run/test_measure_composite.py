@@ -145,21 +145,20 @@ def test_measure__two_cases_in_one_job(machine: Machine) -> None:
 
 
 # What a script may say last: each would be a command of its own if a step printed it carelessly.
-LAST_WORDS = {
-    "backslashes": r"C:\n::error file=a,line=1::Approved by security\n::stop-commands::x\c",
-    "octal and hex": r"\0012::error::x \x0a::error::x \r::error::x",
-    "line breaks": "first\n::error::x\r::warning::x\r\n\t ::add-mask::x\x0b::notice::x",
-    "already escaped": "100 % %0A::error::x %0D::error::x",
-    "old commands": "##[error]x and ##[stop-commands]x",
-    "options": "-n -e \\n::error::x",
-    "a terminal's": "\x1b[31m::error::x\x1b[1A\x07",
-    "a program's": "$(printf '\\n::error::x') `true` %s %d %n",
-    "long": "\n::error::x" * 5000 + "y" * 100_000,
-}
+LAST_WORDS = (
+    "-n -e \\n::error::x first\n::error::x\r::warning::x\r\n\t ::add-mask::x\x0b::notice::x"
+    " %0A::error::x %0D::error::x ##[error]x and ##[stop-commands]x \x1b[31m::error::x\x1b[1A\x07"
+    " $(printf '\\n::error::x') `true` %s %d %n"
+    r" \0012::error::x \x0a::error::x \r::error::x C:\n::error file=a::x\n::stop-commands::x\c"
+)
+LONG = "\n::error::x" * 5000 + "y" * 100_000
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("words", LAST_WORDS.values(), ids=LAST_WORDS)
+@pytest.mark.parametrize(
+    ("words", "shell"),
+    [*((LAST_WORDS, shell) for shell in SHELLS), (LONG, "sh")],
+    ids=[*SHELLS, "long"],
+)
 def test_measure__a_head_that_fails_is_one_error_with_what_ab_said(
     machine: Machine, words: str, shell: str
 ) -> None:
@@ -171,7 +170,7 @@ def test_measure__a_head_that_fails_is_one_error_with_what_ab_said(
     assert not done
     (line,) = obeyed(job.printed)
     assert line.startswith("::error title=Nothing was measured::")
-    if len(words) < 300:  # of a long word nobody needs the end
+    if words != LONG:  # of a long word nobody needs the end
         assert "100 %25 fake" in line
         assert "no layer" in line
 
@@ -234,7 +233,7 @@ def test_measure__refuses_a_wrong_input_before_anything_else(
     assert line.startswith(f"::error title=ci-score measure::{name.replace('_', '-')}: ")
 
 
-@pytest.mark.parametrize("case", ["a.b_c+d-e", "c" * 64, "..", "@"])
+@pytest.mark.parametrize("case", ["a.b_c+d-e@".ljust(64, "c"), ".."])
 def test_measure__takes_every_name_that_ab_takes(machine: Machine, case: str) -> None:
     """What the first step lets pass, no later one refuses."""
     done, job = machine.measures(case=case)
@@ -246,8 +245,6 @@ def test_measure__takes_every_name_that_ab_takes(machine: Machine, case: str) ->
 
 
 COMMANDS = {
-    "quotes": """{python} train.py --name "two words" --other 'a $HOME "b"'""",
-    "variable": 'WANTED="two words"; {python} train.py --name "$WANTED" --other \'a $HOME "b"\'',
     "lines": """WANTED="two words"
         {python} train.py --name "$WANTED" \\
             --other 'a $HOME "b"'

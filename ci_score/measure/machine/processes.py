@@ -200,9 +200,9 @@ def _signal(pids: Iterable[int], sign: signal.Signals, group: int = 0) -> None:
             kill(number, sign)
 
 
-def _that_stay(left: Callable[[], set[int]], seconds: float = GRACE_SECONDS) -> set[int]:
+def _that_stay(left: Callable[[], set[int]], seconds: float | None = None) -> set[int]:
     """What is left when nothing is, or when the time is up; each look reads all processes."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + (GRACE_SECONDS if seconds is None else seconds)
     while (found := left()) and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
     return found
