@@ -222,8 +222,8 @@ def test_rerun__of_the_gate_alone_is_no_new_evidence(rerun: Rerun) -> None:
     assert rerun.pairs == 16
 
 
-@pytest.mark.parametrize("records", [(True, True), (False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("kept", [(1, 2, 3), (3,), (2, 3), (1, 3)])
+@pytest.mark.parametrize("records", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("kept", [(3,), (2, 3), (1, 3)])
 def test_rerun__a_third_attempt_counts_what_is_known_once(
     rerun: Rerun, records: tuple[bool, bool], kept: tuple[int, ...]
 ) -> None:
@@ -306,8 +306,9 @@ def test_rerun__of_one_side_counts_each_launch_once(rerun: Rerun) -> None:
 BROKEN: dict[str, Any] = {"alone": {"why": "base_cannot_run", "words": "it exited with 2"}}
 
 
-@pytest.mark.parametrize("mark", [BROKEN, {}], ids=["base cannot run", "looked right"])
-@pytest.mark.parametrize("keeps_record", [True, False])
+@pytest.mark.parametrize(
+    ("mark", "keeps_record"), [(BROKEN, True), ({}, False)], ids=["base cannot run", "looked right"]
+)
 @pytest.mark.parametrize("alone", [{1}, {2}, {3}, {1, 2}, {2, 3}, {1, 3}], ids=str)
 def test_rerun__what_head_measured_alone_gives_way_to_pairs(
     rerun: Rerun, alone: set[int], keeps_record: bool, mark: dict[str, Any]
@@ -654,9 +655,9 @@ def hostile() -> Iterator[dict[str, bytes]]:
     rows = lines(*session(1))
     yield {"llama~999999999/m.jsonl": rows, "llama~1/m.jsonl": lines(*session(2))}
     yield {"~1/m.jsonl": rows, "a~b~2/m.jsonl": rows, "~~1/~2/m.jsonl": rows}
-    yield {f"llama~{number}/m.jsonl": lines(*session(number, 1)) for number in range(1, 900)}
+    yield {f"llama~{number}/m.jsonl": lines(*session(number, 1)) for number in range(1, 300)}
     yield {f"llama~{number}/m.jsonl": rows for number in range(1, 900)}
-    yield {f"llama~{number}/m.jsonl": b"{" for number in range(1, 900)}
+    yield {f"llama~{number}/m.jsonl": b"{" for number in range(1, 300)}
 
 
 @pytest.mark.parametrize("files", [*hostile()])

@@ -21,7 +21,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, SubprocessError, run
 from typing import IO, cast
 
-PROCESSES = Path("/proc")
+PROCESSES = "/proc"
 GRACE_SECONDS = 5.0
 MOMENT_SECONDS = 0.5
 POLL_SECONDS = 0.01
@@ -40,12 +40,18 @@ def carries(pid: int, mark: str) -> bool | None:
     In a container a driver may tell the host's numbers, which are nobody's here.
     """
     try:
-        told = (PROCESSES / str(pid) / "environ").read_bytes()
+        told = _read(pid, "environ")
     except PermissionError:
         return False  # It is another user's.
     except OSError:
         return None
     return mark.encode() in told.split(b"\0") if told else None
+
+
+def _read(pid: int, name: str) -> bytes:
+    """Every launch reads all processes a few times, so this is kept cheap."""
+    with open(f"{PROCESSES}/{pid}/{name}", "rb", buffering=0) as stream:  # noqa: PTH123
+        return stream.read()
 
 
 def adopt_orphans() -> None:
@@ -83,7 +89,7 @@ def _told(pid: int) -> tuple[bytes, int, int] | None:
     """A process's state, parent and session; an exited child of ours keeps them until reaped."""
     try:
         # The name, which comes before, may hold anything, brackets too.
-        told = (PROCESSES / str(pid) / "stat").read_bytes().rpartition(b") ")[2]
+        told = _read(pid, "stat").rpartition(b") ")[2]
         state, parent, _, session = told.split()[:4]
     except (OSError, ValueError):
         return None
@@ -92,7 +98,7 @@ def _told(pid: int) -> tuple[bytes, int, int] | None:
 
 def _numbers() -> list[int]:
     try:
-        return [int(entry.name) for entry in PROCESSES.iterdir() if entry.name.isdigit()]
+        return [int(name) for name in os.listdir(PROCESSES) if name.isdigit()]  # noqa: PTH208
     except OSError:
         return []
 
@@ -173,7 +179,7 @@ def _children() -> list[int]:
     """Our children, exited ones included; most kernels list them in one place."""
     own = os.getpid()
     try:
-        threads = list((PROCESSES / "self" / "task").iterdir())
+        threads = list(Path(PROCESSES, "self", "task").iterdir())
         told = [int(pid) for one in threads for pid in (one / "children").read_text().split()]
     except OSError:
         return [pid for pid in _numbers() if (one := _told(pid)) and one[1] == own]
