@@ -44,7 +44,8 @@ from tests.builders.standin_torch import FOLDER as STANDIN
 
 START_SECONDS, STEPS_MS = 4.0, (3.0, 30.0, 300.0)
 PLANTED = 0.10
-BURST_SECONDS = (2.0, 20.0)
+# A tenth of the time, on all CPUs at once: beside half of it no session of either kind is judged.
+BURST_SECONDS, REST = (2.0, 20.0), 9
 OLD_STEPS, OLD_DISTURBED, OLD_LEAST_SECONDS = 20, 1, 5.0
 # A CPU that is shared takes longer for it, as for real work.
 SCRIPT = """
@@ -64,12 +65,13 @@ while True:
 """
 BURSTS = """
 import os, random, time
+random.seed(1)
 parent = os.getppid()
 while os.getppid() == parent:
     end = time.monotonic() + random.uniform({least}, {most})
     while time.monotonic() < end:
         pass
-    time.sleep(random.uniform({least}, {most}))
+    time.sleep({rest} * random.uniform({least}, {most}))
 """
 
 
@@ -86,9 +88,9 @@ def loops_a_ms() -> int:
 
 @contextmanager
 def bursts(scale: float) -> Iterator[None]:
-    """As many processes as CPUs that work for a while, and sleep for a while."""
+    """As many processes as CPUs, which work and sleep at the same times."""
     least, most = (scale * seconds for seconds in BURST_SECONDS)
-    code = BURSTS.format(least=least, most=most)
+    code = BURSTS.format(least=least, most=most, rest=REST)
     count = len(os.sched_getaffinity(0))
     others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
     try:
