@@ -926,7 +926,7 @@ def running(here: Path) -> int:
     return int((here / "pid").read_text(encoding="utf-8") or 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_interrupted__what_was_measured_is_kept(
     here: Path, capsys: Out, number: signal.Signals
 ) -> None:

@@ -208,7 +208,7 @@ def test_launcher__of_a_container_gets_what_a_launch_needs(
     assert "outlived" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_base__of_a_session_that_was_interrupted_comes_again(
     repository: Repository, capsys: Out, number: signal.Signals
 ) -> None:
