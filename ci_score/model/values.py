@@ -21,7 +21,7 @@ from pydantic import (
     ValidationError,
 )
 
-STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+STRICT = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)
 
 Count = Annotated[int, Field(ge=0, lt=2**64)]
 Milliseconds = Annotated[float, Field(ge=0)]
