@@ -79,7 +79,7 @@ class Profiler:
 
     def run_again(self) -> None:
         """Profiles a side again that seems disturbed, and keeps the faster of its profiles."""
-        for _ in range(MOST_AGAIN):
+        for number in range(1, MOST_AGAIN + 1):
             side = self._disturbed()
             if side is None or self.stopped():
                 return
@@ -87,6 +87,7 @@ class Profiler:
                 f"the profiled launch of the {side} seems disturbed: its step took"
                 f" {self._step_ms(side):.4g} ms under the profiler, and"
                 f" {self.session.usual_ms(side):.4g} ms without; it is profiled again"
+                f" ({number} of at most {MOST_AGAIN} times)"
             )
             self.run(side)
 
