@@ -98,8 +98,8 @@ OPTIONS = (
         "--steps",
         type=click.IntRange(1, MOST_STEPS),
         metavar="N",
-        help="How many steps of each launch are timed.  [default: in ab those of the policy; else"
-        " as long as the launch takes to reach the first of them, 20 to 1,000 steps]",
+        help="Time this many steps of each launch.  [default: what the policy says, in ab; else"
+        " 20 to 1,000, so that timing takes as long as the start-up]",
     ),
     click.option(
         "--settle-steps",

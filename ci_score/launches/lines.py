@@ -229,7 +229,7 @@ class SideLaunches:
 
 
 def _change_within(steps: Sequence[float]) -> float:
-    """How much longer the median step of the second half is than that of the first, as a share."""
+    """The relative change of the median step from the first half to the second."""
     half = len(steps) // 2
     earlier = statistics.median(steps[:half])
     return statistics.median(steps[half:]) / earlier - 1.0 if earlier else 0.0

@@ -39,11 +39,10 @@ def _other_work(session: Session) -> Iterator[str]:
     plan = session.plan
     told = base.tokens_per_step, head.tokens_per_step
     there, here = base.first_loss, head.first_loss
-    steps = base.step, head.step
-    if steps[0] and steps[1] and steps[0].name != steps[1].name:
-        words = f"a step of base ends with {steps[0].name}, one of head with {steps[1].name}"
-        is_change = steps[1].is_change_of(steps[0])
-        yield words if is_change else _meant(plan, "optimizer_steps", words)
+    before, now = base.step, head.step
+    if before and now and before.name != now.name:
+        words = f"a step of base ends with {before.name}, one of head with {now.name}"
+        yield words if now.is_change_of(before) else _meant(plan, "optimizer_steps", words)
     if all(told) and told[0] != told[1]:
         words = f"a step has {told[0]:.6g} tokens in base and {told[1]:.6g} in head"
         yield _meant(plan, "tokens_per_step", words)
