@@ -30,8 +30,8 @@ load.COUNTERS = Path("/no/counters")
 # Only benchmarks measure time: a slow machine must not fail a test.
 # The same examples each time: a failure is by a change, and not by luck.
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
-# More examples, and other ones each time; `.ci/run fuzz` uses this profile for damaged files, and
-# once a week security.yml asks for many more.
+# More examples, and other ones each time: `.ci/run fuzz` uses this profile for damaged files and
+# for the judge's properties. Once a week security.yml asks for many more.
 settings.register_profile(
     "long",
     settings.get_profile("suite"),
