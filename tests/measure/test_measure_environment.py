@@ -658,7 +658,7 @@ def test_load__of_others_beside_a_launch_is_told(
     others = [subprocess.Popen(command) for _ in range(count)]
     words = ["--dir", "head", "--launches", "2", "--no-profile", "--", sys.executable, "bench.py"]
     try:
-        execute(["measure", *words])
+        assert execute(["measure", *words]) == 0
     finally:
         for process in others:
             process.kill()

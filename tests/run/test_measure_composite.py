@@ -171,6 +171,8 @@ def test_measure__a_head_that_fails_is_one_error_with_what_ab_said(
     (line,) = obeyed(job.printed)
     assert line.startswith("::error title=Nothing was measured::")
     if words != LONG:  # of a long word nobody needs the end
+        kept = ("-n -e", "::add-mask::x", "# #[error]x", "%250A", r"\0012", "stop-commands::x\\c")
+        assert [one for one in kept if one not in line] == []
         assert "100 %25 fake" in line
         assert "no layer" in line
 
