@@ -965,7 +965,7 @@ def of_session(rows: Sequence[tuple[float, float]], factor: float = 1.0) -> Outc
     return verdict(numbers, timed(sorted(base)[len(base) // 2])).outcome
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(sessions, slowdowns)
 def test_worse__never_judges_better_of_pairs(
     rows: list[tuple[float, float]], factor: float
@@ -975,7 +975,7 @@ def test_worse__never_judges_better_of_pairs(
     assert LADDER.index(after) >= LADDER.index(before)
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(
     st.lists(times, min_size=0, max_size=30),
     times,
@@ -1002,7 +1002,7 @@ def test_worse__never_judges_better_of_counts(base: int, head: int, more: int) -
     assert LADDER.index(outcomes[1]) >= LADDER.index(outcomes[0])
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(times, times, slowdowns, st.sampled_from(["reference", "training"]))
 def test_worse__never_judges_better_of_one_number(
     base: float, head: float, factor: float, rules: str
@@ -1278,7 +1278,7 @@ def test_sharing__what_is_not_tested_takes_no_share() -> None:
     assert shares[0] == pytest.approx(0.004)
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(
     st.lists(times, min_size=0, max_size=40),
     times,
@@ -1297,7 +1297,7 @@ def test_more_history__never_turns_what_blocks_into_green(
         assert not full.may_pass
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(sessions, st.lists(times, max_size=40), st.integers(1, 5))
 def test_more_evidence__never_makes_pairs_green(
     rows: list[tuple[float, float]], past: list[float], others: int

@@ -127,7 +127,7 @@ def pairs_of(rows: Sequence[tuple[float, float]], factor: float = 1.0) -> tuple[
     return whole((*head, *base)), whole(base)
 
 
-@settings(max_examples=2 * settings.default.max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(sessions, st.sampled_from(sorted(OF_PAIRS)), st.floats(1.0, 3.0))
 def test_pairs__beside_anything_red_stays_red_and_nothing_is_green(
     rows: list[tuple[float, float]], brought: str, factor: float
@@ -142,7 +142,7 @@ def test_pairs__beside_anything_red_stays_red_and_nothing_is_green(
     assert not done.verdict.may_pass
 
 
-@settings(max_examples=2 * settings.default.max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(sessions, st.sampled_from(sorted(OF_PAIRS)), st.floats(1.0, 3.0), rules)
 def test_pairs__worse_numbers_beside_anything_are_no_better(
     rows: list[tuple[float, float]], brought: str, factor: float, table: Mapping[str, Any]
@@ -155,7 +155,7 @@ def test_pairs__worse_numbers_beside_anything_are_no_better(
     assert CODES.index(codes[1]) >= CODES.index(codes[0])
 
 
-@settings(max_examples=2 * settings.default.max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(times, st.floats(0.7, 3.0), st.sampled_from(sorted(BROUGHT)), rules, st.booleans())
 @example(59.75, 1.2, "other tokens", {"rules": "reference"}, False)
 def test_one_number__beside_anything_red_stays_red(

@@ -222,7 +222,7 @@ def two_sessions(draw: st.DrawFn) -> tuple[list[float], list[float], int, float]
     return head, base, draw(st.integers(0, count - 1)), draw(steps)
 
 
-@settings(max_examples=20 * settings.default.max_examples)
+@settings(max_examples=20 * settings().max_examples)
 @given(two_sessions(), st.sampled_from([0.02, 0.05, 0.10]), st.sampled_from([None, (6, 12)]))
 def test_a_slower_launch_never_gives_a_better_verdict_to_pairs(
     session: tuple[list[float], list[float], int, float],
@@ -242,7 +242,7 @@ def test_a_slower_launch_never_gives_a_better_verdict_to_pairs(
         assert after.slower >= before.slower
 
 
-@settings(max_examples=10 * settings.default.max_examples)
+@settings(max_examples=10 * settings().max_examples)
 @given(
     st.lists(st.floats(90.0, 110.0), min_size=1, max_size=110),
     st.lists(st.floats(80.0, 160.0), min_size=1, max_size=4),
@@ -261,7 +261,7 @@ def test_a_slower_launch_never_gives_a_better_verdict_to_a_history(
         assert after.slower >= before.slower
 
 
-@settings(max_examples=10 * settings.default.max_examples)
+@settings(max_examples=10 * settings().max_examples)
 @given(two_sessions(), st.sampled_from([0.02, 0.05, 0.10]))
 def test_green_has_one_ground(
     session: tuple[list[float], list[float], int, float], limit: float
@@ -274,7 +274,7 @@ def test_green_has_one_ground(
         assert sum(head) < (1 + limit) * sum(base)
 
 
-@settings(max_examples=10 * settings.default.max_examples)
+@settings(max_examples=10 * settings().max_examples)
 @given(two_sessions(), st.integers(1, 40), st.integers(1, 40))
 def test_more_tests_never_turn_anything_green(
     session: tuple[list[float], list[float], int, float], few: int, many: int
