@@ -46,8 +46,8 @@ COUNTED = {
 SAID = {
     "attention": (1, r"slower .*_attention' is gone; .*\bbmm\b.* do its work"),
     "float64": (1, r"slower .*\bmm\b.* computes? in float64 instead of float32"),
-    "clone": (0, r"[Hh]ost operators per step \+0\.4 % .*'clone' is new, 3 calls a step"),
-    "item": (1, r"[Hh]ost operators per step \+129 % .*'item' is called 42 → 810 times a step"),
+    "clone": (0, r"^Warning: host operators per step \+0\.4 %.*'clone' is new, 3 calls a step"),
+    "item": (1, r"^Fail: host operators per step \+129 % .*'item' is called 42 → 810 times a step"),
     "loader": (1, r"slower .*the step waits for the data loader"),
     "python": (1, r"slower .*in no operator between 'resolve_neg' and 'embedding': slow Python"),
     "renamed": (0, r"^Pass: (?!.*(is gone|is new|times a step|instead of))"),
